@@ -1,0 +1,89 @@
+#pragma once
+// ADD A BACKEND HERE: what a backend gives to the measuring loop. It knows neither options nor output nor time.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "rendezvous/team.hpp"
+#include "support/phase.hpp"
+#include "support/types.hpp"
+#include "verify/mismatch.hpp"
+#include "verify/stream.hpp"
+#include "verify/values.hpp"
+
+namespace busbw {
+
+/// What one rank runs on.
+struct Device {
+  int index = 0;       // on its machine
+  std::string bus_id;  // "0000:0f:00", "cpu"
+  std::string name;    // "NVIDIA H200"
+};
+
+/// One side of a grouped point-to-point exchange.
+struct Transfer {
+  int peer = 0;
+  std::byte* data = nullptr;  // sends only read it
+  std::size_t count = 0;      // elements
+};
+
+/// One rank's membership in one communicator, with its two buffers. Collectives are called by all ranks in the same
+/// order. They are issued in order; `synchronize` returns when all that were issued have finished. Counts are in
+/// elements and mean what they mean in NCCL's API; buffers may be in place as NCCL defines it.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// The rank's send and receive buffer, each `Backend::reserve`'s buffer_bytes long.
+  virtual std::span<std::byte> send_buffer() = 0;
+  virtual std::span<std::byte> recv_buffer() = 0;
+
+  virtual void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop) = 0;
+  virtual void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop, int root) = 0;
+  virtual void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, Redop) = 0;
+  virtual void all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype) = 0;
+  virtual void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype, int root) = 0;
+  virtual void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype, int root) = 0;
+  virtual void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) = 0;
+  /// `count` elements to and from each rank.
+  virtual void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) = 0;
+  /// A group of sends and receives that progress together; at most one of each per peer. Only the ranks named take part.
+  virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
+  /// Copies within the rank's own memory, in order with the collectives.
+  virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  virtual void synchronize() = 0;
+
+  /// Writes `elements` elements of `stream` from position `first` on to the rank's memory at `at`.
+  virtual void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) = 0;
+  /// Compares; mismatch indices are `index_base` plus the offset from `at`.
+  virtual void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+                       std::uint64_t index_base, Dtype, const Tolerance&, Mismatches&) = 0;
+
+  /// Where faults made for tests strike: the rank enters a phase.
+  virtual void enter(Phase) {}
+};
+
+/// A way to run collectives. One object per job, made before any process is forked.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+  virtual std::string version() const = 0;
+  /// Devices on this machine that a rank may use; 0 where ranks need no device (the host backend).
+  virtual int device_count() const = 0;
+  virtual Device device(int local_rank) const = 0;
+  /// Bytes that all ranks of this machine may take together.
+  virtual std::size_t available_bytes() const = 0;
+  /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
+  virtual std::size_t work_bytes(int ranks) const = 0;
+  /// Sets aside two buffers of `buffer_bytes` for each of `ranks` local ranks; once, before processes are forked.
+  virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
+  /// Joins `group`, the members of one communicator, from the rank `world.rank()`.
+  virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
+};
+
+}  // namespace busbw

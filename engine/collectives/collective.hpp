@@ -1,0 +1,92 @@
+#pragma once
+// ADD A COLLECTIVE HERE: one file says its shape, its data, its traffic and its call; one line in all.cpp names it.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "support/types.hpp"
+
+namespace busbw {
+
+/// Counts and in-place offsets in elements, as nccl-tests' getCollByteCount gives them for one size.
+struct Shape {
+  std::size_t send_count = 0;           // elements a rank sends (the largest over ranks)
+  std::size_t recv_count = 0;           // elements a rank receives (the largest over ranks)
+  std::size_t param_count = 0;          // the count passed to the call, and the count column
+  std::size_t send_inplace_offset = 0;  // times rank: where the data to send lies in the receive buffer, in place
+  std::size_t recv_inplace_offset = 0;  // times rank: where the result lies in the receive buffer, in place
+};
+
+/// Bytes that algbw counts, and the factor from algbw to busbw (docs/measuring.md derives each).
+struct Traffic {
+  double algbw_bytes = 0;
+  double bus_factor = 1;
+};
+
+/// A run of elements in a rank's buffer and what belongs there.
+struct Piece {
+  enum class Source {
+    contribution,  // what rank `source_rank` puts into a reduction
+    reduced,       // what the reduction over all ranks gives
+    moved,         // data of rank `source_rank` that is only moved
+    untouched,     // what stood there before
+  };
+  std::size_t offset = 0;  // elements from the start of the rank's data (to send, or received)
+  std::size_t count = 0;   // elements
+  Source source = Source::moved;
+  int source_rank = 0;
+  std::uint64_t first = 0;  // position in the source's stream
+};
+using Pieces = std::vector<Piece>;
+
+/// Where and what one rank calls.
+struct Call {
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  std::size_t count = 0;  // Shape::param_count
+  Dtype dtype = Dtype::float32;
+  Redop redop = Redop::sum;
+  int root = 0;
+};
+
+/// One collective operation: pure descriptions, and the call.
+class Collective {
+ public:
+  virtual ~Collective() = default;
+  virtual std::string_view name() const = 0;  // "all_reduce"; the program is name() + "_perf"
+  /// Whether -o matters, and whether rows name the operator. sendrecv loops over operators that it does not use.
+  virtual bool reduces() const { return false; }
+  virtual bool loops_over_redops() const { return reduces(); }
+  /// Text of the redop column where none is used.
+  virtual std::string_view no_redop_name() const { return "none"; }
+  virtual bool has_root() const { return false; }
+  /// Whether a result in place is defined; if not, nccl-tests prints N/A as #wrong.
+  virtual bool in_place_defined() const { return true; }
+  /// Empty, or why this number of ranks cannot run ("nRanks 3 is not a power of 2, skipping").
+  virtual std::string refuses(int /*ranks*/) const { return {}; }
+
+  /// `count`: requested bytes / element size.
+  virtual Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const = 0;
+  virtual Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const = 0;
+  /// What `rank` puts into the data it sends; empty when it sends nothing.
+  virtual Pieces to_send(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
+  /// What `rank` must hold afterwards, covering the elements 0 .. recv_count of its result.
+  virtual Pieces expected(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
+  virtual void run(Communicator& communicator, const Call& call) const = 0;
+  /// '#' lines that follow a row.
+  virtual std::vector<std::string> comments(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/,
+                                            double /*time_s*/) const {
+    return {};
+  }
+};
+
+/// nccl-tests' rounding of a rank's share of `count`: whole multiples of 16 bytes.
+constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {
+  return (count / static_cast<std::size_t>(ranks)) & ~(16 / element_bytes - 1);
+}
+
+}  // namespace busbw

@@ -1,0 +1,18 @@
+#pragma once
+// The phases of a run, as they are named in errors, faults and records.
+#include <array>
+#include <string_view>
+
+namespace busbw {
+
+enum class Phase : int { rendezvous, initialisation, warmup, timing, check, report };
+inline constexpr std::array kPhases{Phase::rendezvous, Phase::initialisation, Phase::warmup,
+                                    Phase::timing,     Phase::check,          Phase::report};
+
+constexpr std::string_view name(Phase phase) {
+  constexpr std::array<std::string_view, kPhases.size()> names{"rendezvous", "initialisation", "warmup",
+                                                               "timing",     "check",          "report"};
+  return names[static_cast<std::size_t>(phase)];
+}
+
+}  // namespace busbw

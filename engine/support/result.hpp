@@ -1,0 +1,154 @@
+#pragma once
+// What leaves the engine: the run, its rows, its warnings and its end, as plain values. Times are in seconds and sizes
+// in bytes; a sink puts the unit into the name when it writes them. std::optional says "missing"; zero is a value.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/types.hpp"
+
+namespace busbw {
+
+/// One rank, as the device list shows it.
+struct RankInfo {
+  int rank = 0;     // in the whole job
+  int group = 0;    // colour under NCCL_TESTS_SPLIT, 0 without
+  int process = 0;  // index of its process in the job
+  long pid = 0;
+  std::string host;
+  int device = 0;           // GPU index; on the host backend the rank's index on its machine
+  std::string bus_id;       // "0000:0f:00"; "cpu" on the host backend
+  std::string device_name;  // "NVIDIA H200"; the processor's name on the host backend
+};
+
+/// The settings of a run that its header shows and its record keeps.
+struct RunSettings {
+  int threads = 1;           // -t
+  int gpus_per_thread = 1;   // -g
+  int processes = 1;
+  std::uint64_t min_bytes = 0;
+  std::uint64_t max_bytes = 0;
+  std::uint64_t step_bytes = 0;            // -i
+  std::uint64_t step_factor = 1;           // -f; 1 means steps of step_bytes
+  std::vector<std::uint64_t> sizes_bytes;  // --sizes; empty without
+  int warmup_iterations = 1;
+  int iterations = 20;
+  int aggregated_iterations = 1;
+  int run_cycles = 1;  // 0: for ever
+  int check_iterations = 1;
+  int graph_launches = 0;
+  int unalign_elements = 0;
+  int blocking = 0;
+  int average = 1;
+  bool per_iteration = false;
+  int per_iteration_skip = 0;
+  bool parallel_init = false;
+  bool report_cputime = false;
+  bool report_timestamps = false;
+  std::string placement = "both";
+  std::optional<double> target_ci;   // half-width of the 95 % interval of the median, as a fraction of the median
+  std::optional<double> max_time_s;  // time budget of one placement of one row
+  int timeout_s = 0;                 // -T; 0: the default limit
+};
+
+/// Everything that is known before the first row.
+struct RunInfo {
+  std::string program;          // "all_reduce_perf"
+  std::string collective;       // "all_reduce"
+  std::string busbw_version;    // "0.1.0"
+  std::string backend;          // "host"
+  std::string backend_version;  // of the library that does the work; the program's own on the host backend
+  std::string run_id;           // unique per run
+  std::string start_time;       // "2026-11-21 08:16:39", local, as nccl-tests prints it
+  std::string start_time_iso;   // "2026-11-21T08:16:39.123+00:00"
+  std::vector<std::string> args;
+  std::vector<std::pair<std::string, std::string>> environment;  // the allow-listed variables only
+  std::vector<std::pair<std::string, std::string>> machine;      // "cpu_model", "cpus", "kernel", "memory_bytes", ...
+  RunSettings settings;
+  std::vector<RankInfo> ranks;
+  std::vector<std::string> notes;  // sentences that the header shows as '#' lines after the settings
+};
+
+/// Order statistics over a series of times, in seconds.
+struct Statistics {
+  std::size_t samples = 0;
+  double mean_s = 0, median_s = 0, p95_s = 0, p99_s = 0, min_s = 0, max_s = 0;
+  double stdev_s = 0;  // of the population, as nccl-tests computes it
+  double cv = 0;       // stdev / mean
+  std::optional<std::pair<double, double>> median_ci95_s;  // missing below 6 samples
+};
+
+/// One wrong element.
+struct WrongElement {
+  int rank = 0;
+  std::string place;        // "receive buffer", "guard after the send buffer", ...
+  std::int64_t index = 0;   // element counted from the start of that rank's result; negative before it
+  std::string expected;     // value and bits: "3 (0x40400000)"
+  std::string got;
+};
+
+/// The outcome of checking one placement of one row.
+struct CheckResult {
+  enum class State { not_checked, not_applicable, checked };
+  State state = State::not_checked;
+  std::uint64_t wrong_elements = 0;  // over all ranks of the group
+  int wrong_ranks = 0;               // ranks of the group that saw at least one wrong element
+  std::string policy;                // "exact", or the bound that was used
+  std::vector<WrongElement> first_wrong;
+};
+
+/// Why sampling of a placement ended.
+enum class StoppedBy { iterations, target_ci, max_time, sample_limit };
+
+/// One placement of one row.
+struct Measurement {
+  double time_s = 0;               // per operation, combined over ranks by -a: nccl-tests' `time`
+  std::optional<double> cpu_time_s;  // with -C
+  double algbw_bytes_per_s = 0;
+  double busbw_bytes_per_s = 0;
+  std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
+  std::vector<double> iteration_s;                  // per iteration: until its last rank ended
+  std::vector<std::vector<double>> process_max_s;   // [process][iteration]; filled with -I and several processes
+  Statistics statistics;                            // over iteration_s, after -K
+  StoppedBy stopped_by = StoppedBy::iterations;
+  CheckResult check;
+  std::vector<std::string> warnings;
+};
+
+/// One row of the table: one size of one configuration of one group.
+struct Row {
+  int group = 0;
+  int group_ranks = 0;
+  int cycle = 0;
+  std::string collective;
+  std::uint64_t requested_bytes = 0;  // the size that the sweep asked for
+  std::uint64_t size_bytes = 0;       // the size column: max of bytes sent and received by a rank
+  std::uint64_t count = 0;            // the count column, in elements
+  Dtype dtype = Dtype::float32;
+  std::string redop;                  // "sum", "none", or "" (hypercube)
+  int root = -1;                      // -1: no root
+  std::optional<Measurement> out_of_place;
+  std::optional<Measurement> in_place;
+  std::string timestamp;              // local time at the row's end, "2026-11-21 08:16:39"
+  std::vector<std::string> comments;  // '#' lines that follow the row (alltoallv's per-rank summary)
+};
+
+/// All groups' rows of one case, in group order; one row without NCCL_TESTS_SPLIT.
+using CaseRows = std::vector<Row>;
+
+/// How a run ended.
+struct RunEnd {
+  int exit_code = 0;
+  std::string reason;  // "completed", "interrupted", "wrong data", "rank lost", ...
+  std::string message; // the sentence on stderr, empty when all went well
+  std::string end_time, end_time_iso;
+  std::uint64_t rows = 0;
+  std::uint64_t out_of_bounds = 0;  // nccl-tests' footer: (rank, placement, row) triples with wrong data
+  std::optional<double> average_busbw_bytes_per_s;  // missing without a row
+  std::optional<double> min_busbw_bytes_per_s;      // NCCL_TESTS_MIN_BW
+};
+
+}  // namespace busbw

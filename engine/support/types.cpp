@@ -1,0 +1,52 @@
+#include "support/types.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace busbw {
+namespace {
+
+struct DtypeFacts {
+  std::string_view name;
+  std::size_t size_bytes;
+  bool is_float;
+};
+
+constexpr std::array<DtypeFacts, kDtypes.size()> kDtypeFacts{{{"int8", 1, false},
+                                                              {"uint8", 1, false},
+                                                              {"int32", 4, false},
+                                                              {"uint32", 4, false},
+                                                              {"int64", 8, false},
+                                                              {"uint64", 8, false},
+                                                              {"half", 2, true},
+                                                              {"float", 4, true},
+                                                              {"double", 8, true},
+                                                              {"bfloat16", 2, true},
+                                                              {"f8e4m3", 1, true},
+                                                              {"f8e5m2", 1, true}}};
+constexpr std::array<std::string_view, kRedops.size()> kRedopNames{"sum", "prod", "max", "min", "avg", "mulsum"};
+
+const DtypeFacts& facts(Dtype type) { return kDtypeFacts[static_cast<std::size_t>(type)]; }
+
+template <class Values>
+auto find_by_name(const Values& values, std::string_view wanted) -> std::optional<typename Values::value_type> {
+  const auto found = std::ranges::find_if(values, [&](auto value) { return name(value) == wanted; });
+  if (found == values.end()) return std::nullopt;
+  return *found;
+}
+
+}  // namespace
+
+std::string_view name(Dtype type) { return facts(type).name; }
+std::string_view name(Redop op) { return kRedopNames[static_cast<std::size_t>(op)]; }
+std::string_view name(Placement placement) {
+  return placement == Placement::in_place ? "in_place" : "out_of_place";
+}
+
+std::optional<Dtype> dtype_of(std::string_view name) { return find_by_name(kDtypes, name); }
+std::optional<Redop> redop_of(std::string_view name) { return find_by_name(kRedops, name); }
+
+std::size_t size_bytes(Dtype type) { return facts(type).size_bytes; }
+bool is_float(Dtype type) { return facts(type).is_float; }
+
+}  // namespace busbw

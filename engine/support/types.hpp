@@ -1,0 +1,35 @@
+#pragma once
+// What is measured: element types, reduction operators, placements, and the names that people type and read.
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace busbw {
+
+/// Element types in nccl-tests' order.
+enum class Dtype { int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, bfloat16, f8e4m3, f8e5m2 };
+/// Reduction operators in nccl-tests' order. `mulsum` multiplies each rank's data by that rank's scalar, then sums.
+enum class Redop { sum, prod, max, min, avg, mulsum };
+enum class Placement { out_of_place, in_place };
+
+inline constexpr std::array kDtypes{Dtype::int8,    Dtype::uint8,   Dtype::int32,   Dtype::uint32,
+                                    Dtype::int64,   Dtype::uint64,  Dtype::float16, Dtype::float32,
+                                    Dtype::float64, Dtype::bfloat16, Dtype::f8e4m3, Dtype::f8e5m2};
+inline constexpr std::array kRedops{Redop::sum, Redop::prod, Redop::max, Redop::min, Redop::avg, Redop::mulsum};
+
+/// The name nccl-tests uses: "int8", "half", "float", "double", "bfloat16", "f8e4m3", ...
+std::string_view name(Dtype);
+std::string_view name(Redop);
+/// "out_of_place" or "in_place".
+std::string_view name(Placement);
+
+std::optional<Dtype> dtype_of(std::string_view name);
+std::optional<Redop> redop_of(std::string_view name);
+
+/// Bytes of one element.
+std::size_t size_bytes(Dtype);
+/// Whether the type is a floating-point type.
+bool is_float(Dtype);
+
+}  // namespace busbw

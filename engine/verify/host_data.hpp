@@ -1,0 +1,24 @@
+#pragma once
+// Writes and compares streams in memory that the processor can reach, at the speed of memory.
+#include <cstddef>
+#include <cstdint>
+
+#include "support/types.hpp"
+#include "verify/mismatch.hpp"
+#include "verify/stream.hpp"
+#include "verify/values.hpp"
+
+namespace busbw {
+
+/// Writes `elements` elements of `stream`, from position `first` on, to `at`.
+void fill_host(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements);
+
+/// Compares bit by bit. A mismatch's index is `index_base` plus its offset from `at` in elements.
+void compare_host(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+                  std::uint64_t index_base, Mismatches& mismatches);
+
+/// As above, but an element of type `dtype` may differ from the stream within `tolerance`.
+void compare_host_within(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+                         std::uint64_t index_base, Dtype dtype, const Tolerance& tolerance, Mismatches& mismatches);
+
+}  // namespace busbw

@@ -1,0 +1,31 @@
+#pragma once
+// A stream of elements with one right value at every position, cheap to write and to compare: a tile of values, and for
+// every block of positions a pseudo-random place in the tile where that block's values start (docs/measuring.md).
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace busbw {
+
+/// Elements in a tile; a tile of 8-byte elements is 128 KiB and stays in a core's L2 cache.
+inline constexpr std::size_t kTileElements = 16384;
+/// Elements in a block; within a block values are consecutive in the tile.
+inline constexpr std::size_t kBlockElements = 2048;
+
+/// kTileElements elements, in the bytes of the element type.
+using Tile = std::shared_ptr<const std::vector<std::byte>>;
+
+/// An endless sequence of elements. Two streams with different seeds differ in (almost) every block.
+struct Stream {
+  Tile tile;
+  std::size_t element_bytes = 1;
+  std::uint64_t seed = 0;
+
+  /// Where in the tile the given block starts, in elements: 0 .. kTileElements - kBlockElements.
+  std::size_t start_of_block(std::uint64_t block) const;
+  /// The bytes of the element at `position`.
+  const std::byte* at(std::uint64_t position) const;
+};
+
+}  // namespace busbw

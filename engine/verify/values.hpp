@@ -1,0 +1,53 @@
+#pragma once
+// The data of a run: for every type, operator and number of ranks, what each rank contributes and what the reduction
+// must give. Proofs in docs/measuring.md.
+#include <cstdint>
+#include <string>
+
+#include "support/types.hpp"
+#include "verify/stream.hpp"
+
+namespace busbw {
+
+/// How close a result must be.
+struct Tolerance {
+  bool exact = true;
+  /// The bound, when not exact: |got - expected| <= relative * |expected| + absolute, both proven for the type, the
+  /// number of ranks and the data used.
+  double relative = 0;
+  double absolute = 0;
+  /// "exact", or a sentence that names the bound.
+  std::string policy = "exact";
+};
+
+/// The scalar by which `mulsum` multiplies the data of `rank` (its rank in the communicator): 1 for even ranks and 2
+/// for odd ones, as in nccl-tests.
+double mulsum_scalar(int rank);
+
+/// Values for one reduction: (type, operator, ranks).
+class ReductionValues {
+ public:
+  ReductionValues(Dtype dtype, Redop redop, int ranks);
+  /// What `rank` contributes. The same seed must be used for all ranks and for `reduced`.
+  Stream contribution(int rank, std::uint64_t seed) const;
+  /// What the reduction over all ranks gives.
+  Stream reduced(std::uint64_t seed) const;
+  const Tolerance& tolerance() const { return tolerance_; }
+
+ private:
+  Dtype dtype_;
+  Redop redop_;
+  int ranks_;
+  Tolerance tolerance_;
+};
+
+/// Data that is only moved: any bit pattern that is an ordinary number of the type; a stream per source rank.
+Stream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed);
+
+/// Bytes that stand where nothing may be written.
+Stream guard_stream(std::uint64_t seed);
+
+/// The value and the bits of one element: "3 (0x40400000)".
+std::string element_text(Dtype dtype, const std::byte* element);
+
+}  // namespace busbw
