@@ -82,6 +82,8 @@ class Backend {
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Sets aside two buffers of `buffer_bytes` for each of `ranks` local ranks; once, before processes are forked.
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
+  /// Where faults made for tests strike before there is a communicator: the rank enters a phase.
+  virtual void enter(Phase, int /*world_rank*/) {}
   /// Joins `group`, the members of one communicator, from the rank `world.rank()`.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
 };

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,17 @@ struct Call {
   int root = 0;
 };
 
+/// Bytes that each rank sends and receives, for collectives where ranks differ.
+struct RankSummary {
+  struct Bytes {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+  };
+  std::string title;
+  std::vector<Bytes> ranks;
+  double bus_factor = 1;
+};
+
 /// One collective operation: pure descriptions, and the call.
 class Collective {
  public:
@@ -77,12 +89,16 @@ class Collective {
   /// What `rank` must hold afterwards, covering the elements 0 .. recv_count of its result.
   virtual Pieces expected(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
   virtual void run(Communicator& communicator, const Call& call) const = 0;
-  /// '#' lines that follow a row.
-  virtual std::vector<std::string> comments(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/,
-                                            double /*time_s*/) const {
-    return {};
+  /// How many operations one `run` performs one after the other; times are per operation (2 for a ping-pong).
+  virtual int operations_per_run() const { return 1; }
+  /// What a table after each row shows about every rank, where the collective has one and the user asked for it.
+  virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
+    return std::nullopt;
   }
 };
+
+/// (n - 1) / n: the part of its data that a rank sends to others when each rank keeps its own share.
+constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
 /// nccl-tests' rounding of a rank's share of `count`: whole multiples of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {

@@ -1,6 +1,6 @@
 #pragma once
 // A stream of elements with one right value at every position, cheap to write and to compare: a tile of values, and for
-// every block of positions a pseudo-random place in the tile where that block's values start (docs/measuring.md).
+// every block of positions a pseudo-random place in the tile where that block's values start (docs/checking.md).
 #include <cstddef>
 #include <cstdint>
 #include <memory>

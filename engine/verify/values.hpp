@@ -1,7 +1,8 @@
 #pragma once
 // The data of a run: for every type, operator and number of ranks, what each rank contributes and what the reduction
-// must give. Proofs in docs/measuring.md.
+// must give. Proofs in docs/checking.md.
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "support/types.hpp"
@@ -16,7 +17,7 @@ struct Tolerance {
   /// number of ranks and the data used.
   double relative = 0;
   double absolute = 0;
-  /// "exact", or a sentence that names the bound.
+  /// "exact", or a sentence that names the bound, or what exact data cannot show.
   std::string policy = "exact";
 };
 
@@ -24,9 +25,14 @@ struct Tolerance {
 /// for odd ones, as in nccl-tests.
 double mulsum_scalar(int rank);
 
-/// Values for one reduction: (type, operator, ranks).
+/// Ranks up to which the values of a reduction are made, and proven.
+inline constexpr int kMaxReducingRanks = 65536;
+
+/// Values for one reduction: (type, operator, ranks). Tiles are made when first asked for, which takes about a
+/// millisecond each, and kept; therefore an object belongs to one thread.
 class ReductionValues {
  public:
+  /// Throws UsageError where `ranks` is not in 1 .. kMaxReducingRanks.
   ReductionValues(Dtype dtype, Redop redop, int ranks);
   /// What `rank` contributes. The same seed must be used for all ranks and for `reduced`.
   Stream contribution(int rank, std::uint64_t seed) const;
@@ -39,6 +45,8 @@ class ReductionValues {
   Redop redop_;
   int ranks_;
   Tolerance tolerance_;
+  mutable std::map<int, Tile> contributions_;  // by rank
+  mutable Tile reduced_;
 };
 
 /// Data that is only moved: any bit pattern that is an ordinary number of the type; a stream per source rank.

@@ -1,0 +1,37 @@
+# All that a person types. tools/setup.sh does the setting up and knows what is already there.
+.DEFAULT_GOAL := help
+VENV := .venv/bin
+# The wheels of cmake and ninja, where the machine has none, lie in the environment.
+export PATH := $(CURDIR)/$(VENV):$(PATH)
+JOBS ?= $(shell nproc)
+CPP := $(wildcard engine/*.[ch]pp engine/*/*.[ch]pp engine/*/*/*.[ch]pp tests/engine/*.[ch]pp)
+
+.PHONY: help run test lint format bench
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+run: ## set up all that is needed, then measure and check an all-reduce on this machine
+	@tools/setup.sh run
+	@$(VENV)/busbw run all_reduce
+
+test: ## set up all that is needed, then run every test, with the sanitizers too
+	@tools/setup.sh test
+	@tools/test.sh
+
+lint: ## check the formatting, the style and the types
+	@tools/setup.sh lint
+	clang-format --dry-run --Werror $(CPP)
+	ruff format --check src tests
+	ruff check src tests
+	mypy
+
+format: ## lay the sources out as `make lint` demands
+	@tools/setup.sh lint
+	clang-format -i $(CPP)
+	ruff format src tests
+	ruff check --fix-only src tests
+
+bench: ## measure this project's own speed beside its peers (bench/README.md)
+	@tools/setup.sh run
+	@$(VENV)/python bench/run.py

@@ -1,0 +1,62 @@
+# The C++ libraries: the distribution's where they are there, otherwise fetched at a pinned version and hash. Without a
+# network, -DFETCHCONTENT_SOURCE_DIR_FMT=<unpacked source> (and so on) says where a source lies.
+#
+# Every library is used through an own target with its headers as system headers; nothing of theirs is built except fmt.
+include(FetchContent)
+if(POLICY CMP0135)
+  cmake_policy(SET CMP0135 NEW)
+endif()
+
+# Unpacks a source without running its own CMake project; its directory is <name>_SOURCE_DIR afterwards.
+macro(busbw_fetch name url sha256)
+  message(STATUS "${name}: not installed here, fetching ${url}")
+  FetchContent_Declare(${name} URL ${url} URL_HASH SHA256=${sha256} SOURCE_SUBDIR only-unpack)
+  FetchContent_MakeAvailable(${name})
+endmacro()
+
+add_library(busbw_fmt INTERFACE)
+find_package(fmt 8.1 QUIET)
+if(fmt_FOUND AND BUSBW_PORTABLE)
+  # A distribution has fmt as a shared library only.
+  target_link_libraries(busbw_fmt INTERFACE fmt::fmt-header-only)
+elseif(fmt_FOUND)
+  target_link_libraries(busbw_fmt INTERFACE fmt::fmt)
+else()
+  busbw_fetch(fmt https://github.com/fmtlib/fmt/archive/9.1.0.tar.gz
+              5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2)
+  add_library(busbw_fmt_static STATIC ${fmt_SOURCE_DIR}/src/format.cc)
+  target_include_directories(busbw_fmt_static SYSTEM PUBLIC ${fmt_SOURCE_DIR}/include)
+  target_link_libraries(busbw_fmt INTERFACE busbw_fmt_static)
+endif()
+
+add_library(busbw_cli11 INTERFACE)
+find_package(CLI11 2.1 QUIET)
+if(CLI11_FOUND)
+  target_link_libraries(busbw_cli11 INTERFACE CLI11::CLI11)
+else()
+  busbw_fetch(cli11 https://github.com/CLIUtils/CLI11/archive/v2.4.2.tar.gz
+              f2d893a65c3b1324c50d4e682c0cdc021dd0477ae2c048544f39eed6654b699a)
+  target_include_directories(busbw_cli11 SYSTEM INTERFACE ${cli11_SOURCE_DIR}/include)
+endif()
+
+add_library(busbw_json INTERFACE)
+find_package(nlohmann_json 3.10 QUIET)
+if(nlohmann_json_FOUND)
+  target_link_libraries(busbw_json INTERFACE nlohmann_json::nlohmann_json)
+else()
+  busbw_fetch(nlohmann_json https://github.com/nlohmann/json/archive/v3.11.3.tar.gz
+              0d8ef5af7f9794e3263480193c491549b2ba6cc74bb018906202ada498a79406)
+  target_include_directories(busbw_json SYSTEM INTERFACE ${nlohmann_json_SOURCE_DIR}/single_include)
+endif()
+
+if(BUSBW_BUILD_TESTS)
+  add_library(busbw_doctest INTERFACE)
+  find_package(doctest 2.4 QUIET)
+  if(doctest_FOUND)
+    target_link_libraries(busbw_doctest INTERFACE doctest::doctest)
+  else()
+    busbw_fetch(doctest https://github.com/doctest/doctest/archive/v2.4.11.tar.gz
+                632ed2c05a7f53fa961381497bf8069093f0d6628c5f26286161fbd32a560186)
+    target_include_directories(busbw_doctest SYSTEM INTERFACE ${doctest_SOURCE_DIR})
+  endif()
+endif()

@@ -1,0 +1,39 @@
+// Installed as all_reduce_perf and the other ten: starts the engine beside it under its own name. A wheel cannot hold
+// links, and a copy of the engine under each name would be eleven times its size.
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr int kExitEnvironment = 3;  // support/error.hpp; not included, to stay free of the C++ library
+constexpr char kEngine[] = "busbw-engine";
+
+}  // namespace
+
+int main(int, char** argv) {
+  char self[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0) {
+    fprintf(stderr, "%s: cannot read /proc/self/exe, which says where busbw is installed; mount /proc\n", argv[0]);
+    return kExitEnvironment;
+  }
+  self[length] = '\0';
+  const char* name = strrchr(self, '/') + 1;
+
+  char engine[PATH_MAX + sizeof kEngine];
+  const auto directory_length = static_cast<size_t>(name - self);
+  memcpy(engine, self, directory_length);
+  memcpy(engine + directory_length, kEngine, sizeof kEngine);
+
+  // The file's name, not argv[0]: a link of another name to this file still means this collective.
+  char own_name[NAME_MAX + 1];
+  snprintf(own_name, sizeof own_name, "%s", name);
+  argv[0] = own_name;
+  execv(engine, argv);
+  fprintf(stderr, "%s: cannot start %s: %s; the two belong together, install busbw again\n", own_name, engine,
+          strerror(errno));
+  return kExitEnvironment;
+}

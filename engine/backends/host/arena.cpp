@@ -1,0 +1,41 @@
+#include "backends/host/arena.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+[[noreturn]] void refuse(std::size_t bytes, const char* why) {
+  throw EnvironmentError(fmt::format(
+      "the host backend cannot map {} bytes for its ranks' buffers (mmap: {}); use a smaller -e or fewer ranks, or raise "
+      "the limit on virtual memory (ulimit -v)",
+      bytes, why));
+}
+
+}  // namespace
+
+Arena::Arena(std::size_t bytes, Sharing sharing) : size_(bytes) {
+  if (bytes > std::numeric_limits<std::size_t>::max() - kAlignment) refuse(bytes, std::strerror(ENOMEM));
+  mapped_bytes_ = bytes + kAlignment;
+  const int visibility = sharing == Sharing::processes ? MAP_SHARED : MAP_PRIVATE;
+  mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE | visibility, -1, 0);
+  if (mapping_ == MAP_FAILED) refuse(bytes, std::strerror(errno));
+  const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
+  data_ = static_cast<std::byte*>(mapping_) + ((kAlignment - address % kAlignment) % kAlignment);
+#ifdef MADV_HUGEPAGE
+  // A wish: systems without huge pages refuse it, and everything works without.
+  madvise(data_, size_, MADV_HUGEPAGE);
+#endif
+}
+
+Arena::~Arena() { munmap(mapping_, mapped_bytes_); }
+
+}  // namespace busbw

@@ -1,0 +1,101 @@
+#include "backends/host/channels.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "backends/host/wait.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 10;
+constexpr std::size_t kMinChunkBytes = 256;
+/// What the slots of all channels may take together, as long as chunks do not get too small.
+constexpr std::size_t kSlotsBytes = std::size_t{32} << 20;
+
+std::size_t pairs(int ranks) { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks); }
+
+/// The part of a transfer that its chunk `chunk` carries; empty beyond its end.
+std::span<std::byte> part_of(const Transfer& transfer, std::size_t element_bytes, std::size_t chunk,
+                             std::size_t chunk_bytes) {
+  const std::size_t bytes = transfer.count * element_bytes;
+  const std::size_t first = std::min(chunk * chunk_bytes, bytes);
+  if (first == bytes) return {};
+  return {transfer.data + first, std::min(chunk_bytes, bytes - first)};
+}
+
+}  // namespace
+
+std::size_t Channels::chunk_bytes(int ranks) {
+  const std::size_t fair = kSlotsBytes / (ChannelCounters::kSlots * pairs(ranks));
+  return std::clamp(fair / 64 * 64, kMinChunkBytes, kMaxChunkBytes);
+}
+
+std::size_t Channels::bytes(int ranks) {
+  return pairs(ranks) * (sizeof(ChannelCounters) + ChannelCounters::kSlots * chunk_bytes(ranks));
+}
+
+Channels::Channels(std::byte* memory, int ranks)
+    : ranks_(ranks),
+      chunk_bytes_(chunk_bytes(ranks)),
+      counters_(reinterpret_cast<ChannelCounters*>(memory)),
+      slots_(memory + pairs(ranks) * sizeof(ChannelCounters)) {
+  for (std::size_t i = 0; i < pairs(ranks); ++i) new (counters_ + i) ChannelCounters;
+}
+
+std::size_t Channels::index(int source, int destination) const {
+  return static_cast<std::size_t>(source) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(destination);
+}
+
+ChannelCounters& Channels::counters(int source, int destination) const {
+  return counters_[index(source, destination)];
+}
+
+std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) const {
+  return slots_ + (index(source, destination) * ChannelCounters::kSlots + chunk % ChannelCounters::kSlots) * chunk_bytes_;
+}
+
+// In lock-step: every rank stages chunk 0 of all that it sends, takes chunk 0 of all that it receives, then chunk 1, and
+// so on. Hence
+// - in place is right: chunk k is written only after this rank's own chunk k, which lies there, was staged;
+// - there is no deadlock: among the ranks that wait, look at one that has come least far. If it waits to take chunk k,
+//   its sender has not staged chunk k and has come less far. If it waits to stage chunk k, both slots are full, so its
+//   receiver has not taken chunk k - 2 and has come less far. Either contradicts the choice. (Each send must have its
+//   receive of the same count, as NCCL demands too.)
+void exchange_chunks(const Channels& channels, const std::vector<int>& members, int rank,
+                     std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,
+                     const Team& team) {
+  const int self = members[static_cast<std::size_t>(rank)];
+  const std::size_t chunk_bytes = channels.chunk_bytes();
+  std::size_t most_bytes = 0;
+  for (const Transfer& send : sends) most_bytes = std::max(most_bytes, send.count * element_bytes);
+  for (const Transfer& recv : recvs) most_bytes = std::max(most_bytes, recv.count * element_bytes);
+
+  for (std::size_t chunk = 0; chunk * chunk_bytes < most_bytes; ++chunk) {
+    for (const Transfer& send : sends) {
+      const auto part = part_of(send, element_bytes, chunk, chunk_bytes);
+      if (part.empty()) continue;
+      const int peer = members[static_cast<std::size_t>(send.peer)];
+      ChannelCounters& counters = channels.counters(self, peer);
+      const std::uint64_t number = counters.staged.load(std::memory_order_relaxed);
+      wait_until(team, [&] {
+        return number - counters.taken.load(std::memory_order_acquire) < ChannelCounters::kSlots;
+      });
+      std::memcpy(channels.slot(self, peer, number), part.data(), part.size());
+      counters.staged.store(number + 1, std::memory_order_release);
+    }
+    for (const Transfer& recv : recvs) {
+      const auto part = part_of(recv, element_bytes, chunk, chunk_bytes);
+      if (part.empty()) continue;
+      const int peer = members[static_cast<std::size_t>(recv.peer)];
+      ChannelCounters& counters = channels.counters(peer, self);
+      const std::uint64_t number = counters.taken.load(std::memory_order_relaxed);
+      wait_until(team, [&] { return counters.staged.load(std::memory_order_acquire) != number; });
+      std::memcpy(part.data(), channels.slot(peer, self, number), part.size());
+      counters.taken.store(number + 1, std::memory_order_release);
+    }
+  }
+}
+
+}  // namespace busbw

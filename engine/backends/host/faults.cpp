@@ -1,0 +1,157 @@
+#include "backends/host/faults.hpp"
+
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::string_view kAllowed =
+    "allowed are delay:rank=R,us=N flip:rank=R,index=I,bit=B overrun:rank=R die:rank=R,phase=P hang:rank=R,phase=P, "
+    "P being rendezvous, initialisation, warmup, timing, check or report";
+
+/// Longest delay: an hour, so that a fault cannot pass for a hang by a slip of the finger.
+constexpr std::uint64_t kMaxDelayUs = 3'600'000'000;
+
+struct KindFacts {
+  std::string_view name;
+  Fault::Kind kind;
+  std::vector<std::string_view> keys;  // every one must be given
+};
+
+const std::vector<KindFacts>& kinds() {
+  static const std::vector<KindFacts> all{{"delay", Fault::Kind::delay, {"rank", "us"}},
+                                          {"flip", Fault::Kind::flip, {"rank", "index", "bit"}},
+                                          {"overrun", Fault::Kind::overrun, {"rank"}},
+                                          {"die", Fault::Kind::die, {"rank", "phase"}},
+                                          {"hang", Fault::Kind::hang, {"rank", "phase"}}};
+  return all;
+}
+
+/// The text of one fault and the way to refuse it.
+struct Refuser {
+  std::string_view text;
+  [[noreturn]] void operator()(const std::string& why) const {
+    throw UsageError(fmt::format("fault '{}': {}; {}", text, why, kAllowed));
+  }
+};
+
+std::uint64_t number(std::string_view key, std::string_view value, std::uint64_t most, const Refuser& refuse) {
+  std::uint64_t result = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
+  if (error != std::errc{} || end != value.data() + value.size() || result > most) {
+    refuse(fmt::format("{}={} is not a whole number from 0 to {}", key, value, most));
+  }
+  return result;
+}
+
+Phase phase_of(std::string_view value, const Refuser& refuse) {
+  const auto found = std::ranges::find_if(kPhases, [&](Phase phase) { return name(phase) == value; });
+  if (found == kPhases.end()) refuse(fmt::format("'{}' is no phase", value));
+  return *found;
+}
+
+void set(Fault& fault, std::string_view key, std::string_view value, const Refuser& refuse) {
+  if (key == "rank") fault.rank = static_cast<int>(number(key, value, std::numeric_limits<int>::max(), refuse));
+  if (key == "us") fault.delay_us = number(key, value, kMaxDelayUs, refuse);
+  if (key == "index") fault.index = number(key, value, std::numeric_limits<std::uint64_t>::max(), refuse);
+  if (key == "bit") fault.bit = static_cast<int>(number(key, value, 63, refuse));
+  if (key == "phase") fault.phase = phase_of(value, refuse);
+}
+
+void sleep_us(std::uint64_t microseconds) {
+  timespec left{.tv_sec = static_cast<time_t>(microseconds / 1'000'000),
+                .tv_nsec = static_cast<long>(microseconds % 1'000'000 * 1'000)};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+[[noreturn]] void hang_for_ever() {
+  for (;;) pause();
+}
+
+}  // namespace
+
+Fault parse_fault(std::string_view text) {
+  const Refuser refuse{text};
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view kind_name = text.substr(0, colon);
+  const auto facts = std::ranges::find(kinds(), kind_name, &KindFacts::name);
+  if (facts == kinds().end()) refuse(fmt::format("'{}' is no kind of fault", kind_name));
+
+  Fault fault;
+  fault.kind = facts->kind;
+  std::vector<std::string_view> missing = facts->keys;
+  std::string_view rest = colon == text.size() ? std::string_view{} : text.substr(colon + 1);
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view pair = rest.substr(0, comma);
+    if (comma + 1 == rest.size()) refuse("it ends with a comma");
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) refuse(fmt::format("'{}' is not key=value", pair));
+    const std::string_view key = pair.substr(0, equals);
+    const auto wanted = std::ranges::find(missing, key);
+    if (wanted == missing.end()) refuse(fmt::format("'{}' does not belong there or stands twice", key));
+    missing.erase(wanted);
+    set(fault, key, pair.substr(equals + 1), refuse);
+  }
+  if (!missing.empty()) refuse(fmt::format("{} is missing", missing.front()));
+  return fault;
+}
+
+void strike(std::span<const Fault> faults, Phase phase, int world_rank) {
+  for (const Fault& fault : faults) {
+    if (fault.rank != world_rank || fault.phase != phase) continue;
+    if (fault.kind == Fault::Kind::die) kill(getpid(), SIGKILL);
+    if (fault.kind == Fault::Kind::hang) hang_for_ever();
+  }
+}
+
+RankFaults::RankFaults(std::span<const Fault> all, int world_rank) : world_rank_(world_rank) {
+  std::ranges::copy_if(all, std::back_inserter(mine_), [&](const Fault& fault) { return fault.rank == world_rank; });
+}
+
+void RankFaults::enter(Phase phase) {
+  phase_ = phase;
+  strike(mine_, phase, world_rank_);
+}
+
+void RankFaults::before_operation() const {
+  for (const Fault& fault : mine_) {
+    if (fault.kind == Fault::Kind::delay) sleep_us(fault.delay_us);
+  }
+}
+
+void RankFaults::after_operation(std::span<std::byte> result, std::size_t element_bytes) {
+  if (phase_ != Phase::check || result.empty()) return;
+  for (const Fault& fault : mine_) {
+    const auto bit = static_cast<std::size_t>(fault.bit);
+    if (fault.kind == Fault::Kind::flip && fault.index < result.size() / element_bytes && bit < 8 * element_bytes) {
+      // Little-endian, as every machine this runs on: byte 0 holds the lowest bits.
+      result[fault.index * element_bytes + bit / 8] ^= std::byte{1} << (bit % 8);
+    }
+    if (fault.kind == Fault::Kind::overrun) overrun(result.data() + result.size());
+  }
+}
+
+void RankFaults::overrun(std::byte* end) {
+  // A second operation in the same place must not undo the first one's damage.
+  if (overrun_at_ == end && overrun_with_ == *end) return;
+  overrun_at_ = end;
+  overrun_with_ = ~*end;
+  *end = overrun_with_;
+}
+
+}  // namespace busbw

@@ -1,0 +1,62 @@
+#include "backends/host/host_backend.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "backends/host/host_communicator.hpp"
+#include "backends/host/machine.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+/// The world ranks of the group's members, in the group's order.
+std::vector<int> members_of(const Team& world, Team& group) {
+  const int mine = world.rank();
+  const std::vector<Bytes> all = group.gather(std::as_bytes(std::span(&mine, 1)));
+  std::vector<int> members(static_cast<std::size_t>(group.size()));
+  for (std::size_t i = 0; i < all.size(); ++i) std::memcpy(&members[i], all[i].data(), sizeof(int));
+  const Bytes list = group.broadcast(std::as_bytes(std::span(members)));
+  std::memcpy(members.data(), list.data(), members.size() * sizeof(int));
+  return members;
+}
+
+}  // namespace
+
+HostBackend::HostBackend(int processes, int threads_per_process, std::string version, Faults faults)
+    : processes_(processes),
+      ranks_(processes * threads_per_process),
+      version_(std::move(version)),
+      faults_(std::move(faults)),
+      cpu_name_(busbw::cpu_name()),
+      cache_bytes_(last_cache_bytes()) {
+  for (const Fault& fault : faults_) {
+    if (fault.rank >= ranks_) {
+      throw UsageError(fmt::format("a fault names rank {}, but the ranks are 0 to {}", fault.rank, ranks_ - 1));
+    }
+  }
+}
+
+Device HostBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }
+
+std::size_t HostBackend::available_bytes() const { return available_memory_bytes(); }
+
+std::size_t HostBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks); }
+
+void HostBackend::reserve(int ranks, std::size_t buffer_bytes) {
+  if (workspace_) throw std::logic_error("HostBackend::reserve: called twice");
+  if (ranks != ranks_) throw std::logic_error("HostBackend::reserve: not the ranks that the backend was made for");
+  workspace_ = std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads);
+}
+
+std::unique_ptr<Communicator> HostBackend::connect(Team& world, Team& group) {
+  if (!workspace_) throw std::logic_error("HostBackend::connect: nothing was reserved");
+  return std::make_unique<HostCommunicator>(*workspace_, world, members_of(world, group), group.rank(), cache_bytes_,
+                                            faults_);
+}
+
+}  // namespace busbw

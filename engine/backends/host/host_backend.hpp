@@ -1,0 +1,39 @@
+#pragma once
+// Ranks as threads and forked processes of one machine, over shared memory: needs no GPU, and is the oracle of the tests.
+#include <memory>
+#include <string>
+
+#include "backends/backend.hpp"
+#include "backends/host/faults.hpp"
+#include "backends/host/workspace.hpp"
+
+namespace busbw {
+
+class HostBackend final : public Backend {
+ public:
+  /// `version` is the program's own. Throws UsageError when a fault names a rank that does not exist.
+  HostBackend(int processes, int threads_per_process, std::string version, Faults faults = {});
+
+  std::string name() const override { return "host"; }
+  std::string version() const override { return version_; }
+  int device_count() const override { return 0; }
+  Device device(int local_rank) const override;
+  std::size_t available_bytes() const override;
+  std::size_t work_bytes(int ranks) const override;
+  void reserve(int ranks, std::size_t buffer_bytes) override;
+  /// One communicator at a time for each rank. `world` and this must outlive it.
+  std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
+
+  const Faults& faults() const { return faults_; }
+
+ private:
+  int processes_;
+  int ranks_;
+  std::string version_;
+  Faults faults_;
+  std::string cpu_name_;
+  std::size_t cache_bytes_;
+  std::unique_ptr<Workspace> workspace_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,215 @@
+#include "backends/host/host_communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "verify/host_data.hpp"
+
+namespace busbw {
+namespace {
+
+/// A reduction is claimed in pieces of this many bytes at most: large enough to read ahead, small enough that a rank
+/// which has a core to itself takes work from those that share one.
+constexpr std::size_t kMostClaimBytes = std::size_t{64} << 10;
+/// And at least: a cache line belongs to one rank, and claiming must stay cheap.
+constexpr std::size_t kLeastClaimBytes = std::size_t{2} << 10;
+
+void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (to != from && bytes != 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
+HostCommunicator::HostCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
+                                   std::size_t cache_bytes, std::span<const Fault> faults)
+    : workspace_(workspace),
+      world_(world),
+      members_(std::move(members)),
+      rank_(rank),
+      cache_bytes_(cache_bytes),
+      faults_(faults, world_rank(rank)),
+      sources_(members_.size()),
+      destinations_(members_.size()) {}
+
+// Small data is copied to the rank's staging area, large data is shown where it lies. Staged, one barrier is enough:
+// nobody's own memory is read, and there are two staging areas in turn. A rank writes to one again only two staged
+// operations later, past the barrier of the one between, at which no rank arrives before it is done with the first.
+void HostCommunicator::meet(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t most_bytes) {
+  staged_ = most_bytes <= kStagingBytes;
+  RankControl& mine = control(rank_);
+  if (staged_) {
+    turn_ ^= 1;
+    move_bytes(mine.staging[turn_].data(), send, send_bytes);
+  } else {
+    mine.send = send;
+    mine.recv = recv;
+    if (rank_ == 0) group().next_element.store(0, std::memory_order_relaxed);
+  }
+  barrier();
+  for (int peer = 0; peer < size(); ++peer) {
+    const RankControl& theirs = control(peer);
+    sources_[static_cast<std::size_t>(peer)] = staged_ ? theirs.staging[turn_].data() : theirs.send;
+    destinations_[static_cast<std::size_t>(peer)] = staged_ ? nullptr : theirs.recv;
+  }
+}
+
+void HostCommunicator::part() {
+  if (!staged_) barrier();
+}
+
+// Elements are claimed from a common counter. Each is read and written by the one rank that claimed it, which is why
+// in place is right.
+void HostCommunicator::reduce_together(std::span<std::byte* const> destinations, std::size_t count, Dtype dtype,
+                                       Redop redop, Store store) {
+  const std::size_t bytes = count * size_bytes(dtype);
+  const std::size_t fair = bytes / (2 * members_.size()) / 64 * 64;
+  const std::size_t claim = std::clamp(fair, kLeastClaimBytes, kMostClaimBytes) / size_bytes(dtype);
+  auto& next = group().next_element;
+  for (;;) {
+    const std::size_t first = next.fetch_add(claim, std::memory_order_relaxed);
+    if (first >= count) return;
+    reduce_elements(sources_, destinations, first, std::min(claim, count - first), dtype, redop, store);
+  }
+}
+
+// In place, the lines to write were just read. Where all fits into the cache, the next reader finds it there.
+Store HostCommunicator::store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const {
+  return send == recv || touched_bytes <= cache_bytes_ ? Store::cached : Store::streamed;
+}
+
+void HostCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
+                                  Redop redop) {
+  const std::size_t bytes = count * size_bytes(dtype);
+  faults_.before_operation();
+  meet(send, bytes, recv, bytes);
+  if (staged_) {
+    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, Store::cached);
+  } else {
+    reduce_together(destinations_, count, dtype, redop, store_for(send, recv, 2 * bytes * members_.size()));
+  }
+  part();
+  faults_.after_operation({recv, bytes}, size_bytes(dtype));
+}
+
+void HostCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
+                              int root) {
+  const std::size_t bytes = count * size_bytes(dtype);
+  faults_.before_operation();
+  meet(send, bytes, recv, bytes);
+  if (!staged_) {
+    const std::span destination(&destinations_[static_cast<std::size_t>(root)], 1);
+    reduce_together(destination, count, dtype, redop, Store::cached);
+  } else if (rank_ == root) {
+    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, Store::cached);
+  }
+  part();
+  if (rank_ == root) faults_.after_operation({recv, bytes}, size_bytes(dtype));
+}
+
+void HostCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
+                                      Redop redop) {
+  const std::size_t bytes = recv_count * size_bytes(dtype);
+  const std::size_t send_bytes = bytes * members_.size();
+  faults_.before_operation();
+  meet(send, send_bytes, recv, send_bytes);
+  // In place, recv is this rank's own share of send, which only this rank reads.
+  for (const std::byte*& source : sources_) source += bytes * static_cast<std::size_t>(rank_);
+  reduce_elements(sources_, {&recv, 1}, 0, recv_count, dtype, redop, Store::cached);
+  part();
+  faults_.after_operation({recv, bytes}, size_bytes(dtype));
+}
+
+void HostCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
+  const std::size_t bytes = send_count * size_bytes(dtype);
+  faults_.before_operation();
+  meet(send, bytes, recv, bytes);
+  for (std::size_t peer = 0; peer < members_.size(); ++peer) {
+    // In place, this rank's own share is where it belongs, and peers are reading it: it must not be written.
+    if (recv + peer * bytes != send) move_bytes(recv + peer * bytes, sources_[peer], bytes);
+  }
+  part();
+  faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
+}
+
+void HostCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
+  const std::size_t bytes = count * size_bytes(dtype);
+  faults_.before_operation();
+  meet(send, rank_ == root ? bytes : 0, recv, bytes);
+  if (rank_ != root || send != recv) move_bytes(recv, sources_[static_cast<std::size_t>(root)], bytes);
+  part();
+  faults_.after_operation({recv, bytes}, size_bytes(dtype));
+}
+
+void HostCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) {
+  const std::size_t bytes = send_count * size_bytes(dtype);
+  faults_.before_operation();
+  meet(send, bytes, recv, bytes);
+  if (rank_ == root) {
+    for (std::size_t peer = 0; peer < members_.size(); ++peer) {
+      if (recv + peer * bytes != send) move_bytes(recv + peer * bytes, sources_[peer], bytes);
+    }
+  }
+  part();
+  if (rank_ == root) faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
+}
+
+void HostCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) {
+  const std::size_t bytes = recv_count * size_bytes(dtype);
+  const std::size_t send_bytes = bytes * members_.size();
+  faults_.before_operation();
+  meet(send, rank_ == root ? send_bytes : 0, recv, send_bytes);
+  move_bytes(recv, sources_[static_cast<std::size_t>(root)] + static_cast<std::size_t>(rank_) * bytes, bytes);
+  part();
+  faults_.after_operation({recv, bytes}, size_bytes(dtype));
+}
+
+void HostCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
+  const std::size_t bytes = count * size_bytes(dtype);
+  if (send == recv) {
+    // Peers would overwrite what others still have to read: through the channels, which hold copies.
+    std::vector<Transfer> transfers;
+    for (int peer = 0; peer < size(); ++peer) transfers.push_back({peer, recv + static_cast<std::size_t>(peer) * bytes, count});
+    exchange(transfers, transfers, dtype);
+    return;
+  }
+  const std::size_t all_bytes = bytes * members_.size();
+  faults_.before_operation();
+  meet(send, all_bytes, recv, all_bytes);
+  for (std::size_t peer = 0; peer < members_.size(); ++peer) {
+    move_bytes(recv + peer * bytes, sources_[peer] + static_cast<std::size_t>(rank_) * bytes, bytes);
+  }
+  part();
+  faults_.after_operation({recv, all_bytes}, size_bytes(dtype));
+}
+
+void HostCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
+  faults_.before_operation();
+  exchange_chunks(workspace_.channels(), members_, rank_, sends, recvs, size_bytes(dtype), world_);
+  std::byte* begin = nullptr;
+  std::byte* end = nullptr;
+  for (const Transfer& recv : recvs) {
+    if (recv.count == 0) continue;
+    begin = begin == nullptr ? recv.data : std::min(begin, recv.data);
+    end = std::max(end, recv.data + recv.count * size_bytes(dtype));
+  }
+  faults_.after_operation({begin, end}, size_bytes(dtype));
+}
+
+void HostCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) { move_bytes(to, from, bytes); }
+
+void HostCommunicator::fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
+  fill_host(at, stream, first, elements);
+}
+
+void HostCommunicator::compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+                               std::uint64_t index_base, Dtype dtype, const Tolerance& tolerance,
+                               Mismatches& mismatches) {
+  if (tolerance.exact) {
+    compare_host(at, stream, first, elements, index_base, mismatches);
+  } else {
+    compare_host_within(at, stream, first, elements, index_base, dtype, tolerance, mismatches);
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,141 @@
+#include "backends/host/reduce_kernel.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "support/dispatch.hpp"
+#include "verify/values.hpp"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace busbw {
+namespace {
+
+/// Elements reduced at a time: few enough that the running result stays in the L1 cache, and a constant, so that
+/// compilers vectorise the loops over a block even at -O2.
+constexpr std::size_t kBlock = 256;
+
+/// What sums and products of T are kept in. Unsigned integers, because they wrap where signed ones must not overflow.
+template <class T>
+using Running = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
+                                            std::type_identity<std::conditional_t<std::is_same_v<T, double>, double, float>>>::type;
+
+/// Calls `body(i)` for each element of a block.
+template <class Body>
+void for_each(std::size_t count, Body body) {
+  if (count == kBlock) {
+    for (std::size_t i = 0; i < kBlock; ++i) body(i);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) body(i);
+  }
+}
+
+template <Redop Op, class T>
+Running<T> combine(Running<T> a, Running<T> b) {
+  using R = Running<T>;
+  if constexpr (Op == Redop::prod) {
+    return static_cast<R>(a * b);
+  } else if constexpr (Op == Redop::max || Op == Redop::min) {
+    // Signed integers compare as what they are.
+    using Compared = std::conditional_t<std::is_integral_v<T>, T, R>;
+    const auto x = static_cast<Compared>(a), y = static_cast<Compared>(b);
+    return Op == Redop::max ? (x < y ? b : a) : (y < x ? b : a);
+  } else {
+    return static_cast<R>(a + b);
+  }
+}
+
+template <Redop Op, class T>
+Running<T> prepare(T value, Running<T> scalar) {
+  const auto running = static_cast<Running<T>>(value);
+  if constexpr (Op == Redop::mulsum) return static_cast<Running<T>>(running * scalar);
+  return running;
+}
+
+template <Redop Op, class T>
+T finish(Running<T> value, std::size_t ranks) {
+  if constexpr (std::is_integral_v<T>) {
+    // Divided as 64 bits, because the number of ranks need not fit into T.
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    if constexpr (Op == Redop::avg) return static_cast<T>(static_cast<Wide>(static_cast<T>(value)) / static_cast<Wide>(ranks));
+    return static_cast<T>(value);
+  } else {
+    if constexpr (Op == Redop::avg) value /= static_cast<Running<T>>(ranks);
+    if constexpr (std::is_same_v<T, Running<T>>) {
+      return value;
+    } else {
+      return T::from_float(value);
+    }
+  }
+}
+
+void store_block(std::byte* to, const std::byte* from, std::size_t bytes, Store store) {
+#ifdef __SSE2__
+  if (store == Store::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
+    for (std::size_t at = 0; at < bytes; at += 16) {
+      const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + at));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), value);
+    }
+    return;
+  }
+#else
+  static_cast<void>(store);
+#endif
+  std::memcpy(to, from, bytes);
+}
+
+template <Redop Op, class T>
+void reduce_block(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+                  std::size_t first, std::size_t count, Store store) {
+  alignas(64) Running<T> running[kBlock];
+  alignas(64) T result[kBlock];
+  for (std::size_t rank = 0; rank < sources.size(); ++rank) {
+    const T* const from = reinterpret_cast<const T*>(sources[rank]) + first;
+    const auto scalar = Op == Redop::mulsum ? static_cast<Running<T>>(mulsum_scalar(static_cast<int>(rank))) : Running<T>{};
+    if (rank == 0) {
+      for_each(count, [&](std::size_t i) { running[i] = prepare<Op, T>(from[i], scalar); });
+    } else {
+      for_each(count, [&](std::size_t i) { running[i] = combine<Op, T>(running[i], prepare<Op, T>(from[i], scalar)); });
+    }
+  }
+  for_each(count, [&](std::size_t i) { result[i] = finish<Op, T>(running[i], sources.size()); });
+  for (std::byte* const to : destinations) {
+    store_block(to + first * sizeof(T), reinterpret_cast<const std::byte*>(result), count * sizeof(T), store);
+  }
+}
+
+using BlockReducer = void (*)(std::span<const std::byte* const>, std::span<std::byte* const>, std::size_t, std::size_t,
+                              Store);
+
+template <class T>
+BlockReducer reducer_of(Redop redop) {
+  switch (redop) {
+    case Redop::sum: return reduce_block<Redop::sum, T>;
+    case Redop::prod: return reduce_block<Redop::prod, T>;
+    case Redop::max: return reduce_block<Redop::max, T>;
+    case Redop::min: return reduce_block<Redop::min, T>;
+    case Redop::avg: return reduce_block<Redop::avg, T>;
+    case Redop::mulsum: return reduce_block<Redop::mulsum, T>;
+  }
+  throw std::logic_error("reduce_elements: not a Redop");
+}
+
+}  // namespace
+
+void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, Store store) {
+  const BlockReducer reduce = with_element_type(dtype, [&]<class T>() { return reducer_of<T>(redop); });
+  for (std::size_t done = 0; done < count; done += kBlock) {
+    reduce(sources, destinations, first + done, std::min(kBlock, count - done), store);
+  }
+#ifdef __SSE2__
+  // Streamed stores are ordered before later ones only by a fence; a barrier's release does not do it.
+  if (store == Store::streamed) _mm_sfence();
+#endif
+}
+
+}  // namespace busbw

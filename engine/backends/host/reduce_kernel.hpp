@@ -1,0 +1,25 @@
+#pragma once
+// Element-wise reduction of several arrays into several others: the arithmetic of the host backend.
+#include <cstddef>
+#include <span>
+
+#include "support/types.hpp"
+
+namespace busbw {
+
+/// How results are stored.
+enum class Store {
+  cached,    // through the caches: for results that fit there, or whose place was read just before
+  streamed,  // past the caches where the processor can: saves reading what is about to be overwritten
+};
+
+/// Reduces the elements `first` to `first + count` of all sources, source i being rank i's data, and writes the result
+/// to the same elements of all destinations. A destination may be a source; arrays overlap in no other way. In rank
+/// order, so that the result is the same wherever it is computed:
+/// integers modulo 2^bits; float in float; double in double; half, bfloat16 and the 8-bit formats in float, rounded
+/// once. `avg` divides the sum once: integers truncate towards zero, which is the floor for sums that are not negative.
+/// `mulsum` multiplies rank i's data by mulsum_scalar(i) first.
+void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
+                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, Store store);
+
+}  // namespace busbw

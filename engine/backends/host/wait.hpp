@@ -1,0 +1,35 @@
+#pragma once
+// How ranks wait for each other.
+#include <sched.h>
+
+#include "rendezvous/team.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+
+/// Looks at `ready` this often before giving the core to another rank. More ranks than cores is normal, and then the
+/// rank waited for may need this very core: spinning for long would only delay it.
+inline constexpr int kSpins = 128;
+
+inline void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Returns once `ready()` holds; throws Aborted once the team is.
+template <class Ready>
+void wait_until(const Team& team, Ready ready) {
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (ready()) return;
+    pause_briefly();
+  }
+  while (!ready()) {
+    if (team.aborted()) throw Aborted{};
+    sched_yield();
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,37 @@
+#include "collectives/all.hpp"
+
+#include <algorithm>
+
+namespace busbw {
+
+const std::vector<CollectiveEntry>& all_collectives() {
+  static const std::vector<CollectiveEntry> entries{
+      {"all_reduce", make_all_reduce},
+      {"all_gather", make_all_gather},
+      {"reduce_scatter", make_reduce_scatter},
+      {"broadcast", make_broadcast},
+      {"reduce", make_reduce},
+      {"alltoall", make_alltoall},
+      {"alltoallv", make_alltoallv},
+      {"gather", make_gather},
+      {"scatter", make_scatter},
+      {"sendrecv", make_sendrecv},
+      {"hypercube", make_hypercube},
+  };
+  return entries;
+}
+
+std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings) {
+  const auto& entries = all_collectives();
+  const auto found = std::ranges::find(entries, name, &CollectiveEntry::name);
+  return found == entries.end() ? nullptr : found->make(settings);
+}
+
+Pieces from_every_rank(std::size_t count, int ranks) {
+  Pieces pieces;
+  pieces.reserve(ranks);
+  for (int rank = 0; rank < ranks; ++rank) pieces.push_back({.offset = count * rank, .count = count, .source_rank = rank});
+  return pieces;
+}
+
+}  // namespace busbw

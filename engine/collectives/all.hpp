@@ -1,0 +1,40 @@
+#pragma once
+// The list of all collectives.
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "collectives/collective.hpp"
+#include "collectives/settings.hpp"
+
+namespace busbw {
+
+using MakeCollective = std::unique_ptr<Collective> (*)(const CollectiveSettings&);
+
+std::unique_ptr<Collective> make_all_reduce(const CollectiveSettings&);
+std::unique_ptr<Collective> make_all_gather(const CollectiveSettings&);
+std::unique_ptr<Collective> make_reduce_scatter(const CollectiveSettings&);
+std::unique_ptr<Collective> make_broadcast(const CollectiveSettings&);
+std::unique_ptr<Collective> make_reduce(const CollectiveSettings&);
+std::unique_ptr<Collective> make_alltoall(const CollectiveSettings&);
+std::unique_ptr<Collective> make_alltoallv(const CollectiveSettings&);
+std::unique_ptr<Collective> make_gather(const CollectiveSettings&);
+std::unique_ptr<Collective> make_scatter(const CollectiveSettings&);
+std::unique_ptr<Collective> make_sendrecv(const CollectiveSettings&);
+std::unique_ptr<Collective> make_hypercube(const CollectiveSettings&);
+
+struct CollectiveEntry {
+  std::string_view name;
+  MakeCollective make;
+};
+
+/// Every collective, in the order of nccl-tests' list.
+const std::vector<CollectiveEntry>& all_collectives();
+
+/// Null when there is none of that name.
+std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings);
+
+/// What a rank holds that got `count` elements from every rank, in rank order.
+Pieces from_every_rank(std::size_t count, int ranks);
+
+}  // namespace busbw

@@ -1,0 +1,32 @@
+// Every rank gets the data of all ranks, in rank order.
+#include "collectives/all.hpp"
+
+namespace busbw {
+namespace {
+
+class AllGather final : public Collective {
+ public:
+  std::string_view name() const override { return "all_gather"; }
+  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
+    const std::size_t share = share_of(count, element_bytes, ranks);
+    return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
+  }
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
+  }
+  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source_rank = rank}};
+  }
+  Pieces expected(const Shape& shape, std::size_t, int, int ranks, int) const override {
+    return from_every_rank(shape.send_count, ranks);
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    communicator.all_gather(call.send, call.recv, call.count, call.dtype);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_all_gather(const CollectiveSettings&) { return std::make_unique<AllGather>(); }
+
+}  // namespace busbw

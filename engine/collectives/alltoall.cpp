@@ -1,0 +1,36 @@
+// Every rank sends an equal share of its data to every rank.
+#include "collectives/all.hpp"
+
+namespace busbw {
+namespace {
+
+class Alltoall final : public Collective {
+ public:
+  std::string_view name() const override { return "alltoall"; }
+  bool in_place_defined() const override { return false; }
+
+  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
+    const std::size_t share = share_of(count, element_bytes, ranks);
+    return {.send_count = share * ranks, .recv_count = share * ranks, .param_count = share};
+  }
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
+  }
+  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source_rank = rank}};
+  }
+  Pieces expected(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
+    Pieces pieces = from_every_rank(shape.param_count, ranks);
+    for (Piece& piece : pieces) piece.first = shape.param_count * rank;
+    return pieces;
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    communicator.alltoall(call.send, call.recv, call.count, call.dtype);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_alltoall(const CollectiveSettings&) { return std::make_unique<Alltoall>(); }
+
+}  // namespace busbw

@@ -1,0 +1,135 @@
+// Every rank sends every rank an amount of its own: in proportion to the distance between their numbers, or as a
+// matrix file says.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/all.hpp"
+
+namespace busbw {
+namespace {
+
+class Alltoallv final : public Collective {
+ public:
+  explicit Alltoallv(AlltoallvSettings settings) : settings_(std::move(settings)) {}
+
+  std::string_view name() const override { return "alltoallv"; }
+  bool in_place_defined() const override { return false; }
+  std::string refuses(int ranks) const override {
+    if (!from_matrix() || ranks <= settings_.matrix.ranks) return {};
+    return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}", settings_.matrix.ranks,
+                       ranks);
+  }
+
+  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
+    Shape shape{.param_count = from_matrix() ? 0 : share_of(count, element_bytes, ranks)};
+    // The generated pattern is the same for every rank but for its turn, so rank 0 stands for all.
+    const int looked_at = from_matrix() ? ranks : 1;
+    for (int rank = 0; rank < looked_at; ++rank) {
+      shape.send_count = std::max(shape.send_count, sent_before(shape, element_bytes, rank, ranks, ranks));
+      shape.recv_count = std::max(shape.recv_count, received_before(shape, element_bytes, rank, ranks, ranks));
+    }
+    return shape;
+  }
+  /// The rank with the most bytes counts.
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    const std::size_t most = std::max(shape.send_count, shape.recv_count);
+    return {static_cast<double>(most * element_bytes), others_share(ranks)};
+  }
+  Pieces to_send(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
+    return {{.count = sent_before(shape, element_bytes, rank, ranks, ranks), .source_rank = rank}};
+  }
+  Pieces expected(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
+    Pieces pieces;
+    std::size_t offset = 0;
+    for (int source = 0; source < ranks; ++source) {
+      const std::size_t count = elements(shape, element_bytes, source, rank, ranks);
+      pieces.push_back({.offset = offset,
+                        .count = count,
+                        .source_rank = source,
+                        .first = sent_before(shape, element_bytes, source, rank, ranks)});
+      offset += count;
+    }
+    pieces.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Piece::Source::untouched});
+    return pieces;
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    const int ranks = communicator.size();
+    const std::size_t element_bytes = size_bytes(call.dtype);
+    const Shape shape{.param_count = call.count};
+    std::vector<Transfer> sends, recvs;
+    sends.reserve(ranks);
+    recvs.reserve(ranks);
+    // The data is only read; a Transfer serves both directions.
+    auto* send = const_cast<std::byte*>(call.send);
+    std::byte* recv = call.recv;
+    for (int peer = 0; peer < ranks; ++peer) {
+      const std::size_t sent = elements(shape, element_bytes, communicator.rank(), peer, ranks);
+      const std::size_t received = elements(shape, element_bytes, peer, communicator.rank(), ranks);
+      if (sent > 0) sends.push_back({peer, send, sent});
+      if (received > 0) recvs.push_back({peer, recv, received});
+      send += sent * element_bytes;
+      recv += received * element_bytes;
+    }
+    communicator.exchange(sends, recvs, call.dtype);
+  }
+  std::optional<RankSummary> rank_summary(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    if (!settings_.print_summary) return std::nullopt;
+    RankSummary summary;
+    summary.bus_factor = others_share(ranks);
+    summary.title =
+        from_matrix()
+            ? fmt::format("mode=matrix nranks={} matrix_dim={} scale={:.3f}", ranks, settings_.matrix.ranks, settings_.matrix_scale)
+            : fmt::format("mode=generated nranks={} total_bytes={} spread={:.3f}", ranks,
+                          shape.param_count * ranks * element_bytes, settings_.spread);
+    for (int rank = 0; rank < ranks; ++rank)
+      summary.ranks.push_back({sent_before(shape, element_bytes, rank, ranks, ranks) * element_bytes,
+                               received_before(shape, element_bytes, rank, ranks, ranks) * element_bytes});
+    return summary;
+  }
+
+ private:
+  bool from_matrix() const { return settings_.matrix.ranks > 0; }
+
+  /// Elements from one rank to another.
+  std::size_t elements(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
+    const std::uint64_t bytes = from_matrix() ? settings_.matrix.at(from, to)
+                                              : generated_bytes(shape.param_count * ranks * element_bytes, from, to, ranks);
+    return bytes / element_bytes;
+  }
+  /// nccl-tests' blend of an even split with one in proportion to the distance (to - from) mod ranks, in its order of
+  /// floating-point operations, rounded down to 16 bytes.
+  std::uint64_t generated_bytes(std::uint64_t total_bytes, int from, int to, int ranks) const {
+    constexpr std::uint64_t kAlignBytes = 16;
+    if (ranks == 1) return total_bytes / kAlignBytes * kAlignBytes;
+    const int distance = (to - from + ranks) % ranks;
+    const auto total = static_cast<double>(total_bytes);
+    const auto sum_of_distances = static_cast<double>(static_cast<std::size_t>(ranks) * (ranks - 1) / 2);
+    const double even = total / static_cast<double>(ranks);
+    const double by_distance = static_cast<double>(distance) * total / sum_of_distances;
+    const double bytes = (1.0 - settings_.spread) * even + settings_.spread * by_distance;
+    return static_cast<std::uint64_t>(bytes) / kAlignBytes * kAlignBytes;
+  }
+  /// Elements that `rank` sends to the ranks before `end`.
+  std::size_t sent_before(const Shape& shape, std::size_t element_bytes, int rank, int end, int ranks) const {
+    std::size_t sum = 0;
+    for (int peer = 0; peer < end; ++peer) sum += elements(shape, element_bytes, rank, peer, ranks);
+    return sum;
+  }
+  /// Elements that `rank` receives from the ranks before `end`.
+  std::size_t received_before(const Shape& shape, std::size_t element_bytes, int rank, int end, int ranks) const {
+    std::size_t sum = 0;
+    for (int peer = 0; peer < end; ++peer) sum += elements(shape, element_bytes, peer, rank, ranks);
+    return sum;
+  }
+
+  AlltoallvSettings settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_alltoallv(const CollectiveSettings& settings) {
+  return std::make_unique<Alltoallv>(settings.alltoallv);
+}
+
+}  // namespace busbw

@@ -1,0 +1,34 @@
+// Every rank gets the root's data.
+#include "collectives/all.hpp"
+
+namespace busbw {
+namespace {
+
+class Broadcast final : public Collective {
+ public:
+  std::string_view name() const override { return "broadcast"; }
+  bool has_root() const override { return true; }
+
+  Shape shape(std::size_t count, std::size_t, int) const override {
+    return {.send_count = count, .recv_count = count, .param_count = count};
+  }
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int) const override {
+    return {static_cast<double>(shape.param_count * element_bytes), 1};
+  }
+  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int root) const override {
+    if (rank != root) return {};
+    return {{.count = shape.send_count, .source_rank = root}};
+  }
+  Pieces expected(const Shape& shape, std::size_t, int, int, int root) const override {
+    return {{.count = shape.recv_count, .source_rank = root}};
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    communicator.broadcast(call.send, call.recv, call.count, call.dtype, call.root);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_broadcast(const CollectiveSettings&) { return std::make_unique<Broadcast>(); }
+
+}  // namespace busbw

@@ -1,0 +1,35 @@
+// The root gets the data of all ranks, in rank order.
+#include "collectives/all.hpp"
+
+namespace busbw {
+namespace {
+
+class Gather final : public Collective {
+ public:
+  std::string_view name() const override { return "gather"; }
+  bool has_root() const override { return true; }
+
+  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
+    const std::size_t share = share_of(count, element_bytes, ranks);
+    return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
+  }
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
+  }
+  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source_rank = rank}};
+  }
+  Pieces expected(const Shape& shape, std::size_t, int rank, int ranks, int root) const override {
+    if (rank != root) return {{.count = shape.recv_count, .source = Piece::Source::untouched}};
+    return from_every_rank(shape.send_count, ranks);
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    communicator.gather(call.send, call.recv, call.count, call.dtype, call.root);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_gather(const CollectiveSettings&) { return std::make_unique<Gather>(); }
+
+}  // namespace busbw

@@ -1,0 +1,54 @@
+// An all-gather in log2(ranks) steps: in step k a rank swaps all it has with the rank whose number differs in bit k.
+#include "collectives/all.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+namespace busbw {
+namespace {
+
+class Hypercube final : public Collective {
+ public:
+  std::string_view name() const override { return "hypercube"; }
+  std::string_view no_redop_name() const override { return ""; }
+  std::string refuses(int ranks) const override {
+    if (std::has_single_bit(static_cast<unsigned>(ranks))) return {};
+    return fmt::format("nRanks {} is not a power of 2, skipping", ranks);
+  }
+
+  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
+    const std::size_t share = share_of(count, element_bytes, ranks);
+    return {.send_count = share, .recv_count = share * ranks, .param_count = share, .send_inplace_offset = share};
+  }
+  /// nccl-tests counts what a rank sends, (n - 1) shares, in algbw already.
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    return {static_cast<double>(shape.param_count * element_bytes * (ranks - 1)), 1};
+  }
+  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source_rank = rank}};
+  }
+  Pieces expected(const Shape& shape, std::size_t, int, int ranks, int) const override {
+    return from_every_rank(shape.send_count, ranks);
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    const std::size_t share_bytes = call.count * size_bytes(call.dtype);
+    const int rank = communicator.rank();
+    std::byte* const own = call.recv + rank * share_bytes;
+    if (own != call.send) communicator.copy(own, call.send, share_bytes);
+    for (int bit = 1; bit < communicator.size(); bit <<= 1) {
+      const int first_mine = rank & ~(bit - 1);
+      const int first_theirs = first_mine ^ bit;
+      const std::size_t count = call.count * bit;
+      const Transfer send{rank ^ bit, call.recv + first_mine * share_bytes, count};
+      const Transfer recv{rank ^ bit, call.recv + first_theirs * share_bytes, count};
+      communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_hypercube(const CollectiveSettings&) { return std::make_unique<Hypercube>(); }
+
+}  // namespace busbw

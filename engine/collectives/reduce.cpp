@@ -1,0 +1,35 @@
+// The root gets the reduction of all ranks' data.
+#include "collectives/all.hpp"
+
+namespace busbw {
+namespace {
+
+class Reduce final : public Collective {
+ public:
+  std::string_view name() const override { return "reduce"; }
+  bool reduces() const override { return true; }
+  bool has_root() const override { return true; }
+
+  Shape shape(std::size_t count, std::size_t, int) const override {
+    return {.send_count = count, .recv_count = count, .param_count = count};
+  }
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int) const override {
+    return {static_cast<double>(shape.param_count * element_bytes), 1};
+  }
+  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source = Piece::Source::contribution, .source_rank = rank}};
+  }
+  Pieces expected(const Shape& shape, std::size_t, int rank, int, int root) const override {
+    const auto source = rank == root ? Piece::Source::reduced : Piece::Source::untouched;
+    return {{.count = shape.recv_count, .source = source}};
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    communicator.reduce(call.send, call.recv, call.count, call.dtype, call.redop, call.root);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_reduce(const CollectiveSettings&) { return std::make_unique<Reduce>(); }
+
+}  // namespace busbw

@@ -1,0 +1,34 @@
+// Every rank gets its share of the reduction of all ranks' data.
+#include "collectives/all.hpp"
+
+namespace busbw {
+namespace {
+
+class ReduceScatter final : public Collective {
+ public:
+  std::string_view name() const override { return "reduce_scatter"; }
+  bool reduces() const override { return true; }
+
+  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
+    const std::size_t share = share_of(count, element_bytes, ranks);
+    return {.send_count = share * ranks, .recv_count = share, .param_count = share, .recv_inplace_offset = share};
+  }
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
+  }
+  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source = Piece::Source::contribution, .source_rank = rank}};
+  }
+  Pieces expected(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.recv_count, .source = Piece::Source::reduced, .first = shape.recv_count * rank}};
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    communicator.reduce_scatter(call.send, call.recv, call.count, call.dtype, call.redop);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_reduce_scatter(const CollectiveSettings&) { return std::make_unique<ReduceScatter>(); }
+
+}  // namespace busbw

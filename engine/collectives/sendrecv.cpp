@@ -1,0 +1,76 @@
+// Every rank sends its data to the next rank and receives from the one before: a ring of point-to-point messages. By
+// option a ping-pong instead: pairs of ranks (0 and 1, 2 and 3, ...) send a message to and fro, and the time is half
+// the round trip.
+#include "collectives/all.hpp"
+
+namespace busbw {
+namespace {
+
+class Sendrecv : public Collective {
+ public:
+  std::string_view name() const override { return "sendrecv"; }
+  // nccl-tests repeats the rows for every -o, though no operator is used.
+  bool loops_over_redops() const override { return true; }
+  bool in_place_defined() const override { return false; }
+
+  Shape shape(std::size_t count, std::size_t, int) const override {
+    return {.send_count = count, .recv_count = count, .param_count = count};
+  }
+  Traffic traffic(const Shape& shape, std::size_t element_bytes, int) const override {
+    return {static_cast<double>(shape.param_count * element_bytes), 1};
+  }
+  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source_rank = rank}};
+  }
+  Pieces expected(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
+    return {{.count = shape.recv_count, .source_rank = (rank - 1 + ranks) % ranks}};
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    const int ranks = communicator.size();
+    const int next = (communicator.rank() + 1) % ranks;
+    const int previous = (communicator.rank() - 1 + ranks) % ranks;
+    // The data is only read; a Transfer serves both directions.
+    const Transfer send{next, const_cast<std::byte*>(call.send), call.count};
+    const Transfer recv{previous, call.recv, call.count};
+    communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
+  }
+};
+
+class PingPong final : public Sendrecv {
+ public:
+  std::string refuses(int ranks) const override {
+    return ranks >= 2 ? std::string() : "--ping-pong needs at least 2 ranks, skipping";
+  }
+  int operations_per_run() const override { return 2; }
+
+  Pieces to_send(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const override {
+    if (peer_of(rank) >= ranks) return {};
+    return Sendrecv::to_send(shape, element_bytes, rank, ranks, root);
+  }
+  Pieces expected(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
+    const auto source = peer_of(rank) < ranks ? Piece::Source::moved : Piece::Source::untouched;
+    return {{.count = shape.recv_count, .source = source, .source_rank = peer_of(rank)}};
+  }
+  void run(Communicator& communicator, const Call& call) const override {
+    const int peer = peer_of(communicator.rank());
+    if (peer >= communicator.size()) return;  // the last of an odd number of ranks
+    const Transfer send{peer, const_cast<std::byte*>(call.send), call.count};
+    const Transfer recv{peer, call.recv, call.count};
+    const bool serves = communicator.rank() < peer;
+    if (serves) communicator.exchange({&send, 1}, {}, call.dtype);
+    communicator.exchange({}, {&recv, 1}, call.dtype);
+    if (!serves) communicator.exchange({&send, 1}, {}, call.dtype);
+  }
+
+ private:
+  static int peer_of(int rank) { return rank ^ 1; }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_sendrecv(const CollectiveSettings& settings) {
+  if (settings.ping_pong) return std::make_unique<PingPong>();
+  return std::make_unique<Sendrecv>();
+}
+
+}  // namespace busbw

@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "collectives/settings.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::uint64_t kAlignBytes = 16;  // nccl-tests rounds every cell down to this
+
+std::uint64_t cell_bytes(const std::string& text, double scale, const std::string& path, std::size_t row,
+                         std::size_t column) {
+  const auto refuse = [&](std::string_view why) {
+    return UsageError(fmt::format(
+        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} column {} is \"{}\": {}; allowed are numbers of bytes from 0 on", path,
+        row + 1, column + 1, text, why));
+  };
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    throw refuse("not a number");
+  }
+  if (used != text.size() || !std::isfinite(value)) throw refuse("not a number");
+  if (value < 0) throw refuse("negative");
+  const double scaled = value * scale;
+  if (scaled >= static_cast<double>(std::numeric_limits<std::int64_t>::max())) throw refuse("too large");
+  return static_cast<std::uint64_t>(scaled) / kAlignBytes * kAlignBytes;
+}
+
+}  // namespace
+
+TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
+  std::ifstream file(path);
+  if (!file) throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file cannot be read", path));
+  TrafficMatrix matrix;
+  std::size_t columns = 0;
+  std::size_t rows = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream cells(line);
+    std::size_t column = 0;
+    for (std::string text; cells >> text; ++column) matrix.bytes.push_back(cell_bytes(text, scale, path, rows, column));
+    if (column == 0) continue;
+    if (rows > 0 && column != columns)
+      throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} has {} columns, the rows before have {}",
+                                   path, rows + 1, column, columns));
+    columns = column;
+    ++rows;
+  }
+  if (rows == 0) throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file holds no numbers", path));
+  if (rows != columns)
+    throw UsageError(
+        fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {} rows and {} columns; the matrix must be square", path, rows, columns));
+  matrix.ranks = static_cast<int>(rows);
+  return matrix;
+}
+
+}  // namespace busbw

@@ -1,0 +1,70 @@
+#pragma once
+// Where a case's data lies in a rank's two buffers: guard, data, guard; and how it moves from iteration to iteration.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collectives/collective.hpp"
+
+namespace busbw {
+
+/// Bytes before and after the data of a case in which nothing may be written.
+inline constexpr std::size_t kGuardBytes = 4096;
+
+/// What a buffer must hold so that cases of up to `max_bytes` fit, shifted by up to `unalign` elements of 8 bytes.
+constexpr std::size_t buffer_bytes(std::uint64_t max_bytes, int unalign_elements) {
+  return kGuardBytes + 8 * static_cast<std::size_t>(unalign_elements) + max_bytes + kGuardBytes;
+}
+
+/// One case's regions in one rank's buffers.
+class CaseBuffers {
+ public:
+  /// `max_bytes`: what the buffers were made for; iterations rotate through it.
+  CaseBuffers(Communicator& communicator, const Shape& shape, Dtype dtype, std::uint64_t max_bytes, int unalign_elements)
+      : send_(communicator.send_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
+        recv_(communicator.recv_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
+        rank_(communicator.rank()),
+        element_bytes_(size_bytes(dtype)),
+        shape_(shape) {
+    const std::size_t region = std::max(shape.send_count, shape.recv_count) * element_bytes_;
+    positions_ = region == 0 ? 1 : std::max<std::size_t>(1, max_bytes / region);
+    region_bytes_ = region;
+  }
+
+  /// The arguments of iteration `iteration`: as in nccl-tests, each uses the next region of the buffers, so that no
+  /// cache is measured and races show.
+  Call call(Placement placement, std::uint64_t iteration, Dtype dtype, Redop redop, int root) const {
+    const std::size_t shift = region_bytes_ * (iteration % positions_);
+    return {.send = send_data(placement) + shift,
+            .recv = recv_data(placement) + shift,
+            .count = shape_.param_count,
+            .dtype = dtype,
+            .redop = redop,
+            .root = root};
+  }
+
+  /// Start of the data to send and of the result, in the region of iteration 0.
+  std::byte* send_data(Placement placement) const {
+    return placement == Placement::in_place ? recv_ + shape_.send_inplace_offset * rank_ * element_bytes_ : send_;
+  }
+  std::byte* recv_data(Placement placement) const {
+    return placement == Placement::in_place ? recv_ + shape_.recv_inplace_offset * rank_ * element_bytes_ : recv_;
+  }
+  /// The whole regions that the case uses in either buffer.
+  std::span<std::byte> send_region() const { return {send_, shape_.send_count * element_bytes_}; }
+  std::span<std::byte> recv_region(Placement placement) const {
+    return {recv_, placement == Placement::in_place ? region_bytes_ : shape_.recv_count * element_bytes_};
+  }
+
+ private:
+  std::byte* send_;
+  std::byte* recv_;
+  int rank_;
+  std::size_t element_bytes_;
+  Shape shape_;
+  std::size_t region_bytes_ = 0;
+  std::size_t positions_ = 1;
+};
+
+}  // namespace busbw

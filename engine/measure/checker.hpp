@@ -1,0 +1,54 @@
+#pragma once
+// One check of one placement of a case on one rank: fill, let the collective run once, compare everything.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/collective.hpp"
+#include "measure/buffers.hpp"
+#include "support/result.hpp"
+#include "verify/values.hpp"
+
+namespace busbw {
+
+/// What a rank found wrong.
+struct RankFindings {
+  std::uint64_t wrong_elements = 0;
+  std::vector<WrongElement> first;
+};
+
+/// A case as a rank sees it.
+struct RankCase {
+  const Collective& collective;
+  Shape shape;
+  Dtype dtype;
+  Redop redop;
+  int root;
+  std::uint64_t seed;  // new for each check, so that stale data is wrong
+};
+
+class Checker {
+ public:
+  Checker(Communicator& communicator, const CaseBuffers& buffers, ReductionValues& values, int world_rank)
+      : communicator_(communicator), buffers_(buffers), values_(values), world_rank_(world_rank) {}
+
+  /// Writes guards, the data to send, and into the rest of the receive region a pattern that no result equals.
+  void prepare(const RankCase& rank_case, Placement placement);
+  /// Compares the result, all that must be untouched, and the guards.
+  RankFindings verify(const RankCase& rank_case, Placement placement);
+
+ private:
+  /// The stream of a piece, and the position in it of the piece's first element.
+  Stream stream_of(const RankCase& rank_case, const Piece& piece);
+  Stream poison(const RankCase& rank_case) const;
+  void compare_untouched(const RankCase& rank_case, Placement placement, const Piece& piece, Mismatches& mismatches);
+  void compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankFindings& findings);
+  void keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankFindings& findings);
+
+  Communicator& communicator_;
+  const CaseBuffers& buffers_;
+  ReductionValues& values_;
+  int world_rank_;
+};
+
+}  // namespace busbw

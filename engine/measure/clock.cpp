@@ -1,0 +1,40 @@
+#include "measure/clock.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <ctime>
+
+namespace busbw {
+namespace {
+
+std::string formatted(const std::tm& time, const char* format) {
+  std::array<char, 64> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), format, &time);
+  return {text.data(), length};
+}
+
+}  // namespace
+
+double monotonic_s() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+WallTime wall_time() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  std::tm local{};
+  std::tm utc{};
+  localtime_r(&now.tv_sec, &local);
+  gmtime_r(&now.tv_sec, &utc);
+  const long offset_min = local.tm_gmtoff / 60;
+  return {formatted(local, "%Y-%m-%d %H:%M:%S"),
+          fmt::format("{}.{:03}{}{:02}:{:02}", formatted(local, "%Y-%m-%dT%H:%M:%S"), now.tv_nsec / 1'000'000,
+                      offset_min < 0 ? '-' : '+', std::labs(offset_min) / 60, std::labs(offset_min) % 60),
+          formatted(utc, "%Y%m%dT%H%M%SZ")};
+}
+
+}  // namespace busbw

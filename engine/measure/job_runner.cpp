@@ -1,0 +1,236 @@
+#include "measure/job_runner.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "measure/clock.hpp"
+#include "measure/watchdog.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr double kGraceS = 2.0;            // for ranks to end by themselves once the job is aborted
+constexpr long kTickNs = 100'000'000;      // between two looks; ends of ranks and signals wake earlier
+
+sigset_t watched_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
+  return signals;
+}
+
+/// Blocks the watched signals, so that one thread can wait for them, and turns a closed pipe into an error.
+class SignalMask {
+ public:
+  SignalMask() {
+    const sigset_t signals = watched_signals();
+    pthread_sigmask(SIG_BLOCK, &signals, &before_);
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+  ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalMask(const SignalMask&) = delete;
+  SignalMask& operator=(const SignalMask&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+/// Waits up to a tick for a signal; 0 without one.
+int wait_for_signal() {
+  const sigset_t signals = watched_signals();
+  const timespec tick{0, kTickNs};
+  const int signal = sigtimedwait(&signals, nullptr, &tick);
+  return signal > 0 ? signal : 0;
+}
+
+/// The ranks of one process, each in a thread.
+class RankThreads {
+ public:
+  RankThreads(LocalJob& job, int first_rank, int count, const JobCallbacks& callbacks)
+      : running_(std::make_shared<std::atomic<int>>(count)) {
+    const pthread_t watcher = pthread_self();
+    for (int rank = first_rank; rank < first_rank + count; ++rank)
+      threads_.emplace_back([&job, &callbacks, rank, watcher, running = running_] {
+        run_guarded(job, callbacks, rank);
+        running->fetch_sub(1, std::memory_order_acq_rel);
+        pthread_kill(watcher, SIGCHLD);  // wakes wait_for_signal
+      });
+  }
+
+  bool running() const { return running_->load(std::memory_order_acquire) > 0; }
+  void join() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void abandon() {
+    for (std::thread& thread : threads_) thread.detach();
+  }
+
+ private:
+  /// A rank's error ends the job: its reason goes to all, the other ranks only unwind.
+  static void run_guarded(LocalJob& job, const JobCallbacks& callbacks, int rank) {
+    try {
+      callbacks.run_rank(rank);
+    } catch (const Aborted&) {
+    } catch (const Error& error) {
+      job.abort(error.exit(), error.what());
+    } catch (const std::exception& error) {
+      job.abort(Exit::environment,
+                fmt::format("rank {} failed in phase {}: {}", rank, name(job.progress(rank).phase), error.what()));
+    }
+  }
+
+  std::shared_ptr<std::atomic<int>> running_;
+  std::vector<std::thread> threads_;
+};
+
+/// How long ago a job was aborted.
+class Grace {
+ public:
+  bool over(const LocalJob& job) {
+    if (!job.aborted()) return false;
+    if (!since_s_) since_s_ = monotonic_s();
+    return monotonic_s() - *since_s_ > kGraceS;
+  }
+
+ private:
+  std::optional<double> since_s_;
+};
+
+/// Signals and time limits of the whole job.
+class Supervisor {
+ public:
+  Supervisor(LocalJob& job, double limit_s) : job_(job), watchdog_(job, limit_s, monotonic_s()) {}
+
+  /// Waits a tick, or until something happens.
+  void watch() {
+    switch (wait_for_signal()) {
+      case SIGINT: interrupt(Exit::interrupted, "interrupted"); break;
+      case SIGTERM: interrupt(Exit::terminated, "terminated"); break;
+      default: break;
+    }
+    if (const auto stalled = watchdog_.look(monotonic_s())) job_.abort(Exit::rank_lost, *stalled);
+  }
+
+ private:
+  /// The first signal ends the ranks in an orderly way, a second one at once.
+  void interrupt(Exit exit, const char* message) {
+    if (job_.aborted()) _exit(static_cast<int>(exit));
+    job_.abort(exit, message);
+  }
+
+  LocalJob& job_;
+  Watchdog watchdog_;
+};
+
+JobResult run_in_this_process(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
+  RankThreads threads(job, 0, layout.ranks_per_process, callbacks);
+  Supervisor supervisor(job, layout.limit_s);
+  Grace grace;
+  while (threads.running() && !grace.over(job)) supervisor.watch();
+  const bool abandoned = threads.running();
+  abandoned ? threads.abandon() : threads.join();
+  const auto failure = job.failure();
+  return {{callbacks.finish(failure), failure ? failure->message : std::string()}, abandoned};
+}
+
+/// A process of a job of several: its ranks, and rank 0's also the end of the output. Does not return.
+[[noreturn]] void run_child(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks, int process, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(static_cast<int>(Exit::rank_lost));  // it died before that took effect
+  RankThreads threads(job, process * layout.ranks_per_process, layout.ranks_per_process, callbacks);
+  Grace grace;
+  while (threads.running() && !grace.over(job)) wait_for_signal();
+  _exit(process == 0 ? callbacks.finish(job.failure()) : 0);
+}
+
+class Children {
+ public:
+  Children(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) : job_(job), layout_(layout) {
+    const pid_t parent = getpid();
+    for (int process = 0; process < layout.processes; ++process) {
+      const pid_t pid = fork();
+      if (pid == 0) run_child(job, layout, callbacks, process, parent);
+      if (pid < 0) {
+        job.abort(Exit::environment, fmt::format("process {} of {} could not be started: {}; use fewer processes", process,
+                                                 layout.processes, std::strerror(errno)));
+        return;
+      }
+      pids_.push_back(pid);
+    }
+  }
+
+  bool running() const { return ended_ < pids_.size(); }
+  int first_exit_code() const { return first_exit_code_; }
+
+  void reap() {
+    for (std::size_t process = 0; process < pids_.size(); ++process) {
+      int status = 0;
+      if (pids_[process] == 0 || waitpid(pids_[process], &status, WNOHANG) != pids_[process]) continue;
+      if (WIFSIGNALED(status)) report_death(process, WTERMSIG(status));
+      if (process == 0 && WIFEXITED(status)) first_exit_code_ = WEXITSTATUS(status);
+      pids_[process] = 0;
+      ++ended_;
+    }
+  }
+
+  void kill_all() {
+    for (const pid_t pid : pids_)
+      if (pid != 0) kill(pid, SIGKILL);
+  }
+
+ private:
+  void report_death(std::size_t process, int signal) {
+    const int first = static_cast<int>(process) * layout_.ranks_per_process;
+    const int last = first + layout_.ranks_per_process - 1;
+    const std::string ranks = first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
+    job_.abort(Exit::rank_lost,
+               fmt::format("{} (process {}, pid {}) died of signal {} ({}) in phase {}; see the kernel's log for a reason such as "
+                           "lack of memory",
+                           ranks, process, pids_[process], signal, strsignal(signal), name(job_.progress(first).phase)));
+  }
+
+  LocalJob& job_;
+  const JobLayout& layout_;
+  std::vector<pid_t> pids_;  // 0: has ended
+  std::size_t ended_ = 0;
+  int first_exit_code_ = static_cast<int>(Exit::rank_lost);
+};
+
+JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
+  Children children(job, layout, callbacks);
+  Supervisor supervisor(job, layout.limit_s);
+  Grace grace;
+  // Children have a grace of their own in which rank 0 finishes the output.
+  bool killed = false;
+  for (children.reap(); children.running(); children.reap()) {
+    supervisor.watch();
+    if (grace.over(job) && !std::exchange(killed, true)) {
+      const double until_s = monotonic_s() + kGraceS;
+      for (children.reap(); children.running() && monotonic_s() < until_s; children.reap()) wait_for_signal();
+      children.kill_all();
+    }
+  }
+  if (const auto failure = job.failure()) return {{static_cast<int>(failure->exit), failure->message}};
+  return {{children.first_exit_code(), {}}};
+}
+
+}  // namespace
+
+JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
+  const SignalMask mask;
+  return layout.processes == 1 ? run_in_this_process(job, layout, callbacks) : run_in_processes(job, layout, callbacks);
+}
+
+}  // namespace busbw

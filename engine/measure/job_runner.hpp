@@ -1,0 +1,36 @@
+#pragma once
+// Starts the ranks of a job as threads and processes, watches over them, and ends them: time limits, signals, deaths.
+#include <functional>
+#include <optional>
+
+#include "rendezvous/local_job.hpp"
+
+namespace busbw {
+
+struct JobLayout {
+  int processes = 1;
+  int ranks_per_process = 1;
+  double limit_s = 0;  // see Watchdog
+};
+
+struct JobCallbacks {
+  /// What each rank does, in a thread of its own. May throw.
+  std::function<void(int rank)> run_rank;
+  /// Called once, in the process of rank 0, after its ranks have ended or were given up. Returns the exit code.
+  std::function<int(const std::optional<Failure>&)> finish;
+};
+
+struct JobOutcome {
+  int exit_code = 0;
+  std::string message;  // for stderr; empty when there is nothing to say
+};
+
+/// Returns when every rank has ended. A rank that does not end after an abort is left behind: `abandoned` then says that
+/// the process must end without waiting for its threads.
+struct JobResult {
+  JobOutcome outcome;
+  bool abandoned = false;
+};
+JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks);
+
+}  // namespace busbw

@@ -1,0 +1,37 @@
+#include "measure/memory_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "measure/buffers.hpp"
+#include "support/error.hpp"
+#include "support/quantity.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr double kUsableShare = 0.9;
+constexpr std::uint64_t kReducedToMultipleOf = 4096;
+
+}  // namespace
+
+MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes) {
+  const auto needed = [&](std::uint64_t max_bytes) {
+    return 2.0 * ranks * static_cast<double>(buffer_bytes(max_bytes, settings.unalign_elements)) + static_cast<double>(work_bytes);
+  };
+  const double usable = kUsableShare * static_cast<double>(available_bytes);
+  if (needed(settings.max_bytes) <= usable) return {settings.max_bytes, {}};
+
+  const std::string situation =
+      fmt::format("2 buffers of {} for each of {} ranks need {}, of {} free memory {} may be used",
+                  size_text(settings.max_bytes), ranks, size_text(static_cast<std::uint64_t>(needed(settings.max_bytes))),
+                  size_text(available_bytes), size_text(static_cast<std::uint64_t>(usable)));
+  const double left = (usable - needed(0)) / (2.0 * ranks);
+  const auto fits = left > 0 ? static_cast<std::uint64_t>(left) / kReducedToMultipleOf * kReducedToMultipleOf : 0;
+  if (fits < settings.min_bytes || !settings.sizes_bytes.empty())
+    throw EnvironmentError(fmt::format("{}: ask for sizes up to {} (-e, --sizes) or for fewer ranks", situation, size_text(fits)));
+  return {fits, {fmt::format("Reducing maxBytes to {} due to memory limitation", fits), situation}};
+}
+
+}  // namespace busbw

@@ -1,0 +1,120 @@
+#include "measure/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "measure/bandwidth.hpp"
+#include "measure/clock.hpp"
+#include "measure/reduce_ranks.hpp"
+#include "measure/statistics.hpp"
+
+namespace busbw {
+namespace {
+
+CheckResult check_result(const RunPlan& plan, Placement placement, const std::vector<RankReport>& ranks,
+                         const std::string& policy) {
+  CheckResult result;
+  if (plan.settings.check_iterations == 0) return result;
+  if (placement == Placement::in_place && !plan.collective.in_place_defined()) {
+    result.state = CheckResult::State::not_applicable;
+    return result;
+  }
+  result.state = CheckResult::State::checked;
+  result.policy = policy;
+  for (const RankReport& rank : ranks) {
+    result.wrong_elements += rank.findings.wrong_elements;
+    result.wrong_ranks += rank.findings.wrong_elements > 0;
+    for (const WrongElement& wrong : rank.findings.first)
+      if (result.first_wrong.size() < Mismatches::kKept) result.first_wrong.push_back(wrong);
+  }
+  return result;
+}
+
+std::vector<std::string> warnings_of(const RunSettings& settings, const Measurement& measurement) {
+  std::vector<std::string> warnings;
+  const bool missed = settings.target_ci && measurement.stopped_by != StoppedBy::target_ci;
+  if (missed)
+    warnings.push_back(fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; give more "
+                                   "--max-time, or find what disturbs the machine",
+                                   *settings.target_ci * 100, measurement.iteration_s.size()));
+  return warnings;
+}
+
+Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report, const Traffic& traffic,
+                             const std::string& policy) {
+  const RunSettings& settings = plan.settings;
+  std::vector<Samples> samples;
+  samples.reserve(report.ranks.size());
+  for (const RankReport& rank : report.ranks) samples.push_back(rank.samples);
+
+  Measurement measurement;
+  measurement.iteration_s = last_rank_s(samples);
+  const double operations = static_cast<double>(measurement.iteration_s.size()) * settings.aggregated_iterations *
+                            plan.collective.operations_per_run();
+  measurement.time_s = combine_ranks(samples, operations, static_cast<Average>(settings.average));
+  // On the host an operation is issued by doing it.
+  if (settings.report_cputime) measurement.cpu_time_s = measurement.time_s;
+  const Bandwidth reached = bandwidth(traffic, measurement.time_s);
+  measurement.algbw_bytes_per_s = reached.algbw_bytes_per_s;
+  measurement.busbw_bytes_per_s = reached.busbw_bytes_per_s;
+  const auto skipped = static_cast<std::size_t>(settings.per_iteration_skip);
+  measurement.statistics = summarise(std::span(measurement.iteration_s).subspan(skipped));
+  if (settings.per_iteration && settings.processes > 1)
+    measurement.process_max_s = last_rank_of_process_s(samples, plan.ranks_per_process());
+  for (Samples& rank : samples) measurement.rank_samples_s.push_back(std::move(rank.iteration_s));
+  measurement.stopped_by = report.stopped_by;
+  measurement.check = check_result(plan, placement, report.ranks, policy);
+  measurement.warnings = warnings_of(settings, measurement);
+  return measurement;
+}
+
+void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, Row& row) {
+  const auto summary = plan.collective.rank_summary(shape, element_bytes, row.group_ranks);
+  if (!summary) return;
+  for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
+    if (!*measurement) continue;
+    const double time_s = (*measurement)->time_s;
+    row.comments.push_back(fmt::format("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: {} time_usec={:.2f}", summary->title, time_s * 1e6));
+    for (std::size_t rank = 0; rank < summary->ranks.size(); ++rank) {
+      const auto& bytes = summary->ranks[rank];
+      const Traffic traffic{static_cast<double>(std::max(bytes.sent, bytes.received)), summary->bus_factor};
+      const Bandwidth reached = bandwidth(traffic, time_s);
+      row.comments.push_back(fmt::format("  rank={} send_bytes={} recv_bytes={} alg_bw={:.2f} bus_bw={:.2f}", rank, bytes.sent,
+                                         bytes.received, reached.algbw_bytes_per_s / 1e9, reached.busbw_bytes_per_s / 1e9));
+    }
+  }
+}
+
+}  // namespace
+
+Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,
+             const std::string& policy) {
+  const Dtype dtype = label.configuration.dtype;
+  const std::size_t element_bytes = size_bytes(dtype);
+  const int ranks = static_cast<int>(placements.begin()->second.ranks.size());
+  const Shape shape = plan.collective.shape(label.requested_bytes / element_bytes, element_bytes, ranks);
+  const Traffic traffic = plan.collective.traffic(shape, element_bytes, ranks);
+
+  Row row;
+  row.group = label.group;
+  row.group_ranks = ranks;
+  row.cycle = label.cycle;
+  row.collective = plan.collective.name();
+  row.requested_bytes = label.requested_bytes;
+  row.size_bytes = std::max(shape.send_count, shape.recv_count) * element_bytes;
+  row.count = shape.param_count;
+  row.dtype = dtype;
+  row.redop = label.configuration.redop_name;
+  row.root = label.configuration.root;
+  for (const auto& [placement, report] : placements) {
+    auto& side = placement == Placement::in_place ? row.in_place : row.out_of_place;
+    side = make_measurement(plan, placement, report, traffic, policy);
+  }
+  add_rank_summary(plan, shape, element_bytes, row);
+  row.timestamp = wall_time().local;
+  return row;
+}
+
+}  // namespace busbw

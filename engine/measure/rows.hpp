@@ -1,0 +1,36 @@
+#pragma once
+// What the ranks of a group report becomes a row.
+#include <map>
+#include <vector>
+
+#include "measure/checker.hpp"
+#include "measure/run_plan.hpp"
+#include "measure/sampler.hpp"
+
+namespace busbw {
+
+/// What one rank reports of one placement.
+struct RankReport {
+  Samples samples;
+  RankFindings findings;
+};
+
+/// One placement of one group: its ranks' reports in rank order, and why sampling stopped.
+struct PlacementReport {
+  std::vector<RankReport> ranks;
+  StoppedBy stopped_by = StoppedBy::iterations;
+};
+
+/// Which case a row is of.
+struct CaseLabel {
+  const Configuration& configuration;
+  std::uint64_t requested_bytes = 0;
+  int group = 0;
+  int cycle = 0;
+};
+
+/// `policy`: how close results must be ("exact", or the bound).
+Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,
+             const std::string& policy);
+
+}  // namespace busbw

@@ -1,0 +1,32 @@
+#pragma once
+// All that is fixed before the ranks start.
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "collectives/collective.hpp"
+#include "collectives/configuration.hpp"
+#include "support/result.hpp"
+#include "support/split.hpp"
+
+namespace busbw {
+
+struct RunPlan {
+  const Collective& collective;
+  Sweep sweep;
+  RunSettings settings;
+  std::vector<Placement> placements;
+  Split split;
+  std::uint64_t max_bytes = 0;  // what the buffers hold, at most settings.max_bytes
+
+  int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
+  int ranks() const { return settings.processes * ranks_per_process(); }
+};
+
+/// Called on rank 0, in this order; each may throw, which ends the run.
+struct RunCallbacks {
+  std::function<void(const std::vector<RankInfo>&)> begin;
+  std::function<void(const CaseRows&)> rows;
+};
+
+}  // namespace busbw

@@ -1,0 +1,236 @@
+#include "measure/runner.hpp"
+
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "measure/checker.hpp"
+#include "measure/clock.hpp"
+#include "measure/message.hpp"
+#include "measure/reduce_ranks.hpp"
+#include "measure/rows.hpp"
+#include "measure/stopping.hpp"
+#include "support/provenance.hpp"
+
+namespace busbw {
+namespace {
+
+/// The world ranks of each group, by colour.
+using Groups = std::map<int, std::vector<int>>;
+
+Groups groups_of(const RunPlan& plan) {
+  Groups groups;
+  for (int rank = 0; rank < plan.ranks(); ++rank) groups[plan.split.colour(rank / plan.ranks_per_process())].push_back(rank);
+  return groups;
+}
+
+Bytes rank_info_message(const RunPlan& plan, const Device& device, int rank) {
+  const int process = rank / plan.ranks_per_process();
+  return MessageWriter()
+      .add(plan.split.colour(process))
+      .add(process)
+      .add(static_cast<long>(getpid()))
+      .add(host_name())
+      .add(device.index)
+      .add(device.bus_id)
+      .add(device.name)
+      .bytes();
+}
+
+RankInfo read_rank_info(const Bytes& bytes, int rank) {
+  MessageReader reader(bytes);
+  RankInfo info;
+  info.rank = rank;
+  info.group = reader.take<int>();
+  info.process = reader.take<int>();
+  info.pid = reader.take<long>();
+  info.host = reader.take_text();
+  info.device = reader.take<int>();
+  info.bus_id = reader.take_text();
+  info.device_name = reader.take_text();
+  return info;
+}
+
+Bytes samples_message(const Samples& samples) {
+  return MessageWriter().add(samples.total_s).add(samples.iteration_s).bytes();
+}
+
+Samples read_samples(const Bytes& bytes) {
+  MessageReader reader(bytes);
+  Samples samples;
+  samples.total_s = reader.take<double>();
+  samples.iteration_s = reader.take_doubles();
+  return samples;
+}
+
+Bytes findings_message(const RankFindings& findings) {
+  MessageWriter writer;
+  writer.add(findings.wrong_elements).add(findings.first.size());
+  for (const WrongElement& wrong : findings.first)
+    writer.add(wrong.rank).add(wrong.place).add(wrong.index).add(wrong.expected).add(wrong.got);
+  return writer.bytes();
+}
+
+RankFindings read_findings(const Bytes& bytes) {
+  MessageReader reader(bytes);
+  RankFindings findings;
+  findings.wrong_elements = reader.take<std::uint64_t>();
+  const auto kept = reader.take<std::size_t>();
+  for (std::size_t i = 0; i < kept; ++i) {
+    WrongElement wrong;
+    wrong.rank = reader.take<int>();
+    wrong.place = reader.take_text();
+    wrong.index = reader.take<std::int64_t>();
+    wrong.expected = reader.take_text();
+    wrong.got = reader.take_text();
+    findings.first.push_back(std::move(wrong));
+  }
+  return findings;
+}
+
+/// One rank during the sweep.
+class RankRun {
+ public:
+  RankRun(const RunPlan& plan, Team& world, Communicator& communicator, const RunCallbacks& callbacks)
+      : plan_(plan), world_(world), communicator_(communicator), callbacks_(callbacks), groups_(groups_of(plan)) {}
+
+  void sweep() {
+    for (const Configuration& configuration : plan_.sweep.configurations) {
+      ReductionValues values(configuration.dtype, configuration.redop, communicator_.size());
+      fill_buffers(configuration.dtype, values);
+      for (int cycle = 0; plan_.sweep.cycles == 0 || cycle < plan_.sweep.cycles; ++cycle)
+        for (const std::uint64_t size : plan_.sweep.sizes_bytes) run_case(configuration, values, size, cycle);
+    }
+    enter(Phase::report);
+    world_.barrier();
+  }
+
+ private:
+  bool reports() const { return world_.rank() == 0; }
+
+  void enter(Phase phase) {
+    world_.enter(phase);
+    communicator_.enter(phase);
+  }
+
+  /// Every byte is written before it is timed: no first touch, and ordinary numbers everywhere.
+  void fill_buffers(Dtype dtype, ReductionValues& values) {
+    if (filled_with_ == dtype) return;
+    filled_with_ = dtype;
+    enter(Phase::warmup);
+    const Stream numbers = values.contribution(communicator_.rank(), 0);
+    for (const auto buffer : {communicator_.send_buffer(), communicator_.recv_buffer()})
+      communicator_.fill(buffer.data(), numbers, 0, buffer.size() / size_bytes(dtype));
+    communicator_.synchronize();
+  }
+
+  void run_case(const Configuration& configuration, ReductionValues& values, std::uint64_t requested_bytes, int cycle) {
+    const std::size_t element_bytes = size_bytes(configuration.dtype);
+    const Shape shape = plan_.collective.shape(requested_bytes / element_bytes, element_bytes, communicator_.size());
+    const CaseBuffers buffers(communicator_, shape, configuration.dtype, plan_.max_bytes, plan_.settings.unalign_elements);
+    std::map<Placement, std::vector<RankReport>> world_reports;
+    std::map<Placement, StoppedBy> stopped_by;
+    for (const Placement placement : plan_.placements) {
+      Samples mine;
+      world_reports[placement].resize(reports() ? world_.size() : 0);
+      stopped_by[placement] = sample(configuration, buffers, placement, mine, world_reports[placement]);
+      check({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0}, buffers, values, placement,
+            world_reports[placement]);
+    }
+    if (!reports()) return;
+    CaseRows rows;
+    for (const auto& [colour, members] : groups_) {
+      std::map<Placement, PlacementReport> placements;
+      for (auto& [placement, ranks] : world_reports) {
+        placements[placement].stopped_by = stopped_by[placement];
+        for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
+      }
+      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle}, placements, values.tolerance().policy));
+    }
+    callbacks_.rows(rows);
+  }
+
+  StoppedBy sample(const Configuration& configuration, const CaseBuffers& buffers, Placement placement, Samples& mine,
+                   std::vector<RankReport>& reports_of_all) {
+    Sampler sampler(world_, communicator_, plan_.collective, buffers, plan_.settings, configuration.dtype, configuration.redop,
+                    configuration.root);
+    const StoppingRule rule{plan_.settings.target_ci, plan_.settings.max_time_s};
+    enter(Phase::warmup);
+    sampler.warm_up(placement);
+    enter(Phase::timing);
+    const double began_s = monotonic_s();
+    for (;;) {
+      sampler.run_batch(placement, mine);
+      const auto all = world_.gather(samples_message(mine));
+      std::optional<StoppedBy> decision;
+      if (reports()) {
+        std::vector<Samples> samples;
+        for (const Bytes& bytes : all) samples.push_back(read_samples(bytes));
+        decision = rule.decide(last_rank_s(samples), monotonic_s() - began_s);
+        if (decision)
+          for (std::size_t rank = 0; rank < samples.size(); ++rank) reports_of_all[rank].samples = std::move(samples[rank]);
+      }
+      if (!rule.target_ci && !rule.max_time_s) return StoppedBy::iterations;
+      decision = MessageReader(world_.broadcast(MessageWriter().add(decision).bytes())).take<std::optional<StoppedBy>>();
+      if (decision) return *decision;
+    }
+  }
+
+  void check(RankCase rank_case, const CaseBuffers& buffers, ReductionValues& values, Placement placement,
+             std::vector<RankReport>& reports_of_all) {
+    const bool defined = placement == Placement::out_of_place || plan_.collective.in_place_defined();
+    if (!defined) return;
+    Checker checker(communicator_, buffers, values, world_.rank());
+    for (int iteration = 0; iteration < plan_.settings.check_iterations; ++iteration) {
+      enter(Phase::check);
+      rank_case.seed = ++checks_;
+      checker.prepare(rank_case, placement);
+      world_.barrier();
+      plan_.collective.run(communicator_, buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+      communicator_.synchronize();
+      world_.barrier();
+      const RankFindings findings = checker.verify(rank_case, placement);
+      const auto all = world_.gather(findings_message(findings));
+      for (std::size_t rank = 0; rank < all.size(); ++rank) add_findings(read_findings(all[rank]), reports_of_all[rank].findings);
+    }
+  }
+
+  static void add_findings(RankFindings found, RankFindings& sum) {
+    sum.wrong_elements += found.wrong_elements;
+    for (WrongElement& wrong : found.first)
+      if (sum.first.size() < Mismatches::kKept) sum.first.push_back(std::move(wrong));
+  }
+
+  const RunPlan& plan_;
+  Team& world_;
+  Communicator& communicator_;
+  const RunCallbacks& callbacks_;
+  Groups groups_;
+  std::optional<Dtype> filled_with_;
+  std::uint64_t checks_ = 0;
+};
+
+}  // namespace
+
+void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks) {
+  world.enter(Phase::rendezvous);
+  backend.enter(Phase::rendezvous, world.rank());
+  world.barrier();
+
+  world.enter(Phase::initialisation);
+  const int process = world.rank() / plan.ranks_per_process();
+  const auto group = world.split(plan.split.colour(process));
+  const auto communicator = backend.connect(world, *group);
+  communicator->enter(Phase::initialisation);
+  const auto infos = world.gather(rank_info_message(plan, backend.device(world.rank()), world.rank()));
+  if (world.rank() == 0) {
+    std::vector<RankInfo> ranks;
+    for (std::size_t rank = 0; rank < infos.size(); ++rank) ranks.push_back(read_rank_info(infos[rank], static_cast<int>(rank)));
+    callbacks.begin(ranks);
+  }
+  RankRun(plan, world, *communicator, callbacks).sweep();
+}
+
+}  // namespace busbw

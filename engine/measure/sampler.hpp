@@ -1,0 +1,52 @@
+#pragma once
+// The measuring loop: one batch of iterations on one rank, with a time for each.
+#include <cstdint>
+#include <vector>
+
+#include "collectives/collective.hpp"
+#include "measure/buffers.hpp"
+#include "support/result.hpp"
+
+namespace busbw {
+
+/// What one rank measured; times are per operation, in seconds.
+struct Samples {
+  std::vector<double> iteration_s;  // one for each iteration
+  double total_s = 0;               // of all iterations, by the clock: sum of operations, not per operation
+};
+
+/// Runs batches of one case in one placement on one rank.
+class Sampler {
+ public:
+  Sampler(Team& world, Communicator& communicator, const Collective& collective, const CaseBuffers& buffers,
+          const RunSettings& settings, Dtype dtype, Redop redop, int root)
+      : world_(world),
+        communicator_(communicator),
+        collective_(collective),
+        buffers_(buffers),
+        settings_(settings),
+        dtype_(dtype),
+        redop_(redop),
+        root_(root) {}
+
+  /// Untimed iterations in the placement that is timed; at least one, which also connects what connects on first use.
+  void warm_up(Placement placement);
+  /// settings.iterations timed iterations, appended to `samples`.
+  void run_batch(Placement placement, Samples& samples);
+  /// Operations whose times one sample averages over.
+  int operations_per_iteration() const { return settings_.aggregated_iterations * collective_.operations_per_run(); }
+
+ private:
+  void run_once(Placement placement, std::uint64_t number);
+
+  Team& world_;
+  Communicator& communicator_;
+  const Collective& collective_;
+  const CaseBuffers& buffers_;
+  const RunSettings& settings_;
+  Dtype dtype_;
+  Redop redop_;
+  int root_;
+};
+
+}  // namespace busbw

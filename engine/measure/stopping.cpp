@@ -1,0 +1,21 @@
+#include "measure/stopping.hpp"
+
+#include "measure/statistics.hpp"
+
+namespace busbw {
+
+std::optional<StoppedBy> StoppingRule::decide(std::span<const double> iteration_s, double elapsed_s) const {
+  if (!target_ci && !max_time_s) return StoppedBy::iterations;
+  if (target_ci) {
+    const Statistics statistics = summarise(iteration_s);
+    if (const auto& interval = statistics.median_ci95_s) {
+      const double half_width = (interval->second - interval->first) / 2;
+      if (half_width <= *target_ci * statistics.median_s) return StoppedBy::target_ci;
+    }
+  }
+  if (max_time_s && elapsed_s >= *max_time_s) return StoppedBy::max_time;
+  if (iteration_s.size() >= sample_limit) return StoppedBy::sample_limit;
+  return std::nullopt;
+}
+
+}  // namespace busbw

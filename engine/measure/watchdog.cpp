@@ -1,0 +1,48 @@
+#include "measure/watchdog.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace busbw {
+namespace {
+
+constexpr std::size_t kNamedRanks = 8;
+
+std::string list_of(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (std::size_t i = 0; i < std::min(ranks.size(), kNamedRanks); ++i) text += fmt::format(" {}", ranks[i]);
+  if (ranks.size() > kNamedRanks) text += fmt::format(" and {} more", ranks.size() - kNamedRanks);
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> Watchdog::look(double now_s) {
+  std::vector<std::uint64_t> steps;
+  steps.reserve(job_.ranks());
+  for (int rank = 0; rank < job_.ranks(); ++rank) steps.push_back(job_.progress(rank).steps);
+  if (steps != last_steps_) {
+    last_steps_ = std::move(steps);
+    last_change_s_ = now_s;
+    return std::nullopt;
+  }
+  if (now_s - last_change_s_ < limit_s_) return std::nullopt;
+  return stalled();
+}
+
+std::string Watchdog::stalled() const {
+  const auto [fewest, most] = std::ranges::minmax(last_steps_);
+  std::vector<int> missing;
+  for (int rank = 0; rank < job_.ranks(); ++rank)
+    if (last_steps_[rank] == fewest) missing.push_back(rank);
+  const std::string_view phase = name(job_.progress(missing.front()).phase);
+  if (fewest == most)
+    return fmt::format("no rank got on for {:g} s in phase {}, all are at the same step; raise -T if one step may take longer",
+                       limit_s_, phase);
+  return fmt::format("no rank got on for {:g} s: {} did not get past phase {}, the others wait; look at its process and host, "
+                     "or raise -T",
+                     limit_s_, list_of(missing), phase);
+}
+
+}  // namespace busbw

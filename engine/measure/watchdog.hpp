@@ -1,0 +1,31 @@
+#pragma once
+// Notices that a job does not get on, and says who is missing.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/local_job.hpp"
+
+namespace busbw {
+
+/// The limit when -T is not given.
+inline constexpr double kDefaultLimitS = 600;
+
+class Watchdog {
+ public:
+  /// `limit_s`: how long no rank may get on, from the first wait on.
+  Watchdog(const LocalJob& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
+
+  /// Looks at the ranks; a sentence when none has made a step for the limit.
+  std::optional<std::string> look(double now_s);
+
+ private:
+  std::string stalled() const;
+
+  const LocalJob& job_;
+  double limit_s_;
+  double last_change_s_;
+  std::vector<std::uint64_t> last_steps_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,311 @@
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <map>
+
+#include "options_table.hpp"
+#include "support/error.hpp"
+#include "support/quantity.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+
+/// The values given for each flag, as text, with the checks that turn them into numbers.
+class Given {
+ public:
+  Given(std::map<std::string, std::string> values) : values_(std::move(values)) {}
+
+  bool has(const std::string& flag) const { return values_.contains(flag); }
+  std::string text(const std::string& flag, const std::string& fallback) const {
+    const auto found = values_.find(flag);
+    return found == values_.end() ? fallback : found->second;
+  }
+  std::int64_t integer(const std::string& flag, std::int64_t fallback, std::int64_t least, std::int64_t most = kMaxInt) const {
+    if (!has(flag)) return fallback;
+    const auto value = parse_integer(text(flag, ""));
+    if (value && *value >= least && *value <= most) return *value;
+    throw refuse(flag, most == kMaxInt ? fmt::format("a whole number from {} on", least)
+                                       : fmt::format("a whole number from {} to {}", least, most));
+  }
+  bool on(const std::string& flag) const { return integer(flag, 0, 0, 1) == 1; }
+  std::uint64_t size(const std::string& flag, std::uint64_t fallback) const {
+    if (!has(flag)) return fallback;
+    const auto value = parse_size_bytes(text(flag, ""));
+    if (value && *value > 0) return *value;
+    throw refuse(flag, "a size of at least 1 byte with an optional K, M or G (binary), such as 8, 32M or 0.5G");
+  }
+  /// What to say of a value that is not allowed.
+  UsageError refuse(const std::string& flag, const std::string& allowed) const {
+    return UsageError(fmt::format("{} {}: allowed is {}", spelling(flag), text(flag, ""), allowed));
+  }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+Given read_command_line(const std::string& program, const std::vector<std::string>& arguments, bool& help, bool& version) {
+  CLI::App app{fmt::format("{}: measures one collective operation over a sweep of sizes", program), program};
+  app.set_help_flag();
+  app.allow_extras();
+  app.add_flag("-h,--help", help);
+  app.add_flag("--version", version);
+  std::map<std::string, std::string> values;
+  for (const Flag& flag : flag_table())
+    app.add_option_function<std::string>(
+           flag.short_name.empty() ? std::string(flag.long_name) : fmt::format("{},{}", flag.short_name, flag.long_name),
+           [&values, &flag](const std::string& text) { values[std::string(flag.long_name)] = text; })
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->trigger_on_parse();
+  // CLI11 takes the arguments from the back.
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{}; see {} --help", error.what(), program));
+  }
+  const auto extras = app.remaining();
+  if (!extras.empty())
+    throw UsageError(fmt::format("{} \"{}\"; allowed are the options that {} --help lists",
+                                 extras.front().starts_with('-') ? "unknown option" : "unexpected argument", extras.front(),
+                                 program));
+  return Given(std::move(values));
+}
+
+std::vector<std::uint64_t> parse_sizes(const Given& given) {
+  std::vector<std::uint64_t> sizes;
+  const std::string list = given.text("--sizes", "");
+  for (std::size_t start = 0; start <= list.size();) {
+    const std::size_t end = std::min(list.find(',', start), list.size());
+    const auto size = parse_size_bytes(std::string_view(list).substr(start, end - start));
+    if (!size || *size == 0) throw given.refuse("--sizes", "a list of sizes of at least 1 byte, such as 1K,3000,7M");
+    sizes.push_back(*size);
+    start = end + 1;
+  }
+  return sizes;
+}
+
+void read_sizes(const Given& given, Options& options) {
+  RunSettings& settings = options.settings;
+  if (given.has("--sizes")) {
+    for (const auto* other : {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor"})
+      if (given.has(other))
+        throw UsageError(fmt::format("--sizes {} and {} {}: give one or the other", given.text("--sizes", ""), spelling(other),
+                                     given.text(other, "")));
+    settings.sizes_bytes = parse_sizes(given);
+    settings.min_bytes = *std::ranges::min_element(settings.sizes_bytes);
+    settings.max_bytes = *std::ranges::max_element(settings.sizes_bytes);
+    return;
+  }
+  constexpr std::uint64_t kMiB = 1 << 20;
+  settings.min_bytes = given.size("--minbytes", 32 * kMiB);
+  settings.max_bytes = given.size("--maxbytes", 32 * kMiB);
+  settings.step_bytes = given.size("--stepbytes", kMiB);
+  settings.step_factor = static_cast<std::uint64_t>(given.integer("--stepfactor", 1, 1));
+  if (given.has("--stepbytes") && given.has("--stepfactor"))
+    throw UsageError(fmt::format("-i {} and -f {}: give a step in bytes or a factor, not both",
+                                 given.text("--stepbytes", ""), given.text("--stepfactor", "")));
+  if (settings.min_bytes > settings.max_bytes)
+    throw UsageError(fmt::format("-b {} (--minbytes) is more than -e {} (--maxbytes, 32M if not given); allowed is at most as much",
+                                 given.text("--minbytes", "32M"), given.text("--maxbytes", "32M")));
+  if (given.has("--stepfactor") && settings.step_factor == 1)
+    options.notes.push_back(fmt::format("-f 1 is no factor: sizes grow by the fixed step of {} bytes (-i)", settings.step_bytes));
+}
+
+template <class Value, class All>
+std::vector<Value> one_or_all(const Given& given, const std::string& flag, const std::string& fallback, const All& all,
+                              std::optional<Value> (*find)(std::string_view)) {
+  const std::string text = given.text(flag, fallback);
+  if (text == "all") return {all.begin(), all.end()};
+  if (const auto value = find(text)) return {*value};
+  std::string names;
+  for (const Value value : all) names += std::string(name(value)) + " ";
+  throw given.refuse(flag, names + "all");
+}
+
+void read_data(const Given& given, Options& options) {
+  options.dtypes = one_or_all<Dtype>(given, "--datatype", "float", kDtypes, dtype_of);
+  options.redops = one_or_all<Redop>(given, "--op", "sum", kRedops, redop_of);
+  const std::string root = given.text("--root", "0");
+  if (root == "all" || root == "-1") return;
+  const auto value = parse_integer(root);
+  if (!value || *value < 0 || *value > kMaxInt) throw given.refuse("--root", "a rank from 0 on, or all");
+  options.root = static_cast<int>(*value);
+}
+
+void read_measurement(const Given& given, Options& options) {
+  RunSettings& settings = options.settings;
+  settings.iterations = given.integer("--iters", 20, 1);
+  settings.warmup_iterations = given.integer("--warmup_iters", 1, 0);
+  settings.aggregated_iterations = given.integer("--agg_iters", 1, 1);
+  settings.run_cycles = given.integer("--run_cycles", 1, 0);
+  settings.check_iterations = given.integer("--check", 1, 0);
+  settings.average = given.integer("--average", 1, 0, 3);
+  settings.blocking = given.integer("--blocking", 0, 0, 3);
+  settings.graph_launches = given.integer("--cudagraph", 0, 0);
+  settings.timeout_s = given.integer("--timeout", 0, 0);
+  settings.unalign_elements = given.integer("--unalign", 0, 0, 1 << 20);
+  settings.parallel_init = given.on("--parallel_init");
+  settings.report_cputime = given.on("--report_cputime");
+  settings.report_timestamps = given.on("--report_timestamps");
+  settings.per_iteration = given.on("--per_iter_timing");
+  settings.per_iteration_skip = given.integer("--per_iter_skip", 0, 0);
+  if (given.has("--per_iter_skip") && !settings.per_iteration && settings.per_iteration_skip > 0)
+    throw UsageError(fmt::format("-K {} (--per_iter_skip) leaves samples out of -I's summary; allowed only with -I 1",
+                                 settings.per_iteration_skip));
+  if (settings.per_iteration_skip >= settings.iterations)
+    throw given.refuse("--per_iter_skip", fmt::format("0 to {} (below -n {})", settings.iterations - 1, settings.iterations));
+  if (settings.per_iteration && settings.graph_launches > 0)
+    throw UsageError(fmt::format("-I 1 (--per_iter_timing) and -G {} (--cudagraph) exclude each other", settings.graph_launches));
+  if (settings.blocking == 3 && settings.graph_launches > 0)
+    throw UsageError(fmt::format("-z 3 (--blocking) and -G {} (--cudagraph) exclude each other", settings.graph_launches));
+  if (given.has("--target-ci")) {
+    settings.target_ci = parse_fraction(given.text("--target-ci", ""));
+    if (!settings.target_ci || *settings.target_ci <= 0 || *settings.target_ci >= 1)
+      throw given.refuse("--target-ci", "a share of the median between 0 and 100%, such as 1% or 0.01");
+  }
+  if (given.has("--max-time")) {
+    settings.max_time_s = parse_duration_s(given.text("--max-time", ""));
+    if (!settings.max_time_s || *settings.max_time_s <= 0)
+      throw given.refuse("--max-time", "a time above 0, such as 500ms, 60s or 2m");
+  }
+  settings.placement = given.text("--placement", "both");
+  if (settings.placement != "both" && settings.placement != "in" && settings.placement != "out")
+    throw given.refuse("--placement", "in, out or both");
+  options.out_of_place = settings.placement != "in";
+  options.in_place = settings.placement != "out";
+}
+
+/// Flags that only a GPU can honour, when they ask for something.
+void refuse_gpu_flags(const Given& given, Environment environment) {
+  struct GpuFlag {
+    const char* name;
+    std::int64_t neutral;  // the value that asks for nothing; -1: there is none
+    std::int64_t most;
+    const char* purpose;
+  };
+  constexpr std::array flags{GpuFlag{"--cudagraph", 0, kMaxInt, "launches CUDA graphs"},
+                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL"},
+                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy"},
+                             GpuFlag{"--stream_null", 0, 1, "uses CUDA's null stream"},
+                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU"},
+                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU"},
+                             GpuFlag{"--memory", 0, 1, "reports GPU memory"}};
+  for (const GpuFlag& flag : flags) {
+    if (!given.has(flag.name)) continue;
+    if (given.integer(flag.name, 0, 0, flag.most) == flag.neutral) continue;
+    throw UsageError(fmt::format("{} {} {}, which the host backend cannot do; leave it out, or measure on GPUs",
+                                 spelling(flag.name), given.text(flag.name, ""), flag.purpose));
+  }
+  if (given.integer("--ngpus", 1, 1) > 1)
+    throw UsageError(fmt::format(
+        "-g {} (--ngpus): the host backend has no GPUs; allowed is 1. For {} ranks on the host use -t {} or --processes {}",
+        given.text("--ngpus", ""), given.text("--ngpus", ""), given.text("--ngpus", ""), given.text("--ngpus", "")));
+  if (const auto device = environment("NCCL_TESTS_DEVICE"))
+    throw UsageError(
+        fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the host backend does not have; unset it", *device));
+}
+
+double number_of(Environment environment, const char* variable, double fallback, double most, const char* allowed) {
+  const auto text = environment(variable);
+  if (!text) return fallback;
+  const auto value = parse_number(*text);
+  if (!value || *value > most) throw UsageError(fmt::format("{}={}: allowed is {}", variable, *text, allowed));
+  return *value;
+}
+
+void read_alltoallv(Environment environment, Options& options) {
+  AlltoallvSettings& settings = options.collective_settings.alltoallv;
+  constexpr double kNoLimit = std::numeric_limits<double>::max();
+  settings.spread = number_of(environment, "NCCL_TESTS_ALLTOALLV_SPREAD", 1, 1, "a number from 0 to 1");
+  settings.matrix_scale = number_of(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number from 0 on");
+  settings.print_summary =
+      number_of(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", 0, kNoLimit, "0 or 1") != 0;
+  const auto file = environment("NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
+  if (!file) return;
+  settings.matrix = read_traffic_matrix(*file, settings.matrix_scale);
+  if (options.settings.min_bytes != options.settings.max_bytes)
+    throw UsageError(fmt::format("-b {} and -e {} with NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix gives the sizes; allowed is "
+                                 "the same value for both, such as -b 32M -e 32M",
+                                 options.settings.min_bytes, options.settings.max_bytes));
+}
+
+void read_environment(Environment environment, Options& options) {
+  options.split = parse_split(environment("NCCL_TESTS_SPLIT_MASK"), environment("NCCL_TESTS_SPLIT"));
+  if (const auto text = environment("NCCL_TESTS_MIN_BW")) {
+    const auto gbps = parse_number(*text);
+    if (!gbps) throw UsageError(fmt::format("NCCL_TESTS_MIN_BW={}: allowed is a busbw in GB/s from 0 on", *text));
+    options.min_busbw_bytes_per_s = *gbps * 1e9;
+  }
+  if (options.collective == "alltoallv") read_alltoallv(environment, options);
+}
+
+void read_ranks(const Given& given, Options& options) {
+  RunSettings& settings = options.settings;
+  settings.threads = given.integer("--nthreads", 1, 1, kMaxHostRanks);
+  settings.processes = given.integer("--processes", 1, 1, kMaxHostRanks);
+  if (options.ranks() > kMaxHostRanks)
+    throw UsageError(fmt::format("--processes {} times -t {} are {} ranks; the host backend allows up to {}", settings.processes,
+                                 settings.threads, options.ranks(), kMaxHostRanks));
+  int smallest_group = options.ranks();
+  std::map<int, int> groups;
+  for (int process = 0; process < settings.processes; ++process) ++groups[options.split.colour(process)];
+  for (const auto& [colour, processes] : groups) smallest_group = std::min(smallest_group, processes * settings.threads);
+  if (options.root && *options.root >= smallest_group)
+    throw UsageError(fmt::format("-r {} (--root): allowed is a rank from 0 to {}, or all", *options.root, smallest_group - 1));
+}
+
+void read_outputs(const Given& given, Options& options) {
+  options.json_path = given.text("--output_file", "");
+  options.records_path = given.text("--records", "");
+  if (given.has("--output_file") && !options.json_path.ends_with(".json") && !options.json_path.ends_with(".JSON"))
+    throw given.refuse("--output_file", "a path that ends in .json");
+  if (given.has("--records") && options.records_path.empty()) throw given.refuse("--records", "a path");
+  if (given.has("--fault")) options.faults = {given.text("--fault", "")};
+  const std::string backend = given.text("--backend", "auto");
+  if (backend == "nccl")
+    throw UsageError("--backend nccl: this build has no NCCL backend; allowed are host and auto");
+  if (backend != "host" && backend != "auto") throw given.refuse("--backend", "host, nccl or auto");
+}
+
+}  // namespace
+
+std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
+                                                  const std::vector<std::string>& arguments, Environment environment) {
+  bool help = false;
+  bool version = false;
+  const Given given = read_command_line(program, arguments, help, version);
+  if (help) return Request::help;
+  if (version) return Request::version;
+
+  Options options;
+  options.program = program;
+  options.collective = collective;
+  options.args = {program};
+  options.args.insert(options.args.end(), arguments.begin(), arguments.end());
+  read_outputs(given, options);
+  refuse_gpu_flags(given, environment);
+  read_sizes(given, options);
+  read_data(given, options);
+  read_measurement(given, options);
+  options.collective_settings.ping_pong = given.on("--ping-pong");
+  if (options.collective_settings.ping_pong && collective != "sendrecv")
+    throw UsageError(fmt::format("--ping-pong 1: {} has no ping-pong; allowed with sendrecv_perf", program));
+  read_environment(environment, options);
+  read_ranks(given, options);
+  return options;
+}
+
+std::optional<std::string> process_environment(const char* variable) {
+  const char* value = std::getenv(variable);
+  if (!value) return std::nullopt;
+  return value;
+}
+
+}  // namespace busbw

@@ -1,0 +1,49 @@
+#pragma once
+// nccl-tests' flags, and ours, become one immutable Options. Every doubt is a UsageError.
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "collectives/settings.hpp"
+#include "support/result.hpp"
+#include "support/split.hpp"
+#include "support/types.hpp"
+
+namespace busbw {
+
+struct Options {
+  std::string program;     // "all_reduce_perf"
+  std::string collective;  // "all_reduce"
+  std::vector<std::string> args;
+  RunSettings settings;
+  std::vector<Dtype> dtypes;
+  std::vector<Redop> redops;
+  std::optional<int> root;  // missing: all
+  bool out_of_place = true;
+  bool in_place = true;
+  std::string backend = "host";
+  std::string json_path;     // -J; empty without
+  std::string records_path;  // --records; empty without
+  std::vector<std::string> faults;
+  Split split;
+  std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
+  CollectiveSettings collective_settings;
+  std::vector<std::string> notes;  // '#' lines about how the command line was understood
+
+  int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
+};
+
+/// What to print instead of measuring.
+enum class Request { help, version };
+
+/// `arguments` without the program's own name. `environment` looks a variable up (missing: not set).
+/// Throws UsageError.
+using Environment = std::optional<std::string> (*)(const char* variable);
+std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
+                                                  const std::vector<std::string>& arguments, Environment environment);
+
+/// The same, from the process's environment.
+std::optional<std::string> process_environment(const char* variable);
+
+}  // namespace busbw

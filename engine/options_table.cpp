@@ -1,0 +1,103 @@
+#include "options_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace busbw {
+namespace {
+
+constexpr std::string_view kRanks = "Ranks";
+constexpr std::string_view kSizes = "Sizes";
+constexpr std::string_view kData = "Data";
+constexpr std::string_view kMeasuring = "Measuring";
+constexpr std::string_view kOutput = "Output";
+constexpr std::string_view kGpu = "Only with GPUs (the host backend refuses them)";
+constexpr std::string_view kTests = "For tests";
+
+}  // namespace
+
+const std::vector<Flag>& flag_table() {
+  static const std::vector<Flag> flags{
+      {"-t", "--nthreads", "N", "threads per process; on the host backend each is a rank (default 1)", kRanks},
+      {"-g", "--ngpus", "N", "GPUs per thread (default 1)", kRanks},
+      {"", "--processes", "N", "processes on this machine, each with -t threads (default 1)", kRanks},
+      {"-p", "--parallel_init", "0|1", "threads initialise side by side; on the host they always do (default 0)", kRanks},
+      {"", "--backend", "NAME", "host, nccl or auto: GPUs where there are some (default auto)", kRanks},
+      {"-b", "--minbytes", "SIZE", "smallest size; K, M and G are binary (default 32M)", kSizes},
+      {"-e", "--maxbytes", "SIZE", "largest size (default 32M)", kSizes},
+      {"-i", "--stepbytes", "SIZE", "fixed step between sizes (default 1M)", kSizes},
+      {"-f", "--stepfactor", "N", "factor between sizes; 1 means the fixed step (default 1)", kSizes},
+      {"", "--sizes", "LIST", "these sizes instead, such as 1K,3000,7M", kSizes},
+      {"-u", "--unalign", "N", "shift both buffers by N elements (default 0)", kSizes},
+      {"-d", "--datatype", "TYPE",
+       "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 all (default float)", kData},
+      {"-o", "--op", "OP", "sum prod max min avg mulsum all (default sum)", kData},
+      {"-r", "--root", "RANK", "root of broadcast, reduce, gather and scatter, or all (default 0)", kData},
+      {"-c", "--check", "N", "check the results N times; 0 does not check (default 1)", kData},
+      {"-n", "--iters", "N", "timed iterations of each row and placement (default 20)", kMeasuring},
+      {"-w", "--warmup_iters", "N", "untimed iterations before them; there is always one (default 1)", kMeasuring},
+      {"-m", "--agg_iters", "N", "operations in one iteration (default 1)", kMeasuring},
+      {"-N", "--run_cycles", "N", "repeat the whole sweep N times; 0 without end (default 1)", kMeasuring},
+      {"-a", "--average", "0..3", "time over ranks: 0 rank 0, 1 mean, 2 min, 3 max (default 1)", kMeasuring},
+      {"-z", "--blocking", "0..3",
+       "1: wait and barrier after each operation, 2: wait only, 3: wait and barrier after each iteration, not timed "
+       "(default 0)",
+       kMeasuring},
+      {"-T", "--timeout", "SECONDS", "end when no rank gets on for so long, initialisation included (default 600)", kMeasuring},
+      {"", "--placement", "WHICH", "in, out or both (default both)", kMeasuring},
+      {"", "--target-ci", "SHARE",
+       "sample in batches of -n until the 95 % interval of the median is within +-SHARE of it, such as 1%", kMeasuring},
+      {"", "--max-time", "TIME",
+       "sample each row and placement for at most TIME, such as 60s; without --target-ci: for that long", kMeasuring},
+      {"", "--ping-pong", "0|1", "sendrecv_perf: half round trips between pairs of ranks (default 0)", kMeasuring},
+      {"-I", "--per_iter_timing", "0|1", "columns with min, max, p99 and cv over iterations (default 0)", kOutput},
+      {"-K", "--per_iter_skip", "N", "leave the first N samples out of them (default 0)", kOutput},
+      {"-C", "--report_cputime", "0|1", "show the CPU's time to issue an operation instead (default 0)", kOutput},
+      {"-S", "--report_timestamps", "0|1", "add a timestamp to each row (default 0)", kOutput},
+      {"-J", "--output_file", "FILE", "write FILE.json in nccl-tests' JSON as well", kOutput},
+      {"", "--records", "FILE", "write records: JSON lines with every sample, see docs/records.md", kOutput},
+      {"-G", "--cudagraph", "N", "launch N CUDA graphs of -n iterations (default 0)", kGpu},
+      {"-R", "--local_register", "0|1|2", "register buffers: 1 locally, 2 symmetrically (default 0)", kGpu},
+      {"-x", "--cta_policy", "0|1|2", "NCCL's CTA policy: default, efficiency, zero", kGpu},
+      {"-y", "--stream_null", "0|1", "use the null stream (default 0)", kGpu},
+      {"-D", "--device_implementation", "N", "kernel of our own instead of NCCL's operation (default 0)", kGpu},
+      {"-V", "--device_cta_count", "N", "CTAs of that kernel (default 16)", kGpu},
+      {"-M", "--memory", "0|1", "report GPU memory (default 0)", kGpu},
+      {"", "--fault", "FAULT", "make a fault on the host backend, such as flip:rank=1,index=7,bit=3", kTests},
+  };
+  return flags;
+}
+
+std::string spelling(std::string_view long_name) {
+  const auto& flags = flag_table();
+  const auto found = std::ranges::find(flags, long_name, &Flag::long_name);
+  if (found == flags.end() || found->short_name.empty()) return std::string(long_name);
+  return fmt::format("{} ({})", found->short_name, long_name);
+}
+
+std::string help_text(std::string_view program) {
+  std::string text = fmt::format(
+      "Usage: {} [options]\n"
+      "Measures one collective operation over a sweep of sizes, checks its results, and prints nccl-tests' table.\n"
+      "Example: {} -t 4 -b 8 -e 64M -f 2\n",
+      program, program);
+  std::string_view section;
+  for (const Flag& flag : flag_table()) {
+    if (flag.section != section) text += fmt::format("\n{}:\n", flag.section);
+    section = flag.section;
+    const std::string names = flag.short_name.empty() ? fmt::format("    {}", flag.long_name)
+                                                      : fmt::format("{}, {}", flag.short_name, flag.long_name);
+    text += fmt::format("  {:<38}{}\n", fmt::format("{} {}", names, flag.placeholder), flag.help);
+  }
+  text +=
+      "\n  -h, --help                            this text\n"
+      "      --version                         versions of program, backend and record schema\n"
+      "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (demanded average\n"
+      "busbw in GB/s), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n"
+      "Exit codes: 0 good, 1 wrong data, 2 usage, 3 environment, 4 a rank was lost or timed out, 5 slower than demanded,\n"
+      "130 interrupted.\n";
+  return text;
+}
+
+}  // namespace busbw

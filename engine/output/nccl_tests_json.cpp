@@ -1,0 +1,299 @@
+#include "output/nccl_tests_json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include "output/verdict.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr int kFormatVersion = 3;
+constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
+constexpr double kUs = 1e6;
+constexpr double kBytesPerGb = 1e9;
+
+/// nccl-tests' number for a library version: 22809 for 2.28.9. Missing where no NCCL takes part.
+std::optional<int> nccl_version(const RunInfo& run) {
+  if (run.backend != "nccl") return std::nullopt;
+  std::vector<int> parts;
+  const char* at = run.backend_version.data();
+  const char* const end = at + run.backend_version.size();
+  while (at < end) {
+    int part = 0;
+    const auto [next, error] = std::from_chars(at, end, part);
+    if (error != std::errc()) break;
+    parts.push_back(part);
+    at = next < end && *next == '.' ? next + 1 : end;
+  }
+  if (parts.size() == 1) return parts[0];
+  if (parts.size() == 3) return parts[0] * 10000 + parts[1] * 100 + parts[2];
+  return std::nullopt;
+}
+
+/// A truth value as nccl-tests writes it: a string.
+const char* truth(bool value) { return value ? "true" : "false"; }
+
+/// The first rank of each process: nccl-tests names one device per process.
+void write_devices(JsonText& json, const std::vector<RankInfo>& ranks) {
+  json.key("devices");
+  json.open_array();
+  std::set<int> named;
+  for (const RankInfo& rank : ranks) {
+    if (!named.insert(rank.process).second) continue;
+    json.open_object();
+    json.field("rank", rank.rank);
+    json.field("group", rank.group);
+    json.field("pid", rank.pid);
+    json.field("hostname", rank.host);
+    json.field("device", rank.device);
+    json.field("device_hex", rank.bus_id);
+    json.field("device_info", rank.device_name);
+    json.close_object();
+  }
+  json.close_array();
+}
+
+void write_config(JsonText& json, const RunInfo& run) {
+  const RunSettings& settings = run.settings;
+  json.key("config");
+  json.open_object();
+  json.field("nthreads", settings.threads);
+  json.field("ngpus", settings.gpus_per_thread);
+  json.field("minimum_bytes", settings.min_bytes);
+  json.field("maximum_bytes", settings.max_bytes);
+  if (!settings.sizes_bytes.empty()) {
+    json.key("sizes_bytes");
+    json.open_array();
+    for (const std::uint64_t size : settings.sizes_bytes) json.value(size);
+    json.close_array();
+  } else if (settings.step_factor > 1) {
+    json.field("step_factor", settings.step_factor);
+  } else {
+    json.field("step_bytes", settings.step_bytes);
+  }
+  json.field("warmup_iters", settings.warmup_iterations);
+  json.field("iterations", settings.iterations);
+  json.field("aggregated_iterations", settings.aggregated_iterations);
+  json.field("validation", settings.check_iterations);
+  json.field("graph", settings.graph_launches);
+  json.field("blocking_collectives", truth(settings.blocking != 0));
+  json.field("per_iter_timing", truth(settings.per_iteration));
+  json.field("per_iter_skip", settings.per_iteration_skip);
+  json.field("parallel_init", truth(settings.parallel_init));
+  write_devices(json, run.ranks);
+  json.close_object();
+}
+
+void write_times(JsonText& json, const std::vector<double>& times_s) {
+  json.open_array();
+  for (const double time_s : times_s) json.fixed(time_s * kUs, kDecimals);
+  json.close_array();
+}
+
+void write_per_iteration(JsonText& json, const Measurement& measurement, int skipped) {
+  const Statistics& statistics = measurement.statistics;
+  json.open_object();
+  json.field("skipped_iterations", skipped);
+  json.fixed_field("min_us", statistics.min_s * kUs, kDecimals);
+  json.fixed_field("max_us", statistics.max_s * kUs, kDecimals);
+  json.fixed_field("avg_us", statistics.mean_s * kUs, kDecimals);
+  json.fixed_field("p50_us", statistics.median_s * kUs, kDecimals);
+  json.fixed_field("p95_us", statistics.p95_s * kUs, kDecimals);
+  json.fixed_field("p99_us", statistics.p99_s * kUs, kDecimals);
+  json.fixed_field("stdev_us", statistics.stdev_s * kUs, kDecimals);
+  json.fixed_field("cv_pct", statistics.cv * 100, kDecimals);
+  json.key("times_us");
+  write_times(json, measurement.iteration_s);
+  if (measurement.process_max_s.size() > 1) {
+    json.key("per_process_max_times_us");
+    json.open_array();
+    for (const auto& process : measurement.process_max_s) write_times(json, process);
+    json.close_array();
+  }
+  json.close_object();
+}
+
+void write_optional_us(JsonText& json, const std::optional<double>& time_s) {
+  if (time_s) {
+    json.fixed(*time_s * kUs, kDecimals);
+  } else {
+    json.value(nullptr);
+  }
+}
+
+void write_summary(JsonText& json, const RunEnd& end) {
+  json.key("out_of_bounds");
+  json.open_object();
+  json.field("count", end.out_of_bounds);
+  json.field("okay", truth(end.out_of_bounds == 0));
+  json.close_object();
+  json.key("average_bus_bandwidth");
+  json.open_object();
+  json.key("bandwidth");
+  if (end.average_busbw_bytes_per_s) {
+    json.fixed(*end.average_busbw_bytes_per_s / kBytesPerGb, kDecimals);
+  } else {
+    json.value(nullptr);
+  }
+  json.field("okay", end.min_busbw_bytes_per_s ? truth(fast_enough(end)) : "unchecked");
+  json.close_object();
+  json.key("errors");
+  json.open_array();
+  if (!end.message.empty()) json.value(end.message);
+  json.close_array();
+}
+
+/// One number stands for both placements; where a stopping rule made them differ it is the larger.
+std::size_t actual_iterations(const Row& row, const RunSettings& settings) {
+  std::size_t most = 0;
+  if (row.out_of_place) most = std::max(most, row.out_of_place->iteration_s.size());
+  if (row.in_place) most = std::max(most, row.in_place->iteration_s.size());
+  return most > 0 ? most : static_cast<std::size_t>(settings.iterations);
+}
+
+}  // namespace
+
+NcclTestsJson::NcclTestsJson(NewFile file) : file_(std::move(file)) {}
+
+std::unique_ptr<NcclTestsJson> NcclTestsJson::open(const std::string& path) {
+  NewFile file = NewFile::create_numbered(path, "-J");
+  file.append(fmt::format("{{\"version\":{}}}", kFormatVersion));  // valid while the ranks are still starting
+  return std::make_unique<NcclTestsJson>(std::move(file));
+}
+
+void NcclTestsJson::begin(const RunInfo& run) {
+  begun_ = true;
+  busbw_version_ = run.busbw_version;
+  backend_ = run.backend;
+  settings_ = run.settings;
+  json_.clear();
+  json_.open_object();
+  json_.field("version", kFormatVersion);
+  json_.field("start_time", run.start_time);
+  json_.key("args");
+  json_.open_array();
+  for (const std::string& argument : run.args) json_.value(argument);
+  json_.close_array();
+  json_.key("env");
+  json_.open_array();
+  for (const auto& [name, value] : run.environment) json_.value(name + "=" + value);
+  json_.close_array();
+  json_.field("nccl_version", nccl_version(run));
+  write_config(json_, run);
+  json_.key("results");
+  json_.open_array();
+  first_row_at_ = json_.text().size();
+  replace_closing();
+}
+
+void NcclTestsJson::rows(const CaseRows& rows) {
+  if (!begun_) return;
+  json_.clear();
+  if (rows_end_ > first_row_at_) json_.follow_value();
+  for (const Row& row : rows) write_result(row, rows.size() > 1);
+  replace_closing();
+}
+
+void NcclTestsJson::warning(const std::string& sentence) { warnings_.push_back(sentence); }
+
+void NcclTestsJson::end(const RunEnd& end) {
+  if (!begun_) return;
+  json_.clear();
+  write_closing(&end);
+  replace_from_rows_end();
+}
+
+void NcclTestsJson::write_result(const Row& row, bool several_groups) {
+  json_.open_object();
+  json_.field("size", row.size_bytes);
+  json_.field("count", row.count);
+  json_.field("type", name(row.dtype));
+  json_.field("redop", row.redop);
+  json_.field("root", fmt::format("{:6}", row.root));
+  write_placement(Placement::out_of_place, row.out_of_place);
+  write_placement(Placement::in_place, row.in_place);
+  json_.field("actual_iterations", actual_iterations(row, settings_));
+  json_.field("experiment_name", "");
+  if (several_groups) json_.field("group", row.group);
+  json_.close_object();
+}
+
+void NcclTestsJson::write_placement(Placement placement, const std::optional<Measurement>& measurement) {
+  const std::string key(name(placement));
+  if (!measurement) return json_.field(key, nullptr);
+  json_.key(key);
+  json_.open_object();
+  if (settings_.report_cputime) {
+    json_.key("cpu_time");
+    write_optional_us(json_, measurement->cpu_time_s);
+  } else {
+    json_.fixed_field("time", measurement->time_s * kUs, kDecimals);
+  }
+  json_.fixed_field("alg_bw", measurement->algbw_bytes_per_s / kBytesPerGb, kDecimals);
+  json_.fixed_field("bus_bw", measurement->busbw_bytes_per_s / kBytesPerGb, kDecimals);
+  json_.key("nwrong");
+  if (measurement->check.state == CheckResult::State::checked) {
+    json_.fixed(static_cast<double>(measurement->check.wrong_elements), kDecimals);
+  } else {
+    json_.value(nullptr);
+  }
+  json_.close_object();
+  if (settings_.per_iteration && measurement->statistics.samples > 0) {
+    json_.key(key + "_per_iter");
+    write_per_iteration(json_, *measurement, settings_.per_iteration_skip);
+  }
+}
+
+/// Closes the list of rows and the document. Without an end the summary is missing, as in a killed nccl-tests run.
+void NcclTestsJson::write_closing(const RunEnd* end) {
+  json_.close_array();
+  if (end != nullptr) {
+    write_summary(json_, *end);
+    json_.field("end_time", end->end_time);
+  }
+  json_.key("busbw");
+  json_.open_object();
+  json_.field("version", busbw_version_);
+  json_.field("backend", backend_);
+  json_.key("warnings");
+  json_.open_array();
+  for (const std::string& sentence : warnings_) json_.value(sentence);
+  json_.close_array();
+  json_.key("end_reason");
+  if (end != nullptr) {
+    json_.value(end->reason);
+  } else {
+    json_.value(nullptr);
+  }
+  json_.close_object();
+  json_.close_object();
+}
+
+void NcclTestsJson::replace_closing() {
+  const std::uint64_t rows_bytes = json_.text().size();
+  write_closing(nullptr);
+  replace_from_rows_end();
+  rows_end_ += rows_bytes;
+}
+
+/// On a full disk the document must still end: the brackets that stood there before take no more room than they did.
+void NcclTestsJson::replace_from_rows_end() {
+  try {
+    file_.replace_from(rows_end_, json_.text());
+  } catch (const Error&) {
+    if (rows_end_ > 0) {
+      json_.clear();
+      write_closing(nullptr);
+      file_.replace_from(rows_end_, json_.text());
+    }
+    throw;
+  }
+}
+
+}  // namespace busbw

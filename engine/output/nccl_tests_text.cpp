@@ -1,0 +1,306 @@
+#include "output/nccl_tests_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <iterator>
+#include <map>
+#include <system_error>
+#include <vector>
+
+#include "output/verdict.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::string_view kLayoutVersion = "2.19.6";  // of nccl-tests, for parsers that look
+constexpr double kUs = 1e6;
+constexpr double kBytesPerGb = 1e9;
+constexpr int kTimeWidth = 7;
+constexpr int kBandwidthWidth = 6;
+constexpr std::string_view kMissing = "N/A";
+// nccl-tests prints "not checked" one character short of the column.
+constexpr std::string_view kNotChecked = "    N/A";
+
+template <class... Arguments>
+void append(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
+}
+
+/// One '#' line for each line of `text`; lines that have their '#' keep it.
+void append_comment(std::string& out, std::string_view text) {
+  while (true) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    append(out, "{}{}\n", line.starts_with('#') ? "" : "# ", line);
+    if (end == std::string_view::npos) return;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string step_text(const RunSettings& settings) {
+  if (!settings.sizes_bytes.empty()) return fmt::format("{}(sizes)", settings.sizes_bytes.size());
+  if (settings.step_factor > 1) return fmt::format("{}(factor)", settings.step_factor);
+  return fmt::format("{}(bytes)", settings.step_bytes);
+}
+
+void append_settings(std::string& out, const RunInfo& run) {
+  const RunSettings& settings = run.settings;
+  append(out,
+         "# nThread {} nGpus {} minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} agg iters: {} "
+         "validation: {} graph: {} unalign: {}\n",
+         settings.threads, settings.gpus_per_thread, settings.min_bytes, settings.max_bytes, step_text(settings),
+         settings.warmup_iterations, settings.iterations, settings.aggregated_iterations, settings.check_iterations,
+         settings.graph_launches, settings.unalign_elements);
+  // The blanks at the line ends are nccl-tests' own.
+  if (settings.blocking == 1) {
+    out += "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n";
+  } else if (settings.blocking == 2) {
+    out += "# Blocking Enabled: wait after each inner iteration (-m), no barrier \n";
+  } else if (settings.blocking == 3) {
+    out += "# Blocking Enabled: wait and barrier after each outer iteration (-n); time excludes barrier \n";
+  }
+  if (settings.per_iteration) {
+    append(out, "# Per-Iteration Report: {} timing; i_* uses max over process rows",
+           run.backend == "host" ? "host clock" : "CUDA event");
+    if (settings.per_iteration_skip != 0) {
+      append(out, "; summary skips first {} iterations", settings.per_iteration_skip);
+    }
+    out += " \n";
+  }
+  if (settings.parallel_init) {
+    out += "# Parallel Init Enabled: threads call into NcclInitRank concurrently \n";
+  }
+  for (const std::string& note : run.notes) append_comment(out, note);
+}
+
+/// One line a rank. nccl-tests gives each process 2048 bytes for its lines, the closing zero included, and ends a list
+/// that does not fit with "...".
+void append_devices(std::string& out, const std::vector<RankInfo>& ranks) {
+  constexpr std::size_t kProcessBytes = 2048;
+  constexpr std::string_view kCut = "...\n";
+  std::map<int, std::string> lines;  // by process
+  for (const RankInfo& rank : ranks) {
+    append(lines[rank.process], "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n", rank.rank,
+           rank.group, rank.pid, rank.host, rank.device, rank.bus_id, rank.device_name);
+  }
+  for (auto& [process, text] : lines) {
+    if (text.size() >= kProcessBytes) {
+      text.resize(kProcessBytes - 1 - kCut.size());
+      text += kCut;
+    }
+    out += text;
+  }
+}
+
+struct Headings {
+  std::string_view time, algbw, busbw, wrong, min, max, p99, cv;
+};
+
+void append_headings(std::string& out, const Headings& names, bool per_iteration) {
+  append(out, "  {:>7}  {:>6}  {:>6}  {:>6}", names.time, names.algbw, names.busbw, names.wrong);
+  if (per_iteration) append(out, "  {:>7}  {:>7}  {:>7}  {:>7}", names.min, names.max, names.p99, names.cv);
+}
+
+void append_column_lines(std::string& out, const RunSettings& settings) {
+  const bool per_iteration = settings.per_iteration;
+  const auto line_start = [&](std::string_view size, std::string_view count, std::string_view type,
+                              std::string_view redop, std::string_view root) {
+    append(out, "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", size, count, type, redop, root);
+  };
+  const auto line_end = [&](std::string_view stamp) {
+    append(out, " {:>{}}\n", settings.report_timestamps ? stamp : "", settings.report_timestamps ? 19 : 0);
+  };
+  const Headings names{settings.report_cputime ? "cputime" : "time", "algbw", "busbw", "#wrong", "i_min", "i_max",
+                       "i_p99", "i_cv%"};
+  const Headings units{"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"};
+
+  out += "#\n";
+  line_start("", "", "", "", "");
+  append(out, "{:{}}", "", per_iteration ? 14 : 11);
+  append(out, "{}", per_iteration ? "out-of-place (+ per-iteration)" : "out-of-place");
+  append(out, "{:{}}", "", per_iteration ? 32 : 23);
+  append(out, "{}\n", per_iteration ? "in-place (+ per-iteration)" : "in-place          ");
+
+  line_start("size", "count", "type", "redop", "root");
+  append_headings(out, names, per_iteration);
+  append_headings(out, names, per_iteration);
+  line_end("timestamp");
+  line_start("(B)", "(elements)", "", "", "");
+  append_headings(out, units, per_iteration);
+  append_headings(out, units, per_iteration);
+  line_end("%Y-%m-%d %H:%M:%S");
+}
+
+std::string_view placement_text(Placement placement) {
+  return placement == Placement::in_place ? "in-place" : "out-of-place";
+}
+
+std::string operation_text(const Row& row) {
+  const bool reduces = !row.redop.empty() && row.redop != "none";
+  return reduces ? fmt::format("{} in {}", row.redop, name(row.dtype)) : std::string(name(row.dtype));
+}
+
+/// Names the first wrong elements of one placement and says how many more there are.
+void append_wrong(std::string& out, const Row& row, Placement placement, const CheckResult& check) {
+  if (check.state != CheckResult::State::checked || check.wrong_elements == 0) return;
+  for (const WrongElement& wrong : check.first_wrong) {
+    append(out, "# Wrong data: {} {}, {}, {} bytes: rank {}, {}, index {}: expected {}, got {}\n", row.collective,
+           operation_text(row), placement_text(placement), row.size_bytes, wrong.rank, wrong.place, wrong.index,
+           wrong.expected, wrong.got);
+  }
+  if (check.wrong_elements > check.first_wrong.size()) {
+    append(out, "# ... and {} more\n", check.wrong_elements - check.first_wrong.size());
+  }
+}
+
+void append_placement_notes(std::string& out, const Row& row, Placement placement) {
+  const auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
+  if (!measurement) return;
+  append_wrong(out, row, placement, measurement->check);
+  for (const std::string& sentence : measurement->warnings) {
+    append_comment(out, fmt::format("Warning: {}: {}", placement_text(placement), sentence));
+  }
+}
+
+/// "algbw <x> busbw <y>" summed over the groups; N/A where one of them did not measure the placement.
+std::string sum_text(const CaseRows& rows, std::optional<Measurement> Row::* placement) {
+  double algbw = 0;
+  double busbw = 0;
+  for (const Row& row : rows) {
+    if (!(row.*placement)) return fmt::format("algbw {0} busbw {0} GB/s", kMissing);
+    algbw += (row.*placement)->algbw_bytes_per_s;
+    busbw += (row.*placement)->busbw_bytes_per_s;
+  }
+  return fmt::format("algbw {:.2f} busbw {:.2f} GB/s", algbw / kBytesPerGb, busbw / kBytesPerGb);
+}
+
+}  // namespace
+
+std::string fitted(double value, int width) {
+  for (const int decimals : {2, 1, 0}) {
+    std::string text = fmt::format("{:>{}.{}f}", value, width, decimals);
+    if (text.size() <= static_cast<std::size_t>(width)) return text;
+  }
+  return fmt::format("{:>{}.{}e}", value, width, width >= 7 ? 1 : 0);
+}
+
+void NcclTestsText::comment(std::string_view sentence) {
+  std::string out;
+  append_comment(out, sentence);
+  write(out);
+}
+
+void NcclTestsText::begin(const RunInfo& run) {
+  begun_ = true;
+  program_ = run.program;
+  settings_ = run.settings;
+  std::string out;
+  append(out, "# nccl-tests version {} nccl-headers=none nccl-library={} busbw={} backend={}\n", kLayoutVersion,
+         run.backend == "nccl" ? run.backend_version : "none", run.busbw_version, run.backend);
+  append(out, "# Collective test starting: {}\n", program_);
+  append_settings(out, run);
+  out += "#\n# Using devices\n";
+  append_devices(out, run.ranks);
+  append_column_lines(out, settings_);
+  write(out);
+}
+
+void NcclTestsText::rows(const CaseRows& rows) {
+  std::string out;
+  for (const Row& row : rows) {
+    if (rows.size() > 1) append(out, "# Group {}: {} ranks\n", row.group, row.group_ranks);
+    append_policy(out, row);
+    append_row(out, row);
+    for (const std::string& line : row.comments) append_comment(out, line);
+    append_placement_notes(out, row, Placement::out_of_place);
+    append_placement_notes(out, row, Placement::in_place);
+  }
+  if (rows.size() > 1) {
+    append(out, "# Sum over {} groups: out-of-place {}, in-place {}\n", rows.size(),
+           sum_text(rows, &Row::out_of_place), sum_text(rows, &Row::in_place));
+  }
+  write(out);
+}
+
+void NcclTestsText::warning(const std::string& sentence) { comment("Warning: " + sentence); }
+
+void NcclTestsText::end(const RunEnd& end) {
+  if (!begun_) return;
+  std::string out;
+  if (ended_early(end)) append_comment(out, "Run ended early: " + end.reason);
+  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds, end.out_of_bounds > 0 ? "FAILED" : "OK");
+  append(out, "# {:<20} : {} {}\n", "Avg bus bandwidth",
+         end.average_busbw_bytes_per_s ? fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb) : kMissing,
+         !end.min_busbw_bytes_per_s ? "" : fast_enough(end) ? "OK" : "FAILED");
+  append(out, "#\n# Collective test concluded: {}\n#\n", program_);
+  if (ended_early(end) && !end.message.empty()) {
+    append_comment(out, "error: " + end.message);
+  } else {
+    out += '\n';
+  }
+  write(out);
+}
+
+void NcclTestsText::append_row(std::string& out, const Row& row) const {
+  append(out, "{:12}  {:12}  {:>8}  {:>6}  {:6}", row.size_bytes, row.count, name(row.dtype), row.redop, row.root);
+  append_placement(out, row.out_of_place);
+  append_placement(out, row.in_place);
+  if (settings_.report_timestamps) append(out, "{:>21}", row.timestamp);
+  out += '\n';
+}
+
+void NcclTestsText::append_placement(std::string& out, const std::optional<Measurement>& measurement) const {
+  if (measurement) {
+    const std::optional<double> time_s = settings_.report_cputime ? measurement->cpu_time_s : measurement->time_s;
+    append(out, "  {:>{}}  {}  {}", time_s ? fitted(*time_s * kUs, kTimeWidth) : kMissing, kTimeWidth,
+           fitted(measurement->algbw_bytes_per_s / kBytesPerGb, kBandwidthWidth),
+           fitted(measurement->busbw_bytes_per_s / kBytesPerGb, kBandwidthWidth));
+  } else {
+    append(out, "  {0:>{1}}  {0:>{2}}  {0:>{2}}", kMissing, kTimeWidth, kBandwidthWidth);
+  }
+  if (measurement && measurement->check.state == CheckResult::State::checked) {
+    append(out, "  {:>6g}", static_cast<double>(measurement->check.wrong_elements));
+  } else {
+    out += kNotChecked;
+  }
+  if (!settings_.per_iteration) return;
+  if (measurement && measurement->statistics.samples > 0) {
+    const Statistics& statistics = measurement->statistics;
+    append(out, "  {}  {}  {}  {}", fitted(statistics.min_s * kUs, kTimeWidth),
+           fitted(statistics.max_s * kUs, kTimeWidth), fitted(statistics.p99_s * kUs, kTimeWidth),
+           fitted(statistics.cv * 100, kTimeWidth));
+  } else {
+    append(out, "  {0:>{1}}  {0:>{1}}  {0:>{1}}  {0:>{1}}", kMissing, kTimeWidth);
+  }
+}
+
+/// A check that is not exact is named once for each type and operator, before the first row that it judges.
+void NcclTestsText::append_policy(std::string& out, const Row& row) {
+  for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
+    if (!*measurement) continue;
+    const CheckResult& check = (*measurement)->check;
+    if (check.state != CheckResult::State::checked || check.policy.empty() || check.policy == "exact") continue;
+    if (!named_policies_.emplace(row.dtype, row.redop).second) continue;
+    append_comment(out, fmt::format("Check of {}: {}", operation_text(row), check.policy));
+  }
+}
+
+void NcclTestsText::write(std::string_view text) {
+  if (failed_) return;
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor_, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      failed_ = true;
+      if (error == EPIPE) throw Error(Exit::output_closed, "the reader of the table closed it; the run ends here");
+      throw EnvironmentError(fmt::format("cannot write the table to standard output: {}; write it to a place with room",
+                                         std::system_category().message(error)));
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,266 @@
+#include "output/records.hpp"
+
+#include <array>
+#include <utility>
+
+namespace busbw {
+namespace {
+
+constexpr double kUs = 1e6;
+constexpr double kBytesPerGb = 1e9;
+constexpr int kSampleDecimals = 3;  // of a microsecond: what the clocks can tell
+
+std::string_view name(StoppedBy reason) {
+  constexpr std::array<std::string_view, 4> names{"iterations", "target_ci", "max_time", "sample_limit"};
+  return names[static_cast<std::size_t>(reason)];
+}
+
+std::string_view name(CheckResult::State state) {
+  constexpr std::array<std::string_view, 3> names{"not_checked", "not_applicable", "checked"};
+  return names[static_cast<std::size_t>(state)];
+}
+
+template <class Texts>
+void write_texts(JsonText& line, std::string_view key, const Texts& texts) {
+  line.key(key);
+  line.open_array();
+  for (const std::string& text : texts) line.value(text);
+  line.close_array();
+}
+
+void write_pairs(JsonText& line, std::string_view key, const std::vector<std::pair<std::string, std::string>>& pairs) {
+  line.key(key);
+  line.open_object();
+  for (const auto& [pair_name, value] : pairs) {
+    line.quoted_key(pair_name);
+    line.value(value);
+  }
+  line.close_object();
+}
+
+std::optional<double> scaled(const std::optional<double>& value, double factor) {
+  if (!value) return std::nullopt;
+  return *value * factor;
+}
+
+std::optional<std::string_view> unless_empty(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+void write_settings(JsonText& line, const RunSettings& settings) {
+  const bool sizes_given = !settings.sizes_bytes.empty();
+  const bool by_factor = settings.step_factor > 1;
+  line.key("settings");
+  line.open_object();
+  line.field("threads", settings.threads);
+  line.field("gpus_per_thread", settings.gpus_per_thread);
+  line.field("processes", settings.processes);
+  line.field("min_bytes", settings.min_bytes);
+  line.field("max_bytes", settings.max_bytes);
+  line.field("step_bytes", sizes_given || by_factor ? std::nullopt : std::optional(settings.step_bytes));
+  line.field("step_factor", sizes_given || !by_factor ? std::nullopt : std::optional(settings.step_factor));
+  line.key("sizes_bytes");
+  if (sizes_given) {
+    line.open_array();
+    for (const std::uint64_t size : settings.sizes_bytes) line.value(size);
+    line.close_array();
+  } else {
+    line.value(nullptr);
+  }
+  line.field("warmup_iterations", settings.warmup_iterations);
+  line.field("iterations", settings.iterations);
+  line.field("aggregated_iterations", settings.aggregated_iterations);
+  line.field("run_cycles", settings.run_cycles);
+  line.field("check_iterations", settings.check_iterations);
+  line.field("graph_launches", settings.graph_launches);
+  line.field("unalign_elements", settings.unalign_elements);
+  line.field("blocking", settings.blocking);
+  line.field("average", settings.average);
+  line.field("per_iteration", settings.per_iteration);
+  line.field("per_iteration_skip", settings.per_iteration_skip);
+  line.field("parallel_init", settings.parallel_init);
+  line.field("report_cputime", settings.report_cputime);
+  line.field("report_timestamps", settings.report_timestamps);
+  line.field("placement", settings.placement);
+  line.field("target_ci_percent", scaled(settings.target_ci, 100));
+  line.field("max_time_s", settings.max_time_s);
+  line.field("timeout_s", settings.timeout_s);
+  line.close_object();
+}
+
+void write_ranks(JsonText& line, const std::vector<RankInfo>& ranks) {
+  line.key("ranks");
+  line.open_array();
+  for (const RankInfo& rank : ranks) {
+    line.open_object();
+    line.field("rank", rank.rank);
+    line.field("group", rank.group);
+    line.field("process", rank.process);
+    line.field("pid", rank.pid);
+    line.field("host", rank.host);
+    line.field("device", rank.device);
+    line.field("bus_id", rank.bus_id);
+    line.field("device_name", rank.device_name);
+    line.close_object();
+  }
+  line.close_array();
+}
+
+void write_statistics(JsonText& line, const Statistics& statistics) {
+  line.key("stats");
+  if (statistics.samples == 0) return line.value(nullptr);
+  line.open_object();
+  line.field("samples", statistics.samples);
+  line.field("mean_us", statistics.mean_s * kUs);
+  line.field("median_us", statistics.median_s * kUs);
+  line.field("p95_us", statistics.p95_s * kUs);
+  line.field("p99_us", statistics.p99_s * kUs);
+  line.field("min_us", statistics.min_s * kUs);
+  line.field("max_us", statistics.max_s * kUs);
+  line.field("stdev_us", statistics.stdev_s * kUs);
+  line.field("cv_percent", statistics.cv * 100);
+  line.key("median_ci95_us");
+  if (statistics.median_ci95_s) {
+    line.open_array();
+    line.value(statistics.median_ci95_s->first * kUs);
+    line.value(statistics.median_ci95_s->second * kUs);
+    line.close_array();
+  } else {
+    line.value(nullptr);
+  }
+  line.close_object();
+}
+
+void write_check(JsonText& line, const CheckResult& check) {
+  const bool checked = check.state == CheckResult::State::checked;
+  line.key("check");
+  line.open_object();
+  line.field("state", name(check.state));
+  line.field("wrong_elements", checked ? std::optional(check.wrong_elements) : std::nullopt);
+  line.field("wrong_ranks", checked ? std::optional(check.wrong_ranks) : std::nullopt);
+  line.field("policy", checked ? unless_empty(check.policy) : std::nullopt);
+  line.key("first_wrong");
+  line.open_array();
+  for (const WrongElement& wrong : check.first_wrong) {
+    line.open_object();
+    line.field("rank", wrong.rank);
+    line.field("place", wrong.place);
+    line.field("index", wrong.index);
+    line.field("expected", wrong.expected);
+    line.field("got", wrong.got);
+    line.close_object();
+  }
+  line.close_array();
+  line.close_object();
+}
+
+void write_samples(JsonText& line, const std::vector<std::vector<double>>& rank_samples_s) {
+  line.key("samples_us");
+  line.open_array();
+  for (const auto& samples_s : rank_samples_s) {
+    line.open_array();
+    for (const double sample_s : samples_s) line.fixed(sample_s * kUs, kSampleDecimals);
+    line.close_array();
+  }
+  line.close_array();
+}
+
+}  // namespace
+
+Records::Records(NewFile file) : file_(std::move(file)) {}
+
+std::unique_ptr<Records> Records::open(const std::string& path) {
+  return std::make_unique<Records>(NewFile::create(path, "--records"));
+}
+
+void Records::begin(const RunInfo& run) {
+  begun_ = true;
+  start_line("run");
+  line_.field("schema_version", kSchemaVersion);
+  line_.field("busbw_version", run.busbw_version);
+  line_.field("backend", run.backend);
+  line_.field("backend_version", run.backend_version);
+  line_.field("run_id", run.run_id);
+  line_.field("program", run.program);
+  line_.field("collective", run.collective);
+  write_texts(line_, "args", run.args);
+  line_.field("start_time", run.start_time_iso);
+  write_pairs(line_, "environment", run.environment);
+  write_pairs(line_, "machine", run.machine);
+  write_settings(line_, run.settings);
+  write_ranks(line_, run.ranks);
+  write_texts(line_, "notes", run.notes);
+  finish_line();
+  for (const std::string& sentence : std::exchange(early_warnings_, {})) warning(sentence);
+}
+
+void Records::rows(const CaseRows& rows) {
+  if (!begun_) return;
+  for (const Row& row : rows) {
+    if (row.out_of_place) write_row(row, Placement::out_of_place, *row.out_of_place);
+    if (row.in_place) write_row(row, Placement::in_place, *row.in_place);
+  }
+}
+
+void Records::warning(const std::string& sentence) {
+  if (!begun_) return early_warnings_.push_back(sentence);
+  start_line("warning");
+  line_.field("message", sentence);
+  finish_line();
+}
+
+void Records::end(const RunEnd& end) {
+  if (!begun_) return;
+  start_line("end");
+  line_.field("reason", end.reason);
+  line_.field("exit_code", end.exit_code);
+  line_.field("message", unless_empty(end.message));
+  line_.field("rows", end.rows);
+  line_.field("out_of_bounds", end.out_of_bounds);
+  line_.field("average_busbw_gbps", scaled(end.average_busbw_bytes_per_s, 1 / kBytesPerGb));
+  line_.field("demanded_busbw_gbps", scaled(end.min_busbw_bytes_per_s, 1 / kBytesPerGb));
+  line_.field("end_time", end.end_time_iso);
+  finish_line();
+}
+
+void Records::write_row(const Row& row, Placement placement, const Measurement& measurement) {
+  const bool reduces = !row.redop.empty() && row.redop != "none";
+  start_line("row");
+  line_.field("collective", row.collective);
+  line_.field("requested_bytes", row.requested_bytes);
+  line_.field("size_bytes", row.size_bytes);
+  line_.field("count", row.count);
+  line_.field("dtype", busbw::name(row.dtype));
+  line_.field("redop", reduces ? std::optional(row.redop) : std::nullopt);
+  line_.field("root", row.root < 0 ? std::nullopt : std::optional(row.root));
+  line_.field("placement", busbw::name(placement));
+  line_.field("group", row.group);
+  line_.field("ranks", row.group_ranks);
+  line_.field("cycle", row.cycle);
+  line_.field("time_us", measurement.time_s * kUs);
+  line_.field("cpu_time_us", scaled(measurement.cpu_time_s, kUs));
+  line_.field("algbw_gbps", measurement.algbw_bytes_per_s / kBytesPerGb);
+  line_.field("busbw_gbps", measurement.busbw_bytes_per_s / kBytesPerGb);
+  write_statistics(line_, measurement.statistics);
+  line_.field("stopped_by", name(measurement.stopped_by));
+  write_check(line_, measurement.check);
+  write_samples(line_, measurement.rank_samples_s);
+  write_texts(line_, "warnings", measurement.warnings);
+  line_.field("timestamp", row.timestamp);
+  finish_line();
+}
+
+void Records::start_line(std::string_view kind) {
+  line_.clear();
+  line_.open_object();
+  line_.field("kind", kind);
+}
+
+void Records::finish_line() {
+  line_.close_object();
+  line_.end_line();
+  file_.append(line_.text());
+}
+
+}  // namespace busbw

@@ -1,0 +1,45 @@
+#pragma once
+// Records: one JSON object a line, written as the run goes. schema/records.schema.json is the contract and
+// docs/records.md says what each field means.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "output/json_text.hpp"
+#include "output/new_file.hpp"
+#include "output/sink.hpp"
+
+namespace busbw {
+
+/// Of the record schema, by its own rules (schema/README.md); src/busbw/records.py has the same.
+inline constexpr std::string_view kSchemaVersion = "1.0";
+
+/// Writes each line with one write call, so that the file is complete up to the last row whatever happens.
+class Records : public Sink {
+ public:
+  explicit Records(NewFile file);
+  /// Creates `path`. Throws UsageError naming --records when it exists or cannot be created.
+  static std::unique_ptr<Records> open(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  /// Removes the file: for a start-up that failed after it was created.
+  void discard() { file_.discard(); }
+
+  void begin(const RunInfo& run) override;
+  void rows(const CaseRows& rows) override;
+  void warning(const std::string& sentence) override;
+  void end(const RunEnd& end) override;
+
+ private:
+  void write_row(const Row& row, Placement placement, const Measurement& measurement);
+  void start_line(std::string_view kind);
+  void finish_line();
+
+  NewFile file_;
+  bool begun_ = false;
+  std::vector<std::string> early_warnings_;  // given before the "run" line, which must be the first
+  JsonText line_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,22 @@
+#pragma once
+// What the footers say about a run; the same in every format.
+#include "support/error.hpp"
+#include "support/result.hpp"
+
+namespace busbw {
+
+/// Whether the average bus bandwidth reaches nine tenths of NCCL_TESTS_MIN_BW: nccl-tests' tolerance. Without a demand
+/// every run does; with one, a run without a row does not.
+inline bool fast_enough(const RunEnd& end) {
+  constexpr double kTolerated = 0.9;
+  if (!end.min_busbw_bytes_per_s) return true;
+  return end.average_busbw_bytes_per_s && *end.average_busbw_bytes_per_s >= *end.min_busbw_bytes_per_s * kTolerated;
+}
+
+/// Whether rows are missing that were asked for.
+inline bool ended_early(const RunEnd& end) {
+  return end.exit_code != static_cast<int>(Exit::good) && end.exit_code != static_cast<int>(Exit::wrong_data) &&
+         end.exit_code != static_cast<int>(Exit::slower_than_demanded);
+}
+
+}  // namespace busbw

@@ -1,0 +1,181 @@
+#include "rendezvous/local_job.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+
+namespace busbw {
+namespace {
+
+constexpr std::size_t kMailboxBytes = 16384;
+constexpr std::size_t kMessageBytes = 4096;
+constexpr std::size_t kCacheLine = 64;
+constexpr int kSpinsBeforeYield = 64;
+
+}  // namespace
+
+/// What a rank shows to the others. Barriers of a team live in the block of its first member.
+struct LocalJob::RankBlock {
+  struct Barrier {
+    alignas(kCacheLine) std::atomic<std::uint32_t> arrived;
+    alignas(kCacheLine) std::atomic<std::uint32_t> generation;
+  };
+  alignas(kCacheLine) std::atomic<int> phase;
+  std::atomic<std::uint64_t> steps;
+  Barrier world_barrier;  // used in rank 0's block only
+  Barrier group_barrier;
+  std::uint64_t message_bytes;
+  std::array<std::byte, kMailboxBytes> mailbox;
+};
+
+struct LocalJob::Shared {
+  enum State : int { running, aborting, aborted };
+  alignas(kCacheLine) std::atomic<int> state;
+  int exit;
+  std::array<char, kMessageBytes> message;
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "atomics are shared between processes");
+
+/// Some of a job's ranks, as one of them sees them.
+class LocalJob::MemberTeam final : public Team {
+ public:
+  MemberTeam(LocalJob& job, std::vector<int> members, int mine, bool world)
+      : job_(job), members_(std::move(members)), mine_(mine), world_(world) {}
+
+  int rank() const override { return mine_; }
+  int size() const override { return static_cast<int>(members_.size()); }
+  bool aborted() const override { return job_.aborted(); }
+
+  void enter(Phase phase) override {
+    RankBlock& own = job_.block(members_[mine_]);
+    own.phase.store(static_cast<int>(phase), std::memory_order_relaxed);
+    own.steps.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  void barrier() override {
+    RankBlock& first = job_.block(members_.front());
+    RankBlock::Barrier& barrier = world_ ? first.world_barrier : first.group_barrier;
+    job_.block(members_[mine_]).steps.fetch_add(1, std::memory_order_relaxed);
+    const std::uint32_t generation = barrier.generation.load(std::memory_order_acquire);
+    if (barrier.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members_.size()) {
+      barrier.arrived.store(0, std::memory_order_relaxed);
+      barrier.generation.store(generation + 1, std::memory_order_release);
+    } else {
+      for (int spins = 0; barrier.generation.load(std::memory_order_acquire) == generation; ++spins) {
+        if (spins < kSpinsBeforeYield) continue;
+        if (aborted()) throw Aborted();
+        sched_yield();
+      }
+    }
+    if (aborted()) throw Aborted();
+  }
+
+  std::vector<Bytes> gather(std::span<const std::byte> mine) override {
+    std::vector<Bytes> all(mine_ == 0 ? members_.size() : 0);
+    RankBlock& own = job_.block(members_[mine_]);
+    own.message_bytes = mine.size();
+    std::uint64_t longest = 0;
+    for (std::size_t done = 0; done == 0 || done < longest; done += kMailboxBytes) {
+      if (done < mine.size())
+        std::ranges::copy(mine.subspan(done, std::min(kMailboxBytes, mine.size() - done)), own.mailbox.begin());
+      barrier();
+      for (std::size_t member = 0; member < members_.size(); ++member) {
+        const RankBlock& theirs = job_.block(members_[member]);
+        longest = std::max(longest, theirs.message_bytes);
+        if (mine_ == 0 && done < theirs.message_bytes) {
+          const std::size_t part = std::min<std::size_t>(kMailboxBytes, theirs.message_bytes - done);
+          all[member].insert(all[member].end(), theirs.mailbox.begin(), theirs.mailbox.begin() + part);
+        }
+      }
+      barrier();
+    }
+    return all;
+  }
+
+  Bytes broadcast(std::span<const std::byte> from_first) override {
+    RankBlock& first = job_.block(members_.front());
+    if (mine_ == 0) first.message_bytes = from_first.size();
+    Bytes received;
+    std::uint64_t total = 0;
+    for (std::size_t done = 0; done == 0 || done < total; done += kMailboxBytes) {
+      if (mine_ == 0 && done < from_first.size())
+        std::ranges::copy(from_first.subspan(done, std::min(kMailboxBytes, from_first.size() - done)), first.mailbox.begin());
+      barrier();
+      total = first.message_bytes;
+      const std::size_t part = done < total ? std::min<std::size_t>(kMailboxBytes, total - done) : 0;
+      received.insert(received.end(), first.mailbox.begin(), first.mailbox.begin() + part);
+      barrier();
+    }
+    return received;
+  }
+
+  std::unique_ptr<Team> split(int colour) override {
+    job_.block(members_[mine_]).message_bytes = static_cast<std::uint64_t>(colour);
+    barrier();
+    std::vector<int> same;
+    int position = 0;
+    for (std::size_t member = 0; member < members_.size(); ++member) {
+      if (job_.block(members_[member]).message_bytes != static_cast<std::uint64_t>(colour)) continue;
+      if (static_cast<int>(member) == mine_) position = static_cast<int>(same.size());
+      same.push_back(members_[member]);
+    }
+    barrier();
+    return std::make_unique<MemberTeam>(job_, std::move(same), position, false);
+  }
+
+ private:
+  LocalJob& job_;
+  std::vector<int> members_;  // world ranks
+  int mine_;                  // index into members_
+  bool world_;
+};
+
+LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(Shared) + ranks * sizeof(RankBlock)) {
+  void* memory = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw EnvironmentError(fmt::format("no shared memory for {} ranks ({} bytes): {}; free memory or use fewer ranks", ranks,
+                                       mapped_bytes_, std::strerror(errno)));
+  // Fresh anonymous memory is zero, which is the initial value of every member.
+  shared_ = static_cast<Shared*>(memory);
+}
+
+LocalJob::~LocalJob() { munmap(shared_, mapped_bytes_); }
+
+LocalJob::RankBlock& LocalJob::block(int world_rank) const {
+  return reinterpret_cast<RankBlock*>(reinterpret_cast<std::byte*>(shared_) + sizeof(Shared))[world_rank];
+}
+
+std::unique_ptr<Team> LocalJob::team(int rank) {
+  std::vector<int> everybody(ranks_);
+  std::iota(everybody.begin(), everybody.end(), 0);
+  return std::make_unique<MemberTeam>(*this, std::move(everybody), rank, true);
+}
+
+void LocalJob::abort(Exit exit, const std::string& message) noexcept {
+  int expected = Shared::running;
+  if (!shared_->state.compare_exchange_strong(expected, Shared::aborting)) return;
+  shared_->exit = static_cast<int>(exit);
+  message.copy(shared_->message.data(), kMessageBytes - 1);
+  shared_->state.store(Shared::aborted, std::memory_order_release);
+}
+
+bool LocalJob::aborted() const noexcept { return shared_->state.load(std::memory_order_acquire) == Shared::aborted; }
+
+std::optional<Failure> LocalJob::failure() const {
+  if (!aborted()) return std::nullopt;
+  return Failure{static_cast<Exit>(shared_->exit), shared_->message.data()};
+}
+
+RankProgress LocalJob::progress(int rank) const {
+  const RankBlock& shown = block(rank);
+  return {static_cast<Phase>(shown.phase.load(std::memory_order_relaxed)), shown.steps.load(std::memory_order_relaxed)};
+}
+
+}  // namespace busbw

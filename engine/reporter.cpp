@@ -1,0 +1,91 @@
+#include "reporter.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iterator>
+
+#include "measure/clock.hpp"
+#include "output/verdict.hpp"
+
+namespace busbw {
+namespace {
+
+const char* reason_of(Exit exit) {
+  switch (exit) {
+    case Exit::good: return "completed";
+    case Exit::wrong_data: return "wrong data";
+    case Exit::usage: return "usage";
+    case Exit::environment: return "environment";
+    case Exit::rank_lost: return "rank lost or timed out";
+    case Exit::slower_than_demanded: return "slower than demanded";
+    case Exit::interrupted: return "interrupted";
+    case Exit::output_closed: return "the reader of the output went away";
+    case Exit::terminated: return "terminated";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void Reporter::begin(const std::vector<RankInfo>& ranks) {
+  info_.ranks = ranks;
+  for (const auto& sink : sinks_) sink->begin(info_);
+}
+
+void Reporter::rows(const CaseRows& rows) {
+  for (const Row& row : rows) {
+    ++rows_;
+    if (row.out_of_place) count(*row.out_of_place);
+    if (row.in_place) count(*row.in_place);
+  }
+  for (const auto& sink : sinks_) sink->rows(rows);
+}
+
+void Reporter::count(const Measurement& measurement) {
+  out_of_bounds_ += measurement.check.wrong_ranks;
+  busbw_sum_bytes_per_s_ += measurement.busbw_bytes_per_s;
+  ++measurements_;
+}
+
+RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
+  RunEnd end;
+  const WallTime now = wall_time();
+  end.end_time = now.local;
+  end.end_time_iso = now.iso;
+  end.rows = rows_;
+  end.out_of_bounds = out_of_bounds_;
+  if (measurements_ > 0) end.average_busbw_bytes_per_s = busbw_sum_bytes_per_s_ / static_cast<double>(measurements_);
+  end.min_busbw_bytes_per_s = min_busbw_bytes_per_s_;
+  Exit exit = Exit::good;
+  if (failure) {
+    exit = failure->exit;
+    end.message = failure->message;
+  } else if (out_of_bounds_ > 0) {
+    exit = Exit::wrong_data;
+    end.message = "wrong data: the '#' lines under the rows name the first wrong elements";
+  } else if (!fast_enough(end)) {
+    exit = Exit::slower_than_demanded;
+    end.message = fmt::format("the average busbw is {:.2f} GB/s, below 0.9 x NCCL_TESTS_MIN_BW={:g}",
+                              end.average_busbw_bytes_per_s.value_or(0) / 1e9, *min_busbw_bytes_per_s_ / 1e9);
+  }
+  end.exit_code = static_cast<int>(exit);
+  end.reason = reason_of(exit);
+  return end;
+}
+
+int Reporter::finish(const std::optional<Failure>& failure) {
+  RunEnd end = end_of(failure);
+  // A sink that cannot write must not keep the others from ending theirs.
+  for (const auto& sink : sinks_) {
+    try {
+      sink->end(end);
+    } catch (const Error& error) {
+      if (end.exit_code == 0) end.exit_code = static_cast<int>(error.exit());
+    }
+  }
+  if (!failure && !end.message.empty()) fmt::print(stderr, "{}: {}\n", info_.program, end.message);
+  return end.exit_code;
+}
+
+}  // namespace busbw

@@ -1,0 +1,37 @@
+#pragma once
+// Rank 0's end of a run: hands rows to the sinks, keeps the tally, and says how the run ended.
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "output/sink.hpp"
+#include "rendezvous/local_job.hpp"
+#include "support/result.hpp"
+
+namespace busbw {
+
+class Reporter {
+ public:
+  Reporter(RunInfo info, std::optional<double> min_busbw_bytes_per_s)
+      : info_(std::move(info)), min_busbw_bytes_per_s_(min_busbw_bytes_per_s) {}
+
+  void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
+  void begin(const std::vector<RankInfo>& ranks);
+  void rows(const CaseRows& rows);
+  /// Ends the sinks, says on stderr what the exit code alone would not, and returns that code.
+  int finish(const std::optional<Failure>& failure);
+
+ private:
+  void count(const Measurement& measurement);
+  RunEnd end_of(const std::optional<Failure>& failure) const;
+
+  RunInfo info_;
+  std::optional<double> min_busbw_bytes_per_s_;
+  std::vector<std::unique_ptr<Sink>> sinks_;
+  std::uint64_t rows_ = 0;
+  std::uint64_t out_of_bounds_ = 0;
+  double busbw_sum_bytes_per_s_ = 0;
+  std::uint64_t measurements_ = 0;
+};
+
+}  // namespace busbw

@@ -1,0 +1,189 @@
+#pragma once
+// The floating-point formats that C++20 lacks, as value types: their bits, and correctly rounded conversions. Cheap
+// enough for inner loops: conversions are inline, without branches or calls, so that loops over them vectorise.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace busbw {
+
+/// What conversion does with a number beyond the largest finite one.
+enum class Overflow {
+  infinity,  // becomes infinite, as IEEE 754 rounds to nearest
+  saturate,  // becomes the largest finite number, infinities too, as CUDA's __NV_SATFINITE does
+};
+
+/// A format of one sign bit, `ExponentBits` of exponent and `FractionBits` of fraction, at most 16 bits in all.
+/// `HasInfinity` is false for OCP's "fn" formats, whose only patterns without a number are the two all-ones NaNs.
+template <class BitsType, int ExponentBits, int FractionBits, bool HasInfinity, Overflow OnOverflow>
+struct SmallFloat {
+  using Bits = BitsType;
+
+  static constexpr int kBias = (1 << (ExponentBits - 1)) - 1;
+  static constexpr Bits kSignBit = static_cast<Bits>(1u << (ExponentBits + FractionBits));
+  static constexpr Bits kExponentMask = static_cast<Bits>(((1u << ExponentBits) - 1) << FractionBits);
+  /// The positive patterns at the top of the range.
+  static constexpr Bits kMaxFiniteBits = static_cast<Bits>(HasInfinity ? kExponentMask - 1 : kSignBit - 2);
+  static constexpr Bits kNanBits = static_cast<Bits>(kSignBit - 1);
+
+  Bits bits = 0;
+
+  static constexpr SmallFloat from_bits(Bits bits) {
+    SmallFloat value;
+    value.bits = bits;
+    return value;
+  }
+
+  /// Rounds to the nearest number, ties to the even one. A NaN becomes the NaN of its sign with all fraction bits set.
+  static constexpr SmallFloat from_float(float value) {
+    constexpr int kDropped = 23 - FractionBits;
+    const auto all = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = all & 0x7fffffffu;
+    const std::uint32_t odd = (magnitude >> kDropped) & 1u;
+    std::uint32_t rounded = (magnitude + ((1u << (kDropped - 1)) - 1) + odd) >> kDropped;
+    if constexpr (kBias != 127) {
+      rounded -= static_cast<std::uint32_t>(127 - kBias) << FractionBits;
+      // Below the smallest normal number the spacing is constant. Adding a number whose own spacing is that one lets
+      // the processor round; the sum's low bits are the result.
+      constexpr float kSpacer = power_of_two(1 - kBias - FractionBits + 23);
+      constexpr auto kFirstNormal = static_cast<std::uint32_t>(127 - kBias + 1) << 23;
+      const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kSpacer) -
+                                  std::bit_cast<std::uint32_t>(kSpacer);
+      rounded = select(magnitude < kFirstNormal, small, rounded);
+    }
+    constexpr std::uint32_t kTop = OnOverflow == Overflow::saturate ? kMaxFiniteBits : kExponentMask;
+    // As signed numbers: SSE2 compares only those.
+    rounded = select(static_cast<std::int32_t>(rounded) > static_cast<std::int32_t>(kTop), kTop, rounded);
+    rounded = select(magnitude > 0x7f800000u, kNanBits, rounded);
+    return from_bits(static_cast<Bits>(rounded | ((all >> 31) * kSignBit)));
+  }
+
+  constexpr explicit operator float() const {
+    if constexpr (sizeof(Bits) == 1) {
+      return kDecoded[bits];
+    } else {
+      return decode(bits);
+    }
+  }
+
+  /// Same bits; numbers are compared as float.
+  friend constexpr bool operator==(SmallFloat, SmallFloat) = default;
+
+ private:
+  /// By masks, because compilers make branches of conditional expressions over floating-point results.
+  static constexpr std::uint32_t select(bool condition, std::uint32_t if_true, std::uint32_t if_false) {
+    const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+    return (if_true & mask) | (if_false & ~mask);
+  }
+
+  static constexpr float power_of_two(int exponent) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+  }
+
+  static constexpr float decode(Bits bits) {
+    constexpr int kDropped = 23 - FractionBits;
+    const std::uint32_t magnitude = bits & static_cast<Bits>(kSignBit - 1);
+    std::uint32_t result = magnitude << kDropped;
+    if constexpr (kBias != 127) {
+      result += static_cast<std::uint32_t>(127 - kBias) << 23;
+      constexpr float kSmallest = power_of_two(1 - kBias - FractionBits);
+      const auto small = std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude)) *
+                                                      kSmallest);
+      result = select(magnitude < (1u << FractionBits), small, result);
+      if constexpr (HasInfinity) {
+        result = select(magnitude >= kExponentMask, 0x7f800000u | (magnitude << kDropped), result);
+      } else {
+        result = select(magnitude == kNanBits, 0x7fffffffu, result);
+      }
+    }
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & kSignBit) << (31 - ExponentBits - FractionBits);
+    return std::bit_cast<float>(result | sign);
+  }
+
+  static constexpr std::array<float, 256> decode_all() {
+    std::array<float, 256> values{};
+    if constexpr (sizeof(Bits) == 1) {
+      for (std::size_t bits = 0; bits < values.size(); ++bits) values[bits] = decode(static_cast<Bits>(bits));
+    }
+    return values;
+  }
+
+  static const std::array<float, 256> kDecoded;
+};
+
+template <class B, int E, int F, bool I, Overflow O>
+inline constexpr std::array<float, 256> SmallFloat<B, E, F, I, O>::kDecoded = SmallFloat<B, E, F, I, O>::decode_all();
+
+/// IEEE 754 binary16, CUDA's __half.
+using Float16 = SmallFloat<std::uint16_t, 5, 10, true, Overflow::infinity>;
+/// The upper half of a float, CUDA's __nv_bfloat16.
+using Bfloat16 = SmallFloat<std::uint16_t, 8, 7, true, Overflow::infinity>;
+/// OCP 8-bit E4M3 (OFP8 specification 1.0): no infinity, NaN is 0x7f and 0xff, largest number 448.
+using F8e4m3 = SmallFloat<std::uint8_t, 4, 3, false, Overflow::saturate>;
+/// OCP 8-bit E5M2: like IEEE 754, largest number 57344.
+using F8e5m2 = SmallFloat<std::uint8_t, 5, 2, true, Overflow::saturate>;
+
+/// What arithmetic must know of a floating-point type.
+struct FloatLimits {
+  int significand_bits;  // with the hidden one: integers up to 2^significand_bits are exact
+  int min_exponent;      // 2^min_exponent is the smallest normal number
+  int max_exponent;      // 2^max_exponent is the largest power of two
+  /// Exponent of the smallest number above zero.
+  constexpr int smallest_exponent() const { return min_exponent - significand_bits + 1; }
+};
+
+template <class T>
+struct LimitsOf;
+template <>
+struct LimitsOf<double> {
+  static constexpr FloatLimits value{53, -1022, 1023};
+};
+template <>
+struct LimitsOf<float> {
+  static constexpr FloatLimits value{24, -126, 127};
+};
+template <class B, int E, int F, bool I, Overflow O>
+struct LimitsOf<SmallFloat<B, E, F, I, O>> {
+  static constexpr int kBias = SmallFloat<B, E, F, I, O>::kBias;
+  static constexpr FloatLimits value{F + 1, 1 - kBias, I ? kBias : kBias + 1};
+};
+template <class T>
+inline constexpr FloatLimits kLimits = LimitsOf<T>::value;
+
+template <class T>
+inline constexpr bool kIsFloat = !std::is_integral_v<T>;
+
+/// Rounds a double to T once: to nearest, ties to even.
+template <class T>
+constexpr T round_to(double value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value;
+  } else if constexpr (std::is_same_v<T, float>) {
+    return static_cast<float>(value);
+  } else {
+    // Through the float next to it with an odd last bit ("round to odd"): it lies on no midpoint of a format with two
+    // bits less, so that the second rounding decides as if it saw all bits (Boldo and Melquiond, 2008).
+    const auto near = static_cast<float>(value);
+    auto bits = std::bit_cast<std::uint32_t>(near);
+    const double excess = static_cast<double>(near) - value;
+    if (excess != 0 && value == value && (bits & 1u) == 0) {
+      bits = (excess > 0) == (value > 0) ? bits - 1 : bits + 1;
+    }
+    return T::from_float(std::bit_cast<float>(bits));
+  }
+}
+
+/// The number as a double; exact for every floating-point type here.
+template <class T>
+constexpr double to_double(T value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(value);
+  } else {
+    return static_cast<double>(static_cast<float>(value));
+  }
+}
+
+}  // namespace busbw

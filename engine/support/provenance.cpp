@@ -1,0 +1,74 @@
+#include "support/provenance.hpp"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
+#include <thread>
+
+namespace busbw {
+namespace {
+
+constexpr std::array<std::string_view, 19> kAllowedPrefixes{
+    "NCCL_",        "BUSBW_",     "UCX_",       "FI_",         "OMPI_MCA_",  "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+    "OMP_NUM_",     "OMP_PROC_",  "OMP_PLACES", "GOMP_CPU_",   "NUMA_",      "HSA_",                 "RCCL_",
+    "SLURM_JOB_ID", "SLURM_JOB_N", "SLURM_NTASKS", "SLURM_NNODES", "LD_PRELOAD"};
+constexpr std::array<std::string_view, 6> kSecretWords{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "_KEY"};
+
+bool allowed(std::string_view variable) {
+  return std::ranges::any_of(kAllowedPrefixes, [&](auto prefix) { return variable.starts_with(prefix); }) &&
+         std::ranges::none_of(kSecretWords, [&](auto word) { return variable.find(word) != variable.npos; });
+}
+
+/// The value after "key :" in a file of /proc, or nothing.
+std::string proc_value(const char* path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto start = line.find_first_not_of(": \t", key.size());
+    return start == line.npos ? std::string() : line.substr(start);
+  }
+  return {};
+}
+
+}  // namespace
+
+NamedValues tuning_environment(char** environment) {
+  NamedValues values;
+  for (char** entry = environment; *entry; ++entry) {
+    const std::string_view text(*entry);
+    const auto equals = text.find('=');
+    if (equals == text.npos || !allowed(text.substr(0, equals))) continue;
+    values.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  std::ranges::sort(values);
+  return values;
+}
+
+NamedValues machine_facts() {
+  NamedValues facts{{"host", host_name()}};
+  utsname system{};
+  if (uname(&system) == 0) {
+    facts.emplace_back("kernel", std::string(system.sysname) + " " + system.release);
+    facts.emplace_back("architecture", system.machine);
+  }
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) facts.emplace_back(name, value);
+  };
+  add("cpu_model", proc_value("/proc/cpuinfo", "model name"));
+  add("cpus", std::to_string(std::thread::hardware_concurrency()));
+  add("memory", proc_value("/proc/meminfo", "MemTotal"));
+  return facts;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  const std::string full(name.data());
+  return full.substr(0, full.find('.'));
+}
+
+}  // namespace busbw

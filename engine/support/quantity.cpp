@@ -1,0 +1,93 @@
+#include "support/quantity.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace busbw {
+namespace {
+
+constexpr double kLargestSizeBytes = 0x1p62;
+
+/// The number that `text` starts with, which is then removed from it. No sign, no hexadecimal.
+std::optional<double> take_number(std::string_view& text) {
+  const bool starts_well = !text.empty() && (text.front() == '.' || (text.front() >= '0' && text.front() <= '9'));
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (!starts_well || error != std::errc() || !std::isfinite(value)) return std::nullopt;
+  text.remove_prefix(end - text.data());
+  return value;
+}
+
+std::optional<double> size_unit(std::string_view suffix) {
+  if (suffix.empty()) return 1;
+  if (suffix == "K" || suffix == "k") return 0x1p10;
+  if (suffix == "M" || suffix == "m") return 0x1p20;
+  if (suffix == "G" || suffix == "g") return 0x1p30;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_size_bytes(std::string_view text) {
+  const auto value = take_number(text);
+  const auto unit = size_unit(text);
+  if (!value || !unit) return std::nullopt;
+  const double bytes = *value * *unit;
+  if (bytes != std::floor(bytes) || bytes > kLargestSizeBytes) return std::nullopt;
+  return static_cast<std::uint64_t>(bytes);
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  std::string_view digits = negative ? text.substr(1) : text;
+  int base = 10;
+  if (digits.starts_with("0x") || digits.starts_with("0X")) {
+    base = 16;
+    digits.remove_prefix(2);
+  } else if (digits.size() > 1 && digits.front() == '0') {
+    return std::nullopt;
+  }
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  if (error != std::errc() || end != digits.data() + digits.size() || digits.starts_with('-')) return std::nullopt;
+  return negative ? -value : value;
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  const auto value = take_number(text);
+  if (!text.empty()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_duration_s(std::string_view text) {
+  const auto value = take_number(text);
+  if (!value) return std::nullopt;
+  if (text.empty() || text == "s") return *value;
+  if (text == "ms") return *value * 1e-3;
+  if (text == "m" || text == "min") return *value * 60;
+  return std::nullopt;
+}
+
+std::optional<double> parse_fraction(std::string_view text) {
+  const auto value = take_number(text);
+  if (!value) return std::nullopt;
+  if (text.empty()) return *value;
+  if (text == "%") return *value / 100;
+  return std::nullopt;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", value, value == std::floor(value) ? 0 : 1, units[unit]);
+}
+
+}  // namespace busbw

@@ -1,0 +1,7 @@
+#include "support/version.hpp"
+
+namespace busbw {
+
+std::string_view version() { return BUSBW_VERSION; }
+
+}  // namespace busbw

@@ -1,0 +1,51 @@
+#include "sweep.hpp"
+
+#include <numeric>
+
+namespace busbw {
+namespace {
+
+std::vector<int> roots_of(const Options& options, const Collective& collective, int ranks) {
+  if (!collective.has_root()) return {-1};
+  if (options.root) return {*options.root};
+  std::vector<int> roots(ranks);
+  std::iota(roots.begin(), roots.end(), 0);
+  return roots;
+}
+
+std::vector<Redop> redops_of(const Options& options, const Collective& collective) {
+  if (!collective.loops_over_redops()) return {Redop::sum};
+  return options.redops;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> sizes_between(std::uint64_t min_bytes, std::uint64_t max_bytes, std::uint64_t step_factor,
+                                         std::uint64_t step_bytes) {
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t size = min_bytes; size <= max_bytes;) {
+    sizes.push_back(size);
+    const bool last = step_factor > 1 ? size > max_bytes / step_factor : size > max_bytes - step_bytes || step_bytes > max_bytes;
+    if (last) break;
+    size = step_factor > 1 ? size * step_factor : size + step_bytes;
+  }
+  return sizes;
+}
+
+Sweep plan_sweep(const Options& options, const Collective& collective, int ranks) {
+  Sweep sweep;
+  sweep.cycles = options.settings.run_cycles;
+  for (const Dtype dtype : options.dtypes)
+    for (const Redop redop : redops_of(options, collective))
+      for (const int root : roots_of(options, collective, ranks))
+        sweep.configurations.push_back(
+            {dtype, redop,
+             std::string(collective.loops_over_redops() ? name(redop) : collective.no_redop_name()), root});
+  const RunSettings& settings = options.settings;
+  sweep.sizes_bytes = settings.sizes_bytes.empty() ? sizes_between(settings.min_bytes, settings.max_bytes,
+                                                                   settings.step_factor, settings.step_bytes)
+                                                   : settings.sizes_bytes;
+  return sweep;
+}
+
+}  // namespace busbw

@@ -1,0 +1,111 @@
+#pragma once
+// Numbers whose average comes out with the same bits in every customary way of computing it.
+//
+// An average over a number of ranks that is no power of two is rounded, and libraries round in different places: NCCL
+// multiplies each input by 1/ranks before it sums, or the sum by 1/ranks after it, in the type or in a wider one;
+// others divide. For most numbers two of these ways differ in the last bit. So those are used for which they agree.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "support/float_formats.hpp"
+#include "verify/random.hpp"
+
+namespace busbw {
+
+/// How the averages of a run behave.
+enum class MeanRange {
+  normal,     // full precision
+  subnormal,  // 1/ranks or the mean is below the type's smallest normal number
+  zero,       // 1/ranks rounds to zero in the type, so that every average is zero
+};
+
+/// A positive number whose average has one outcome when one rank holds it and the others hold zero.
+struct Averageable {
+  double value;
+  /// Whether that is so for two ranks that hold it, too.
+  bool twice;
+};
+
+struct Averageables {
+  std::vector<Averageable> numbers;
+  MeanRange range;
+};
+
+namespace averages {
+
+/// Rounds to C, then to T.
+template <class T, class C>
+double through(double value) {
+  return to_double(round_to<T>(to_double(round_to<C>(value))));
+}
+
+/// Whether `contributors` (1 or 2) times `x` over `ranks` gives `mean` in every way that computes in C and stores in T.
+template <class T, class C>
+bool agrees_in(double x, int contributors, int ranks, double mean) {
+  const double sum = contributors * x;
+  const double in_t = to_double(round_to<T>(1.0 / ranks));
+  const double in_c = to_double(round_to<C>(1.0 / ranks));
+  return through<T, C>(sum / ranks) == mean && through<T, C>(sum * in_t) == mean && through<T, C>(sum * in_c) == mean &&
+         contributors * through<T, C>(x / ranks) == mean && contributors * through<T, C>(x * in_t) == mean &&
+         contributors * through<T, C>(x * in_c) == mean;
+}
+
+/// As above for T itself and every wider format that libraries compute in.
+template <class T>
+bool agrees(double x, int contributors, int ranks, double mean) {
+  bool all = agrees_in<T, double>(x, contributors, ranks, mean);
+  if constexpr (sizeof(T) < 8) all = all && agrees_in<T, float>(x, contributors, ranks, mean);
+  if constexpr (sizeof(T) < 4) all = all && agrees_in<T, T>(x, contributors, ranks, mean);
+  if constexpr (sizeof(T) < 2) all = all && agrees_in<T, Float16>(x, contributors, ranks, mean);
+  return all;
+}
+
+/// Candidate `i`: all positive numbers of an 8-bit type, random ones of a wider type.
+template <class T>
+double candidate(std::size_t i, int ranks) {
+  if constexpr (sizeof(T) == 1) {
+    return to_double(T::from_bits(static_cast<std::uint8_t>(i + 1)));
+  } else {
+    constexpr FloatLimits kLimit = kLimits<T>;
+    const double significand = to_double(round_to<T>(1 + static_cast<double>(draw(i, 0) >> 11) * 0x1p-53));
+    const int binades = std::ilogb(ranks) + 1;  // ranks < 2^binades
+    // Where 1/ranks is normal, so is the mean of a number of this exponent or a greater one.
+    const int lowest = kLimit.min_exponent + binades;
+    const int highest = kLimit.max_exponent - 2;
+    const bool has_normal_factor = -binades >= kLimit.min_exponent;
+    // Elsewhere 1/ranks has few bits, and only small numbers, whose mean has as few, can agree.
+    const bool large = has_normal_factor || i % 2 == 0;
+    const int spread = static_cast<int>(below(draw(i, 1), large ? static_cast<unsigned>(highest - lowest + 1) : 4));
+    const int exponent = large ? lowest + spread : -1 - spread;
+    return significand * power_of_two(exponent);
+  }
+}
+
+}  // namespace averages
+
+/// The numbers to use for `ranks` ranks; there are some for each of 1 .. 65,536 ranks (docs/checking.md).
+template <class T>
+Averageables averageable(int ranks) {
+  constexpr FloatLimits kLimit = kLimits<T>;
+  constexpr std::size_t kCandidates = sizeof(T) == 1 ? 127 : 1024;
+  constexpr std::size_t kEnough = 4;
+  Averageables normal{{}, MeanRange::normal};
+  Averageables not_zero{{}, MeanRange::subnormal};
+  Averageables zero{{}, MeanRange::zero};
+  for (std::size_t i = 0; i < kCandidates; ++i) {
+    const double x = averages::candidate<T>(i, ranks);
+    if (!(2 * x <= power_of_two(kLimit.max_exponent))) continue;  // NaN fails, too
+    const double mean = to_double(round_to<T>(x / ranks));
+    if (!averages::agrees<T>(x, 1, ranks, mean)) continue;
+    const bool twice = averages::agrees<T>(x, 2, ranks, 2 * mean);
+    auto& numbers = mean == 0 ? zero.numbers : not_zero.numbers;
+    numbers.push_back({x, twice});
+    if (twice && mean >= power_of_two(kLimit.min_exponent)) normal.numbers.push_back({x, twice});
+  }
+  if (normal.numbers.size() >= kEnough) return normal;
+  return not_zero.numbers.empty() ? zero : not_zero;
+}
+
+}  // namespace busbw

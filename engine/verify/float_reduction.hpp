@@ -1,0 +1,184 @@
+#pragma once
+// Floating-point numbers to reduce, such that no partial result is ever rounded: the result has the same bits in any
+// order of reduction, and whether it is accumulated in the type or in a wider one.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <fmt/core.h>
+
+#include "support/float_formats.hpp"
+#include "support/types.hpp"
+#include "verify/averages.hpp"
+#include "verify/random.hpp"
+#include "verify/slots.hpp"
+
+namespace busbw {
+
+/// The elements of one reduction over floating-point numbers of type T (docs/checking.md).
+template <class T>
+class FloatReduction {
+ public:
+  FloatReduction(Redop op, int ranks)
+      : op_(op),
+        rounds_(op == Redop::avg && !has_exact_inverse(ranks)),
+        slots_(ranks, values_per_element(op, rounds_)) {
+    if (rounds_) averageables_ = averageable<T>(ranks);
+  }
+
+  /// What `rank` contributes at `position` of the tile.
+  T contribution(int rank, std::size_t position) const {
+    const int slot = slots_.slot_of(rank, position);
+    const bool drawn = slot < slots_.count();
+    switch (op_) {
+      case Redop::max:
+      case Redop::min: return extreme(slot % slots_.count(), position);
+      case Redop::prod: return round_to<T>(drawn ? factor(slot, position) : sign_filler(position));
+      case Redop::avg:
+        if (rounds_) return round_to<T>(drawn ? averaged(slot, position) : 0.0);
+        break;
+      case Redop::sum:
+      case Redop::mulsum: break;
+    }
+    if (!drawn) return T{};
+    return round_to<T>(static_cast<double>(integer(slot, position)) * power_of_two(scale(position)));
+  }
+
+  /// What the reduction gives there.
+  T reduced(std::size_t position) const {
+    const int count = slots_.count();
+    switch (op_) {
+      case Redop::max:
+      case Redop::min: {
+        double best = to_double(extreme(0, position));
+        for (int slot = 1; slot < count; ++slot) {
+          const double value = to_double(extreme(slot, position));
+          best = op_ == Redop::max ? std::max(best, value) : std::min(best, value);
+        }
+        return round_to<T>(best);
+      }
+      case Redop::prod: {
+        double product = (slots_.ranks() - count) % 2 == 0 ? 1 : sign_filler(position);
+        for (int slot = 0; slot < count; ++slot) product *= factor(slot, position);
+        return round_to<T>(product);
+      }
+      case Redop::avg:
+        if (rounds_) {
+          double sum = 0;
+          for (int slot = 0; slot < count; ++slot) sum += averaged(slot, position);
+          return round_to<T>(sum / slots_.ranks());
+        }
+        break;
+      case Redop::sum:
+      case Redop::mulsum: break;
+    }
+    std::int64_t sum = 0;
+    for (int slot = 0; slot < count; ++slot) {
+      const bool doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
+      sum += doubled ? 2 * integer(slot, position) : integer(slot, position);
+    }
+    const double divisor = op_ == Redop::avg ? slots_.ranks() : 1;
+    return round_to<T>(static_cast<double>(sum) * power_of_two(scale(position)) / divisor);
+  }
+
+  /// "exact", or what the data cannot show.
+  std::string policy() const {
+    if (!rounds_ || averageables_.range != MeanRange::zero) return "exact";
+    return fmt::format("exact, but each average is 0: 1/{} rounds to 0 in this type", slots_.ranks());
+  }
+
+ private:
+  static constexpr FloatLimits kLimit = kLimits<T>;
+  // Lanes of the element's random numbers; 0 .. 15 belong to slots.
+  static constexpr std::uint32_t kScaleLane = 16;
+  static constexpr std::uint32_t kOrderLane = 17;
+  static constexpr std::uint32_t kSignLane = 18;
+  static constexpr std::uint32_t kBitsLane = 32;
+
+  /// Whether 1/ranks is a number of the type; then averages are never rounded.
+  static bool has_exact_inverse(int ranks) {
+    const auto n = static_cast<unsigned>(ranks);
+    return std::has_single_bit(n) && -std::countr_zero(n) >= kLimit.smallest_exponent();
+  }
+
+  static int values_per_element(Redop op, bool rounds) {
+    if (rounds) return 2;
+    if (op == Redop::max || op == Redop::min) return 8;
+    return op == Redop::prod || kLimit.significand_bits < 8 ? 4 : 8;
+  }
+
+  /// For sum, mulsum and avg: an integer other than 0; all of an element, times their scalars, have magnitudes that sum
+  /// to at most 2^significand_bits.
+  std::int64_t integer(int slot, std::size_t position) const {
+    const std::uint64_t bound = (std::uint64_t{1} << kLimit.significand_bits) /
+                                static_cast<std::uint64_t>(slots_.count() * (op_ == Redop::mulsum ? 2 : 1));
+    const std::uint64_t random = draw(position, static_cast<std::uint32_t>(slot));
+    const auto magnitude = static_cast<std::int64_t>(1 + (random >> 1) % bound);
+    return random & 1 ? -magnitude : magnitude;
+  }
+
+  /// The exponent of the power of two that an element's integers are multiplied by: the smallest is normal even as an
+  /// average, and the sum is finite.
+  int scale(std::size_t position) const {
+    const int averaging = op_ == Redop::avg ? std::countr_zero(static_cast<unsigned>(slots_.ranks())) : 0;
+    const int lowest = kLimit.min_exponent + averaging;
+    const int highest = kLimit.max_exponent - kLimit.significand_bits;
+    const auto choices = static_cast<std::uint64_t>(highest - lowest + 1);
+    return lowest + static_cast<int>(below(draw(position, kScaleLane), choices));
+  }
+
+  /// For prod: odd and even integers whose product is below 2^significand_bits, each times a power of two that keeps
+  /// the product of any of them a normal number.
+  double factor(int slot, std::size_t position) const {
+    const int count = slots_.count();
+    // The significand's bits are dealt out at random, starting from a random slot; the last one takes what is left.
+    const int start = static_cast<int>(below(draw(position, kOrderLane), static_cast<std::uint64_t>(count)));
+    int left = kLimit.significand_bits;
+    int bits = 0;
+    for (int turn = 0; turn < count; ++turn) {
+      bits = turn == count - 1 ? left
+                               : static_cast<int>(below(draw(position, kBitsLane + static_cast<std::uint32_t>(turn)),
+                                                        static_cast<std::uint64_t>(left + 1)));
+      if ((start + turn) % count == slot) break;
+      left -= bits;
+    }
+    const std::uint64_t random = draw(position, static_cast<std::uint32_t>(slot));
+    const std::uint64_t significand = bits == 0 ? 1 : 1 + (random >> 1) % ((std::uint64_t{1} << bits) - 1);
+    const int lowest = -(-kLimit.min_exponent / count);
+    const int highest = kLimit.max_exponent / count - 1;
+    const std::uint64_t choice = below(mix(random), static_cast<std::uint64_t>(highest - lowest + 1));
+    const double between_1_and_2 =
+        static_cast<double>(significand) / static_cast<double>(std::bit_floor(significand));
+    const double magnitude = between_1_and_2 * power_of_two(lowest + static_cast<int>(choice));
+    return random & 1 ? -magnitude : magnitude;
+  }
+
+  /// For prod: what all further slots hold, 1 or -1.
+  double sign_filler(std::size_t position) const { return draw(position, kSignLane) & 1 ? -1 : 1; }
+
+  /// For max and min: any normal number.
+  T extreme(int slot, std::size_t position) const {
+    return normal_value<T>(draw(position, static_cast<std::uint32_t>(slot)));
+  }
+
+  /// For avg where 1/ranks is rounded: one or two ranks hold the same number.
+  double averaged(int slot, std::size_t position) const {
+    const std::uint64_t random = draw(position, 0);
+    const Averageable& chosen = averageables_.numbers[below(random, averageables_.numbers.size())];
+    // With more ranks than elements in a tile, both slots are needed to give many ranks a value.
+    const bool both = chosen.twice && (slots_.step() > 1 || (random & 2) != 0);
+    if (slot == 1 && !both) return 0;
+    // An average that rounds to zero has the sign of its sum, or none, depending on how it is computed.
+    const bool negative = (random & 1) != 0 && averageables_.range != MeanRange::zero;
+    return negative ? -chosen.value : chosen.value;
+  }
+
+  Redop op_;
+  bool rounds_;
+  Slots slots_;
+  Averageables averageables_{{}, MeanRange::normal};
+};
+
+}  // namespace busbw

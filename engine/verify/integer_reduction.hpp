@@ -1,0 +1,125 @@
+#pragma once
+// Integers to reduce. Sums and products are taken modulo 2^bits, where they are the same in any order.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include <fmt/core.h>
+
+#include "support/types.hpp"
+#include "verify/random.hpp"
+#include "verify/slots.hpp"
+
+namespace busbw {
+
+/// The elements of one reduction over integers of type T (docs/checking.md).
+template <class T>
+class IntegerReduction {
+ public:
+  IntegerReduction(Redop op, int ranks) : op_(op), slots_(ranks, 8) {}
+
+  /// What `rank` contributes at `position` of the tile.
+  T contribution(int rank, std::size_t position) const {
+    const int slot = slots_.slot_of(rank, position);
+    const int count = slots_.count();
+    switch (op_) {
+      case Redop::max:
+      case Redop::min: return static_cast<T>(drawn(slot % count, position));
+      case Redop::avg: return static_cast<T>(slot < count ? share(slot, position) : 0);
+      case Redop::prod: return static_cast<T>(slot < count ? drawn(slot, position) | 1 : filler(slot, position));
+      case Redop::sum:
+      case Redop::mulsum: break;
+    }
+    return static_cast<T>(slot < count ? drawn(slot, position) : filler(slot, position));
+  }
+
+  /// What the reduction gives there.
+  T reduced(std::size_t position) const {
+    const int count = slots_.count();
+    const int ranks = slots_.ranks();
+    if (op_ == Redop::max || op_ == Redop::min) {
+      T best = static_cast<T>(drawn(0, position));
+      for (int slot = 1; slot < count; ++slot) {
+        const T value = static_cast<T>(drawn(slot, position));
+        if (op_ == Redop::max ? value > best : value < best) best = value;
+      }
+      return best;
+    }
+    if (op_ == Redop::prod) {
+      std::uint64_t product = (ranks - count) % 2 == 0 ? 1 : filler(count, position);
+      for (int slot = 0; slot < count; ++slot) product *= drawn(slot, position) | 1;
+      return static_cast<T>(product);
+    }
+    std::uint64_t sum = 0;
+    for (int slot = 0; slot < count; ++slot) {
+      const std::uint64_t value = op_ == Redop::avg ? share(slot, position) : drawn(slot, position);
+      const bool doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
+      sum += doubled ? 2 * value : value;
+    }
+    if (op_ == Redop::avg) return static_cast<T>(sum / static_cast<std::uint64_t>(ranks));
+    return static_cast<T>(sum + filler_sum(position));
+  }
+
+  /// "exact", or what the data cannot show.
+  std::string policy() const {
+    if (op_ != Redop::avg || static_cast<std::uint64_t>(slots_.ranks()) <= kMax) return "exact";
+    return fmt::format("exact, but each average is 0: the inputs must not sum to more than {} over {} ranks", kMax,
+                       slots_.ranks());
+  }
+
+ private:
+  static constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+
+  std::uint64_t drawn(int slot, std::size_t position) const {
+    return draw(position, static_cast<std::uint32_t>(slot));
+  }
+
+  /// For averages: at least 1, and all of them together at most kMax.
+  std::uint64_t share(int slot, std::size_t position) const {
+    const std::uint64_t bound = kMax / static_cast<std::uint64_t>(slots_.count());
+    return 1 + drawn(slot, position) % bound;
+  }
+
+  /// Slots from count() on hold pairs that cancel: a number, and its negative or its inverse. Any one that is lost,
+  /// doubled or replaced changes the result.
+  std::uint64_t filler(int slot, std::size_t position) const {
+    std::uint64_t value = drawn(slots_.count(), position) | 3;
+    if ((slot - slots_.count()) % 2 == 0) return value;
+    if (op_ != Redop::prod) return 0 - value;
+    // Newton's iteration for the inverse modulo 2^64: an odd number is its own modulo 8; the right bits double.
+    std::uint64_t inverse = value;
+    for (int bits = 3; bits < 64; bits *= 2) inverse *= 2 - value * inverse;
+    return inverse;
+  }
+
+  /// The sum over all fillers, each multiplied by its rank's scalar.
+  std::uint64_t filler_sum(std::size_t position) const {
+    const int first = slots_.count();
+    const int ranks = slots_.ranks();
+    if (first == ranks) return 0;
+    std::uint64_t factor = static_cast<std::uint64_t>((ranks - first) % 2);
+    if (op_ == Redop::mulsum) {
+      // The scalar is 1 plus the rank's parity, and rank = slot - turn, plus `ranks` for slots below the turn.
+      const int turn = slots_.rotation(position);
+      const int wrap = std::max(first, turn);
+      factor += odd_rank_factor(first, wrap, turn + ranks) + odd_rank_factor(wrap, ranks, turn);
+    }
+    return factor * filler(first, position);
+  }
+
+  /// The fillers of odd ranks in the slots begin .. end-1, in multiples of the first filler, where a slot's rank has
+  /// the parity of slot + shift. Every second slot is meant, so that all of them have one sign.
+  std::uint64_t odd_rank_factor(int begin, int end, int shift) const {
+    const int first_odd = begin + ((begin + shift) % 2 == 0 ? 1 : 0);
+    if (first_odd >= end) return 0;
+    const auto slots = static_cast<std::uint64_t>((end - first_odd + 1) / 2);
+    return (first_odd - slots_.count()) % 2 == 0 ? slots : 0 - slots;
+  }
+
+  Redop op_;
+  Slots slots_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,73 @@
+#pragma once
+// Pseudo-random values as a pure function of where they stand, the same on every machine.
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "support/float_formats.hpp"
+
+namespace busbw {
+
+/// Every bit of the result depends on every bit of `x`; a bijection. Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators", 2014, with David Stafford's constants ("Mix13").
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// The random number number `lane` of place `place`; a place has 2^16 of them.
+constexpr std::uint64_t draw(std::uint64_t place, std::uint32_t lane) { return mix((place << 16) + lane); }
+
+/// A number in 0 .. bound-1, from the upper half of `random`. `bound` is at most 2^32.
+constexpr std::uint64_t below(std::uint64_t random, std::uint64_t bound) { return ((random >> 32) * bound) >> 32; }
+
+/// The unsigned integer that holds T's bits.
+template <class T>
+struct BitsOf {
+  using type = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t,
+                                                     std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+};
+
+/// Bits of T, taken from `random`. Of a floating-point type any finite number: all but infinities and NaNs.
+template <class T>
+constexpr T finite_value(std::uint64_t random) {
+  using Bits = typename BitsOf<T>::type;
+  auto bits = static_cast<Bits>(random);
+  if constexpr (kIsFloat<T>) {
+    constexpr int kFractionBits = kLimits<T>.significand_bits - 1;
+    constexpr int kSignPosition = static_cast<int>(sizeof(T)) * 8 - 1;
+    constexpr auto kMagnitude = static_cast<Bits>((Bits{1} << kSignPosition) - 1);
+    constexpr bool kHasInfinity = kLimits<T>.min_exponent == 1 - kLimits<T>.max_exponent;
+    constexpr auto kFirstNotFinite =
+        static_cast<Bits>(kHasInfinity ? kMagnitude & ~((Bits{1} << kFractionBits) - 1) : kMagnitude);
+    // The exponent's top bit goes: what remains is a number near 1.
+    if ((bits & kMagnitude) >= kFirstNotFinite) bits = static_cast<Bits>(bits ^ (Bits{1} << (kSignPosition - 1)));
+  }
+  return std::bit_cast<T>(bits);
+}
+
+/// As finite_value, but of a floating-point type neither zero nor subnormal.
+template <class T>
+constexpr T normal_value(std::uint64_t random) {
+  const T value = finite_value<T>(random);
+  if constexpr (kIsFloat<T>) {
+    using Bits = typename BitsOf<T>::type;
+    constexpr int kFractionBits = kLimits<T>.significand_bits - 1;
+    constexpr auto kMagnitude = static_cast<Bits>((Bits{1} << (sizeof(T) * 8 - 1)) - 1);
+    constexpr auto kFirstNormal = static_cast<Bits>(Bits{1} << kFractionBits);
+    const auto bits = std::bit_cast<Bits>(value);
+    if ((bits & kMagnitude) < kFirstNormal) return std::bit_cast<T>(static_cast<Bits>(bits | kFirstNormal));
+  }
+  return value;
+}
+
+/// 2^exponent; -1022 <= exponent <= 1023.
+constexpr double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
+}  // namespace busbw

@@ -1,0 +1,99 @@
+#include "verify/values.hpp"
+
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "support/dispatch.hpp"
+#include "support/error.hpp"
+#include "verify/float_reduction.hpp"
+#include "verify/integer_reduction.hpp"
+#include "verify/random.hpp"
+
+namespace busbw {
+namespace {
+
+/// The elements value(0) .. value(kTileElements - 1).
+template <class Value>
+Tile make_tile(const Value& value) {
+  using T = decltype(value(std::size_t{0}));
+  auto bytes = std::make_shared<std::vector<std::byte>>(kTileElements * sizeof(T));
+  for (std::size_t position = 0; position < kTileElements; ++position) {
+    const T element = value(position);
+    std::memcpy(bytes->data() + position * sizeof(T), &element, sizeof(T));
+  }
+  return bytes;
+}
+
+/// Any finite numbers; made once, and never changed.
+template <class T>
+const Tile& finite_tile() {
+  static const Tile tile = make_tile([](std::size_t position) { return finite_value<T>(draw(position, 0)); });
+  return tile;
+}
+
+/// Calls f with the elements of a reduction.
+template <class F>
+auto with_reduction(Dtype dtype, Redop redop, int ranks, const F& f) {
+  return with_element_type(dtype, [&]<class T>() {
+    using Reduction = std::conditional_t<kIsFloat<T>, FloatReduction<T>, IntegerReduction<T>>;
+    return f(Reduction(redop, ranks));
+  });
+}
+
+}  // namespace
+
+double mulsum_scalar(int rank) { return rank % 2 == 0 ? 1 : 2; }
+
+ReductionValues::ReductionValues(Dtype dtype, Redop redop, int ranks) : dtype_(dtype), redop_(redop), ranks_(ranks) {
+  if (ranks < 1 || ranks > kMaxReducingRanks) {
+    throw UsageError(fmt::format("results can be checked for 1 to {} ranks, not {}", kMaxReducingRanks, ranks));
+  }
+  tolerance_.policy = with_reduction(dtype, redop, ranks, [](const auto& reduction) { return reduction.policy(); });
+}
+
+Stream ReductionValues::contribution(int rank, std::uint64_t seed) const {
+  Tile& tile = contributions_[rank];
+  if (!tile) {
+    tile = with_reduction(dtype_, redop_, ranks_, [&](const auto& reduction) {
+      return make_tile([&](std::size_t position) { return reduction.contribution(rank, position); });
+    });
+  }
+  return {tile, size_bytes(dtype_), seed};
+}
+
+Stream ReductionValues::reduced(std::uint64_t seed) const {
+  if (!reduced_) {
+    reduced_ = with_reduction(dtype_, redop_, ranks_, [&](const auto& reduction) {
+      return make_tile([&](std::size_t position) { return reduction.reduced(position); });
+    });
+  }
+  return {reduced_, size_bytes(dtype_), seed};
+}
+
+Stream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
+  const Tile& tile = with_element_type(dtype, []<class T>() -> const Tile& { return finite_tile<T>(); });
+  return {tile, size_bytes(dtype), mix(seed) + static_cast<std::uint64_t>(source_rank)};
+}
+
+Stream guard_stream(std::uint64_t seed) { return {finite_tile<std::uint8_t>(), 1, mix(~seed)}; }
+
+std::string element_text(Dtype dtype, const std::byte* element) {
+  return with_element_type(dtype, [&]<class T>() {
+    T value;
+    std::memcpy(&value, element, sizeof(T));
+    const auto bits = std::bit_cast<typename BitsOf<T>::type>(value);
+    const auto hex = fmt::format("0x{:0{}x}", bits, 2 * sizeof(T));
+    if constexpr (std::is_arithmetic_v<T>) {
+      return fmt::format("{} ({})", value, hex);
+    } else {
+      return fmt::format("{} ({})", static_cast<float>(value), hex);
+    }
+  });
+}
+
+}  // namespace busbw

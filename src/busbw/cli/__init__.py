@@ -1,0 +1,1 @@
+"""The `busbw` command: one file per command."""

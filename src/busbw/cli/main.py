@@ -1,0 +1,62 @@
+"""The command line: dispatches to the commands, and is the one place that turns errors into exit codes."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from busbw import __version__, engine
+from busbw.cli.run import run
+from busbw.errors import BusbwError, Exit
+
+
+def _print_versions(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    # The engine says its own version first; one line is enough where the two agree.
+    words = dict.fromkeys([f"busbw {__version__}", *engine.versions().splitlines()])
+    click.echo("\n".join(words))
+    context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Show the versions of the program, its backends and the record schema.",
+)
+def cli() -> None:
+    """Measures, verifies and explains the collective communication of GPU machines and clusters."""
+
+
+cli.add_command(run)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command line and returns its exit code; an error is one sentence on stderr and no traceback."""
+    try:
+        result = cli.main(args=arguments, prog_name="busbw", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result or Exit.GOOD)
+    except BusbwError as error:
+        return _refuse(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return Exit.USAGE
+    except click.ClickException as error:
+        return _refuse(error.format_message(), Exit.USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more on its way out; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OUTPUT_CLOSED
+
+
+def _refuse(sentence: str, code: int) -> int:
+    click.echo(f"busbw: {sentence}", err=True)
+    return code

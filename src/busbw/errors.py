@@ -1,0 +1,33 @@
+"""Errors carry what happened, what to do about it, and the exit code that means it."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of every program; one meaning each, the same as the engine's."""
+
+    GOOD = 0
+    WRONG_DATA = 1
+    USAGE = 2
+    ENVIRONMENT = 3
+    RANK_LOST = 4
+    SLOWER_THAN_DEMANDED = 5
+    INTERRUPTED = 130
+    OUTPUT_CLOSED = 141
+
+
+class BusbwError(Exception):
+    """One sentence for the user: what was wrong, where, and what to do about it. Shown without a traceback."""
+
+    def __init__(self, what: str, *, remedy: str = "", exit_code: Exit = Exit.ENVIRONMENT) -> None:
+        super().__init__(f"{what}; {remedy}" if remedy else what)
+        self.what = what
+        self.remedy = remedy
+        self.exit_code = exit_code
+
+
+class UsageError(BusbwError):
+    """A doubt about the command line (exit 2)."""
+
+    def __init__(self, what: str, *, remedy: str = "") -> None:
+        super().__init__(what, remedy=remedy, exit_code=Exit.USAGE)

@@ -1,0 +1,72 @@
+"""A small picture of bandwidth over size, for a terminal."""
+
+import math
+from collections.abc import Iterable
+
+import plotext
+
+from busbw.records import RowRecord
+from busbw.units import size_text
+
+WIDTH, HEIGHT = 80, 16
+_MOST_SERIES = 6
+_MARKERS = ("braille", "dot", "x", "+", "*", "o")
+_PLACEMENTS = {"out_of_place": "out of place", "in_place": "in place"}
+
+
+def busbw_over_size(rows: Iterable[RowRecord], *, width: int = WIDTH) -> str:
+    """Draws busbw in GB/s over the size on a logarithmic axis, a curve per configuration and placement.
+
+    Repeated measurements of a point (cycles of -N) are drawn as their last. Returns an empty string when there are
+    fewer than two sizes, and says so in the title when there are more curves than a small picture can show.
+    """
+    curves: dict[tuple[object, ...], dict[int, float]] = {}
+    for row in rows:
+        if row.size_bytes > 0 and row.busbw_gbps is not None:
+            key = (row.dtype, row.redop, row.root, row.group, row.placement)
+            curves.setdefault(key, {})[row.size_bytes] = row.busbw_gbps
+    sizes = sorted({size for curve in curves.values() for size in curve})
+    if len(sizes) < 2:
+        return ""
+    shown = list(curves)[:_MOST_SERIES]
+    title = "busbw (GB/s) over size"
+    if len(shown) < len(curves):
+        title += f", the first {len(shown)} of {len(curves)} curves"
+
+    width = min(width, WIDTH)
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plot_size(width, HEIGHT)
+    plotext.title(title)
+    for marker, key in zip(_MARKERS, shown, strict=False):
+        points = sorted(curves[key].items())
+        plotext.plot(
+            [math.log2(size) for size, _ in points],
+            [busbw for _, busbw in points],
+            label=_label(key, list(curves)),
+            marker=marker,
+        )
+    plotext.ylim(0, None)
+    ticks = _ticks(sizes, most=max(2, width // 11))
+    plotext.xticks([math.log2(size) for size in ticks], [size_text(size).replace(" ", "") for size in ticks])
+    picture = plotext.uncolorize(plotext.build())
+    return "\n".join(line.rstrip() for line in picture.splitlines())
+
+
+def _label(key: tuple[object, ...], keys: list[tuple[object, ...]]) -> str:
+    """The parts of a curve's key that tell it from the others; its placement always."""
+    dtype, redop, root, group, placement = key
+    parts = []
+    for index, text in enumerate((f"{dtype}", f"{redop or 'no redop'}", f"root {root}", f"group {group}")):
+        if len({other[index] for other in keys}) > 1:
+            parts.append(text)
+    return " ".join([*parts, _PLACEMENTS.get(str(placement), str(placement))])
+
+
+def _ticks(sizes: list[int], most: int) -> list[int]:
+    """At most `most` of the sizes, spread evenly on the logarithmic axis and always the first and the last."""
+    if len(sizes) <= most:
+        return sizes
+    low, high = math.log2(sizes[0]), math.log2(sizes[-1])
+    places = [low + (high - low) * i / (most - 1) for i in range(most)]
+    return sorted({min(sizes, key=lambda size: abs(math.log2(size) - place)) for place in places})

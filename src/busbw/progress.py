@@ -1,0 +1,108 @@
+"""What a person sees while the engine measures: the table filling row by row, and below it what is measured now.
+
+It draws only when a row is done and otherwise once a second: what watches a measurement must not take the processor
+that is measured.
+"""
+
+import os
+import sys
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+
+import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from busbw.records import Record, RowRecord, RunRecord, Settings
+from busbw.units import size_text
+
+
+def place_in_sweep(settings: Settings, requested_bytes: int) -> tuple[int, int]:
+    """Which size of how many this is, from 1."""
+    if settings.sizes_bytes:
+        return settings.sizes_bytes.index(requested_bytes) + 1, len(settings.sizes_bytes)
+    if settings.step_factor:
+        sizes = _factor_sweep(settings.min_bytes, settings.max_bytes, settings.step_factor)
+        return sizes.index(requested_bytes) + 1, len(sizes)
+    step = settings.step_bytes or 1
+    return (requested_bytes - settings.min_bytes) // step + 1, (settings.max_bytes - settings.min_bytes) // step + 1
+
+
+def _factor_sweep(low: int, high: int, factor: int) -> list[int]:
+    sizes = [low]
+    while sizes[-1] * factor <= high:
+        sizes.append(sizes[-1] * factor)
+    return sizes
+
+
+class Progress:
+    """Shows the engine's lines as they come, and a line of progress read from the record that it writes.
+
+    Where stdout is a terminal too, both share it; otherwise stdout gets the engine's bytes and nothing else.
+    """
+
+    def __init__(self, record_path: Path) -> None:
+        self._record_path = record_path
+        self._record_offset = 0
+        self._unfinished = b""
+        self._settings: Settings | None = None
+        self._done: RowRecord | None = None
+        self._start_s = monotonic()
+        self._shares_stdout = sys.stdout.isatty()
+        self._console = Console(file=sys.stdout if self._shares_stdout else sys.stderr, highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
+
+    def __enter__(self) -> "Progress":
+        self._live.start()
+        self.refresh()
+        return self
+
+    def __exit__(self, *_: tuple[type[BaseException] | None, BaseException | None, TracebackType | None]) -> None:
+        try:
+            self._live.stop()
+        except BrokenPipeError:
+            pass
+
+    def line(self, line: bytes) -> None:
+        """Takes a line of the engine's stdout, newline included."""
+        if self._shares_stdout:
+            text = Text(line.decode(errors="replace").rstrip("\n"))
+            self._console.print(text, soft_wrap=True)
+            return
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(sys.stdout.fileno(), rest) :]
+
+    def refresh(self) -> None:
+        """Reads what the record says by now and draws."""
+        self._read_record()
+        self._live.update(Text(self._text(), style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
+
+    def _text(self) -> str:
+        elapsed = f"{monotonic() - self._start_s:.0f} s"
+        if self._settings is None:
+            return f"starting, {elapsed}"
+        if self._done is None:
+            return f"measuring the first size, {elapsed}"
+        row = self._done
+        place, total = place_in_sweep(self._settings, row.requested_bytes)
+        what = " ".join(filter(None, [row.dtype, row.redop, row.placement.replace("_", " ")]))
+        return f"done: {size_text(row.requested_bytes)} {what}, size {place} of {total}, {elapsed}"
+
+    def _read_record(self) -> None:
+        try:
+            with self._record_path.open("rb") as record:
+                record.seek(self._record_offset)
+                new = record.read()
+        except OSError:
+            return  # the engine has not made it yet
+        self._record_offset += len(new)
+        *lines, self._unfinished = (self._unfinished + new).split(b"\n")
+        for line in lines:
+            entry = msgspec.json.decode(line, type=Record)
+            if isinstance(entry, RunRecord):
+                self._settings = entry.settings
+            elif isinstance(entry, RowRecord):
+                self._done = entry

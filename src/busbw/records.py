@@ -1,0 +1,266 @@
+"""The records of a run: what the engine writes with ``--records``, one JSON object a line.
+
+These types are the contract. ``schema/records.schema.json`` is written from them (``python -m busbw.schema``), and the
+engine's tests are held against it. Every name carries its unit; GB/s is 1e9 bytes per second. ``None`` means missing,
+which is never zero.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+SCHEMA_VERSION = "1.0"
+"""Of the record schema, by its own rules (schema/README.md); engine/output/records.hpp has the same."""
+
+
+class RecordsError(Exception):
+    """A file of records that cannot be read. The message names the file, the line, and what to do."""
+
+
+class Settings(Struct, kw_only=True, frozen=True):
+    """What was asked for on the command line, defaults filled in."""
+
+    threads: Annotated[int, Meta(description="Threads per process (-t).")]
+    gpus_per_thread: Annotated[int, Meta(description="GPUs per thread (-g).")]
+    processes: Annotated[int, Meta(description="Processes of the job.")]
+    min_bytes: Annotated[int, Meta(description="Smallest size of the sweep (-b).")]
+    max_bytes: Annotated[int, Meta(description="Largest size of the sweep (-e).")]
+    step_bytes: Annotated[int | None, Meta(description="Distance of two sizes (-i); null when another rule is used.")]
+    step_factor: Annotated[int | None, Meta(description="Ratio of two sizes (-f); null when another rule is used.")]
+    sizes_bytes: Annotated[list[int] | None, Meta(description="The sizes (--sizes); null when another rule is used.")]
+    warmup_iterations: Annotated[int, Meta(description="Iterations before the timed ones (-w).")]
+    iterations: Annotated[int, Meta(description="Timed iterations (-n); a stopping rule may change them.")]
+    aggregated_iterations: Annotated[int, Meta(description="Operations issued as one group per iteration (-m).")]
+    run_cycles: Annotated[int, Meta(description="Times that all rows are measured (-N); 0 is for ever.")]
+    check_iterations: Annotated[int, Meta(description="Checked operations per placement (-c); 0 is no check.")]
+    graph_launches: Annotated[int, Meta(description="Launches of a captured graph (-G); 0 is no graph.")]
+    unalign_elements: Annotated[int, Meta(description="Elements by which buffers are misaligned (-u).")]
+    blocking: Annotated[int, Meta(description="When the host waits: nccl-tests' -z, 0 to 3.")]
+    average: Annotated[int, Meta(description="How ranks' times become one (-a): 0 rank 0, 1 mean, 2 min, 3 max.")]
+    per_iteration: Annotated[bool, Meta(description="Whether the table shows statistics over iterations (-I).")]
+    per_iteration_skip: Annotated[int, Meta(description="Leading iterations left out of the statistics (-K).")]
+    parallel_init: Annotated[bool, Meta(description="Whether threads initialise at the same time (-p).")]
+    report_cputime: Annotated[bool, Meta(description="Whether the table shows CPU time (-C).")]
+    report_timestamps: Annotated[bool, Meta(description="Whether the table's rows end in a time (-S).")]
+    placement: Annotated[Literal["in", "out", "both"], Meta(description="Placements measured (--placement).")]
+    target_ci_percent: Annotated[
+        float | None,
+        Meta(description="Stop at this half-width of the median's 95 % interval, in percent of it (--target-ci)."),
+    ]
+    max_time_s: Annotated[float | None, Meta(description="Time budget of one placement of one row (--max-time).")]
+    timeout_s: Annotated[int, Meta(description="Limit on every wait (-T); 0 is the program's own limit.")]
+
+
+class Rank(Struct, kw_only=True, frozen=True):
+    """One rank of the job and what it ran on."""
+
+    rank: Annotated[int, Meta(description="In the whole job.")]
+    group: Annotated[int, Meta(description="Its group under NCCL_TESTS_SPLIT; 0 without.")]
+    process: Annotated[int, Meta(description="Index of its process in the job.")]
+    pid: Annotated[int, Meta(description="Process id on its host.")]
+    host: Annotated[str, Meta(description="Host name.")]
+    device: Annotated[int, Meta(description="GPU index; on the host backend the rank's index on its machine.")]
+    bus_id: Annotated[str, Meta(description="PCI bus id as 0000:0f:00; 'cpu' on the host backend.")]
+    device_name: Annotated[str, Meta(description="Name of the GPU, or of the processor on the host backend.")]
+
+
+class Stats(Struct, kw_only=True, frozen=True):
+    """Statistics over iterations. An iteration lasts until its last rank has ended; skipped ones are left out."""
+
+    samples: Annotated[int, Meta(description="Iterations counted.", ge=1)]
+    mean_us: Annotated[float, Meta(description="Mean.")]
+    median_us: Annotated[float, Meta(description="Median.")]
+    p95_us: Annotated[float, Meta(description="95th percentile.")]
+    p99_us: Annotated[float, Meta(description="99th percentile.")]
+    min_us: Annotated[float, Meta(description="Shortest.")]
+    max_us: Annotated[float, Meta(description="Longest.")]
+    stdev_us: Annotated[float, Meta(description="Standard deviation of the population.")]
+    cv_percent: Annotated[float | None, Meta(description="Standard deviation in percent of the mean.")]
+    median_ci95_us: Annotated[
+        tuple[float, float] | None,
+        Meta(description="95 % confidence interval of the median; null where there are too few samples for one."),
+    ]
+
+
+class WrongElement(Struct, kw_only=True, frozen=True):
+    """One wrong element of a result, or of the guard around a buffer."""
+
+    rank: Annotated[int, Meta(description="The rank that holds it.")]
+    place: Annotated[str, Meta(description="Which buffer or guard.")]
+    index: Annotated[int, Meta(description="Element from the start of that rank's result; negative before it.")]
+    expected: Annotated[str, Meta(description="Value and bits that belong there: '3 (0x40400000)'.")]
+    got: Annotated[str, Meta(description="Value and bits found there.")]
+
+
+class Check(Struct, kw_only=True, frozen=True):
+    """The outcome of the check. Not checked, not applicable and zero wrong elements are three different things."""
+
+    state: Annotated[
+        Literal["not_checked", "not_applicable", "checked"],
+        Meta(description="'not_applicable': this placement has no defined result, so there is nothing to check."),
+    ]
+    wrong_elements: Annotated[int | None, Meta(description="Over all ranks of the group; null unless checked.")]
+    wrong_ranks: Annotated[int | None, Meta(description="Ranks with a wrong element; null unless checked.")]
+    policy: Annotated[str | None, Meta(description="'exact', or the bound that was used; null unless checked.")]
+    first_wrong: Annotated[list[WrongElement], Meta(description="The first few wrong elements.")]
+
+
+class RunRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=True):
+    """The first line: everything that is known before the first row."""
+
+    schema_version: Annotated[str, Meta(description="Version of this schema, major.minor.", pattern=r"^\d+\.\d+$")]
+    busbw_version: Annotated[str, Meta(description="Version of the program.")]
+    backend: Annotated[str, Meta(description="What ran the collectives: 'host', 'nccl', ...")]
+    backend_version: Annotated[str, Meta(description="Version of the library that did the work.")]
+    run_id: Annotated[str, Meta(description="Unique per run.")]
+    program: Annotated[str, Meta(description="The program's name: 'all_reduce_perf'.")]
+    collective: Annotated[str, Meta(description="What it measures: 'all_reduce'.")]
+    args: Annotated[list[str], Meta(description="The command line, program name first.")]
+    start_time: Annotated[str, Meta(description="ISO 8601 with zone.")]
+    environment: Annotated[dict[str, str], Meta(description="Allow-listed environment variables, never all of them.")]
+    machine: Annotated[dict[str, str], Meta(description="Facts about rank 0's machine: 'cpu_model', 'kernel', ...")]
+    settings: Settings
+    ranks: Annotated[list[Rank], Meta(description="All ranks, by rank.")]
+    notes: Annotated[list[str], Meta(description="Sentences that the table's header shows.")]
+
+
+class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
+    """One placement of one row of the table of one group."""
+
+    collective: Annotated[str, Meta(description="'all_reduce', ...")]
+    requested_bytes: Annotated[int, Meta(description="The size that the sweep asked for.", ge=0)]
+    size_bytes: Annotated[int, Meta(description="The size column: the most a rank sends or receives.", ge=0)]
+    count: Annotated[int, Meta(description="The count column: elements of the call.", ge=0)]
+    dtype: Annotated[str, Meta(description="Element type: 'float', 'bfloat16', ...")]
+    redop: Annotated[str | None, Meta(description="Reduction operator: 'sum', ...; null where nothing is reduced.")]
+    root: Annotated[int | None, Meta(description="Root rank; null where the collective has none.")]
+    placement: Annotated[Literal["out_of_place", "in_place"], Meta(description="Whether buffers are shared.")]
+    group: Annotated[int, Meta(description="Group under NCCL_TESTS_SPLIT; 0 without.")]
+    ranks: Annotated[int, Meta(description="Ranks of the group.", ge=1)]
+    cycle: Annotated[int, Meta(description="Which pass over all rows (-N), from 0.", ge=0)]
+    time_us: Annotated[float | None, Meta(description="Per operation, ranks combined by -a; null if not a number.")]
+    cpu_time_us: Annotated[float | None, Meta(description="CPU time per operation; null without -C.")]
+    algbw_gbps: Annotated[float | None, Meta(description="Algorithm bandwidth, 1e9 bytes/s; null if not a number.")]
+    busbw_gbps: Annotated[float | None, Meta(description="Bus bandwidth, 1e9 bytes/s; null if not a number.")]
+    stats: Annotated[Stats | None, Meta(description="Null where single iterations were not timed.")]
+    stopped_by: Annotated[
+        Literal["iterations", "target_ci", "max_time", "sample_limit"],
+        Meta(description="The rule that ended the sampling."),
+    ]
+    check: Check
+    samples_us: Annotated[
+        list[list[float]],
+        Meta(description="Per rank of the group, per iteration: time per operation, to the nanosecond."),
+    ]
+    warnings: Annotated[list[str], Meta(description="What to know about this measurement, and what to do.")]
+    timestamp: Annotated[str, Meta(description="Local time at the row's end, in the zone of start_time.")]
+
+
+class WarningRecord(Struct, tag_field="kind", tag="warning", kw_only=True, frozen=True):
+    """A sentence about the run that says what to do next."""
+
+    message: Annotated[str, Meta(description="The sentence.")]
+
+
+class EndRecord(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
+    """The last line: how the run ended. Without it the run was killed."""
+
+    reason: Annotated[str, Meta(description="'completed', 'interrupted', 'wrong data', 'rank lost', ...")]
+    exit_code: Annotated[int, Meta(description="The program's exit code.")]
+    message: Annotated[str | None, Meta(description="The sentence on stderr; null when all went well.")]
+    rows: Annotated[int, Meta(description="Rows of the table that were finished.", ge=0)]
+    out_of_bounds: Annotated[int, Meta(description="(rank, placement, row) triples with wrong data.", ge=0)]
+    average_busbw_gbps: Annotated[float | None, Meta(description="The footer's average; null without a row.")]
+    demanded_busbw_gbps: Annotated[float | None, Meta(description="NCCL_TESTS_MIN_BW; null without.")]
+    end_time: Annotated[str, Meta(description="ISO 8601 with zone.")]
+
+
+Record = RunRecord | RowRecord | WarningRecord | EndRecord
+"""One line, told apart by its ``kind``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A whole file of records."""
+
+    header: RunRecord
+    rows: list[RowRecord]
+    warnings: list[str]
+    end: EndRecord | None
+    """None where the run was killed before it could say why it ended."""
+    truncated: bool
+    """Whether the last line was cut off, and left out here."""
+
+
+_decoder = msgspec.json.Decoder(Record)
+
+
+def read(path: Path | str) -> Run:
+    """Reads a file of records whole.
+
+    A last line that was cut off is left out and said so by ``Run.truncated``. Raises RecordsError for a file that
+    cannot be read, a broken line before the last, or a schema version of another major number.
+    """
+    header: RunRecord | None = None
+    rows: list[RowRecord] = []
+    warnings: list[str] = []
+    end: EndRecord | None = None
+    truncated = False
+    for number, record in _records(Path(path)):
+        if header is None:
+            if not isinstance(record, RunRecord):
+                raise RecordsError(f"{path}: line 1 is not a 'run' line; is this a file written with --records?")
+            header = record
+        elif record is None:
+            truncated = True
+        elif isinstance(record, RowRecord):
+            rows.append(record)
+        elif isinstance(record, WarningRecord):
+            warnings.append(record.message)
+        elif isinstance(record, EndRecord):
+            end = record
+        else:
+            raise RecordsError(f"{path}:{number}: a second 'run' line; keep the records of each run in their own file")
+    if header is None:
+        raise RecordsError(f"{path}: holds no records; the run ended before its first line")
+    return Run(header=header, rows=rows, warnings=warnings, end=end, truncated=truncated)
+
+
+def _records(path: Path) -> Iterator[tuple[int, Record | None]]:
+    """Each line's number and record; None for a last line that was cut off."""
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if number == 1:
+                    _demand_known_version(path, line)
+                try:
+                    yield number, _decoder.decode(line)
+                except msgspec.DecodeError as error:
+                    if line.endswith(b"\n"):
+                        raise RecordsError(f"{path}:{number}: {error}; the file was changed after the run") from error
+                    yield number, None
+    except OSError as error:
+        raise RecordsError(f"cannot read {path}: {error.strerror}") from error
+
+
+class _Version(Struct):
+    schema_version: str
+
+
+def _demand_known_version(path: Path, first_line: bytes) -> None:
+    """Refuses a file whose schema has another major number: its fields may mean something else."""
+    try:
+        version = msgspec.json.decode(first_line, type=_Version).schema_version
+    except msgspec.DecodeError:
+        return  # the line says what is wrong with it when it is decoded whole
+    if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
+        raise RecordsError(
+            f"{path}: has record schema {version}, this program reads {SCHEMA_VERSION}; "
+            "read it with the busbw that wrote it, or measure again"
+        )

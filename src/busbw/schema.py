@@ -1,0 +1,29 @@
+"""Writes the JSON schema of the records to standard output: ``python -m busbw.schema > schema/records.schema.json``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import msgspec
+
+from busbw.records import SCHEMA_VERSION, Record
+
+
+def record_schema() -> dict[str, Any]:
+    """The JSON schema of one line of a file of records."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"busbw records, schema version {SCHEMA_VERSION}: one line",
+        **msgspec.json.schema(Record),
+    }
+
+
+def schema_text() -> str:
+    """The schema as the file in schema/ holds it."""
+    return json.dumps(record_schema(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())

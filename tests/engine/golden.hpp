@@ -1,0 +1,47 @@
+#pragma once
+// Golden files: what is written must equal tests/golden/<name> byte for byte. With BUSBW_UPDATE_GOLDEN=1 in the
+// environment the files are written instead; look at the difference before committing it.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace busbw::test {
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  REQUIRE_MESSAGE(file.good(), "cannot read " << path.string());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline std::filesystem::path golden_path(const std::string& name) {
+  return std::filesystem::path(BUSBW_TEST_DIR) / "golden" / name;
+}
+
+inline void check_golden(const std::string& name, const std::string& text) {
+  if (std::getenv("BUSBW_UPDATE_GOLDEN") != nullptr) std::ofstream(golden_path(name), std::ios::binary) << text;
+  INFO("golden file " << name);
+  CHECK(text == read_file(golden_path(name)));
+}
+
+/// A folder that goes when the test ends.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "busbw-test-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace busbw::test

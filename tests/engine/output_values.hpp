@@ -1,0 +1,114 @@
+#pragma once
+// Made-up runs and rows for the tests of the output: small round numbers, nothing measured.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/result.hpp"
+
+namespace busbw::test {
+
+inline std::vector<RankInfo> made_up_ranks(int processes, int ranks_per_process) {
+  std::vector<RankInfo> ranks;
+  for (int process = 0; process < processes; ++process) {
+    for (int local = 0; local < ranks_per_process; ++local) {
+      const int rank = process * ranks_per_process + local;
+      ranks.push_back({.rank = rank,
+                       .group = 0,
+                       .process = process,
+                       .pid = 1463 + process,
+                       .host = "vm",
+                       .device = rank,
+                       .bus_id = "cpu",
+                       .device_name = "AMD EPYC"});
+    }
+  }
+  return ranks;
+}
+
+inline RunInfo made_up_run() {
+  RunInfo run;
+  run.program = "all_reduce_perf";
+  run.collective = "all_reduce";
+  run.busbw_version = "0.1.0";
+  run.backend = "host";
+  run.backend_version = "0.1.0";
+  run.run_id = "20261121T081639-vm-1463";
+  run.start_time = "2026-11-21 08:16:39";
+  run.start_time_iso = "2026-11-21T08:16:39.123+00:00";
+  run.args = {"all_reduce_perf", "-t", "4", "-b", "8", "-e", "1M"};
+  run.environment = {{"NCCL_TESTS_MIN_BW", "1"}, {"NCCL_DEBUG", "say \"hi\"\\/\t\n"}};
+  run.machine = {{"cpu_model", "AMD EPYC"}, {"cpus", "4"}};
+  run.settings.threads = 4;
+  run.settings.min_bytes = 8;
+  run.settings.max_bytes = 1048576;
+  run.settings.step_bytes = 1048576;
+  run.settings.step_factor = 2;
+  run.ranks = made_up_ranks(1, 4);
+  return run;
+}
+
+inline Measurement made_up_measurement(double time_us, double algbw_gbps, double busbw_gbps) {
+  Measurement measurement;
+  measurement.time_s = time_us * 1e-6;
+  measurement.algbw_bytes_per_s = algbw_gbps * 1e9;
+  measurement.busbw_bytes_per_s = busbw_gbps * 1e9;
+  measurement.check.state = CheckResult::State::checked;
+  measurement.check.policy = "exact";
+  return measurement;
+}
+
+/// With samples, statistics and a CPU time, as -I and -C need them.
+inline Measurement made_up_detailed(double time_us) {
+  Measurement measurement = made_up_measurement(time_us, 1000 / time_us, 1500 / time_us);
+  const double time_s = measurement.time_s;
+  measurement.cpu_time_s = time_s / 4;
+  measurement.rank_samples_s = {{time_s * 0.5, time_s, time_s * 1.5}, {time_s * 0.75, time_s, time_s * 1.25}};
+  measurement.iteration_s = {time_s * 0.75, time_s, time_s * 1.5};
+  measurement.statistics = {.samples = 3,
+                            .mean_s = time_s,
+                            .median_s = time_s,
+                            .p95_s = time_s * 1.5,
+                            .p99_s = time_s * 1.5,
+                            .min_s = time_s * 0.75,
+                            .max_s = time_s * 1.5,
+                            .stdev_s = time_s * 0.3125,
+                            .cv = 0.3125,
+                            .median_ci95_s = std::nullopt};
+  return measurement;
+}
+
+inline Row made_up_row(std::uint64_t bytes) {
+  Row row;
+  row.group_ranks = 4;
+  row.collective = "all_reduce";
+  row.requested_bytes = bytes;
+  row.size_bytes = bytes;
+  row.count = bytes / 4;
+  row.dtype = Dtype::float32;
+  row.redop = "sum";
+  row.out_of_place = made_up_detailed(16);
+  row.in_place = made_up_detailed(32);
+  row.timestamp = "2026-11-21 08:16:40";
+  return row;
+}
+
+inline RunEnd made_up_end(std::uint64_t rows) {
+  RunEnd end;
+  end.reason = "completed";
+  end.end_time = "2026-11-21 08:16:41";
+  end.end_time_iso = "2026-11-21T08:16:41.456+00:00";
+  end.rows = rows;
+  end.average_busbw_bytes_per_s = 12.3267e9;
+  return end;
+}
+
+inline WrongElement made_up_wrong(int rank, std::int64_t index) {
+  return {.rank = rank,
+          .place = "receive buffer",
+          .index = index,
+          .expected = "3 (0x40400000)",
+          .got = "4 (0x40800000)"};
+}
+
+}  // namespace busbw::test

@@ -1,0 +1,65 @@
+#include "output/json_text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+using busbw::JsonText;
+using busbw::quoted;
+
+TEST_CASE("strings are quoted so that any bytes make valid JSON") {
+  CHECK(quoted("plain/text") == R"("plain/text")");
+  CHECK(quoted("\"\\\t\n\x01") == R"("\"\\\t\n\u0001")");
+  CHECK(quoted("Zürich") == "\"Zürich\"");
+  CHECK(quoted("broken \xff here") == "\"broken \xef\xbf\xbd here\"");
+  CHECK(quoted("") == "\"\"");
+}
+
+TEST_CASE("commas stand between members and values and nowhere else") {
+  JsonText json;
+  json.open_object();
+  json.field("a", 1);
+  json.key("b");
+  json.open_array();
+  json.close_array();
+  json.key("c");
+  json.open_array();
+  json.value("x");
+  json.open_object();
+  json.close_object();
+  json.value(true);
+  json.close_array();
+  json.quoted_key("d\"");
+  json.value(nullptr);
+  json.close_object();
+  CHECK(json.text() == R"({"a":1,"b":[],"c":["x",{},true],"d\"":null})");
+
+  json.clear();
+  json.value(2);
+  CHECK(json.text() == "2");
+  json.clear();
+  json.follow_value();
+  json.value(3);
+  CHECK(json.text() == ",3");
+}
+
+TEST_CASE("numbers keep nine digits, and what JSON cannot hold is null") {
+  JsonText json;
+  json.open_array();
+  json.value(0.5);
+  json.value(24.469050000000003);
+  json.value(1e300);
+  json.value(std::nan(""));
+  json.value(-std::numeric_limits<double>::infinity());
+  json.fixed(24.46905, 6);
+  json.fixed(0, 3);
+  json.fixed(std::numeric_limits<double>::infinity(), 6);
+  json.value(std::numeric_limits<std::uint64_t>::max());
+  json.value(std::numeric_limits<std::int64_t>::min());
+  json.value(std::optional<int>());
+  json.value(std::optional<double>(1));
+  json.close_array();
+  CHECK(json.text() ==
+        "[0.5,24.46905,1e+300,null,null,24.469050,0.000,null,18446744073709551615,-9223372036854775808,null,1]");
+}

@@ -1,0 +1,159 @@
+#include "output/nccl_tests_json.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "golden.hpp"
+#include "output_values.hpp"
+#include "support/error.hpp"
+
+using namespace busbw;
+using nlohmann::json;
+using test::check_golden;
+using test::made_up_end;
+using test::made_up_row;
+using test::made_up_run;
+using test::read_file;
+using test::TemporaryFolder;
+
+TEST_CASE("golden: a document in nccl-tests' shape, with CPU times and every iteration") {
+  const TemporaryFolder folder;
+  RunInfo run = made_up_run();
+  run.settings.report_cputime = true;
+  run.settings.per_iteration = true;
+  run.settings.per_iteration_skip = 1;
+  run.settings.blocking = 2;
+  run.settings.processes = 2;
+  run.ranks = test::made_up_ranks(2, 2);
+  Row row = made_up_row(8);
+  row.out_of_place->process_max_s = {{12e-6, 16e-6, 24e-6}, {8e-6, 16e-6, 20e-6}};
+  Row one_side = made_up_row(1024);
+  one_side.in_place.reset();
+  one_side.out_of_place->check.state = CheckResult::State::not_applicable;
+  const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  sink->begin(run);
+  sink->warning("4 ranks share 2 cores");
+  sink->rows({row});
+  sink->rows({one_side});
+  RunEnd end = made_up_end(2);
+  end.min_busbw_bytes_per_s = 12e9;
+  sink->end(end);
+  check_golden("nccl_tests.json", read_file(sink->path()));
+}
+
+TEST_CASE("golden: groups, sizes and an interrupt") {
+  const TemporaryFolder folder;
+  RunInfo run = made_up_run();
+  run.settings.sizes_bytes = {8, 3000};
+  Row first = made_up_row(8);
+  Row second = made_up_row(8);
+  second.group = 1;
+  second.root = 2;
+  const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  sink->begin(run);
+  sink->rows({first, second});
+  RunEnd end = made_up_end(2);
+  end.exit_code = 130;
+  end.reason = "interrupted";
+  end.message = "interrupted by SIGINT";
+  end.out_of_bounds = 3;
+  sink->end(end);
+  check_golden("nccl_tests_groups.json", read_file(sink->path()));
+}
+
+TEST_CASE("the file is a whole document after every call") {
+  const TemporaryFolder folder;
+  const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  const auto document = [&] { return json::parse(read_file(sink->path())); };
+  CHECK(document().at("version") == 3);
+  sink->begin(made_up_run());
+  CHECK(document().at("results").empty());
+  for (std::uint64_t row = 1; row <= 50; ++row) {
+    sink->rows({made_up_row(row * 8)});
+    const json now = document();
+    CHECK(now.at("results").size() == row);
+    CHECK(now.at("results").back().at("size") == row * 8);
+    CHECK(now.at("busbw").at("end_reason").is_null());
+    CHECK_FALSE(now.contains("end_time"));
+  }
+  sink->end(made_up_end(50));
+  CHECK(document().at("end_time") == "2026-11-21 08:16:41");
+  CHECK(document().at("busbw").at("end_reason") == "completed");
+}
+
+TEST_CASE("NaN and infinity become null, odd strings stay valid") {
+  const TemporaryFolder folder;
+  RunInfo run = made_up_run();
+  run.args = {"all_reduce_perf", "caf\xe9", "tab\there"};
+  Row row = made_up_row(8);
+  row.out_of_place->busbw_bytes_per_s = std::numeric_limits<double>::quiet_NaN();
+  row.in_place->algbw_bytes_per_s = std::numeric_limits<double>::infinity();
+  const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  sink->begin(run);
+  sink->rows({row});
+  RunEnd end = made_up_end(1);
+  end.average_busbw_bytes_per_s.reset();
+  sink->end(end);
+  const json document = json::parse(read_file(sink->path()));
+  CHECK(document.at("args").at(1) == "caf\xef\xbf\xbd");
+  CHECK(document.at("results").at(0).at("out_of_place").at("bus_bw").is_null());
+  CHECK(document.at("results").at(0).at("in_place").at("alg_bw").is_null());
+  CHECK(document.at("average_bus_bandwidth").at("bandwidth").is_null());
+}
+
+TEST_CASE("nccl_version is NCCL's number where NCCL works, and null elsewhere") {
+  const auto version_of = [](const std::string& backend, const std::string& version) {
+    const TemporaryFolder folder;
+    RunInfo run = made_up_run();
+    run.backend = backend;
+    run.backend_version = version;
+    const auto sink = NcclTestsJson::open(folder.file("out.json"));
+    sink->begin(run);
+    return json::parse(read_file(sink->path())).at("nccl_version");
+  };
+  CHECK(version_of("host", "0.1.0").is_null());
+  CHECK(version_of("nccl", "2.28.9") == 22809);
+  CHECK(version_of("nccl", "22809") == 22809);
+  CHECK(version_of("nccl", "unknown").is_null());
+}
+
+TEST_CASE("an existing file is left alone: path.0, path.1, ... are written") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("out.json");
+  CHECK(NcclTestsJson::open(path)->path() == path);
+  CHECK(NcclTestsJson::open(path)->path() == path + ".0");
+  CHECK(NcclTestsJson::open(path)->path() == path + ".1");
+  CHECK_THROWS_WITH_AS(NcclTestsJson::open(folder.file("none/out.json")), doctest::Contains("option -J"), UsageError);
+}
+
+TEST_CASE("a discarded document leaves no file") {
+  const TemporaryFolder folder;
+  const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  sink->discard();
+  CHECK_FALSE(std::filesystem::exists(sink->path()));
+  CHECK_NOTHROW(sink->end(made_up_end(0)));
+}
+
+TEST_CASE("a file that can grow no more still holds a whole document with the rows so far") {
+  const TemporaryFolder folder;
+  const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  sink->begin(made_up_run());
+  sink->rows({made_up_row(8)});
+  const auto before_signal = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit limit = before;
+  limit.rlim_cur = std::filesystem::file_size(sink->path()) + 10;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  CHECK_THROWS_WITH_AS(sink->rows({made_up_row(16)}), doctest::Contains(sink->path().c_str()), EnvironmentError);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, before_signal);
+  CHECK(json::parse(read_file(sink->path())).at("results").size() == 1);
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Sets up what `make run`, `make test` and `make lint` need: distribution packages where they are missing and may be
+# installed, the environment .venv, and busbw in it. What is already there is left alone; each thing done is one line.
+#
+# Usage: tools/setup.sh run|test|lint
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+want=${1:?usage: tools/setup.sh run|test|lint}
+python=${PYTHON:-python3}
+venv=.venv
+stamps=$venv/.busbw
+log=build/setup.log
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() {
+  printf 'setup: %s\n' "$*" >&2
+  exit 3
+}
+
+# Runs a command whose output matters only when it fails.
+quietly() {
+  mkdir -p build
+  "$@" >"$log" 2>&1 || {
+    local code=$?
+    tail -n 40 "$log" >&2
+    say "failed: $* (all of its output: $log)"
+    return $code
+  }
+}
+
+# ---- distribution packages -------------------------------------------------------------------------------------------
+as_root=()
+may_install() {
+  command -v apt-get >/dev/null || return 1
+  [ "$(id -u)" = 0 ] && return 0
+  as_root=(sudo -n)
+  sudo -n true 2>/dev/null
+}
+
+missing_packages() {
+  command -v c++ >/dev/null || echo g++
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  local header
+  for header in libfmt-dev:fmt/format.h nlohmann-json3-dev:nlohmann/json.hpp libcli11-dev:CLI/CLI.hpp \
+    doctest-dev:doctest/doctest.h; do
+    [ -e "/usr/include/${header#*:}" ] || [ -e "/usr/local/include/${header#*:}" ] || echo "${header%%:*}"
+  done
+}
+
+install_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} = 0 ] && return
+  if may_install; then
+    say "installing ${missing[*]} with apt-get"
+    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
+    # The package lists of a fresh machine are empty or old: fetch them when the first try fails.
+    "${as_root[@]}" "${install[@]}" >/dev/null 2>&1 || {
+      quietly "${as_root[@]}" apt-get update && quietly "${as_root[@]}" "${install[@]}"
+    } || say "apt-get could not install them; going on without"
+  fi
+  command -v c++ >/dev/null ||
+    fail "there is no C++ compiler, and this user may not install one: sudo apt-get install g++"
+  "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+    fail "$python cannot make an environment: sudo apt-get install python3-venv, or set PYTHON to another Python"
+}
+
+# ---- the environment -------------------------------------------------------------------------------------------------
+check_python() {
+  command -v "$python" >/dev/null || fail "there is no $python: install Python 3.10 or later, or set PYTHON=/path/to/it"
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    fail "$("$python" --version) is too old: busbw needs 3.10 or later; set PYTHON=/path/to/one"
+}
+
+# Whether cmake is there and recent enough for CMakeLists.txt.
+good_cmake() {
+  local version
+  version=$(cmake --version 2>/dev/null | sed -n '1s/cmake version //p')
+  [ -n "$version" ] && [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" = 3.22 ]
+}
+
+make_venv() {
+  [ -e $stamps/venv ] && return
+  say "making the environment $venv"
+  quietly "$python" -m venv --clear $venv
+  local tools=('scikit-build-core>=0.10,<2')
+  good_cmake || tools+=('cmake>=3.22,<5')
+  command -v ninja >/dev/null || tools+=('ninja>=1.10,<2')
+  quietly $venv/bin/python -m pip install --disable-pip-version-check "${tools[@]}"
+  mkdir -p $stamps
+  touch $stamps/venv
+}
+
+# A newer file, or a folder in which a file came or went, means that the installed busbw is old.
+busbw_is_current() {
+  [ -e $stamps/busbw ] && [ -x $venv/bin/busbw ] &&
+    [ -z "$(find engine src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
+      -newer $stamps/busbw -print -quit)" ]
+}
+
+# Builds and installs busbw, with the libraries of an extra of pyproject.toml when one is named.
+install_busbw() {
+  local extra=${1:-}
+  if busbw_is_current && { [ -z "$extra" ] || [ -e "$stamps/extra-$extra" ]; }; then return; fi
+  say "building busbw and installing it into $venv${extra:+, with the libraries for make $extra}"
+  touch $stamps/started
+  CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)} PATH=$PWD/$venv/bin:$PATH quietly \
+    $venv/bin/python -m pip install --disable-pip-version-check --no-build-isolation ".${extra:+[$extra]}"
+  [ pyproject.toml -nt $stamps/busbw ] && rm -f $stamps/extra-*
+  [ -z "$extra" ] || touch "$stamps/extra-$extra"
+  # What changed while it was built is newer than the stamp, and built the next time.
+  mv $stamps/started $stamps/busbw
+}
+
+case $want in
+  run) extra= ;;
+  test | lint) extra=$want ;;
+  *) fail "no such set-up: $want (run, test or lint)" ;;
+esac
+check_python
+install_packages
+make_venv
+install_busbw $extra
