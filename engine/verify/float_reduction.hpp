@@ -12,6 +12,7 @@
 #include "support/float_formats.hpp"
 #include "support/types.hpp"
 #include "verify/averages.hpp"
+#include "verify/extremes.hpp"
 #include "verify/random.hpp"
 #include "verify/slots.hpp"
 
@@ -34,7 +35,7 @@ class FloatReduction {
     const bool drawn = slot < slots_.count();
     switch (op_) {
       case Redop::max:
-      case Redop::min: return extreme(slot % slots_.count(), position);
+      case Redop::min: return extreme(slot, position);
       case Redop::prod: return round_to<T>(drawn ? factor(slot, position) : sign_filler(position));
       case Redop::avg:
         if (rounds_) return round_to<T>(drawn ? averaged(slot, position) : 0.0);
@@ -51,14 +52,7 @@ class FloatReduction {
     const int count = slots_.count();
     switch (op_) {
       case Redop::max:
-      case Redop::min: {
-        double best = to_double(extreme(0, position));
-        for (int slot = 1; slot < count; ++slot) {
-          const double value = to_double(extreme(slot, position));
-          best = op_ == Redop::max ? std::max(best, value) : std::min(best, value);
-        }
-        return round_to<T>(best);
-      }
+      case Redop::min: return extreme(0, position);
       case Redop::prod: {
         double product = (slots_.ranks() - count) % 2 == 0 ? 1 : sign_filler(position);
         for (int slot = 0; slot < count; ++slot) product *= factor(slot, position);
@@ -158,9 +152,11 @@ class FloatReduction {
   /// For prod: what all further slots hold, 1 or -1.
   double sign_filler(std::size_t position) const { return draw(position, kSignLane) & 1 ? -1 : 1; }
 
-  /// For max and min: any normal number.
+  /// For max and min: any normal numbers.
   T extreme(int slot, std::size_t position) const {
-    return normal_value<T>(draw(position, static_cast<std::uint32_t>(slot)));
+    return extreme_in_slot(op_, slot, slots_.count(), [position](int i) {
+      return normal_value<T>(draw(position, static_cast<std::uint32_t>(i)));
+    });
   }
 
   /// For avg where 1/ranks is rounded: one or two ranks hold the same number.

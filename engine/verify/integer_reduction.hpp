@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "support/types.hpp"
+#include "verify/extremes.hpp"
 #include "verify/random.hpp"
 #include "verify/slots.hpp"
 
@@ -26,7 +27,7 @@ class IntegerReduction {
     const int count = slots_.count();
     switch (op_) {
       case Redop::max:
-      case Redop::min: return static_cast<T>(drawn(slot % count, position));
+      case Redop::min: return extreme(slot, position);
       case Redop::avg: return static_cast<T>(slot < count ? share(slot, position) : 0);
       case Redop::prod: return static_cast<T>(slot < count ? drawn(slot, position) | 1 : filler(slot, position));
       case Redop::sum:
@@ -39,14 +40,8 @@ class IntegerReduction {
   T reduced(std::size_t position) const {
     const int count = slots_.count();
     const int ranks = slots_.ranks();
-    if (op_ == Redop::max || op_ == Redop::min) {
-      T best = static_cast<T>(drawn(0, position));
-      for (int slot = 1; slot < count; ++slot) {
-        const T value = static_cast<T>(drawn(slot, position));
-        if (op_ == Redop::max ? value > best : value < best) best = value;
-      }
-      return best;
-    }
+    if (op_ == Redop::max || op_ == Redop::min) return extreme(0, position);
+    if (op_ == Redop::avg) return static_cast<T>(total(position) / static_cast<std::uint64_t>(ranks));
     if (op_ == Redop::prod) {
       std::uint64_t product = (ranks - count) % 2 == 0 ? 1 : filler(count, position);
       for (int slot = 0; slot < count; ++slot) product *= drawn(slot, position) | 1;
@@ -54,11 +49,10 @@ class IntegerReduction {
     }
     std::uint64_t sum = 0;
     for (int slot = 0; slot < count; ++slot) {
-      const std::uint64_t value = op_ == Redop::avg ? share(slot, position) : drawn(slot, position);
+      const std::uint64_t value = drawn(slot, position);
       const bool doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
       sum += doubled ? 2 * value : value;
     }
-    if (op_ == Redop::avg) return static_cast<T>(sum / static_cast<std::uint64_t>(ranks));
     return static_cast<T>(sum + filler_sum(position));
   }
 
@@ -70,16 +64,38 @@ class IntegerReduction {
   }
 
  private:
+  static constexpr std::uint32_t kTotalLane = 16;  // 0 .. 15 belong to slots
   static constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
 
   std::uint64_t drawn(int slot, std::size_t position) const {
     return draw(position, static_cast<std::uint32_t>(slot));
   }
 
-  /// For averages: at least 1, and all of them together at most kMax.
+  T extreme(int slot, std::size_t position) const {
+    return extreme_in_slot(op_, slot, slots_.count(), [&](int i) { return static_cast<T>(drawn(i, position)); });
+  }
+
+  /// For averages: the sum of all inputs, at most kMax. It is a multiple of the number of ranks, so that any loss shows
+  /// in the quotient, or one below a multiple, so that any excess shows.
+  std::uint64_t total(std::size_t position) const {
+    const auto ranks = static_cast<std::uint64_t>(slots_.ranks());
+    if (ranks > kMax) return kMax;
+    const std::uint64_t random = draw(position, kTotalLane);
+    const std::uint64_t multiple = (1 + (random >> 1) % (kMax / ranks)) * ranks;
+    return random & 1 ? multiple : multiple - 1;
+  }
+
+  /// For averages: what a slot holds of the total. Two neighbours share twice the mean share; the last slot also holds
+  /// what does not divide.
   std::uint64_t share(int slot, std::size_t position) const {
-    const std::uint64_t bound = kMax / static_cast<std::uint64_t>(slots_.count());
-    return 1 + drawn(slot, position) % bound;
+    const auto count = static_cast<std::uint64_t>(slots_.count());
+    const std::uint64_t sum = total(position);
+    const std::uint64_t mean = sum / count;
+    const bool last = slot + 1 == slots_.count();
+    const std::uint64_t rest = last ? sum - mean * count : 0;
+    if (mean == 0 || (last && slot % 2 == 0)) return mean + rest;
+    const std::uint64_t shift = drawn(slot / 2, position) % mean;
+    return (slot % 2 == 0 ? mean + shift : mean - shift) + rest;
   }
 
   /// Slots from count() on hold pairs that cancel: a number, and its negative or its inverse. Any one that is lost,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import plotext
 
-from busbw.records import RowRecord
+from busbw.records import Row
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 80, 16
@@ -14,7 +14,7 @@ _MARKERS = ("braille", "dot", "x", "+", "*", "o")
 _PLACEMENTS = {"out_of_place": "out of place", "in_place": "in place"}
 
 
-def busbw_over_size(rows: Iterable[RowRecord], *, width: int = WIDTH) -> str:
+def busbw_over_size(rows: Iterable[Row], *, width: int = WIDTH) -> str:
     """Draws busbw in GB/s over the size on a logarithmic axis, a curve per configuration and placement.
 
     Repeated measurements of a point (cycles of -N) are drawn as their last. Returns an empty string when there are

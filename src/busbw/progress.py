@@ -15,26 +15,19 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from busbw.records import Record, RowRecord, RunRecord, Settings
+from busbw.records import Header, Record, Row, Settings
 from busbw.units import size_text
 
 
 def place_in_sweep(settings: Settings, requested_bytes: int) -> tuple[int, int]:
     """Which size of how many this is, from 1."""
-    if settings.sizes_bytes:
-        return settings.sizes_bytes.index(requested_bytes) + 1, len(settings.sizes_bytes)
-    if settings.step_factor:
-        sizes = _factor_sweep(settings.min_bytes, settings.max_bytes, settings.step_factor)
-        return sizes.index(requested_bytes) + 1, len(sizes)
-    step = settings.step_bytes or 1
-    return (requested_bytes - settings.min_bytes) // step + 1, (settings.max_bytes - settings.min_bytes) // step + 1
-
-
-def _factor_sweep(low: int, high: int, factor: int) -> list[int]:
-    sizes = [low]
-    while sizes[-1] * factor <= high:
-        sizes.append(sizes[-1] * factor)
-    return sizes
+    if settings.step_bytes and not settings.sizes_bytes:
+        steps = (settings.max_bytes - settings.min_bytes) // settings.step_bytes
+        return (requested_bytes - settings.min_bytes) // settings.step_bytes + 1, steps + 1
+    sizes = settings.sizes_bytes or [settings.min_bytes]
+    while not settings.sizes_bytes and settings.step_factor and sizes[-1] * settings.step_factor <= settings.max_bytes:
+        sizes.append(sizes[-1] * settings.step_factor)
+    return sizes.index(requested_bytes) + 1 if requested_bytes in sizes else len(sizes), len(sizes)
 
 
 class Progress:
@@ -48,7 +41,7 @@ class Progress:
         self._record_offset = 0
         self._unfinished = b""
         self._settings: Settings | None = None
-        self._done: RowRecord | None = None
+        self._done: Row | None = None
         self._start_s = monotonic()
         self._shares_stdout = sys.stdout.isatty()
         self._console = Console(file=sys.stdout if self._shares_stdout else sys.stderr, highlight=False)
@@ -102,7 +95,7 @@ class Progress:
         *lines, self._unfinished = (self._unfinished + new).split(b"\n")
         for line in lines:
             entry = msgspec.json.decode(line, type=Record)
-            if isinstance(entry, RunRecord):
+            if isinstance(entry, Header):
                 self._settings = entry.settings
-            elif isinstance(entry, RowRecord):
+            elif isinstance(entry, Row):
                 self._done = entry

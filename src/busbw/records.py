@@ -1,11 +1,9 @@
-"""The records of a run: what the engine writes with ``--records``, one JSON object a line.
+"""The records of a run: what the engine writes with `--records`, one JSON object a line.
 
-These types are the contract. ``schema/records.schema.json`` is written from them (``python -m busbw.schema``), and the
-engine's tests are held against it. Every name carries its unit; GB/s is 1e9 bytes per second. ``None`` means missing,
+These types are the contract. `schema/records.schema.json` is written from them (`python -m busbw.schema`), and the
+engine's tests are held against it. Every name carries its unit; GB/s is 1e9 bytes per second. `None` means missing,
 which is never zero.
 """
-
-from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
@@ -15,11 +13,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from busbw.errors import BusbwError
+
 SCHEMA_VERSION = "1.0"
 """Of the record schema, by its own rules (schema/README.md); engine/output/records.hpp has the same."""
 
 
-class RecordsError(Exception):
+class RecordsError(BusbwError):
     """A file of records that cannot be read. The message names the file, the line, and what to do."""
 
 
@@ -111,7 +111,7 @@ class Check(Struct, kw_only=True, frozen=True):
     first_wrong: Annotated[list[WrongElement], Meta(description="The first few wrong elements.")]
 
 
-class RunRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=True):
+class Header(Struct, tag_field="kind", tag="run", kw_only=True, frozen=True):
     """The first line: everything that is known before the first row."""
 
     schema_version: Annotated[str, Meta(description="Version of this schema, major.minor.", pattern=r"^\d+\.\d+$")]
@@ -130,7 +130,7 @@ class RunRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=True):
     notes: Annotated[list[str], Meta(description="Sentences that the table's header shows.")]
 
 
-class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
+class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     """One placement of one row of the table of one group."""
 
     collective: Annotated[str, Meta(description="'all_reduce', ...")]
@@ -162,13 +162,13 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     timestamp: Annotated[str, Meta(description="Local time at the row's end, in the zone of start_time.")]
 
 
-class WarningRecord(Struct, tag_field="kind", tag="warning", kw_only=True, frozen=True):
+class Notice(Struct, tag_field="kind", tag="warning", kw_only=True, frozen=True):
     """A sentence about the run that says what to do next."""
 
     message: Annotated[str, Meta(description="The sentence.")]
 
 
-class EndRecord(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
+class End(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     """The last line: how the run ended. Without it the run was killed."""
 
     reason: Annotated[str, Meta(description="'completed', 'interrupted', 'wrong data', 'rank lost', ...")]
@@ -181,86 +181,89 @@ class EndRecord(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     end_time: Annotated[str, Meta(description="ISO 8601 with zone.")]
 
 
-Record = RunRecord | RowRecord | WarningRecord | EndRecord
-"""One line, told apart by its ``kind``."""
+Record = Header | Row | Notice | End
+"""One line, told apart by its `kind`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A whole file of records."""
+    """A whole file of records. Iterating gives its lines in their order."""
 
-    header: RunRecord
-    rows: list[RowRecord]
-    warnings: list[str]
-    end: EndRecord | None
-    """None where the run was killed before it could say why it ended."""
+    records: list[Record]
     truncated: bool
-    """Whether the last line was cut off, and left out here."""
+    """Whether the last line was cut off; it is left out here."""
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    @property
+    def header(self) -> Header:
+        """The first line; `read` makes sure of it."""
+        return next(record for record in self.records if isinstance(record, Header))
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows so far."""
+        return [record for record in self.records if isinstance(record, Row)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The sentences about the run; those about one measurement are in its row."""
+        return [record.message for record in self.records if isinstance(record, Notice)]
+
+    @property
+    def end(self) -> End | None:
+        """How the run ended; None where it was killed before it could say so."""
+        return next((record for record in self.records if isinstance(record, End)), None)
 
 
-_decoder = msgspec.json.Decoder(Record)
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
 def read(path: Path | str) -> Run:
-    """Reads a file of records whole.
+    """Reads a file of records whole; a last line that was cut off is left out, and `Run.truncated` says so.
 
-    A last line that was cut off is left out and said so by ``Run.truncated``. Raises RecordsError for a file that
-    cannot be read, a broken line before the last, or a schema version of another major number.
+    Raises:
+        RecordsError: The file cannot be read, a line before the last is broken, the first line is not that of a run,
+            or its schema has another major version.
     """
-    header: RunRecord | None = None
-    rows: list[RowRecord] = []
-    warnings: list[str] = []
-    end: EndRecord | None = None
-    truncated = False
-    for number, record in _records(Path(path)):
-        if header is None:
-            if not isinstance(record, RunRecord):
-                raise RecordsError(f"{path}: line 1 is not a 'run' line; is this a file written with --records?")
-            header = record
-        elif record is None:
-            truncated = True
-        elif isinstance(record, RowRecord):
-            rows.append(record)
-        elif isinstance(record, WarningRecord):
-            warnings.append(record.message)
-        elif isinstance(record, EndRecord):
-            end = record
-        else:
-            raise RecordsError(f"{path}:{number}: a second 'run' line; keep the records of each run in their own file")
-    if header is None:
-        raise RecordsError(f"{path}: holds no records; the run ended before its first line")
-    return Run(header=header, rows=rows, warnings=warnings, end=end, truncated=truncated)
-
-
-def _records(path: Path) -> Iterator[tuple[int, Record | None]]:
-    """Each line's number and record; None for a last line that was cut off."""
+    records: list[Record] = []
     try:
-        with path.open("rb") as lines:
+        with Path(path).open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if number == 1:
                     _demand_known_version(path, line)
                 try:
-                    yield number, _decoder.decode(line)
+                    record = _decoder.decode(line)
                 except msgspec.DecodeError as error:
-                    if line.endswith(b"\n"):
-                        raise RecordsError(f"{path}:{number}: {error}; the file was changed after the run") from error
-                    yield number, None
+                    if number > 1 and not line.endswith(b"\n"):
+                        return Run(records, truncated=True)
+                    raise RecordsError(
+                        f"{path}:{number}: {error}", remedy="give a file as --records wrote it"
+                    ) from error
+                if isinstance(record, Header) != (number == 1):
+                    expected = "the line of a run comes first and only once"
+                    raise RecordsError(f"{path}:{number}: {expected}", remedy="keep each run's records in a file")
+                records.append(record)
     except OSError as error:
-        raise RecordsError(f"cannot read {path}: {error.strerror}") from error
+        raise RecordsError(f"cannot read {path}: {error.strerror}", remedy="give a file of records") from error
+    if not records:
+        raise RecordsError(f"{path} holds no records", remedy="look at what the run that made it said, and repeat it")
+    return Run(records, truncated=False)
 
 
 class _Version(Struct):
     schema_version: str
 
 
-def _demand_known_version(path: Path, first_line: bytes) -> None:
-    """Refuses a file whose schema has another major number: its fields may mean something else."""
+def _demand_known_version(path: Path | str, first_line: bytes) -> None:
+    """Refuses a file whose schema has another major version: its fields may mean something else."""
     try:
         version = msgspec.json.decode(first_line, type=_Version).schema_version
     except msgspec.DecodeError:
         return  # the line says what is wrong with it when it is decoded whole
     if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
         raise RecordsError(
-            f"{path}: has record schema {version}, this program reads {SCHEMA_VERSION}; "
-            "read it with the busbw that wrote it, or measure again"
+            f"{path} has record schema {version}, this program reads {SCHEMA_VERSION}",
+            remedy="read it with the busbw that wrote it, or measure again",
         )

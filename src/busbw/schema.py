@@ -1,6 +1,4 @@
-"""Writes the JSON schema of the records to standard output: ``python -m busbw.schema > schema/records.schema.json``."""
-
-from __future__ import annotations
+"""Writes the JSON schema of the records to standard output: `python -m busbw.schema > schema/records.schema.json`."""
 
 import json
 import sys

@@ -1,6 +1,6 @@
 """Whether the data were right: one sentence over a whole run."""
 
-from busbw.records import RowRecord, Run
+from busbw.records import Row, Run
 from busbw.units import count_text, size_text
 
 _MOST_NAMED = 3
@@ -8,38 +8,39 @@ _MOST_NAMED = 3
 
 def correctness(run: Run) -> str:
     """The verdict on correctness. A row here is a row of the table: both placements of one size and configuration."""
-    if not run.rows:
+    measured = run.rows
+    if not measured:
         return "Verdict: nothing was measured."
-    rows = count_text(len({_table_row(row) for row in run.rows}), "row")
-    wrong = [row for row in run.rows if row.check.wrong_elements]
-    unchecked = [row for row in run.rows if row.check.state == "not_checked"]
-    undefined = [row for row in run.rows if row.check.state == "not_applicable"]
+    rows = count_text(len({_table_row(row) for row in measured}), "row")
+    wrong = [row for row in measured if row.check.wrong_elements]
+    unchecked = [row for row in measured if row.check.state == "not_checked"]
+    undefined = [row for row in measured if row.check.state == "not_applicable"]
 
     if wrong:
         named = "; ".join(_wrong_text(row) for row in wrong[:_MOST_NAMED])
         more = f"; and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
         wrong_rows = len({_table_row(row) for row in wrong})
         text = f"WRONG DATA in {wrong_rows} of {rows}: {named}{more}."
-    elif len(unchecked) == len(run.rows):
+    elif len(unchecked) == len(measured):
         text = f"not checked: {rows} measured without a look at the data (-c 0)."
-    elif len(unchecked) + len(undefined) == len(run.rows):
+    elif len(unchecked) + len(undefined) == len(measured):
         text = f"not checked: no result of the {rows} is defined or was checked."
     else:
-        policies = {row.check.policy for row in run.rows if row.check.policy}
+        policies = {row.check.policy for row in measured if row.check.policy}
         how = "every bit" if policies == {"exact"} else f"within the bounds named in the record ({len(policies)})"
         text = f"correct: all {rows} right, {how}."
-    if unchecked and len(unchecked) < len(run.rows):
+    if unchecked and len(unchecked) < len(measured):
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
         text += f" {count_text(len(undefined), 'measurement')} without a defined result (N/A)."
     return f"Verdict: {_how_it_ended(run)}{text}"
 
 
-def _table_row(row: RowRecord) -> tuple[object, ...]:
+def _table_row(row: Row) -> tuple[object, ...]:
     return (row.cycle, row.group, row.requested_bytes, row.dtype, row.redop, row.root)
 
 
-def _wrong_text(row: RowRecord) -> str:
+def _wrong_text(row: Row) -> str:
     what = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, row.redop, row.placement.replace("_", " ")]))
     first = row.check.first_wrong[0] if row.check.first_wrong else None
     where = f", first at rank {first.rank}, {first.place}, index {first.index}" if first else ""

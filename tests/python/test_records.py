@@ -1,7 +1,5 @@
 """The records: their schema, the engine's lines, and the reader."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -10,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
+
 from busbw import records, schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,10 +18,10 @@ GOLDEN = ROOT / "tests" / "golden" / "records.jsonl"  # written by tests/engine/
 SCHEMA = ROOT / "schema" / "records.schema.json"
 PAGE = ROOT / "docs" / "records.md"
 STRUCTS = [
-    records.RunRecord,
-    records.RowRecord,
-    records.WarningRecord,
-    records.EndRecord,
+    records.Header,
+    records.Row,
+    records.Notice,
+    records.End,
     records.Settings,
     records.Rank,
     records.Stats,
@@ -77,7 +77,7 @@ def test_every_line_of_the_engine_fits_the_schema(line: dict[str, Any]) -> None:
 @pytest.mark.parametrize("line", engine_lines(), ids=lambda line: line["kind"])
 def test_the_types_hold_every_field_of_the_engine_and_no_other(line: dict[str, Any]) -> None:
     record = records._decoder.decode(json.dumps(line))
-    assert keys_of(json.loads(records.msgspec.json.encode(record))) == keys_of(line)
+    assert keys_of(json.loads(msgspec.json.encode(record))) == keys_of(line)
 
 
 def test_the_engine_writes_every_kind_of_line() -> None:
@@ -138,8 +138,8 @@ def test_a_newer_minor_version_may_add_fields(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("", "holds no records"),
-        ('{"kind":"warning","message":"x"}\n', "not a 'run' line"),
-        ("{", "not a 'run' line"),
+        ('{"kind":"warning","message":"x"}\n', ":1: the line of a run comes first"),
+        ("{", ":1: "),
         ("no json\n", ":1: "),
         ('{"kind":"run","schema_version":"2.0"}\n', "has record schema 2.0"),
     ],
@@ -154,14 +154,19 @@ def test_a_file_that_is_no_record_is_refused_with_a_reason(tmp_path: Path, text:
 def test_a_broken_line_in_the_middle_is_refused(tmp_path: Path) -> None:
     lines = engine_lines()
     del lines[2]["time_us"]
-    with pytest.raises(records.RecordsError, match=":3: .*time_us"):
+    with pytest.raises(records.RecordsError, match=r":3: .*time_us"):
         records.read(write_lines(tmp_path / "broken.jsonl", lines))
 
 
 def test_two_runs_in_one_file_are_refused(tmp_path: Path) -> None:
     lines = engine_lines()
-    with pytest.raises(records.RecordsError, match="second 'run' line"):
+    with pytest.raises(records.RecordsError, match=r":9: the line of a run comes first and only once"):
         records.read(write_lines(tmp_path / "two.jsonl", lines + lines))
+
+
+def test_iterating_gives_the_lines_in_their_order() -> None:
+    kinds = [record.__struct_config__.tag for record in records.read(GOLDEN)]
+    assert kinds == [line["kind"] for line in engine_lines()]
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ namespace busbw {
 namespace {
 
 [[noreturn]] void refuse(std::size_t bytes, const char* why) {
-  throw EnvironmentError(fmt::format(
-      "the host backend cannot map {} bytes for its ranks' buffers (mmap: {}); use a smaller -e or fewer ranks, or raise "
-      "the limit on virtual memory (ulimit -v)",
-      bytes, why));
+  throw EnvironmentError(
+      fmt::format("the host backend cannot map {} bytes for its ranks' buffers (mmap: {}); use a smaller -e or fewer "
+                  "ranks, or raise "
+                  "the limit on virtual memory (ulimit -v)",
+                  bytes, why));
 }
 
 }  // namespace

@@ -48,12 +48,11 @@ std::size_t Channels::index(int source, int destination) const {
   return static_cast<std::size_t>(source) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(destination);
 }
 
-ChannelCounters& Channels::counters(int source, int destination) const {
-  return counters_[index(source, destination)];
-}
+ChannelCounters& Channels::counters(int source, int destination) const { return counters_[index(source, destination)]; }
 
 std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) const {
-  return slots_ + (index(source, destination) * ChannelCounters::kSlots + chunk % ChannelCounters::kSlots) * chunk_bytes_;
+  return slots_ +
+         (index(source, destination) * ChannelCounters::kSlots + chunk % ChannelCounters::kSlots) * chunk_bytes_;
 }
 
 // In lock-step: every rank stages chunk 0 of all that it sends, takes chunk 0 of all that it receives, then chunk 1, and
@@ -79,9 +78,8 @@ void exchange_chunks(const Channels& channels, const std::vector<int>& members, 
       const int peer = members[static_cast<std::size_t>(send.peer)];
       ChannelCounters& counters = channels.counters(self, peer);
       const std::uint64_t number = counters.staged.load(std::memory_order_relaxed);
-      wait_until(team, [&] {
-        return number - counters.taken.load(std::memory_order_acquire) < ChannelCounters::kSlots;
-      });
+      wait_until(team,
+                 [&] { return number - counters.taken.load(std::memory_order_acquire) < ChannelCounters::kSlots; });
       std::memcpy(channels.slot(self, peer, number), part.data(), part.size());
       counters.staged.store(number + 1, std::memory_order_release);
     }

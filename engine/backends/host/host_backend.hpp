@@ -1,5 +1,5 @@
 #pragma once
-// Ranks as threads and forked processes of one machine, over shared memory: needs no GPU, and is the oracle of the tests.
+// Ranks as threads and forked processes of one machine, over shared memory: needs no GPU; the oracle of the tests.
 #include <memory>
 #include <string>
 
@@ -21,10 +21,9 @@ class HostBackend final : public Backend {
   std::size_t available_bytes() const override;
   std::size_t work_bytes(int ranks) const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
+  void enter(Phase phase, int world_rank) override { strike(faults_, phase, world_rank); }
   /// One communicator at a time for each rank. `world` and this must outlive it.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
-
-  const Faults& faults() const { return faults_; }
 
  private:
   int processes_;

@@ -78,8 +78,7 @@ Store HostCommunicator::store_for(const std::byte* send, const std::byte* recv, 
   return send == recv || touched_bytes <= cache_bytes_ ? Store::cached : Store::streamed;
 }
 
-void HostCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
-                                  Redop redop) {
+void HostCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
   meet(send, bytes, recv, bytes);
@@ -169,7 +168,8 @@ void HostCommunicator::alltoall(const std::byte* send, std::byte* recv, std::siz
   if (send == recv) {
     // Peers would overwrite what others still have to read: through the channels, which hold copies.
     std::vector<Transfer> transfers;
-    for (int peer = 0; peer < size(); ++peer) transfers.push_back({peer, recv + static_cast<std::size_t>(peer) * bytes, count});
+    for (int peer = 0; peer < size(); ++peer)
+      transfers.push_back({peer, recv + static_cast<std::size_t>(peer) * bytes, count});
     exchange(transfers, transfers, dtype);
     return;
   }

@@ -1,8 +1,10 @@
 #include "backends/host/reduce_kernel.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <type_traits>
 
 #include "support/dispatch.hpp"
@@ -21,8 +23,19 @@ constexpr std::size_t kBlock = 256;
 
 /// What sums and products of T are kept in. Unsigned integers, because they wrap where signed ones must not overflow.
 template <class T>
-using Running = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
-                                            std::type_identity<std::conditional_t<std::is_same_v<T, double>, double, float>>>::type;
+struct RunningOf {
+  using Type = float;
+};
+template <>
+struct RunningOf<double> {
+  using Type = double;
+};
+template <std::integral T>
+struct RunningOf<T> {
+  using Type = std::make_unsigned_t<T>;
+};
+template <class T>
+using Running = typename RunningOf<T>::Type;
 
 /// Calls `body(i)` for each element of a block.
 template <class Body>
@@ -61,8 +74,9 @@ T finish(Running<T> value, std::size_t ranks) {
   if constexpr (std::is_integral_v<T>) {
     // Divided as 64 bits, because the number of ranks need not fit into T.
     using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
-    if constexpr (Op == Redop::avg) return static_cast<T>(static_cast<Wide>(static_cast<T>(value)) / static_cast<Wide>(ranks));
-    return static_cast<T>(value);
+    const auto result = static_cast<T>(value);
+    if constexpr (Op == Redop::avg) return static_cast<T>(static_cast<Wide>(result) / static_cast<Wide>(ranks));
+    return result;
   } else {
     if constexpr (Op == Redop::avg) value /= static_cast<Running<T>>(ranks);
     if constexpr (std::is_same_v<T, Running<T>>) {
@@ -95,7 +109,8 @@ void reduce_block(std::span<const std::byte* const> sources, std::span<std::byte
   alignas(64) T result[kBlock];
   for (std::size_t rank = 0; rank < sources.size(); ++rank) {
     const T* const from = reinterpret_cast<const T*>(sources[rank]) + first;
-    const auto scalar = Op == Redop::mulsum ? static_cast<Running<T>>(mulsum_scalar(static_cast<int>(rank))) : Running<T>{};
+    const auto scalar =
+        Op == Redop::mulsum ? static_cast<Running<T>>(mulsum_scalar(static_cast<int>(rank))) : Running<T>{};
     if (rank == 0) {
       for_each(count, [&](std::size_t i) { running[i] = prepare<Op, T>(from[i], scalar); });
     } else {

@@ -22,8 +22,8 @@ std::size_t all_bytes(int ranks, std::size_t buffer_bytes) {
   const std::size_t buffers = 2 * static_cast<std::size_t>(ranks);
   const std::size_t control = Workspace::control_bytes(ranks);
   if (buffer_bytes > (std::numeric_limits<std::size_t>::max() - control) / buffers - kPage) {
-    throw EnvironmentError(fmt::format("{} buffers of {} bytes are more than can be addressed; use a smaller -e", buffers,
-                                       buffer_bytes));
+    throw EnvironmentError(
+        fmt::format("{} buffers of {} bytes are more than can be addressed; use a smaller -e", buffers, buffer_bytes));
   }
   return control + buffers * page_aligned(buffer_bytes);
 }

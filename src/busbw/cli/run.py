@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from busbw import engine, plot
-from busbw.errors import BusbwError, Exit, UsageError
+from busbw.errors import Exit, UsageError
 from busbw.progress import Progress
 from busbw.records import RecordsError, read
 from busbw.verdict import correctness
@@ -81,7 +81,11 @@ def run(ranks: int | None, records_path: Path | None, plot_when: str, words: tup
             click.echo(f"busbw: the command line was: {shown}", err=True)
 
     if is_ours and path.exists():
-        _report(path, draw=plot_when == "always" or (plot_when == "auto" and on_terminal))
+        try:
+            _report(path, draw=plot_when == "always" or (plot_when == "auto" and on_terminal))
+        except RecordsError:
+            if code == Exit.GOOD:
+                raise  # otherwise the engine has said why it did not get so far
     return code
 
 
@@ -154,10 +158,7 @@ def _record_file(wanted: Path | None, collective: str) -> Iterator[Path]:
 
 
 def _report(path: Path, *, draw: bool) -> None:
-    try:
-        record = read(path)
-    except RecordsError as error:
-        raise BusbwError(str(error)) from error
+    record = read(path)
     if draw:
         width = min(shutil.get_terminal_size((plot.WIDTH, 24)).columns, plot.WIDTH)
         if picture := plot.busbw_over_size(record.rows, width=width):

@@ -1,0 +1,28 @@
+#pragma once
+// The data of max and min: values of which one is the extreme, held by one rank, so that losing that rank shows.
+#include "support/float_formats.hpp"
+#include "support/types.hpp"
+
+namespace busbw {
+
+/// The value of `slot` where the drawn values are value(0) .. value(count - 1): slot 0 holds the extreme one (for
+/// Redop::max the largest, for Redop::min the smallest), the next slots hold the others, and further slots repeat those.
+template <class Value>
+auto extreme_in_slot(Redop op, int slot, int count, const Value& value) {
+  const auto is_beyond = [op](auto a, auto b) {
+    if constexpr (kIsFloat<decltype(a)>) {
+      return op == Redop::max ? to_double(a) > to_double(b) : to_double(a) < to_double(b);
+    } else {
+      return op == Redop::max ? a > b : a < b;
+    }
+  };
+  int extreme = 0;
+  for (int i = 1; i < count; ++i) {
+    if (is_beyond(value(i), value(extreme))) extreme = i;
+  }
+  if (slot == 0) return value(extreme);
+  const int other = slot < count ? slot : 1 + (slot - count) % (count - 1);
+  return value(other == extreme ? 0 : other);
+}
+
+}  // namespace busbw

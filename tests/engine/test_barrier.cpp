@@ -1,0 +1,65 @@
+#include "backends/host/barrier.hpp"
+
+#include <doctest/doctest.h>
+
+#include <new>
+#include <string>
+#include <thread>
+
+#include "backends/host/arena.hpp"
+#include "support_ranks.hpp"
+
+using namespace busbw;
+
+namespace {
+
+constexpr int kRounds = 500;
+
+/// A barrier and a plain counter per rank: what a rank wrote before the barrier, every rank reads after it.
+struct Shared {
+  Barrier barrier;
+  int rounds_of[8] = {};
+};
+
+std::string pass_rounds(Shared& shared, Team& team) {
+  for (int round = 1; round <= kRounds; ++round) {
+    shared.rounds_of[team.rank()] = round;
+    shared.barrier.arrive_and_wait(team.size(), team);
+    for (int peer = 0; peer < team.size(); ++peer) {
+      if (shared.rounds_of[peer] != round) return "rank " + std::to_string(peer) + " was not waited for; ";
+    }
+    shared.barrier.arrive_and_wait(team.size(), team);
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("Barrier: nobody passes before all have come, also with more ranks than cores") {
+  for (const int ranks : {1, 2, 3, 8}) {
+    Shared shared;
+    CHECK(run_threads(ranks, [&](Team& team) { return pass_rounds(shared, team); }) == "");
+  }
+}
+
+TEST_CASE("Barrier: processes") {
+  Arena arena(sizeof(Shared), Sharing::processes);
+  Shared& shared = *new (arena.data()) Shared;
+  CHECK(run_processes(4, 1, [&](Team& team) { return pass_rounds(shared, team); }) == "");
+}
+
+TEST_CASE("Barrier: an abort ends the wait for one who never comes") {
+  Barrier barrier;
+  const auto teams = ThreadTeam::make(2);
+  bool ended = false;
+  std::thread waits([&] {
+    try {
+      barrier.arrive_and_wait(2, *teams[0]);
+    } catch (const Aborted&) {
+      ended = true;
+    }
+  });
+  teams[1]->abort();
+  waits.join();
+  CHECK(ended);
+}

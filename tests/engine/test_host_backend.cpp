@@ -1,0 +1,115 @@
+#include "backends/host/host_backend.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "backends/host/workspace.hpp"
+#include "support/error.hpp"
+#include "support_ranks.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// Adds up the world ranks of the communicator's members, both ways that an all-reduce takes.
+std::string sum_of_ranks(Communicator& communicator, int world_rank, int expected) {
+  for (const std::size_t count : {std::size_t{1}, kStagingBytes}) {
+    auto* const send = communicator.send_buffer().data();
+    auto* const recv = communicator.recv_buffer().data();
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(send + 4 * i, &world_rank, 4);
+    communicator.all_reduce(send, recv, count, Dtype::int32, Redop::sum);
+    for (std::size_t i = 0; i < count; ++i) {
+      int got = 0;
+      std::memcpy(&got, recv + 4 * i, 4);
+      if (got != expected) return "got " + std::to_string(got) + ", not " + std::to_string(expected) + "; ";
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("HostBackend: says what it is") {
+  const HostBackend backend(1, 2, "1.2.3");
+  CHECK(backend.name() == "host");
+  CHECK(backend.version() == "1.2.3");
+  CHECK(backend.device_count() == 0);
+  CHECK(backend.device(1).index == 1);
+  CHECK(backend.device(1).bus_id == "cpu");
+  CHECK_FALSE(backend.device(1).name.empty());
+  CHECK(backend.available_bytes() > 0);
+  CHECK(backend.work_bytes(4) > 0);
+  CHECK(backend.work_bytes(8) > backend.work_bytes(4));
+}
+
+TEST_CASE("HostBackend: a fault of a rank that does not exist is refused") {
+  CHECK_THROWS_AS(HostBackend(1, 2, "0", {parse_fault("overrun:rank=2")}), UsageError);
+  HostBackend(2, 2, "0", {parse_fault("overrun:rank=3")});
+}
+
+TEST_CASE("HostBackend: reserve comes once, before connect, for all ranks") {
+  HostBackend backend(1, 1, "0");
+  const auto teams = ThreadTeam::make(1);
+  CHECK_THROWS_AS(backend.connect(*teams[0], *teams[0]), std::logic_error);
+  CHECK_THROWS_AS(backend.reserve(2, 100), std::logic_error);
+  backend.reserve(1, 100);
+  CHECK_THROWS_AS(backend.reserve(1, 100), std::logic_error);
+}
+
+TEST_CASE("HostBackend: buffers are each rank's own and as long as reserved") {
+  HostBackend backend(1, 3, "0");
+  backend.reserve(3, 12345);
+  const std::string complaints = run_threads(3, [&](Team& world) -> std::string {
+    const auto communicator = backend.connect(world, world);
+    if (communicator->rank() != world.rank() || communicator->size() != 3) return "rank or size; ";
+    const auto mark = static_cast<std::byte>(world.rank() + 1);
+    for (const auto buffer : {communicator->send_buffer(), communicator->recv_buffer()}) {
+      if (buffer.size() != 12345) return "length; ";
+      std::fill(buffer.begin(), buffer.end(), mark);
+    }
+    world.barrier();
+    for (const auto buffer : {communicator->send_buffer(), communicator->recv_buffer()}) {
+      for (const std::byte byte : buffer) {
+        if (byte != mark) return "shared with another rank; ";
+      }
+    }
+    return {};
+  });
+  CHECK(complaints == "");
+}
+
+TEST_CASE("HostBackend: groups work side by side, and a new communicator follows an old one") {
+  const auto body = [](HostBackend& backend, Team& world) {
+    std::string complaint = sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5);
+    const int colour = world.rank() % 2;
+    for (int again = 0; again < 3; ++again) {
+      const auto group = world.split(colour);
+      complaint += sum_of_ranks(*backend.connect(world, *group), world.rank(), colour == 0 ? 0 + 2 + 4 : 1 + 3 + 5);
+    }
+    world.barrier();
+    return complaint + sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5);
+  };
+  HostBackend threads(1, 6, "0");
+  threads.reserve(6, 4 * kStagingBytes);
+  CHECK(run_threads(6, [&](Team& world) { return body(threads, world); }) == "");
+  HostBackend processes(3, 2, "0");
+  processes.reserve(6, 4 * kStagingBytes);
+  CHECK(run_processes(3, 2, [&](Team& world) { return body(processes, world); }) == "");
+}
+
+TEST_CASE("HostBackend: a fault may strike before there is a communicator") {
+  HostBackend backend(1, 2, "0", {parse_fault("die:rank=1,phase=rendezvous")});
+  backend.enter(Phase::rendezvous, 0);
+  backend.enter(Phase::initialisation, 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    backend.enter(Phase::rendezvous, 1);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+}
