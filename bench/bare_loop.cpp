@@ -1,0 +1,43 @@
+// A bare loop over the host backend: what an 8-byte all-reduce costs when nothing but the operation is done. The engine's
+// own figure is compared with it. Prints microseconds per operation.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "backends/host/host_backend.hpp"
+#include "rendezvous/local_job.hpp"
+
+int main(int argc, char** argv) {
+  using namespace busbw;
+  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const long iterations = argc > 2 ? std::atol(argv[2]) : 100000;
+  const std::size_t count = argc > 3 ? std::atol(argv[3]) / sizeof(float) : 2;
+  HostBackend backend(1, ranks, "bench");
+  backend.reserve(ranks, count * sizeof(float));
+  LocalJob job(ranks);
+  double time_us = 0;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto world = job.team(rank);
+      const auto group = world->split(0);
+      const auto communicator = backend.connect(*world, *group);
+      const auto run = [&](long times) {
+        for (long i = 0; i < times; ++i)
+          communicator->all_reduce(communicator->send_buffer().data(), communicator->recv_buffer().data(), count, Dtype::float32,
+                                   Redop::sum);
+      };
+      run(iterations / 10 + 1);
+      world->barrier();
+      const auto start = std::chrono::steady_clock::now();
+      run(iterations);
+      const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
+      if (rank == 0) time_us = elapsed.count() / static_cast<double>(iterations);
+      world->barrier();
+    });
+  for (std::thread& thread : threads) thread.join();
+  fmt::print("{:.4f}\n", time_us);
+}

@@ -1,0 +1,203 @@
+"""The project's own speed, beside its peers, in one run: `make bench`.
+
+Each comparison alternates the two sides, so that a machine whose speed drifts does not favour one, and reports the median
+of the ratios of neighbouring runs. Results go to bench/results/ as JSON and as a table; docs and README quote those files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+ROUNDS = 9
+SIZES_MPI = (1 << 20, 64 << 20, 4)  # least, greatest, factor
+HERE = Path(__file__).parent
+
+
+def run(command: list[str], **kwargs: Any) -> str:
+    """The command's stdout; its failure is ours."""
+    done = subprocess.run(command, check=True, capture_output=True, text=True, **kwargs)
+    return done.stdout
+
+
+def records_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
+    """The records of one run of a program."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.jsonl"
+        run([str(program), *flags, "--records", str(path)])
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def rows_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
+    return [record for record in records_of(program, flags) if record["kind"] == "row"]
+
+
+def overhead(programs: Path, build: Path) -> dict[str, Any]:
+    """8-byte all-reduce of 2 ranks: the engine's time over a bare loop's on the same backend."""
+    iterations = 200_000
+    flags = ["-t", "2", "-b", "8", "-e", "8", "-n", str(iterations), "-w", "20000", "-c", "0", "--placement", "out"]
+    pairs = []
+    for _ in range(ROUNDS):
+        bare_us = float(run([str(build / "bare_loop"), "2", str(iterations)]))
+        engine_us = rows_of(programs / "all_reduce_perf", flags)[0]["time_us"]
+        pairs.append((engine_us, bare_us))
+    ratios = [engine / bare for engine, bare in pairs]
+    return {
+        "engine_us": statistics.median(engine for engine, _ in pairs),
+        "bare_us": statistics.median(bare for _, bare in pairs),
+        "ratio_median": statistics.median(ratios),
+        "ratio_min": min(ratios),
+        "ratio_max": max(ratios),
+        "rounds": ROUNDS,
+    }
+
+
+def startup(programs: Path) -> dict[str, Any]:
+    """Milliseconds from starting the program to its first row."""
+    times_ms = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        with subprocess.Popen(
+            [str(programs / "all_reduce_perf"), "-t", "4", "-b", "8", "-e", "8"], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if not line.startswith("#") and line.strip():
+                    times_ms.append((time.perf_counter() - start) * 1e3)
+    return {"first_row_ms_median": statistics.median(times_ms), "first_row_ms_max": max(times_ms), "rounds": ROUNDS}
+
+
+def check_speed(build: Path) -> dict[str, Any]:
+    """Checking 1 GiB of float sums per rank at 4 ranks, beside reading the same memory."""
+    pairs = [json.loads(run([str(build / "check_speed")])) for _ in range(3)]
+    result: dict[str, Any] = {
+        key: statistics.median(pair[key] for pair in pairs) for key in ("read_gbps", "compare_gbps", "fill_gbps")
+    }
+    result["compare_over_read_median"] = statistics.median(pair["compare_gbps"] / pair["read_gbps"] for pair in pairs)
+    return result
+
+
+def output_cost(programs: Path, build: Path) -> dict[str, Any]:
+    """What writing a sweep of 1,000 sizes with all samples costs, over the time that measuring them takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        costs_s = [float(run([str(build / "output_cost"), f"{folder}/{i}.jsonl"])) for i in range(ROUNDS)]
+    flags = ["-t", "4", "-b", "4K", "-e", "4000K", "-i", "4K", "-c", "0"]
+    rows = rows_of(programs / "all_reduce_perf", flags)
+    measured_s = sum(sum(row["samples_us"][0]) for row in rows) * 1e-6
+    cost_s = statistics.median(costs_s)
+    return {"rows": len(rows), "output_s": cost_s, "measured_s": measured_s, "share": cost_s / measured_s}
+
+
+def beside_open_mpi(programs: Path, mpi: Path, build: Path) -> dict[str, Any]:
+    """All-reduce of 4 float ranks beside Open MPI, by size."""
+    peer = build / "mpi_all_reduce"
+    run([str(mpi / "mpicc"), "-O3", "-o", str(peer), str(HERE / "mpi_all_reduce.c")])
+    least, most, factor = SIZES_MPI
+    iterations = "20"
+    flags = ["-t", "4", "-b", str(least), "-e", str(most), "-f", str(factor), "-n", iterations, "-c", "0"]
+    mpirun = [str(mpi / "mpirun"), "--allow-run-as-root", "--oversubscribe", "-np", "4", str(peer)]
+    ours: dict[int, list[float]] = {}
+    theirs: dict[int, list[float]] = {}
+    for _ in range(5):
+        for row in rows_of(programs / "all_reduce_perf", [*flags, "--placement", "out"]):
+            ours.setdefault(row["size_bytes"], []).append(row["stats"]["median_us"])
+        for line in run([*mpirun, str(least), str(most), str(factor), iterations]).splitlines():
+            size, time_us = line.split()
+            theirs.setdefault(int(size), []).append(float(time_us))
+    version = run([str(mpi / "mpirun"), "--version"]).splitlines()[0]
+    return {
+        "peer": version,
+        "sizes": [
+            {
+                "size_bytes": size,
+                "busbw_us": statistics.median(ours[size]),
+                "open_mpi_us": statistics.median(theirs[size]),
+                "ratio_median": statistics.median(a / b for a, b in zip(ours[size], theirs[size], strict=True)),
+            }
+            for size in sorted(ours)
+        ],
+    }
+
+
+def as_table(results: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    lines = [f"# {results['machine']}, {results['date']}, busbw {results['version']}", ""]
+    lines += ["| what | figure | target |", "| --- | --- | --- |"]
+    o, s, c, w = results["overhead"], results["startup"], results["check_speed"], results["output_cost"]
+    lines.append(
+        f"| 8-byte all-reduce, 2 ranks, engine over bare loop (median of {o['rounds']} pairs) | "
+        f"{o['engine_us']:.3f} us / {o['bare_us']:.3f} us = {o['ratio_median']:.3f} "
+        f"({o['ratio_min']:.3f} to {o['ratio_max']:.3f}) | at most 1.03 |"
+    )
+    lines.append(
+        f"| start to first row (median of {s['rounds']}) | {s['first_row_ms_median']:.1f} ms | at most 100 ms |"
+    )
+    lines.append(
+        f"| checking 1 GiB of float sums at 4 ranks, over reading that memory | {c['compare_gbps']:.1f} / "
+        f"{c['read_gbps']:.1f} GB/s = {c['compare_over_read_median']:.2f} | at least 0.5 |"
+    )
+    lines.append(
+        f"| output of 1,000 sizes with all samples, over measured time | {w['output_s'] * 1e3:.0f} ms / "
+        f"{w['measured_s']:.2f} s = {w['share'] * 100:.2f} % | at most 2 % |"
+    )
+    if "open_mpi" in results:
+        lines += ["", f"All-reduce, 4 float ranks, out of place, median time, beside {results['open_mpi']['peer']}:", ""]
+        lines += ["| bytes | busbw host backend (us) | Open MPI (us) | ratio (target: at most 1) |", "| ---: | ---: | ---: | ---: |"]
+        lines += [
+            f"| {row['size_bytes']} | {row['busbw_us']:.0f} | {row['open_mpi_us']:.0f} | {row['ratio_median']:.2f} |"
+            for row in results["open_mpi"]["sizes"]
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=Path, required=True, help="folder with busbw-engine and the eleven names")
+    parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
+    parser.add_argument("--mpi", type=Path, help="folder with Open MPI's mpicc and mpirun; left out: no peer")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="where results are written")
+    arguments = parser.parse_args()
+
+    results: dict[str, Any] = {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "machine": f"{os.cpu_count()} x {cpu_name()}",
+        "version": run([str(arguments.programs / "busbw-engine"), "--version"]).split()[1],
+    }
+    steps = {
+        "overhead": lambda: overhead(arguments.programs, arguments.build),
+        "startup": lambda: startup(arguments.programs),
+        "check_speed": lambda: check_speed(arguments.build),
+        "output_cost": lambda: output_cost(arguments.programs, arguments.build),
+    }
+    if arguments.mpi:
+        steps["open_mpi"] = lambda: beside_open_mpi(arguments.programs, arguments.mpi, arguments.build)
+    for name, step in steps.items():
+        print(f"measuring {name} ...", file=sys.stderr)
+        results[name] = step()
+    table = as_table(results)
+    arguments.results.mkdir(exist_ok=True)
+    (arguments.results / "host.json").write_text(json.dumps(results, indent=2) + "\n")
+    (arguments.results / "host.md").write_text(table)
+    print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+// How fast results are checked: compares 1 GiB of float sums per rank at 4 ranks, beside plain reading of the same memory.
+// Prints GB/s (1e9 bytes per second, all ranks together) of reading, of comparing and of filling; best of five rounds each.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "verify/host_data.hpp"
+#include "verify/values.hpp"
+
+namespace {
+
+constexpr int kRanks = 4;
+constexpr int kRounds = 5;
+
+double best_gbps(std::size_t bytes, const std::function<void(int rank)>& work) {
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(work, rank);
+    for (std::thread& thread : threads) thread.join();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    best = std::max(best, static_cast<double>(bytes) / 1e9 / elapsed.count());
+  }
+  return best;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace busbw;
+  const std::size_t elements = (argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1ULL << 30) / sizeof(float);
+  std::vector<std::vector<float>> memory(kRanks, std::vector<float>(elements));
+  const ReductionValues values(Dtype::float32, Redop::sum, kRanks);
+  const Stream expected = values.reduced(1);
+  const std::size_t bytes = kRanks * elements * sizeof(float);
+
+  const auto bytes_of = [&](int rank) { return reinterpret_cast<std::byte*>(memory[rank].data()); };
+  const double fill = best_gbps(bytes, [&](int rank) { fill_host(bytes_of(rank), expected, 0, elements); });
+  std::vector<std::uint64_t> sums(kRanks);
+  const double read = best_gbps(bytes, [&](int rank) {
+    const auto* words = reinterpret_cast<const std::uint64_t*>(memory[rank].data());
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < elements / 2; ++i) sum += words[i];
+    sums[rank] = sum;
+  });
+  std::vector<Mismatches> mismatches(kRanks);
+  const double compare = best_gbps(bytes, [&](int rank) {
+    compare_host(bytes_of(rank), expected, 0, elements, 0, mismatches[rank]);
+  });
+  std::uint64_t wrong = 0;
+  for (const Mismatches& found : mismatches) wrong += found.count;
+  fmt::print("{{\"read_gbps\": {:.2f}, \"compare_gbps\": {:.2f}, \"fill_gbps\": {:.2f}, \"wrong\": {}, \"sum\": {}}}\n", read, compare,
+             fill, wrong, sums[0] % 10);
+}
