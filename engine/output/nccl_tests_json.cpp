@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "output/verdict.hpp"
-#include "support/error.hpp"
 
 namespace busbw {
 namespace {
@@ -159,12 +158,13 @@ std::size_t actual_iterations(const Row& row, const RunSettings& settings) {
 
 }  // namespace
 
-NcclTestsJson::NcclTestsJson(NewFile file) : file_(std::move(file)) {}
+// The format's number alone is a document while the ranks are still starting.
+NcclTestsJson::NcclTestsJson(NewFile file) : document_(std::move(file)) {
+  document_.start(fmt::format("{{\"version\":{}", kFormatVersion), "}");
+}
 
 std::unique_ptr<NcclTestsJson> NcclTestsJson::open(const std::string& path) {
-  NewFile file = NewFile::create_numbered(path, "-J");
-  file.append(fmt::format("{{\"version\":{}}}", kFormatVersion));  // valid while the ranks are still starting
-  return std::make_unique<NcclTestsJson>(std::move(file));
+  return std::make_unique<NcclTestsJson>(NewFile::create_numbered(path, "-J"));
 }
 
 void NcclTestsJson::begin(const RunInfo& run) {
@@ -188,25 +188,26 @@ void NcclTestsJson::begin(const RunInfo& run) {
   write_config(json_, run);
   json_.key("results");
   json_.open_array();
-  first_row_at_ = json_.text().size();
-  replace_closing();
+  document_.start(json_.text(), closing(nullptr));
 }
 
 void NcclTestsJson::rows(const CaseRows& rows) {
   if (!begun_) return;
-  json_.clear();
-  if (rows_end_ > first_row_at_) json_.follow_value();
-  for (const Row& row : rows) write_result(row, rows.size() > 1);
-  replace_closing();
+  for (const Row& row : rows) {
+    json_.clear();
+    if (!std::exchange(first_result_, false)) json_.follow_value();
+    write_result(row, rows.size() > 1);
+    document_.insert(json_.text());
+  }
 }
 
-void NcclTestsJson::warning(const std::string& sentence) { warnings_.push_back(sentence); }
+void NcclTestsJson::warning(const std::string& sentence) {
+  warnings_.push_back(sentence);
+  if (begun_) document_.change_closing(closing(nullptr));
+}
 
 void NcclTestsJson::end(const RunEnd& end) {
-  if (!begun_) return;
-  json_.clear();
-  write_closing(&end);
-  replace_from_rows_end();
+  if (begun_) document_.finish(closing(&end));
 }
 
 void NcclTestsJson::write_result(const Row& row, bool several_groups) {
@@ -251,49 +252,25 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
 }
 
 /// Closes the list of rows and the document. Without an end the summary is missing, as in a killed nccl-tests run.
-void NcclTestsJson::write_closing(const RunEnd* end) {
-  json_.close_array();
+std::string NcclTestsJson::closing(const RunEnd* end) const {
+  JsonText json;
+  json.close_array();
   if (end != nullptr) {
-    write_summary(json_, *end);
-    json_.field("end_time", end->end_time);
+    write_summary(json, *end);
+    json.field("end_time", end->end_time);
   }
-  json_.key("busbw");
-  json_.open_object();
-  json_.field("version", busbw_version_);
-  json_.field("backend", backend_);
-  json_.key("warnings");
-  json_.open_array();
-  for (const std::string& sentence : warnings_) json_.value(sentence);
-  json_.close_array();
-  json_.key("end_reason");
-  if (end != nullptr) {
-    json_.value(end->reason);
-  } else {
-    json_.value(nullptr);
-  }
-  json_.close_object();
-  json_.close_object();
-}
-
-void NcclTestsJson::replace_closing() {
-  const std::uint64_t rows_bytes = json_.text().size();
-  write_closing(nullptr);
-  replace_from_rows_end();
-  rows_end_ += rows_bytes;
-}
-
-/// On a full disk the document must still end: the brackets that stood there before take no more room than they did.
-void NcclTestsJson::replace_from_rows_end() {
-  try {
-    file_.replace_from(rows_end_, json_.text());
-  } catch (const Error&) {
-    if (rows_end_ > 0) {
-      json_.clear();
-      write_closing(nullptr);
-      file_.replace_from(rows_end_, json_.text());
-    }
-    throw;
-  }
+  json.key("busbw");
+  json.open_object();
+  json.field("version", busbw_version_);
+  json.field("backend", backend_);
+  json.key("warnings");
+  json.open_array();
+  for (const std::string& sentence : warnings_) json.value(sentence);
+  json.close_array();
+  json.field("end_reason", end != nullptr ? std::optional(end->reason) : std::nullopt);
+  json.close_object();
+  json.close_object();
+  return json.text();
 }
 
 }  // namespace busbw

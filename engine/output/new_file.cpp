@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
-#include <utility>
 
 #include "support/error.hpp"
 
@@ -16,7 +16,18 @@ namespace {
 constexpr int kClosed = -1;
 
 int open_new(const std::string& path) {
-  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+/// Opens the first of path, path.0, path.1, ... that does not exist, and puts its name into `path`.
+int open_new_numbered(std::string& path) {
+  const std::string base = path;
+  int descriptor = open_new(path);
+  for (unsigned number = 0; descriptor < 0 && errno == EEXIST; ++number) {
+    path = fmt::format("{}.{}", base, number);
+    descriptor = open_new(path);
+  }
+  return descriptor;
 }
 
 std::string reason(int error) { return std::system_category().message(error); }
@@ -30,6 +41,12 @@ std::string reason(int error) { return std::system_category().message(error); }
                                option, path, reason(error)));
 }
 
+[[noreturn]] void fail(std::string_view action, const std::string& path, int error) {
+  throw EnvironmentError(fmt::format("cannot {} '{}': {}; what was written before is kept; make room there or name a "
+                                     "file elsewhere",
+                                     action, path, reason(error)));
+}
+
 }  // namespace
 
 NewFile NewFile::create(const std::string& path, std::string_view option) {
@@ -39,54 +56,89 @@ NewFile NewFile::create(const std::string& path, std::string_view option) {
 }
 
 NewFile NewFile::create_numbered(const std::string& path, std::string_view option) {
-  std::string candidate = path;
-  for (unsigned number = 0;; ++number) {
-    const int descriptor = open_new(candidate);
-    if (descriptor >= 0) return NewFile(descriptor, candidate);
-    if (errno != EEXIST) refuse(candidate, option, errno);
-    candidate = fmt::format("{}.{}", path, number);
-  }
+  std::string created = path;
+  const int descriptor = open_new_numbered(created);
+  if (descriptor < 0) refuse(created, option, errno);
+  return NewFile(descriptor, created);
 }
 
 NewFile::NewFile(NewFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, kClosed)),
-      path_(std::move(other.path_)),
-      size_bytes_(other.size_bytes_) {}
+    : descriptor_(std::exchange(other.descriptor_, kClosed)), path_(other.path_), size_bytes_(other.size_bytes_) {}
 
-NewFile::~NewFile() { close(); }
+NewFile& NewFile::operator=(NewFile&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  descriptor_ = std::exchange(other.descriptor_, kClosed);
+  path_ = other.path_;
+  size_bytes_ = other.size_bytes_;
+  return *this;
+}
 
-void NewFile::replace_from(std::uint64_t offset, std::string_view text) {
-  if (descriptor_ == kClosed) return;
-  std::uint64_t end = offset;
-  while (!text.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(end));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const int error = written < 0 ? errno : ENOSPC;
-      size_bytes_ = offset;
-      const bool cut = ::ftruncate(descriptor_, static_cast<off_t>(offset)) == 0;
-      throw EnvironmentError(fmt::format("cannot write to '{}': {}; {}; make room there or name another file", path_,
-                                         reason(error),
-                                         cut ? "what was written before is kept" : "its last line is incomplete"));
-    }
-    end += static_cast<std::uint64_t>(written);
-    text.remove_prefix(static_cast<std::size_t>(written));
+void NewFile::append(std::string_view text) {
+  if (discarded()) return;
+  if (const int error = write(size_bytes_, text); error != 0) {
+    // Half a line is worse than none.
+    if (::ftruncate(descriptor_, static_cast<off_t>(size_bytes_)) != 0) fail("write to or shorten", path_, errno);
+    fail("write to", path_, error);
   }
-  if (end < size_bytes_ && ::ftruncate(descriptor_, static_cast<off_t>(end)) != 0) {
-    throw EnvironmentError(fmt::format("cannot shorten '{}': {}; name a file on another file system", path_,
-                                       reason(errno)));
+  size_bytes_ += text.size();
+}
+
+void NewFile::overwrite(std::uint64_t offset, std::string_view text) {
+  if (discarded()) return;
+  if (const int error = write(offset, text); error != 0) fail("write to", path_, error);
+}
+
+std::string NewFile::read(std::uint64_t offset, std::size_t size) const {
+  std::string text(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t got = ::pread(descriptor_, text.data() + done, size - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) fail("read back", path_, got < 0 ? errno : EIO);
+    done += static_cast<std::size_t>(got);
   }
-  size_bytes_ = end;
+  return text;
+}
+
+NewFile NewFile::sibling() const {
+  std::string created = path_ + ".new";
+  const int descriptor = open_new_numbered(created);
+  if (descriptor < 0) fail("create", created, errno);
+  return NewFile(descriptor, created);
+}
+
+void NewFile::become(NewFile next) {
+  const std::string path = path_;
+  if (std::rename(next.path_.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    next.discard();
+    fail("replace", path, error);
+  }
+  *this = std::move(next);
+  path_ = path;
 }
 
 void NewFile::discard() {
-  if (descriptor_ == kClosed) return;
+  if (discarded()) return;
   ::unlink(path_.c_str());
   close();
 }
 
+/// Writes all of `text`; returns 0, or the error that stopped it.
+int NewFile::write(std::uint64_t offset, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    offset += static_cast<std::uint64_t>(written);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
 void NewFile::close() {
-  if (descriptor_ != kClosed) ::close(std::exchange(descriptor_, kClosed));
+  if (!discarded()) ::close(std::exchange(descriptor_, kClosed));
 }
 
 }  // namespace busbw

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace busbw {
 
@@ -15,23 +16,34 @@ class NewFile {
   static NewFile create_numbered(const std::string& path, std::string_view option);
 
   NewFile(NewFile&& other) noexcept;
-  NewFile& operator=(NewFile&&) = delete;
-  ~NewFile();
+  NewFile& operator=(NewFile&& other) noexcept;
+  ~NewFile() { close(); }
 
   const std::string& path() const { return path_; }
   /// Bytes that the file holds.
   std::uint64_t size_bytes() const { return size_bytes_; }
 
-  /// Replaces everything from byte `offset` on by `text`, with one write call where the system takes it whole. Throws
-  /// EnvironmentError naming the path; what the file held before `offset` is still there then, and nothing else.
-  void replace_from(std::uint64_t offset, std::string_view text);
-  void append(std::string_view text) { replace_from(size_bytes_, text); }
+  /// Adds `text`, with one write call where the system takes it whole. Throws EnvironmentError naming the path; the
+  /// file then holds what it held before.
+  void append(std::string_view text);
+  /// Writes over bytes that are there. Throws EnvironmentError naming the path.
+  void overwrite(std::uint64_t offset, std::string_view text);
+  /// The `size` bytes from `offset` on. Throws EnvironmentError naming the path.
+  std::string read(std::uint64_t offset, std::size_t size) const;
+
+  /// A second new file in the same folder, to take the place of this one. Throws EnvironmentError.
+  NewFile sibling() const;
+  /// Becomes `next` under this file's path, in one step that nothing can see halfway. Throws EnvironmentError; this file
+  /// is unchanged then.
+  void become(NewFile next);
 
   /// Removes the file again: for a start-up that failed after it was created. Later writes are ignored.
   void discard();
+  bool discarded() const { return descriptor_ < 0; }
 
  private:
   NewFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  int write(std::uint64_t offset, std::string_view text);
   void close();
 
   int descriptor_;

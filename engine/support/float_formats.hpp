@@ -168,9 +168,10 @@ constexpr T round_to(double value) {
     // bits less, so that the second rounding decides as if it saw all bits (Boldo and Melquiond, 2008).
     const auto near = static_cast<float>(value);
     auto bits = std::bit_cast<std::uint32_t>(near);
-    const double excess = static_cast<double>(near) - value;
-    if (excess != 0 && value == value && (bits & 1u) == 0) {
-      bits = (excess > 0) == (value > 0) ? bits - 1 : bits + 1;
+    const auto back = static_cast<double>(near);
+    if ((back < value || back > value) && (bits & 1u) == 0) {
+      const bool too_far_from_zero = (back > value) == (value > 0);
+      bits = too_far_from_zero ? bits - 1 : bits + 1;
     }
     return T::from_float(std::bit_cast<float>(bits));
   }

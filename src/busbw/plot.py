@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import plotext
 
@@ -14,16 +15,26 @@ _MARKERS = ("braille", "dot", "x", "+", "*", "o")
 _PLACEMENTS = {"out_of_place": "out of place", "in_place": "in place"}
 
 
+class _Curve(NamedTuple):
+    """What the points of a curve have in common."""
+
+    dtype: str
+    redop: str | None
+    root: int | None
+    group: int
+    placement: str
+
+
 def busbw_over_size(rows: Iterable[Row], *, width: int = WIDTH) -> str:
     """Draws busbw in GB/s over the size on a logarithmic axis, a curve per configuration and placement.
 
     Repeated measurements of a point (cycles of -N) are drawn as their last. Returns an empty string when there are
     fewer than two sizes, and says so in the title when there are more curves than a small picture can show.
     """
-    curves: dict[tuple[object, ...], dict[int, float]] = {}
+    curves: dict[_Curve, dict[int, float]] = {}
     for row in rows:
         if row.size_bytes > 0 and row.busbw_gbps is not None:
-            key = (row.dtype, row.redop, row.root, row.group, row.placement)
+            key = _Curve(row.dtype, row.redop, row.root, row.group, row.placement)
             curves.setdefault(key, {})[row.size_bytes] = row.busbw_gbps
     sizes = sorted({size for curve in curves.values() for size in curve})
     if len(sizes) < 2:
@@ -53,14 +64,16 @@ def busbw_over_size(rows: Iterable[Row], *, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in picture.splitlines())
 
 
-def _label(key: tuple[object, ...], keys: list[tuple[object, ...]]) -> str:
-    """The parts of a curve's key that tell it from the others; its placement always."""
-    dtype, redop, root, group, placement = key
-    parts = []
-    for index, text in enumerate((f"{dtype}", f"{redop or 'no redop'}", f"root {root}", f"group {group}")):
-        if len({other[index] for other in keys}) > 1:
-            parts.append(text)
-    return " ".join([*parts, _PLACEMENTS.get(str(placement), str(placement))])
+def _label(curve: _Curve, curves: list[_Curve]) -> str:
+    """The parts of a curve that tell it from the others; its placement always."""
+    texts = {
+        "dtype": curve.dtype,
+        "redop": curve.redop or "no redop",
+        "root": f"root {curve.root}",
+        "group": f"group {curve.group}",
+    }
+    parts = [text for field, text in texts.items() if len({getattr(other, field) for other in curves}) > 1]
+    return " ".join([*parts, _PLACEMENTS[curve.placement]])
 
 
 def _ticks(sizes: list[int], most: int) -> list[int]:

@@ -6,6 +6,7 @@ that is measured.
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -42,6 +43,7 @@ class Progress:
         self._unfinished = b""
         self._settings: Settings | None = None
         self._done: Row | None = None
+        self._shown = ""
         self._start_s = monotonic()
         self._shares_stdout = sys.stdout.isatty()
         self._console = Console(file=sys.stdout if self._shares_stdout else sys.stderr, highlight=False)
@@ -52,11 +54,9 @@ class Progress:
         self.refresh()
         return self
 
-    def __exit__(self, *_: tuple[type[BaseException] | None, BaseException | None, TracebackType | None]) -> None:
-        try:
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        with suppress(BrokenPipeError):
             self._live.stop()
-        except BrokenPipeError:
-            pass
 
     def line(self, line: bytes) -> None:
         """Takes a line of the engine's stdout, newline included."""
@@ -71,7 +71,10 @@ class Progress:
     def refresh(self) -> None:
         """Reads what the record says by now and draws."""
         self._read_record()
-        self._live.update(Text(self._text(), style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
+        text = self._text()
+        if text != self._shown:
+            self._shown = text
+            self._live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
 
     def _text(self) -> str:
         elapsed = f"{monotonic() - self._start_s:.0f} s"

@@ -1,9 +1,7 @@
 #include "output/nccl_tests_json.hpp"
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -12,6 +10,7 @@
 
 #include "golden.hpp"
 #include "output_values.hpp"
+#include "size_limit.hpp"
 #include "support/error.hpp"
 
 using namespace busbw;
@@ -146,14 +145,9 @@ TEST_CASE("a file that can grow no more still holds a whole document with the ro
   const auto sink = NcclTestsJson::open(folder.file("out.json"));
   sink->begin(made_up_run());
   sink->rows({made_up_row(8)});
-  const auto before_signal = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-  rlimit limit = before;
-  limit.rlim_cur = std::filesystem::file_size(sink->path()) + 10;
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  CHECK_THROWS_WITH_AS(sink->rows({made_up_row(16)}), doctest::Contains(sink->path().c_str()), EnvironmentError);
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
-  std::signal(SIGXFSZ, before_signal);
+  {
+    const test::SizeLimit limit(10000);
+    CHECK_THROWS_WITH_AS(sink->warning("no room"), doctest::Contains(sink->path().c_str()), EnvironmentError);
+  }
   CHECK(json::parse(read_file(sink->path())).at("results").size() == 1);
 }

@@ -1,17 +1,17 @@
 #include "output/new_file.hpp"
 
 #include <doctest/doctest.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <utility>
 
 #include "golden.hpp"
+#include "size_limit.hpp"
 #include "support/error.hpp"
 
-using busbw::NewFile;
-using busbw::test::read_file;
-using busbw::test::TemporaryFolder;
+using namespace busbw;
+using test::read_file;
+using test::TemporaryFolder;
 
 TEST_CASE("a new file never takes the place of an old one") {
   const TemporaryFolder folder;
@@ -19,7 +19,7 @@ TEST_CASE("a new file never takes the place of an old one") {
   NewFile::create(path, "--records").append("first");
   CHECK_THROWS_WITH_AS(NewFile::create(path, "--records"),
                        doctest::Contains(("option --records: the file '" + path + "' exists; name a new file").c_str()),
-                       busbw::UsageError);
+                       UsageError);
   CHECK(read_file(path) == "first");
 
   CHECK(NewFile::create_numbered(path, "-J").path() == path + ".0");
@@ -33,7 +33,7 @@ TEST_CASE("a path that cannot be created is a usage error with a remedy") {
     try {
       create(path, "-J");
       FAIL("created " << path);
-    } catch (const busbw::UsageError& error) {
+    } catch (const UsageError& error) {
       const std::string sentence = error.what();
       CHECK(sentence.find("option -J") != std::string::npos);
       CHECK(sentence.find(path) != std::string::npos);
@@ -43,17 +43,45 @@ TEST_CASE("a path that cannot be created is a usage error with a remedy") {
   CHECK_FALSE(std::filesystem::exists(folder.file("no")));
 }
 
-TEST_CASE("text is appended, and its end replaced by longer or shorter text") {
+TEST_CASE("text is appended, written over and read back") {
   const TemporaryFolder folder;
   NewFile file = NewFile::create(folder.file("out"), "-J");
   file.append("one");
   file.append("two");
   CHECK(read_file(file.path()) == "onetwo");
-  file.replace_from(3, "three and more");
-  CHECK(read_file(file.path()) == "onethree and more");
-  file.replace_from(3, "4");
-  CHECK(read_file(file.path()) == "one4");
-  CHECK(file.size_bytes() == 4);
+  file.overwrite(2, "E-T");
+  CHECK(read_file(file.path()) == "onE-To");
+  CHECK(file.read(1, 4) == "nE-T");
+  CHECK(file.size_bytes() == 6);
+}
+
+TEST_CASE("a sibling takes the place of its file") {
+  const TemporaryFolder folder;
+  NewFile file = NewFile::create(folder.file("out"), "-J");
+  file.append("old");
+  NewFile next = file.sibling();
+  CHECK(next.path() == folder.file("out") + ".new");
+  CHECK(file.sibling().path() == folder.file("out") + ".new.0");
+  next.append("newer");
+  file.become(std::move(next));
+  CHECK(file.path() == folder.file("out"));
+  CHECK(read_file(file.path()) == "newer");
+  CHECK_FALSE(std::filesystem::exists(folder.file("out.new")));
+  file.append("!");
+  CHECK(read_file(file.path()) == "newer!");
+}
+
+TEST_CASE("a file that can grow no more keeps its whole lines, and the error names it") {
+  const TemporaryFolder folder;
+  NewFile file = NewFile::create(folder.file("out"), "--records");
+  file.append("first line\n");
+  {
+    const test::SizeLimit limit(file.size_bytes() + 5);
+    CHECK_THROWS_WITH_AS(file.append("second line\n"), doctest::Contains(file.path().c_str()), EnvironmentError);
+  }
+  CHECK(read_file(file.path()) == "first line\n");
+  file.append("third line\n");
+  CHECK(read_file(file.path()) == "first line\nthird line\n");
 }
 
 TEST_CASE("a discarded file is gone, and later writes are ignored") {

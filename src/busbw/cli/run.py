@@ -68,7 +68,7 @@ def run(ranks: int | None, records_path: Path | None, plot_when: str, words: tup
 
     with _record_file(records_path, collective) as path:
         is_ours = not path.exists()  # the engine refuses a file that is there
-        command = [program, *chosen, *words[1:], "--records", path]
+        command: list[str | Path] = [program, *chosen, *words[1:], "--records", path]
         shown = shlex.join([program.name, *chosen, *words[1:]])
         on_terminal = sys.stderr.isatty()
         if on_terminal:

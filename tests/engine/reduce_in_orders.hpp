@@ -1,0 +1,58 @@
+#pragma once
+// Reductions in the orders that collectives use, and the places of a tile to try them at.
+#include <algorithm>
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include "verify/stream.hpp"
+
+namespace busbw::test {
+
+/// The numbers of ranks for which every type and operator is tried.
+inline constexpr int kRanks[] = {1, 2, 3, 4, 5, 7, 8, 16, 64, 100, 1000, 65536};
+
+/// All positions of a tile for few ranks; two dozen random ones at least.
+inline std::vector<std::size_t> positions(int ranks) {
+  constexpr std::size_t kContributions = 1u << 16;
+  std::vector<std::size_t> chosen(kTileElements);
+  for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = i;
+  if (ranks <= 8) return chosen;
+  std::mt19937 random(static_cast<unsigned>(ranks));
+  std::shuffle(chosen.begin(), chosen.end(), random);
+  chosen.resize(std::clamp<std::size_t>(kContributions / static_cast<std::size_t>(ranks), 24, kTileElements));
+  return chosen;
+}
+
+/// One after the other, from `start` on and around, as a ring does.
+template <class Value, class Combine>
+Value reduce_ring(const std::vector<Value>& values, std::size_t start, const Combine& combine) {
+  Value result = values[start];
+  for (std::size_t i = start + 1; i < values.size(); ++i) result = combine(result, values[i]);
+  for (std::size_t i = 0; i < start; ++i) result = combine(result, values[i]);
+  return result;
+}
+
+/// Neighbours in pairs, then pairs of pairs.
+template <class Value, class Combine>
+Value reduce_tree(std::vector<Value> values, const Combine& combine) {
+  while (values.size() > 1) {
+    std::size_t out = 0;
+    for (std::size_t i = 0; i + 1 < values.size(); i += 2) values[out++] = combine(values[i], values[i + 1]);
+    if (values.size() % 2 == 1) values[out++] = values.back();
+    values.resize(out);
+  }
+  return values[0];
+}
+
+/// Calls check(result) for the result of each of several orders.
+template <class Value, class Combine, class Check>
+void for_orders(std::vector<Value> values, std::mt19937& random, const Combine& combine, const Check& check) {
+  check(reduce_ring(values, random() % values.size(), combine));
+  check(reduce_tree(values, combine));
+  std::shuffle(values.begin(), values.end(), random);
+  check(reduce_ring(values, 0, combine));
+  check(reduce_tree(values, combine));
+}
+
+}  // namespace busbw::test

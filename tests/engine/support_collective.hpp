@@ -1,0 +1,165 @@
+#pragma once
+// What is known of collectives apart from the engine: facts of nccl-tests 2.19.6, and a simulation that moves labelled
+// elements between ranks the slow way.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <numeric>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/all.hpp"
+
+namespace busbw {
+
+inline constexpr std::initializer_list<int> kRankCounts{1, 2, 3, 4, 7, 8, 32};
+inline constexpr std::initializer_list<std::size_t> kElementSizes{1, 2, 4, 8};
+inline constexpr std::initializer_list<std::size_t> kElementCounts{0, 1, 15, 16, 17, 101, 1000, 1024, 4099};
+
+/// Counts and in-place offsets for one size, and what busbw makes of it.
+struct ShapeFact {
+  std::size_t count, element_bytes;
+  int ranks;
+  std::size_t send, recv, param, send_offset, recv_offset;
+  double algbw_bytes, bus_factor;
+};
+
+inline void check_facts(const Collective& collective, std::initializer_list<ShapeFact> facts) {
+  for (const ShapeFact& fact : facts) {
+    CAPTURE(fact.count);
+    CAPTURE(fact.element_bytes);
+    CAPTURE(fact.ranks);
+    const Shape shape = collective.shape(fact.count, fact.element_bytes, fact.ranks);
+    CHECK(shape.send_count == fact.send);
+    CHECK(shape.recv_count == fact.recv);
+    CHECK(shape.param_count == fact.param);
+    CHECK(shape.send_inplace_offset == fact.send_offset);
+    CHECK(shape.recv_inplace_offset == fact.recv_offset);
+    const Traffic traffic = collective.traffic(shape, fact.element_bytes, fact.ranks);
+    CHECK(traffic.algbw_bytes == fact.algbw_bytes);
+    CHECK(traffic.bus_factor == doctest::Approx(fact.bus_factor).epsilon(1e-12));
+  }
+}
+
+/// One element, by where it comes from. Position -1 says that nothing is known of it.
+struct Label {
+  Piece::Source source = Piece::Source::untouched;
+  int rank = 0;
+  std::int64_t position = -1;
+  auto operator<=>(const Label&) const = default;
+};
+inline std::ostream& operator<<(std::ostream& out, const Label& label) {
+  return out << "source " << static_cast<int>(label.source) << " rank " << label.rank << " position "
+             << label.position;
+}
+using Labels = std::vector<Label>;
+
+/// The pieces as labels of single elements. Pieces must not overlap; elements without one stay unknown.
+inline Labels labels_of(const Pieces& pieces, std::size_t count) {
+  Labels labels(count, Label{Piece::Source::untouched, -1, -1});
+  std::vector<bool> covered(count);
+  for (const Piece& piece : pieces) {
+    REQUIRE(piece.offset + piece.count <= count);
+    for (std::size_t i = 0; i < piece.count; ++i) {
+      REQUIRE_FALSE(covered[piece.offset + i]);
+      covered[piece.offset + i] = true;
+      const bool moved = piece.source == Piece::Source::moved || piece.source == Piece::Source::contribution;
+      const bool untouched = piece.source == Piece::Source::untouched;
+      labels[piece.offset + i] = {piece.source, moved ? piece.source_rank : 0,
+                                  untouched ? -1 : static_cast<std::int64_t>(piece.first + i)};
+    }
+  }
+  return labels;
+}
+
+/// A case of a collective as the simulation sees it: what every rank sends, and what every rank then holds.
+struct Simulation {
+  int ranks;
+  int root;
+  std::size_t recv_count;
+  std::size_t share;          // elements from each rank to each, where all are equal
+  std::vector<Labels> sends;  // by rank
+
+  Labels nothing() const { return Labels(recv_count); }
+  const Label& sent(int rank, std::size_t position) const { return sends[static_cast<std::size_t>(rank)].at(position); }
+  /// Every rank must contribute the same position of its stream.
+  Label reduced(std::size_t position) const {
+    const std::int64_t at = sent(0, position).position;
+    for (int rank = 0; rank < ranks; ++rank)
+      REQUIRE(sent(rank, position) == Label{Piece::Source::contribution, rank, at});
+    return {Piece::Source::reduced, 0, at};
+  }
+};
+
+/// What `rank` holds after each collective, element by element.
+inline Labels simulate(std::string_view collective, const Simulation& job, int rank) {
+  Labels result = job.nothing();
+  const auto each = [&](const std::function<Label(std::size_t)>& element) {
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = element(i);
+  };
+  const std::size_t mine = static_cast<std::size_t>(rank) * job.share;
+  const auto sender = [&](std::size_t i) { return static_cast<int>(i / job.share); };
+  if (collective == "all_reduce") each([&](std::size_t i) { return job.reduced(i); });
+  if (collective == "reduce" && rank == job.root) each([&](std::size_t i) { return job.reduced(i); });
+  if (collective == "reduce_scatter") each([&](std::size_t i) { return job.reduced(mine + i); });
+  if (collective == "all_gather" || collective == "hypercube" || (collective == "gather" && rank == job.root))
+    each([&](std::size_t i) { return job.sent(sender(i), i % job.share); });
+  if (collective == "broadcast") each([&](std::size_t i) { return job.sent(job.root, i); });
+  if (collective == "scatter") each([&](std::size_t i) { return job.sent(job.root, mine + i); });
+  if (collective == "alltoall") each([&](std::size_t i) { return job.sent(sender(i), mine + i % job.share); });
+  if (collective == "sendrecv") each([&](std::size_t i) { return job.sent((rank + job.ranks - 1) % job.ranks, i); });
+  return result;
+}
+
+/// Whether `simulate` knows the collective (alltoallv has its own in its test).
+inline bool can_simulate(std::string_view collective) {
+  constexpr std::array known{"all_reduce", "reduce",  "reduce_scatter", "all_gather", "hypercube",
+                             "gather",     "scatter", "broadcast",      "alltoall",   "sendrecv"};
+  return std::ranges::find(known, collective) != known.end();
+}
+
+inline std::vector<int> roots_to_try(const Collective& collective, int ranks) {
+  if (!collective.has_root()) return {-1};
+  if (ranks == 1) return {0};
+  return {0, ranks / 2, ranks - 1};
+}
+
+/// What every rank puts into its send buffer, checked against the shape.
+inline std::vector<Labels> all_sends(const Collective& collective, const Shape& shape, std::size_t element_bytes,
+                                     int ranks, int root) {
+  std::vector<Labels> sends;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Labels sent = labels_of(collective.to_send(shape, element_bytes, rank, ranks, root), shape.send_count);
+    for (const Label& label : sent) {
+      if (label.rank < 0) continue;  // not sent
+      REQUIRE(label.rank == rank);
+      REQUIRE((label.source == Piece::Source::contribution) == collective.reduces());
+    }
+    sends.push_back(std::move(sent));
+  }
+  return sends;
+}
+
+/// `expected` covers 0 .. recv_count once.
+inline void check_covers(const Pieces& expected, std::size_t recv_count) {
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;
+  for (const Piece& piece : expected)
+    if (piece.count > 0) ranges.emplace_back(piece.offset, piece.offset + piece.count);
+  std::ranges::sort(ranges);
+  std::size_t end = 0;
+  for (const auto& [from, to] : ranges) {
+    REQUIRE(from == end);
+    end = to;
+  }
+  REQUIRE(end == recv_count);
+}
+
+}  // namespace busbw

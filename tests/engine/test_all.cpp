@@ -1,0 +1,118 @@
+// Every collective of the list, whatever it is: a new entry is tested at once.
+#include "collectives/all.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "support_collective.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// All collectives of the list, with default settings, by size and number of ranks; those that refuse are left out.
+void for_every_case(const std::function<void(const Collective&, std::size_t count, std::size_t element_bytes, int ranks)>& check) {
+  for (const CollectiveEntry& entry : all_collectives()) {
+    const auto collective = entry.make({});
+    CAPTURE(entry.name);
+    for (const int ranks : kRankCounts) {
+      CAPTURE(ranks);
+      if (!collective->refuses(ranks).empty()) continue;
+      for (const std::size_t element_bytes : kElementSizes)
+        for (const std::size_t count : kElementCounts) {
+          CAPTURE(element_bytes);
+          CAPTURE(count);
+          check(*collective, count, element_bytes, ranks);
+        }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("all_collectives: nccl-tests' eleven programs, each under its own name, once") {
+  const std::set<std::string_view> programs{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",   "alltoall",
+                                            "alltoallv",  "gather",     "scatter",        "sendrecv",  "hypercube"};
+  std::set<std::string_view> names;
+  for (const CollectiveEntry& entry : all_collectives()) {
+    CHECK(names.insert(entry.name).second);
+    CHECK(entry.make({})->name() == entry.name);
+    const auto found = make_collective(entry.name, {});
+    REQUIRE(found);
+    CHECK(found->name() == entry.name);
+  }
+  for (const std::string_view program : programs) CHECK(names.contains(program));
+}
+
+TEST_CASE("make_collective: nothing for a name that is not in the list") {
+  for (const char* name : {"", "all_reduce_perf", "ALL_REDUCE", "all reduce", "bcast"}) CHECK_FALSE(make_collective(name, {}));
+}
+
+TEST_CASE("every collective: a rank's data fits into the size asked for, and the regions in place fit into it") {
+  for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
+    const Shape shape = collective.shape(count, element_bytes, ranks);
+    const std::size_t larger = std::max(shape.send_count, shape.recv_count);
+    REQUIRE(larger <= count);
+    const auto last = static_cast<std::size_t>(ranks - 1);
+    REQUIRE(shape.send_inplace_offset * last + shape.send_count <= larger);
+    REQUIRE(shape.recv_inplace_offset * last + shape.recv_count <= larger);
+  });
+}
+
+TEST_CASE("every collective: traffic is finite and no less than zero, and grows with the size") {
+  for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
+    const auto bus_bytes = [&](std::size_t elements) {
+      const Traffic traffic = collective.traffic(collective.shape(elements, element_bytes, ranks), element_bytes, ranks);
+      return traffic.algbw_bytes * traffic.bus_factor;
+    };
+    REQUIRE(std::isfinite(bus_bytes(count)));
+    REQUIRE(bus_bytes(count) >= 0);
+    REQUIRE(bus_bytes(2 * count) >= bus_bytes(count));
+    if (ranks > 1) REQUIRE(bus_bytes(64 * 32) > 0);
+  });
+}
+
+TEST_CASE("every collective: what is expected covers the result without gaps or overlaps") {
+  for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
+    const Shape shape = collective.shape(count, element_bytes, ranks);
+    for (const int root : roots_to_try(collective, ranks))
+      for (int rank = 0; rank < ranks; ++rank)
+        check_covers(collective.expected(shape, element_bytes, rank, ranks, root), shape.recv_count);
+  });
+}
+
+TEST_CASE("every collective: what each rank expects is what a simulation over all ranks brings it") {
+  for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
+    if (collective.name() == "alltoallv" || count > 1100) return;  // has a simulation of its own; slow
+    REQUIRE_MESSAGE(can_simulate(collective.name()), "write a simulation of it in support_collective.hpp");
+    const Shape shape = collective.shape(count, element_bytes, ranks);
+    for (const int root : roots_to_try(collective, ranks)) {
+      const Simulation job{ranks, root, shape.recv_count, shape.param_count,
+                           all_sends(collective, shape, element_bytes, ranks, root)};
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto expected = labels_of(collective.expected(shape, element_bytes, rank, ranks, root), shape.recv_count);
+        const Labels simulated = simulate(collective.name(), job, rank);
+        const auto differ = std::ranges::mismatch(expected, simulated);
+        if (differ.in1 == expected.end()) continue;
+        CAPTURE(rank);
+        CAPTURE(root);
+        CAPTURE(differ.in1 - expected.begin());
+        REQUIRE(*differ.in1 == *differ.in2);
+      }
+    }
+  });
+}
+
+TEST_CASE("from_every_rank: equal shares in rank order") {
+  const Pieces pieces = from_every_rank(5, 3);
+  REQUIRE(pieces.size() == 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const Piece& piece = pieces[static_cast<std::size_t>(rank)];
+    CHECK(piece.offset == 5u * static_cast<unsigned>(rank));
+    CHECK(piece.count == 5);
+    CHECK(piece.source_rank == rank);
+    CHECK(piece.first == 0);
+    CHECK(piece.source == Piece::Source::moved);
+  }
+}

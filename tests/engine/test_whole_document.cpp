@@ -1,0 +1,98 @@
+#include "output/whole_document.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "golden.hpp"
+#include "size_limit.hpp"
+#include "support/error.hpp"
+
+using namespace busbw;
+using nlohmann::json;
+using test::read_file;
+using test::TemporaryFolder;
+
+namespace {
+
+WholeDocument new_document(const TemporaryFolder& folder) {
+  return WholeDocument(NewFile::create(folder.file("doc.json"), "-J"));
+}
+
+std::string item(int number, std::size_t bytes) {
+  return (number == 0 ? "" : ",") + ("\"" + std::to_string(number) + std::string(bytes, 'x') + "\"");
+}
+
+}  // namespace
+
+TEST_CASE("the document is whole after every call, whatever the size of what is added") {
+  for (const std::size_t bytes : {1, 100, 1500, 4085, 4096, 9000}) {
+    const TemporaryFolder folder;
+    WholeDocument document = new_document(folder);
+    document.start("{\"items\":[", "]}");
+    std::string all = "{\"items\":[";
+    for (int number = 0; number < 200; ++number) {
+      document.insert(item(number, bytes));
+      all += item(number, bytes);
+      REQUIRE(json::parse(read_file(document.path())).at("items").size() == static_cast<std::size_t>(number) + 1);
+    }
+    document.change_closing("],\"note\":1}");
+    CHECK(json::parse(read_file(document.path())).at("note") == 1);
+    document.finish("],\"end\":2}");
+    CHECK(read_file(document.path()) == all + "],\"end\":2}");  // without a blank
+    CHECK_FALSE(std::filesystem::exists(document.path() + ".new"));
+  }
+}
+
+TEST_CASE("a full disk leaves the document as it was") {
+  const TemporaryFolder folder;
+  WholeDocument document = new_document(folder);
+  document.start("[1", "]");
+  const std::string before = read_file(document.path());
+  {
+    const test::SizeLimit limit(before.size() + 10);
+    CHECK_THROWS_AS(document.insert("," + std::string(5000, '1')), EnvironmentError);
+  }
+  CHECK(read_file(document.path()) == before);
+  CHECK_FALSE(std::filesystem::exists(document.path() + ".new"));
+  document.insert(",2");
+  CHECK(json::parse(read_file(document.path())) == json({1, 2}));
+}
+
+TEST_CASE("a discarded document is gone and stays so") {
+  const TemporaryFolder folder;
+  WholeDocument document = new_document(folder);
+  document.start("[1", "]");
+  document.discard();
+  document.insert(",2");
+  document.finish("]");
+  CHECK(std::filesystem::is_empty(std::filesystem::path(document.path()).parent_path()));
+}
+
+TEST_CASE("a program killed at any moment leaves a whole document") {
+  for (int round = 0; round < 100; ++round) {
+    const TemporaryFolder folder;
+    WholeDocument document = new_document(folder);
+    document.start("[0", "]");
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      try {
+        for (int number = 1;; ++number) document.insert(item(number, round % 2 == 0 ? 1400 : 300));
+      } catch (const Error&) {
+        ::_exit(1);
+      }
+    }
+    ::usleep(static_cast<useconds_t>(500 + round * 37 % 2500));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status));
+    CHECK(json::accept(read_file(document.path())));
+  }
+}

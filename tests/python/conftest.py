@@ -1,0 +1,102 @@
+"""What several test files share: a stand-in for the engine, and a way to run the command as a user does."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN_RECORD = ROOT / "tests" / "golden" / "records.jsonl"
+BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.main import main; sys.exit(main())"]
+
+FAKE_ENGINE = f"""#!{sys.executable}
+import os, sys
+from pathlib import Path
+if sys.argv[1:] == ["--version"]:
+    print("busbw 9.9.9\\nbackend host 9.9.9\\nrecord schema 1.0")
+    sys.exit(0)
+Path(os.environ["FAKE_ARGUMENTS"]).write_text("\\n".join([Path(sys.argv[0]).name, *sys.argv[1:]]))
+sys.stdout.buffer.write(b"# a table \\n  8  1.00 \\xff\\n")
+sys.stdout.flush()
+code = int(os.environ.get("FAKE_EXIT", "0"))
+if code != 2:
+    record = Path(sys.argv[sys.argv.index("--records") + 1])
+    record.write_bytes(Path({str(GOLDEN_RECORD)!r}).read_bytes())
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+
+
+class FakeEngine:
+    """A folder of programs that write down their arguments, print a table and copy a record."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._arguments = folder / "arguments"
+        folder.mkdir()
+        for name in ("busbw-engine", "all_reduce_perf", "sendrecv_perf"):
+            program = folder / name
+            program.write_text(FAKE_ENGINE)
+            program.chmod(0o755)
+
+    def environment(self) -> dict[str, str]:
+        return {"BUSBW_PROGRAMS": str(self.folder), "FAKE_ARGUMENTS": str(self._arguments)}
+
+    @property
+    def was_started(self) -> bool:
+        return self._arguments.exists()
+
+    @property
+    def arguments(self) -> list[str]:
+        return self._arguments.read_text().split("\n")
+
+
+Busbw = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def fake_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    fake = FakeEngine(tmp_path / "programs")
+    for name, value in fake.environment().items():
+        monkeypatch.setenv(name, value)
+    return fake
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the current one."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def busbw(here: Path) -> Busbw:
+    """Runs `busbw` in the empty folder, without a terminal."""
+
+    def call(*arguments: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*BUSBW, *arguments],
+            cwd=here,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+        )
+
+    return call
+
+
+def one_sentence(stderr: str) -> str:
+    """The only line of stderr, which must be free of tracebacks."""
+    lines: Sequence[str] = stderr.splitlines()
+    assert len(lines) == 1, stderr
+    assert "Traceback" not in stderr
+    return lines[0]

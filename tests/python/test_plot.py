@@ -1,0 +1,54 @@
+"""The picture of bandwidth over size."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from busbw import plot, records
+from busbw.records import Row
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records.jsonl"
+ROW = records.read(GOLDEN).rows[0]
+
+
+def curve(sizes: list[int], **changes: object) -> list[Row]:
+    return [
+        msgspec.structs.replace(ROW, size_bytes=size, busbw_gbps=float(number), **changes)
+        for number, size in enumerate(sizes, start=1)
+    ]
+
+
+SWEEP = [8 << step for step in range(24)]
+
+
+@pytest.mark.parametrize("width", [80, 60, 40, 200])
+def test_it_fits(width: int) -> None:
+    lines = plot.busbw_over_size(curve(SWEEP), width=width).splitlines()
+    assert 5 < len(lines) <= plot.HEIGHT
+    assert max(map(len, lines)) <= min(width, 80)
+
+
+def test_it_names_first_and_last_size_and_both_placements() -> None:
+    picture = plot.busbw_over_size([*curve(SWEEP), *curve(SWEEP, placement="in_place")])
+    axis = picture.splitlines()[-1].split()
+    assert axis[0] == "8B"
+    assert axis[-1] == "64MiB"
+    assert "out of place" in picture
+    assert "in place" in picture
+
+
+def test_labels_tell_configurations_apart() -> None:
+    picture = plot.busbw_over_size([*curve(SWEEP, dtype="half"), *curve(SWEEP, dtype="double", group=1)])
+    assert "half group 0 out of place" in picture
+    assert "double group 1 out of place" in picture
+
+
+def test_more_curves_than_fit_are_said() -> None:
+    rows = [row for root in range(9) for row in curve(SWEEP, root=root)]
+    assert "the first 6 of 9 curves" in plot.busbw_over_size(rows)
+
+
+@pytest.mark.parametrize("rows", [[], curve([8]), curve([0, 0]), [msgspec.structs.replace(ROW, busbw_gbps=None)]])
+def test_nothing_to_draw(rows: list[Row]) -> None:
+    assert plot.busbw_over_size(rows) == ""

@@ -1,0 +1,73 @@
+"""The verdict on correctness, from records."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from busbw import records, verdict
+from busbw.records import Check, End, Header, Row, Run
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records.jsonl"
+
+
+def golden(kind: type) -> Any:
+    return next(record for record in records.read(GOLDEN) if isinstance(record, kind))
+
+
+def run_of(*checks: tuple[str, int | None], exit_code: int | None = 0, reason: str = "completed") -> Run:
+    """A run with a measurement per check, each of its own size."""
+    lines: list[Any] = [golden(Header)]
+    for number, (state, wrong) in enumerate(checks):
+        check = Check(
+            state=state,  # type: ignore[arg-type]
+            wrong_elements=wrong,
+            wrong_ranks=1 if wrong else None,
+            policy="exact" if state == "checked" else None,
+            first_wrong=[],
+        )
+        row = golden(Row)
+        lines.append(msgspec.structs.replace(row, requested_bytes=8 << number, size_bytes=8 << number, check=check))
+    if exit_code is not None:
+        lines.append(msgspec.structs.replace(golden(End), exit_code=exit_code, reason=reason))
+    return Run(lines, truncated=False)
+
+
+RIGHT, UNCHECKED, UNDEFINED = ("checked", 0), ("not_checked", None), ("not_applicable", None)
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        (run_of(RIGHT, RIGHT), "Verdict: correct: all 2 rows right, every bit."),
+        (run_of(RIGHT), "Verdict: correct: all 1 row right, every bit."),
+        (run_of(), "Verdict: nothing was measured."),
+        (run_of(UNCHECKED, UNCHECKED), "Verdict: not checked: 2 rows measured without a look at the data (-c 0)."),
+        (
+            run_of(RIGHT, UNDEFINED),
+            "Verdict: correct: all 2 rows right, every bit. 1 measurement without a defined result (N/A).",
+        ),
+        (
+            run_of(RIGHT, exit_code=130, reason="interrupted"),
+            "Verdict: the run ended early (interrupted); until then correct: all 1 row right, every bit.",
+        ),
+        (run_of(RIGHT, exit_code=None), "Verdict: the run was killed; until then correct: all 1 row right, every bit."),
+        (run_of(RIGHT, exit_code=5), "Verdict: correct: all 1 row right, every bit."),
+    ],
+)
+def test_the_sentence(run: Run, sentence: str) -> None:
+    assert verdict.correctness(run) == sentence
+
+
+def test_wrong_rows_are_named_up_to_three() -> None:
+    text = verdict.correctness(run_of(RIGHT, *[("checked", 7)] * 5, exit_code=1))
+    assert text.startswith("Verdict: WRONG DATA in 5 of 6 rows: 16 B ")
+    assert text.count("7 elements") == 3
+    assert text.endswith("; and 2 more.")
+
+
+def test_a_row_is_both_placements() -> None:
+    row = golden(Row)
+    lines = [golden(Header), row, msgspec.structs.replace(row, placement="in_place"), golden(End)]
+    assert "all 1 row right" in verdict.correctness(Run(lines, truncated=False))
