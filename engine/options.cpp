@@ -230,6 +230,7 @@ void read_alltoallv(Environment environment, Options& options) {
   const auto file = environment("NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
   if (!file) return;
   settings.matrix = read_traffic_matrix(*file, settings.matrix_scale);
+  settings.max_bytes = options.settings.max_bytes;
   if (options.settings.min_bytes != options.settings.max_bytes)
     throw UsageError(fmt::format("-b {} and -e {} with NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix gives the sizes; allowed is "
                                  "the same value for both, such as -b 32M -e 32M",

@@ -16,9 +16,15 @@ class Alltoallv final : public Collective {
   std::string_view name() const override { return "alltoallv"; }
   bool in_place_defined() const override { return false; }
   std::string refuses(int ranks) const override {
-    if (!from_matrix() || ranks <= settings_.matrix.ranks) return {};
-    return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}", settings_.matrix.ranks,
-                       ranks);
+    if (!from_matrix()) return {};
+    if (ranks > settings_.matrix.ranks)
+      return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}", settings_.matrix.ranks,
+                         ranks);
+    const Shape in_bytes = shape(0, 1, ranks);
+    const std::size_t most = std::max(in_bytes.send_count, in_bytes.recv_count);
+    if (most <= settings_.max_bytes) return {};
+    return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes at a rank, -e allows {}; raise -b and -e",
+                       most, settings_.max_bytes);
   }
 
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {

@@ -24,6 +24,7 @@ struct AlltoallvSettings {
   TrafficMatrix matrix;  // _MATRIX_FILE and _MATRIX_SCALE; ranks == 0 without
   double matrix_scale = 1.0;
   bool print_summary = false;  // _PRINT_SUMMARY
+  std::uint64_t max_bytes = 0;  // with a matrix: what a rank's buffers hold
 };
 
 struct CollectiveSettings {

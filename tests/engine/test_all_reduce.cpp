@@ -24,3 +24,19 @@ TEST_CASE("all_reduce: counts, in-place offsets and busbw as in nccl-tests") {
       {8388608, 4, 2, 8388608, 8388608, 8388608, 0, 0, 33554432, 2.0 / 2},
   });
 }
+
+TEST_CASE("all_reduce: names its operator, has no root, is defined in place, and every rank holds the whole reduction") {
+  const auto collective = make_all_reduce({});
+  CHECK(collective->reduces());
+  CHECK(collective->loops_over_redops());
+  CHECK_FALSE(collective->has_root());
+  CHECK(collective->in_place_defined());
+  const Shape shape = collective->shape(10, 4, 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const Pieces expected = collective->expected(shape, 4, rank, 3, -1);
+    REQUIRE(expected.size() == 1);
+    CHECK(expected[0].source == Piece::Source::reduced);
+    CHECK(expected[0].count == 10);
+    CHECK(expected[0].first == 0);
+  }
+}

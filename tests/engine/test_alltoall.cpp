@@ -24,3 +24,11 @@ TEST_CASE("alltoall: counts, in-place offsets and busbw as in nccl-tests") {
       {8388608, 4, 2, 8388608, 8388608, 4194304, 0, 0, 33554432, 1.0 / 2},
   });
 }
+
+TEST_CASE("alltoall: a result in place is not defined, and no operator is named") {
+  const auto collective = make_alltoall({});
+  CHECK_FALSE(collective->reduces());
+  CHECK_FALSE(collective->has_root());
+  CHECK_FALSE(collective->in_place_defined());
+  CHECK(collective->no_redop_name() == "none");
+}

@@ -24,3 +24,16 @@ TEST_CASE("broadcast: counts, in-place offsets and busbw as in nccl-tests") {
       {8388608, 4, 2, 8388608, 8388608, 8388608, 0, 0, 33554432, 1},
   });
 }
+
+TEST_CASE("broadcast: only the root sends, and no operator is named") {
+  const auto collective = make_broadcast({});
+  CHECK_FALSE(collective->reduces());
+  CHECK_FALSE(collective->loops_over_redops());
+  CHECK(collective->no_redop_name() == "none");
+  CHECK(collective->has_root());
+  CHECK(collective->in_place_defined());
+  const Shape shape = collective->shape(10, 4, 3);
+  CHECK(collective->to_send(shape, 4, 0, 3, 2).empty());
+  CHECK(collective->to_send(shape, 4, 2, 3, 2).size() == 1);
+  CHECK(collective->expected(shape, 4, 0, 3, 2).at(0).source_rank == 2);
+}

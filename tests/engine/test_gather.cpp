@@ -24,3 +24,14 @@ TEST_CASE("gather: counts, in-place offsets and busbw as in nccl-tests") {
       {8388608, 4, 2, 4194304, 8388608, 4194304, 4194304, 0, 33554432, 1.0 / 2},
   });
 }
+
+TEST_CASE("gather: the root holds all shares, the others' receive buffers stay untouched") {
+  const auto collective = make_gather({});
+  CHECK_FALSE(collective->reduces());
+  CHECK(collective->has_root());
+  CHECK(collective->in_place_defined());
+  CHECK(collective->no_redop_name() == "none");
+  const Shape shape = collective->shape(64, 4, 3);
+  CHECK(collective->expected(shape, 4, 1, 3, 1).size() == 3);
+  CHECK(collective->expected(shape, 4, 0, 3, 1).at(0).source == Piece::Source::untouched);
+}

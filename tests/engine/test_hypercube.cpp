@@ -20,3 +20,18 @@ TEST_CASE("hypercube: counts, in-place offsets and busbw as in nccl-tests") {
       {8388608, 4, 2, 4194304, 8388608, 4194304, 4194304, 0, 16777216, 1},
   });
 }
+
+TEST_CASE("hypercube: refuses what is no power of two of ranks, in a sentence that names the number") {
+  const auto collective = make_hypercube({});
+  for (const int ranks : {1, 2, 4, 8, 16, 1024}) CHECK(collective->refuses(ranks) == "");
+  for (const int ranks : {3, 5, 6, 7, 12, 1023})
+    CHECK(collective->refuses(ranks).find(std::to_string(ranks)) != std::string::npos);
+}
+
+TEST_CASE("hypercube: a blank operator, no root, defined in place") {
+  const auto collective = make_hypercube({});
+  CHECK_FALSE(collective->reduces());
+  CHECK_FALSE(collective->has_root());
+  CHECK(collective->in_place_defined());
+  CHECK(collective->no_redop_name() == "");
+}

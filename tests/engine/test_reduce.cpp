@@ -24,3 +24,14 @@ TEST_CASE("reduce: counts, in-place offsets and busbw as in nccl-tests") {
       {8388608, 4, 2, 8388608, 8388608, 8388608, 0, 0, 33554432, 1},
   });
 }
+
+TEST_CASE("reduce: the root holds the reduction, the others' receive buffers stay untouched") {
+  const auto collective = make_reduce({});
+  CHECK(collective->reduces());
+  CHECK(collective->has_root());
+  CHECK(collective->in_place_defined());
+  const Shape shape = collective->shape(10, 4, 3);
+  CHECK(collective->expected(shape, 4, 1, 3, 1).at(0).source == Piece::Source::reduced);
+  for (const int other : {0, 2})
+    CHECK(collective->expected(shape, 4, other, 3, 1).at(0).source == Piece::Source::untouched);
+}

@@ -24,3 +24,14 @@ TEST_CASE("reduce_scatter: counts, in-place offsets and busbw as in nccl-tests")
       {8388608, 4, 2, 8388608, 4194304, 4194304, 0, 4194304, 33554432, 1.0 / 2},
   });
 }
+
+TEST_CASE("reduce_scatter: each rank holds its own share of the reduction") {
+  const auto collective = make_reduce_scatter({});
+  CHECK(collective->reduces());
+  CHECK_FALSE(collective->has_root());
+  CHECK(collective->in_place_defined());
+  const Shape shape = collective->shape(64, 4, 3);
+  const Piece piece = collective->expected(shape, 4, 2, 3, -1).at(0);
+  CHECK(piece.source == Piece::Source::reduced);
+  CHECK(piece.first == 2 * shape.recv_count);
+}

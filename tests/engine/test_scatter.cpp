@@ -24,3 +24,15 @@ TEST_CASE("scatter: counts, in-place offsets and busbw as in nccl-tests") {
       {8388608, 4, 2, 8388608, 4194304, 4194304, 0, 4194304, 33554432, 1.0 / 2},
   });
 }
+
+TEST_CASE("scatter: only the root sends, and each rank gets its own share of that") {
+  const auto collective = make_scatter({});
+  CHECK_FALSE(collective->reduces());
+  CHECK(collective->has_root());
+  CHECK(collective->in_place_defined());
+  const Shape shape = collective->shape(64, 4, 3);
+  CHECK(collective->to_send(shape, 4, 0, 3, 1).empty());
+  const Piece piece = collective->expected(shape, 4, 2, 3, 1).at(0);
+  CHECK(piece.source_rank == 1);
+  CHECK(piece.first == 2 * shape.recv_count);
+}

@@ -1,0 +1,19 @@
+"""The programs, found where a user has them."""
+
+from pathlib import Path
+
+import pytest
+
+from .programs import COLLECTIVES, Programs, installed_in
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    """The installed programs, to run in an empty folder."""
+    folder = installed_in()
+    missing = [name for name in ["busbw-engine", *(f"{name}_perf" for name in COLLECTIVES)] if not (folder / name).exists()]
+    if missing:
+        pytest.fail(f"{folder} lacks {' '.join(missing)}: install busbw, or set BUSBW_PROGRAMS to the programs' folder")
+    here = tmp_path / "here"
+    here.mkdir()
+    return Programs(folder, here)

@@ -1,0 +1,201 @@
+"""Starts the installed programs as a user does: real processes in an empty folder, real files."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COLLECTIVES = [
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "alltoallv",
+    "gather",
+    "scatter",
+    "sendrecv",
+    "hypercube",
+]
+REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
+ROOTED = ["broadcast", "reduce", "gather", "scatter"]
+
+# Far more than any run here takes on a loaded machine: it guards against hangs and asserts nothing about speed.
+HANG_GUARD_S = 120.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a user sees of a program that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    def sentence(self) -> str:
+        """The only line on stderr."""
+        lines = self.stderr.splitlines()
+        assert len(lines) == 1, self.stderr
+        return lines[0]
+
+
+class Running:
+    """A program that has been started, in a process group of its own so that Ctrl-C can be sent to all of it."""
+
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+        self.process = process
+        self.pid = process.pid
+        self.folder = folder
+
+    def finish(self) -> Finished:
+        try:
+            stdout, stderr = self.process.communicate(timeout=HANG_GUARD_S)
+        except subprocess.TimeoutExpired:
+            self.kill_group()
+            raise
+        return Finished(self.process.returncode, stdout, stderr)
+
+    def interrupt_group(self) -> None:
+        """What Ctrl-C in a terminal does."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def kill_group(self) -> None:
+        os.killpg(self.pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def json_path(self) -> Path:
+        return self.folder / "out.json"
+
+    def records_path(self) -> Path:
+        return self.folder / "out.jsonl"
+
+
+class Programs:
+    """The programs of one folder, run in another one."""
+
+    def __init__(self, installed_in: Path, folder: Path) -> None:
+        self.installed_in = installed_in
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        return self.installed_in / name
+
+    def start(
+        self, name: str, *arguments: object, environment: dict[str, str] | None = None, folder: Path | None = None
+    ) -> Running:
+        """Starts a program. `name` may leave out "_perf"."""
+        program = f"{name}_perf" if name in COLLECTIVES else name
+        where = folder or self.folder
+        process = subprocess.Popen(
+            [str(self.path(program)), *map(str, arguments)],
+            cwd=where,
+            env={**plain_environment(), **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        return Running(process, where)
+
+    def run(self, name: str, *arguments: object, environment: dict[str, str] | None = None) -> Finished:
+        return self.start(name, *arguments, environment=environment).finish()
+
+    def subfolder(self, name: str) -> Path:
+        """A new empty folder, for one of several programs that run at the same time."""
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment without what the programs would react to."""
+    reacts_to = ("NCCL_", "BUSBW_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(reacts_to)}
+
+
+def installed_in() -> Path:
+    """Where the programs lie: BUSBW_PROGRAMS if set, else beside this Python, where `pip install` puts them."""
+    folder = os.environ.get("BUSBW_PROGRAMS")
+    return Path(folder).resolve() if folder else Path(sys.executable).parent
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON document, by a strict reader: NaN and Infinity are not JSON."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is not JSON")
+
+    document = json.loads(path.read_text(), parse_constant=refuse)
+    assert isinstance(document, dict)
+    return document
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The lines of a record, each of which must be whole."""
+    text = path.read_text()
+    assert not text or text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def of_kind(records: Iterable[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [line for line in records if line["kind"] == kind]
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + HANG_GUARD_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.005)
+
+
+def wait_for_rows(running: Running, rows: int) -> None:
+    """Waits until the record holds so many rows."""
+
+    def enough() -> bool:
+        path = running.records_path()
+        return path.exists() and path.read_text().count('"kind":"row"') >= rows
+
+    wait_until(lambda: enough() or running.process.poll() is not None, f"{rows} rows")
+    assert enough(), running.process.communicate()
+
+
+def pids_of(records: Iterable[dict[str, Any]]) -> set[int]:
+    """The processes of all ranks, as the record's first line names them."""
+    return {rank["pid"] for line in of_kind(records, "run") for rank in line["ranks"]}
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs. One that has ended and only waits for its parent to notice does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def group_members(group: int) -> set[int]:
+    """The running processes of a process group: a program's own and all that it forked."""
+    members = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[2]) == group and fields[0] not in {"Z", "X"}:
+            members.add(int(entry.name))
+    return members
+
+
+def expect_no_process_left(running: Running) -> None:
+    """A killed process needs a moment to go; one that is forgotten stays."""
+    wait_until(lambda: not group_members(running.pid), f"the end of all processes of group {running.pid}")

@@ -1,0 +1,35 @@
+"""Launchers: what they render is pure and pinned; what they submit runs for real."""
+
+from pathlib import Path
+
+import pytest
+
+from busbw import engine
+from busbw.launchers import LAUNCHERS, Job, local
+
+JOB = Job(Path("/opt/bin/all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), Path("a run.jsonl"))
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_rendering_is_pure(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert LAUNCHERS[name].render(JOB) == LAUNCHERS[name].render(JOB)
+    assert not list(tmp_path.iterdir())
+
+
+def test_local_runs_the_program_itself() -> None:
+    assert local.render(JOB).text() == "/opt/bin/all_reduce_perf -t 2 -b 8 -e 8 --records 'a run.jsonl'"
+
+
+def test_local_submits_for_real(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    record = tmp_path / "run.jsonl"
+    job = Job(engine.program("all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), record)
+    assert local.submit(local.render(job)) == 0
+    assert "# Collective test concluded: all_reduce_perf" in capfd.readouterr().out
+    assert record.exists()
+
+
+def test_the_exit_code_is_the_programs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    job = Job(engine.program("all_reduce_perf"), ("-n", "0"), tmp_path / "run.jsonl")
+    assert local.submit(local.render(job)) == 2
+    assert "-n (--iters) 0" in capfd.readouterr().err
