@@ -77,11 +77,17 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
 int Reporter::finish(const std::optional<Failure>& failure) {
   RunEnd end = end_of(failure);
   // A sink that cannot write must not keep the others from ending theirs.
+  const auto failed = [&](Exit exit, const char* why) {
+    if (end.exit_code == 0) end.exit_code = static_cast<int>(exit);
+    if (exit != Exit::output_closed) fmt::print(stderr, "{}: {}\n", info_.program, why);
+  };
   for (const auto& sink : sinks_) {
     try {
       sink->end(end);
     } catch (const Error& error) {
-      if (end.exit_code == 0) end.exit_code = static_cast<int>(error.exit());
+      failed(error.exit(), error.what());
+    } catch (const std::exception& error) {
+      failed(Exit::environment, error.what());
     }
   }
   if (!failure && !end.message.empty()) fmt::print(stderr, "{}: {}\n", info_.program, end.message);

@@ -38,6 +38,8 @@ class SignalMask {
     const sigset_t signals = watched_signals();
     pthread_sigmask(SIG_BLOCK, &signals, &before_);
     std::signal(SIGPIPE, SIG_IGN);
+    // Where it is ignored, as some launchers leave it, children vanish without a word.
+    std::signal(SIGCHLD, SIG_DFL);
   }
   ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalMask(const SignalMask&) = delete;
@@ -178,8 +180,12 @@ class Children {
     for (std::size_t process = 0; process < pids_.size(); ++process) {
       int status = 0;
       if (pids_[process] == 0 || waitpid(pids_[process], &status, WNOHANG) != pids_[process]) continue;
-      if (WIFSIGNALED(status)) report_death(process, WTERMSIG(status));
-      if (process == 0 && WIFEXITED(status)) first_exit_code_ = WEXITSTATUS(status);
+      if (WIFSIGNALED(status))
+        report_loss(process, fmt::format("died of signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))));
+      else if (process == 0)
+        first_exit_code_ = WEXITSTATUS(status);
+      else if (WEXITSTATUS(status) != 0)
+        report_loss(process, fmt::format("ended with exit code {}", WEXITSTATUS(status)));
       pids_[process] = 0;
       ++ended_;
     }
@@ -191,14 +197,13 @@ class Children {
   }
 
  private:
-  void report_death(std::size_t process, int signal) {
+  void report_loss(std::size_t process, const std::string& how) {
     const int first = static_cast<int>(process) * layout_.ranks_per_process;
     const int last = first + layout_.ranks_per_process - 1;
     const std::string ranks = first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
     job_.abort(Exit::rank_lost,
-               fmt::format("{} (process {}, pid {}) died of signal {} ({}) in phase {}; see the kernel's log for a reason such as "
-                           "lack of memory",
-                           ranks, process, pids_[process], signal, strsignal(signal), name(job_.progress(first).phase)));
+               fmt::format("{} (process {}, pid {}) {} in phase {}; see the kernel's log for a reason such as lack of memory",
+                           ranks, process, pids_[process], how, name(job_.progress(first).phase)));
   }
 
   LocalJob& job_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "measure/buffers.hpp"
 #include "support/error.hpp"
@@ -13,6 +14,12 @@ namespace {
 
 constexpr double kUsableShare = 0.9;
 constexpr std::uint64_t kReducedToMultipleOf = 4096;
+
+/// Whole bytes, at most as many as a number of 64 bits holds.
+std::uint64_t whole_bytes(double bytes) {
+  constexpr double kTooMany = 0x1p64;
+  return bytes >= kTooMany ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(bytes);
+}
 
 }  // namespace
 
@@ -25,8 +32,8 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
 
   const std::string situation =
       fmt::format("2 buffers of {} for each of {} ranks need {}, of {} free memory {} may be used",
-                  size_text(settings.max_bytes), ranks, size_text(static_cast<std::uint64_t>(needed(settings.max_bytes))),
-                  size_text(available_bytes), size_text(static_cast<std::uint64_t>(usable)));
+                  size_text(settings.max_bytes), ranks, size_text(whole_bytes(needed(settings.max_bytes))),
+                  size_text(available_bytes), size_text(whole_bytes(usable)));
   const double left = (usable - needed(0)) / (2.0 * ranks);
   const auto fits = left > 0 ? static_cast<std::uint64_t>(left) / kReducedToMultipleOf * kReducedToMultipleOf : 0;
   if (fits < settings.min_bytes || !settings.sizes_bytes.empty())

@@ -63,6 +63,7 @@ class MessageReader {
 
  private:
   void copy_out(void* to, std::size_t bytes) {
+    if (bytes == 0) return;  // `to` may be null then
     std::memcpy(to, left_.data(), bytes);
     left_ = left_.subspan(bytes);
   }

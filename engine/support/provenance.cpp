@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <fstream>
 #include <string_view>
 #include <thread>
@@ -16,11 +17,15 @@ constexpr std::array<std::string_view, 19> kAllowedPrefixes{
     "NCCL_",        "BUSBW_",     "UCX_",       "FI_",         "OMPI_MCA_",  "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
     "OMP_NUM_",     "OMP_PROC_",  "OMP_PLACES", "GOMP_CPU_",   "NUMA_",      "HSA_",                 "RCCL_",
     "SLURM_JOB_ID", "SLURM_JOB_N", "SLURM_NTASKS", "SLURM_NNODES", "LD_PRELOAD"};
-constexpr std::array<std::string_view, 6> kSecretWords{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "_KEY"};
+constexpr std::array<std::string_view, 7> kSecretWords{"TOKEN",  "SECRET",     "PASSWORD", "PASSWD",
+                                                       "_KEY", "CREDENTIAL", "APIKEY"};
 
 bool allowed(std::string_view variable) {
+  // OMPI_MCA_ variables are in lower case.
+  std::string upper(variable);
+  std::ranges::transform(upper, upper.begin(), [](unsigned char letter) { return std::toupper(letter); });
   return std::ranges::any_of(kAllowedPrefixes, [&](auto prefix) { return variable.starts_with(prefix); }) &&
-         std::ranges::none_of(kSecretWords, [&](auto word) { return variable.find(word) != variable.npos; });
+         std::ranges::none_of(kSecretWords, [&](auto word) { return upper.find(word) != upper.npos; });
 }
 
 /// The value after "key :" in a file of /proc, or nothing.

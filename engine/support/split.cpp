@@ -42,6 +42,7 @@ std::optional<int> number(std::string_view text, int base) {
 std::optional<int> number_with_prefix(std::string_view text) {
   if (starts_with_ignoring_case(text, "0X")) return number(text.substr(2), 16);
   if (starts_with_ignoring_case(text, "0B")) return number(text.substr(2), 2);
+  if (text.size() > 1 && text.front() == '0') return std::nullopt;  // octal in nccl-tests, decimal to most people
   return number(text, 10);
 }
 

@@ -10,9 +10,9 @@
 namespace busbw::test {
 
 /// The numbers of ranks for which every type and operator is tried.
-inline constexpr int kRanks[] = {1, 2, 3, 4, 5, 7, 8, 16, 64, 100, 1000, 65536};
+inline constexpr int kRanks[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 64, 100, 101, 1000, 65536};
 
-/// All positions of a tile for few ranks; two dozen random ones at least.
+/// All positions of a tile for few ranks, random ones for more.
 inline std::vector<std::size_t> positions(int ranks) {
   constexpr std::size_t kContributions = 1u << 16;
   std::vector<std::size_t> chosen(kTileElements);

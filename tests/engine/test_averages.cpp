@@ -41,4 +41,9 @@ TEST_CASE("numbers whose average depends on the way it is computed are told apar
   CHECK(averages::agrees<Float16>(3, 1, 3, 1));
   // 7 / 3 in bfloat16 is 2.328125; 7 times the bfloat16 next to 1/3 is 2.34375.
   CHECK(!averages::agrees<Bfloat16>(7, 1, 3, to_double(round_to<Bfloat16>(7.0 / 3))));
+  // 3.75 / 167 in f8e4m3 is 11 * 2^-9, but 12 * 2^-9 where half multiplies by 1/167 and its result lies on the middle.
+  const double mean = to_double(round_to<F8e4m3>(3.75 / 167));
+  CHECK(averages::agrees_in<F8e4m3, double>(3.75, 1, 167, mean));
+  CHECK(!averages::agrees_in<F8e4m3, Float16>(3.75, 1, 167, mean));
+  CHECK(!averages::agrees<F8e4m3>(3.75, 1, 167, mean));
 }

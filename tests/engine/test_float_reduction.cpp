@@ -130,7 +130,7 @@ TEST_CASE_TEMPLATE("averages have the same bits in every way of computing them",
                    F8e4m3, F8e5m2) {
   std::mt19937 random(2);
   std::vector<int> all_ranks(std::begin(test::kRanks), std::end(test::kRanks));
-  all_ranks.insert(all_ranks.end(), {6, 9, 49, 72, 511, 513, 1023, 1024, 1025});
+  all_ranks.insert(all_ranks.end(), {6, 9, 49, 72, 511, 513, 1023, 1024, 1025, 40001, 65535});
   for (const int ranks : all_ranks) {
     CAPTURE(ranks);
     const FloatReduction<T> reduction(Redop::avg, ranks);

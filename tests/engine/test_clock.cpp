@@ -1,0 +1,77 @@
+#include "measure/clock.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <optional>
+#include <regex>
+
+using namespace busbw;
+
+namespace {
+
+/// Another time zone while the object lives.
+class TimeZone {
+ public:
+  explicit TimeZone(const char* zone) {
+    if (const char* before = std::getenv("TZ")) before_ = before;
+    setenv("TZ", zone, 1);
+    tzset();
+  }
+  ~TimeZone() {
+    before_ ? setenv("TZ", before_->c_str(), 1) : unsetenv("TZ");
+    tzset();
+  }
+  TimeZone(const TimeZone&) = delete;
+  TimeZone& operator=(const TimeZone&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+}  // namespace
+
+TEST_CASE("monotonic_s: never goes back") {
+  double last = monotonic_s();
+  for (int i = 0; i < 10'000; ++i) {
+    const double now = monotonic_s();
+    REQUIRE(now >= last);
+    last = now;
+  }
+}
+
+TEST_CASE("monotonic_s: resolves well below a microsecond") {
+  const double before = monotonic_s();
+  double after = before;
+  while (after <= before) after = monotonic_s();
+  CHECK(after - before < 0.1);  // a step of the clock, or at worst a turn of another process
+}
+
+TEST_CASE("wall_time: the three ways to write it") {
+  const WallTime now = wall_time();
+  CHECK(std::regex_match(now.local, std::regex(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")));
+  CHECK(std::regex_match(now.iso, std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d)")));
+  CHECK(std::regex_match(now.compact, std::regex(R"(\d{8}T\d{6}Z)")));
+  // One moment in all of them.
+  CHECK(now.local.substr(0, 10) == now.iso.substr(0, 10));
+  CHECK(now.local.substr(11) == now.iso.substr(11, 8));
+}
+
+TEST_CASE("wall_time: the offset of the zone, east and west, with half hours") {
+  const auto offset_in = [](const char* zone) {
+    const TimeZone there(zone);
+    return wall_time().iso.substr(23);
+  };
+  CHECK(offset_in("UTC0") == "+00:00");
+  CHECK(offset_in("XXX-05:30") == "+05:30");  // POSIX counts west of Greenwich
+  CHECK(offset_in("XXX+03:30") == "-03:30");
+  CHECK(offset_in("XXX+00:30") == "-00:30");
+  CHECK(offset_in("XXX-14") == "+14:00");
+}
+
+TEST_CASE("wall_time: the compact form is UTC wherever one is") {
+  const TimeZone there("XXX-12");
+  const WallTime now = wall_time();
+  CHECK(now.compact.substr(9, 2) != now.local.substr(11, 2));
+}

@@ -1,0 +1,248 @@
+#include "measure/job_runner.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <stdexcept>
+
+#include "measure/clock.hpp"
+#include "support_errors.hpp"
+#include "support_job.hpp"
+
+using namespace busbw;
+
+namespace {
+
+constexpr double kPatient = 60;  // a limit that only guards against hangs
+
+/// What the callbacks saw, in whichever process they were called.
+struct Seen {
+  std::array<std::atomic<int>, 16> runs;
+  std::atomic<int> finishes;
+  std::atomic<pid_t> finished_in;
+  std::atomic<int> exit_of_failure;  // -1: finish was called without a failure
+};
+
+JobCallbacks callbacks_of(const Shared<Seen>& seen, std::function<void(int rank)> run_rank, int exit_code = 0) {
+  return {[&seen, run_rank = std::move(run_rank)](int rank) {
+            ++seen->runs[static_cast<std::size_t>(rank)];
+            run_rank(rank);
+          },
+          [&seen, exit_code](const std::optional<Failure>& failure) {
+            ++seen->finishes;
+            seen->finished_in = getpid();
+            seen->exit_of_failure = failure ? static_cast<int>(failure->exit) : -1;
+            return failure ? static_cast<int>(failure->exit) : exit_code;
+          }};
+}
+
+[[noreturn]] void hang() {
+  for (;;) pause();
+}
+
+void check_no_children_left() {
+  CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
+  CHECK(errno == ECHILD);
+}
+
+struct Layout {
+  int processes;
+  int threads;
+};
+constexpr std::array kLayouts{Layout{1, 1}, Layout{1, 4}, Layout{4, 1}, Layout{2, 3}};
+
+/// How run_job ended, in words, for jobs that run in a process of their own.
+std::string ending(const JobResult& result, const Shared<Seen>& seen) {
+  return "exit " + std::to_string(result.outcome.exit_code) + (result.abandoned ? " abandoned" : "") + " finishes " +
+         std::to_string(seen->finishes) + ": " + result.outcome.message;
+}
+
+/// Runs a job of two ranks in a process of its own, since ranks may be left behind in it.
+std::function<std::string()> job_of_two(Layout layout, double limit_s, std::function<void(LocalJob&, int rank)> run_rank) {
+  return [=] {
+    const Shared<Seen> seen;
+    LocalJob job(2);
+    return ending(run_job(job, {layout.processes, layout.threads, limit_s}, callbacks_of(seen, [&](int rank) { run_rank(job, rank); })),
+                  seen);
+  };
+}
+
+void wait_for_ever(LocalJob& job, int rank) {
+  const auto team = job.team(rank);
+  while (!team->aborted()) usleep(1000);
+  throw Aborted();
+}
+
+}  // namespace
+
+TEST_CASE("run_job: every rank runs once, then the job is finished once, in the process of rank 0") {
+  for (const Layout layout : kLayouts) {
+    CAPTURE(layout.processes);
+    const Shared<Seen> seen;
+    LocalJob job(layout.processes * layout.threads);
+    const JobResult result = run_job(job, {layout.processes, layout.threads, kPatient},
+                                     callbacks_of(seen, [&](int rank) { job.team(rank)->barrier(); }));
+    CHECK(result.outcome.exit_code == 0);
+    CHECK(result.outcome.message == "");
+    CHECK_FALSE(result.abandoned);
+    for (int rank = 0; rank < 16; ++rank) CHECK(seen->runs[static_cast<std::size_t>(rank)] == (rank < job.ranks() ? 1 : 0));
+    CHECK(seen->finishes == 1);
+    CHECK(seen->exit_of_failure == -1);
+    CHECK((seen->finished_in == getpid()) == (layout.processes == 1));
+    check_no_children_left();
+  }
+}
+
+TEST_CASE("run_job: the exit code is what finish says") {
+  for (const Layout layout : kLayouts) {
+    const Shared<Seen> seen;
+    LocalJob job(layout.processes * layout.threads);
+    CHECK(run_job(job, {layout.processes, layout.threads, kPatient}, callbacks_of(seen, [](int) {}, 5)).outcome.exit_code == 5);
+  }
+}
+
+TEST_CASE("run_job: an error in a rank ends all of them, with its exit code and sentence") {
+  for (const Layout layout : kLayouts) {
+    CAPTURE(layout.processes);
+    const Shared<Seen> seen;
+    LocalJob job(layout.processes * layout.threads);
+    const JobResult result = run_job(job, {layout.processes, layout.threads, kPatient}, callbacks_of(seen, [&](int rank) {
+                                       if (rank == job.ranks() - 1) throw EnvironmentError("the disk is full");
+                                       job.team(rank)->barrier();
+                                     }));
+    CHECK(result.outcome.exit_code == 3);
+    CHECK(result.outcome.message == "the disk is full");
+    CHECK_FALSE(result.abandoned);
+    CHECK(seen->finishes == 1);
+    CHECK(seen->exit_of_failure == 3);
+    check_no_children_left();
+  }
+}
+
+TEST_CASE("run_job: an unexpected exception names rank and phase") {
+  LocalJob job(2);
+  const Shared<Seen> seen;
+  const JobResult result = run_job(job, {1, 2, kPatient}, callbacks_of(seen, [&](int rank) {
+                                     job.team(rank)->enter(Phase::warmup);
+                                     if (rank == 1) throw std::runtime_error("odd");
+                                     job.team(rank)->barrier();
+                                   }));
+  CHECK(result.outcome.exit_code == 3);
+  check_names(result.outcome.message, {"rank 1", "warmup", "odd"});
+}
+
+TEST_CASE("run_job: a process that dies is named, with its signal and phase, and takes the others along") {
+  const Shared<Seen> seen;
+  LocalJob job(4);
+  const JobResult result = run_job(job, {2, 2, kPatient}, callbacks_of(seen, [&](int rank) {
+                                     const auto team = job.team(rank);
+                                     team->enter(Phase::timing);
+                                     if (rank == 3) kill(getpid(), SIGKILL);
+                                     for (;;) team->barrier();
+                                   }));
+  CHECK(result.outcome.exit_code == 4);
+  check_names(result.outcome.message, {"ranks 2 to 3", "process 1", "signal 9", "timing"});
+  CHECK(seen->finishes == 1);
+  CHECK(seen->exit_of_failure == 4);
+  check_no_children_left();
+}
+
+TEST_CASE("run_job: when rank 0's process dies the exit code still says so") {
+  const Shared<Seen> seen;
+  LocalJob job(2);
+  const JobResult result = run_job(job, {2, 1, kPatient}, callbacks_of(seen, [&](int rank) {
+                                     if (rank == 0) kill(getpid(), SIGKILL);
+                                     job.team(rank)->barrier();
+                                   }));
+  CHECK(result.outcome.exit_code == 4);
+  check_names(result.outcome.message, {"rank 0 ", "process 0", "signal 9"});
+  CHECK(seen->finishes == 0);
+  check_no_children_left();
+}
+
+TEST_CASE("run_job: a process that ends by itself before its ranks have is a lost one") {
+  const Shared<Seen> seen;
+  LocalJob job(2);
+  const JobResult result = run_job(job, {2, 1, kPatient}, callbacks_of(seen, [&](int rank) {
+                                     if (rank == 1) _exit(7);
+                                     job.team(rank)->barrier();
+                                   }));
+  CHECK(result.outcome.exit_code == 4);
+  check_names(result.outcome.message, {"rank 1 ", "process 1", "7"});
+  CHECK(seen->finishes == 1);
+}
+
+TEST_CASE("run_job: works where the caller ignores the ends of its children") {
+  ChildProcess child([] {
+    std::signal(SIGCHLD, SIG_IGN);
+    const Shared<Seen> seen;
+    LocalJob job(2);
+    return ending(run_job(job, {2, 1, kPatient}, callbacks_of(seen, [](int) {})), seen);
+  });
+  CHECK(child.said() == "exit 0 finishes 1: ");
+}
+
+TEST_CASE("run_job: an interrupt and a request to terminate end all ranks in an orderly way") {
+  for (const Layout layout : {Layout{1, 2}, Layout{2, 1}}) {
+    const auto job_that_signals = [&](int signal) {
+      return job_of_two(layout, kPatient, [layout, signal](LocalJob& job, int rank) {
+        if (rank == 1) kill(layout.processes == 1 ? getpid() : getppid(), signal);
+        wait_for_ever(job, rank);
+      });
+    };
+    CHECK(ChildProcess(job_that_signals(SIGINT)).said() == "exit 130 finishes 1: interrupted");
+    CHECK(ChildProcess(job_that_signals(SIGTERM)).said() == "exit 143 finishes 1: terminated");
+  }
+}
+
+TEST_CASE("run_job: a second interrupt does not wait for ranks that hang") {
+  ChildProcess child(job_of_two({1, 2}, kPatient, [](LocalJob& job, int rank) {
+    if (rank == 1) hang();
+    kill(getpid(), SIGINT);
+    while (!job.aborted()) usleep(1000);
+    kill(getpid(), SIGINT);
+    hang();
+  }));
+  CHECK(child.said() == " [exit 130]");
+}
+
+TEST_CASE("run_job: ranks that hang or stop are given up after the limit, and named") {
+  // Side by side, since each takes seconds.
+  ChildProcess thread(job_of_two({1, 2}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
+  ChildProcess process(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
+  ChildProcess stopped(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) {
+    if (rank == 1) raise(SIGSTOP);
+    job.team(rank)->barrier();
+  }));
+  check_names(thread.said(), {"exit 4 abandoned finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
+  check_names(process.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
+  check_names(stopped.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
+}
+
+TEST_CASE("run_job: processes end with the one that started them") {
+  const Shared<std::array<std::atomic<pid_t>, 2>> pids;
+  ChildProcess parent(job_of_two({2, 1}, kPatient, [&](LocalJob& job, int rank) {
+    (*pids)[static_cast<std::size_t>(rank)] = getpid();
+    wait_for_ever(job, rank);
+  }));
+  while ((*pids)[0] == 0 || (*pids)[1] == 0) usleep(1000);
+  kill(parent.pid(), SIGKILL);
+  parent.said();
+  const double until_s = monotonic_s() + kPatient;
+  const auto alive = [](pid_t pid) {
+    std::string state = "gone";
+    if (FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r")) {
+      std::array<char, 64> name{};
+      char letter = 'Z';
+      if (std::fscanf(file, "%*d (%63[^)]) %c", name.data(), &letter) == 2 && letter != 'Z' && letter != 'X') state = "alive";
+      std::fclose(file);
+    }
+    return state == "alive";
+  };
+  while ((alive((*pids)[0]) || alive((*pids)[1])) && monotonic_s() < until_s) usleep(1000);
+  CHECK_FALSE(alive((*pids)[0]));
+  CHECK_FALSE(alive((*pids)[1]));
+}

@@ -1,0 +1,75 @@
+#include "measure/memory_plan.hpp"
+
+#include "measure/buffers.hpp"
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+RunSettings settings(std::uint64_t min_bytes, std::uint64_t max_bytes, int unalign = 0) {
+  RunSettings result;
+  result.min_bytes = min_bytes;
+  result.max_bytes = max_bytes;
+  result.unalign_elements = unalign;
+  return result;
+}
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+/// Free bytes of which 90 % are just `bytes`.
+std::size_t free_for(double bytes) { return static_cast<std::size_t>(bytes / 0.9) + 2; }
+
+}  // namespace
+
+TEST_CASE("plan_memory: what fits stays as asked for, without a note") {
+  const double needed = 2.0 * 4 * static_cast<double>(buffer_bytes(64 * kMiB, 3)) + 5e6;
+  const MemoryPlan plan = plan_memory(settings(8, 64 * kMiB, 3), 4, free_for(needed), 5'000'000);
+  CHECK(plan.max_bytes == 64 * kMiB);
+  CHECK(plan.notes.empty());
+}
+
+TEST_CASE("plan_memory: one page too little reduces the largest size, and says from what to what") {
+  const double needed = 2.0 * 4 * static_cast<double>(buffer_bytes(64 * kMiB, 0));
+  const MemoryPlan plan = plan_memory(settings(8, 64 * kMiB), 4, free_for(needed - 10), 0);
+  CHECK(plan.max_bytes == 64 * kMiB - 4096);
+  REQUIRE(plan.notes.size() == 2);
+  CHECK(plan.notes[0] == "Reducing maxBytes to " + std::to_string(plan.max_bytes) + " due to memory limitation");
+  check_names(plan.notes[1], {"64 MiB", "4 ranks", "512"});
+}
+
+TEST_CASE("plan_memory: a reduced plan fits, whatever the ranks, the work area and the shift") {
+  for (const int ranks : {1, 2, 7, 64})
+    for (const int unalign : {0, 1, 1000})
+      for (const std::size_t work : {std::size_t{0}, std::size_t{3'000'000}})
+        for (const std::size_t available : {std::size_t{100} * kMiB, std::size_t{1001} * kMiB}) {
+          const MemoryPlan plan = plan_memory(settings(8, std::uint64_t{1} << 40, unalign), ranks, available, work);
+          const double used = 2.0 * ranks * static_cast<double>(buffer_bytes(plan.max_bytes, unalign)) + static_cast<double>(work);
+          CHECK(used <= 0.9 * static_cast<double>(available));
+          CHECK(plan.max_bytes >= 8);
+          CHECK(plan.max_bytes % 4096 == 0);
+        }
+}
+
+TEST_CASE("plan_memory: when even the smallest size does not fit, the sentence says by how much and what would") {
+  const std::string sentence =
+      sentence_of<EnvironmentError>([] { plan_memory(settings(32 * kMiB, 32 * kMiB), 4, 100 * kMiB, 0); });
+  check_names(sentence, {"32 MiB", "4 ranks", "256", "100 MiB", "90 MiB", "up to 11.", "-e"});
+}
+
+TEST_CASE("plan_memory: no memory at all, and work areas that take all of it, are refused too") {
+  sentence_of<EnvironmentError>([] { plan_memory(settings(8, 8), 1, 0, 0); });
+  sentence_of<EnvironmentError>([] { plan_memory(settings(8, 8), 1, kMiB, 100 * kMiB); });
+}
+
+TEST_CASE("plan_memory: a list of sizes is never reduced") {
+  RunSettings listed = settings(8, 64 * kMiB);
+  listed.sizes_bytes = {8, 64 * kMiB};
+  check_names(sentence_of<EnvironmentError>([&] { plan_memory(listed, 4, 100 * kMiB, 0); }), {"--sizes"});
+}
+
+TEST_CASE("plan_memory: sizes beyond all memory are told as large as they are") {
+  const std::string sentence = sentence_of<EnvironmentError>(
+      [] { plan_memory(settings(std::uint64_t{1} << 62, std::uint64_t{1} << 62), 1024, kMiB, 0); });
+  check_names(sentence, {"4 EiB", "16 EiB"});  // the most that is told
+}

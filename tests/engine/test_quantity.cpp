@@ -1,0 +1,132 @@
+#include "support/quantity.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+
+#include "support_random.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// What nccl-tests makes of a size: a number as scanf reads it, one more letter as its unit, the product cut down to
+/// whole bytes. Negative where it refuses.
+double as_nccl_tests_reads_it(const std::string& text) {
+  double number = 0;
+  char unit[2] = "";
+  const int found = std::sscanf(text.c_str(), "%lf %1s", &number, unit);
+  if (found < 1) return -1;
+  switch (found == 2 ? unit[0] : '\0') {
+    case '\0': return number;
+    case 'K': case 'k': return number * 1024;
+    case 'M': case 'm': return number * 1024 * 1024;
+    case 'G': case 'g': return number * 1024 * 1024 * 1024;
+    default: return -1;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("parse_size_bytes: binary units, fractions of them, exponents") {
+  CHECK(parse_size_bytes("8") == 8);
+  CHECK(parse_size_bytes("0") == 0);
+  CHECK(parse_size_bytes("32M") == 32u << 20);
+  CHECK(parse_size_bytes("32m") == 32u << 20);
+  CHECK(parse_size_bytes("1k") == 1024);
+  CHECK(parse_size_bytes("0.5G") == 512u << 20);
+  CHECK(parse_size_bytes(".5K") == 512);
+  CHECK(parse_size_bytes("1e6") == 1'000'000);
+  CHECK(parse_size_bytes("1E3K") == 1'024'000);
+  CHECK(parse_size_bytes("16g") == std::uint64_t{16} << 30);
+  CHECK(parse_size_bytes("1024G") == std::uint64_t{1} << 40);
+  CHECK(parse_size_bytes("007") == 7);  // decimal there as well
+}
+
+TEST_CASE("parse_size_bytes: what is not surely a whole number of bytes is refused") {
+  for (const char* text : {"", " ", " 8", "8 ", "8 K", "1Q", "-1", "-0", "+8", "32MB", "32MiB", "1.5", "0.1K", "0x10", "0X10", "inf",
+                           "INF", "infinity", "nan", "1e30", "1e400", "1e-5", "1e", "K", "M8", ".", "1.2.3", "8,9", "1T", "8\n",
+                           "\t8", "1e+", "--8", "8K8", "1_000", "5000000000G"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_size_bytes(text));
+  }
+}
+
+TEST_CASE("parse_size_bytes: whatever is accepted means what nccl-tests makes of it") {
+  Random random(1);
+  int accepted = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    std::string text = random.text("0123456789.eE+-KMGkmgTQxBinfa ", 3);
+    text = random.text("0123456789.", 4) + text;
+    const auto bytes = parse_size_bytes(text);
+    if (!bytes) continue;
+    ++accepted;
+    CAPTURE(text);
+    REQUIRE(static_cast<double>(*bytes) == as_nccl_tests_reads_it(text));
+  }
+  CHECK(accepted > 10'000);
+}
+
+TEST_CASE("parse_integer: decimal, or hexadecimal with 0x, with a sign") {
+  CHECK(parse_integer("0") == 0);
+  CHECK(parse_integer("20") == 20);
+  CHECK(parse_integer("-1") == -1);
+  CHECK(parse_integer("0x1F") == 31);
+  CHECK(parse_integer("0Xff") == 255);
+  CHECK(parse_integer("-0x10") == -16);
+  CHECK(parse_integer("9223372036854775807") == INT64_MAX);
+}
+
+TEST_CASE("parse_integer: refuses what nccl-tests would cut off or read as octal") {
+  for (const char* text : {"", "-", "+1", "10k", "1e3", "1.0", " 1", "1 ", "010", "-010", "00", "0x", "0x-1", "--1", "0xg", "all",
+                           "9223372036854775808", "0x10000000000000000", "1,2"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_integer(text));
+  }
+}
+
+TEST_CASE("parse_integer: whatever is accepted means what strtol makes of it") {
+  Random random(2);
+  for (int i = 0; i < 100'000; ++i) {
+    const std::string text = random.text("0123456789abfx-+ ", 5);
+    const auto value = parse_integer(text);
+    if (!value) continue;
+    CAPTURE(text);
+    char* end = nullptr;
+    REQUIRE(*value == std::strtol(text.c_str(), &end, 0));
+    REQUIRE(*end == '\0');
+  }
+}
+
+TEST_CASE("parse_number: finite and not below zero, nothing after it") {
+  CHECK(parse_number("12.5") == 12.5);
+  CHECK(parse_number("0") == 0);
+  CHECK(parse_number("1e2") == 100);
+  for (const char* text : {"", "-1", "nan", "inf", "1x", "1 ", " 1", "0x1", "1e999"}) CHECK_FALSE(parse_number(text));
+}
+
+TEST_CASE("parse_duration_s: seconds, milliseconds, minutes") {
+  CHECK(parse_duration_s("60") == 60);
+  CHECK(parse_duration_s("60s") == 60);
+  CHECK(parse_duration_s("500ms") == doctest::Approx(0.5));
+  CHECK(parse_duration_s("2m") == 120);
+  CHECK(parse_duration_s("1.5min") == 90);
+  for (const char* text : {"", "s", "-1s", "1h", "1 s", "1us", "1S", "nan"}) CHECK_FALSE(parse_duration_s(text));
+}
+
+TEST_CASE("parse_fraction: percent or a plain number") {
+  CHECK(parse_fraction("1%") == doctest::Approx(0.01));
+  CHECK(parse_fraction("0.01") == 0.01);
+  CHECK(parse_fraction("100%") == 1);
+  for (const char* text : {"", "%", "-1%", "1 %", "1%%", "1p", "nan"}) CHECK_FALSE(parse_fraction(text));
+}
+
+TEST_CASE("size_text: the largest binary unit") {
+  CHECK(size_text(0) == "0 B");
+  CHECK(size_text(8) == "8 B");
+  CHECK(size_text(1023) == "1023 B");
+  CHECK(size_text(1024) == "1 KiB");
+  CHECK(size_text(64u << 20) == "64 MiB");
+  CHECK(size_text(1536u << 20) == "1.5 GiB");
+  CHECK(size_text(std::uint64_t{1} << 62) == "4 EiB");
+}

@@ -1,0 +1,70 @@
+#include "support/split.hpp"
+
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+Split from_split(const char* text) { return parse_split(std::nullopt, text); }
+Split from_mask(const char* text) { return parse_split(text, std::nullopt); }
+
+/// The colours of the first processes.
+std::vector<int> colours(const Split& split, int processes = 8) {
+  std::vector<int> all;
+  for (int process = 0; process < processes; ++process) all.push_back(split.colour(process));
+  return all;
+}
+using Colours = std::vector<int>;
+
+}  // namespace
+
+TEST_CASE("split: without the variables all processes are one group") {
+  CHECK(colours(parse_split(std::nullopt, std::nullopt)) == Colours{0, 0, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("split: AND, OR, MOD and DIV") {
+  CHECK(colours(from_split("AND 0x3")) == Colours{0, 1, 2, 3, 0, 1, 2, 3});
+  CHECK(colours(from_split("OR 1")) == Colours{1, 1, 3, 3, 5, 5, 7, 7});
+  CHECK(colours(from_split("MOD 3")) == Colours{0, 1, 2, 0, 1, 2, 0, 1});
+  CHECK(colours(from_split("DIV 4")) == Colours{0, 0, 0, 0, 1, 1, 1, 1});
+}
+
+TEST_CASE("split: symbols, lower case, and no or much space before the number") {
+  for (const char* text : {"AND 2", "and 2", "And2", "& 2", "&2", "AND   2", "AND\t2"}) CHECK(colours(from_split(text)) == colours({Split::Op::bit_and, 2}));
+  for (const char* text : {"OR 2", "or2", "|2", "| 2"}) CHECK(colours(from_split(text)) == colours({Split::Op::bit_or, 2}));
+  for (const char* text : {"MOD 2", "mod2", "%2", "% 2"}) CHECK(colours(from_split(text)) == colours({Split::Op::modulo, 2}));
+  for (const char* text : {"DIV 2", "div2", "/2", "/ 2"}) CHECK(colours(from_split(text)) == colours({Split::Op::divide, 2}));
+}
+
+TEST_CASE("split: numbers are decimal, hexadecimal with 0x, or binary with 0b") {
+  for (const char* text : {"MOD 16", "MOD 0x10", "MOD 0X10", "MOD 0b10000", "MOD 0B10000"}) CHECK(from_split(text).operand == 16);
+  CHECK(from_split("AND 0").operand == 0);
+  CHECK(from_split("AND 0xfF").operand == 255);
+}
+
+TEST_CASE("split: the mask is hexadecimal, with or without 0x, and comes first") {
+  CHECK(from_mask("0x7").operand == 7);
+  CHECK(from_mask("10").operand == 16);
+  CHECK(from_mask("fF").operand == 255);
+  CHECK(from_mask("0").op == Split::Op::bit_and);
+  const Split both = parse_split("3", "MOD 2");
+  CHECK(both.op == Split::Op::bit_and);
+  CHECK(both.operand == 3);
+}
+
+TEST_CASE("split: what is in doubt is refused, naming variable, value and what is allowed") {
+  // nccl-tests reads a leading zero as octal, and makes one group of everything that it cannot read.
+  for (const char* text : {"", " ", "MOD", "MOD x", "MOD -1", "MOD 0", "DIV 0", "% 0", "/0x0", "XOR 1", "8", " MOD 8", "MOD 8 ", "MOD 8x",
+                           "MOD 1.5", "MOD 0x", "MOD 0b", "MOD 0b2", "MOD 010", "AND 00", "MOD 99999999999", "AND 0x80000000",
+                           "MODULO 8", "AND 1 2"}) {
+    CAPTURE(text);
+    check_names(sentence_of<UsageError>([&] { from_split(text); }),
+                {std::string("NCCL_TESTS_SPLIT=") + text, "AND", "OR", "MOD", "DIV", "0x7"});
+  }
+  for (const char* text : {"", "x", "0x", "-1", "7 ", " 7", "0x80000000", "123456789", "0b1x", "AND 7"}) {
+    CAPTURE(text);
+    check_names(sentence_of<UsageError>([&] { from_mask(text); }),
+                {std::string("NCCL_TESTS_SPLIT_MASK=") + text, "hexadecimal", "0x7"});
+  }
+}

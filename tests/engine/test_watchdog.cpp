@@ -1,0 +1,91 @@
+#include "measure/watchdog.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// A job whose ranks step when told to; time is made up.
+struct Scene {
+  explicit Scene(int ranks) : job(ranks) {
+    for (int rank = 0; rank < ranks; ++rank) teams.push_back(job.team(rank));
+  }
+  void step(std::initializer_list<int> ranks, Phase phase = Phase::timing) {
+    for (const int rank : ranks) teams[static_cast<std::size_t>(rank)]->enter(phase);
+  }
+  LocalJob job;
+  std::vector<std::unique_ptr<Team>> teams;
+};
+
+constexpr double kStart = 1000;
+constexpr double kLimit = 5;
+
+}  // namespace
+
+TEST_CASE("watchdog: keeps quiet as long as any rank gets on") {
+  Scene scene(3);
+  Watchdog watchdog(scene.job, kLimit, kStart);
+  for (int second = 0; second < 100; second += 4) {
+    scene.step({second % 3});
+    CHECK_FALSE(watchdog.look(kStart + second));
+    CHECK_FALSE(watchdog.look(kStart + second + 3));
+  }
+}
+
+TEST_CASE("watchdog: the limit runs from the first wait on") {
+  Scene scene(2);
+  Watchdog watchdog(scene.job, kLimit, kStart);
+  CHECK_FALSE(watchdog.look(kStart));
+  CHECK_FALSE(watchdog.look(kStart + kLimit - 0.1));
+  CHECK(watchdog.look(kStart + kLimit));
+}
+
+TEST_CASE("watchdog: a step begins the limit anew") {
+  Scene scene(2);
+  Watchdog watchdog(scene.job, kLimit, kStart);
+  CHECK_FALSE(watchdog.look(kStart));
+  scene.step({1});
+  CHECK_FALSE(watchdog.look(kStart + 4));
+  CHECK_FALSE(watchdog.look(kStart + 8));
+  CHECK(watchdog.look(kStart + 9));
+}
+
+TEST_CASE("watchdog: names the ranks that are behind, and their phase") {
+  Scene scene(4);
+  Watchdog watchdog(scene.job, kLimit, kStart);
+  scene.step({0, 1, 2, 3}, Phase::warmup);
+  scene.step({0, 1, 3}, Phase::timing);
+  CHECK_FALSE(watchdog.look(kStart));
+  const auto sentence = watchdog.look(kStart + kLimit);
+  REQUIRE(sentence);
+  check_names(*sentence, {"5 s", "rank 2 ", "warmup", "-T"});
+  CHECK(sentence->find("ranks") == std::string::npos);
+}
+
+TEST_CASE("watchdog: several ranks are listed, many are counted") {
+  Scene few(5);
+  Watchdog of_few(few.job, kLimit, kStart);
+  few.step({1, 3});
+  of_few.look(kStart);
+  check_names(*of_few.look(kStart + kLimit), {"ranks 0 2 4", "rendezvous"});
+
+  Scene many(40);
+  Watchdog of_many(many.job, kLimit, kStart);
+  many.step({0});
+  of_many.look(kStart);
+  check_names(*of_many.look(kStart + kLimit), {"ranks 1 2 3 4 5 6 7 8 and 31 more"});
+}
+
+TEST_CASE("watchdog: ranks at the same step are not accused") {
+  Scene scene(3);
+  Watchdog watchdog(scene.job, 0.5, kStart);
+  scene.step({0, 1, 2}, Phase::check);
+  watchdog.look(kStart);
+  const auto sentence = watchdog.look(kStart + 1);
+  REQUIRE(sentence);
+  check_names(*sentence, {"0.5 s", "check", "same step", "-T"});
+  for (const char* rank : {"rank 0", "rank 1", "rank 2", "ranks"}) CHECK(sentence->find(rank) == std::string::npos);
+}
