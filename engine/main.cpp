@@ -52,9 +52,12 @@ bool is_collective(std::string_view name) {
   return std::ranges::any_of(all_collectives(), [&](const auto& entry) { return entry.name == name; });
 }
 
+/// The name that messages begin with.
+std::string_view without_folder(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
+
 /// By its own name the engine takes the collective as its first argument: `busbw-engine all_reduce -t 4`.
 Invocation read_invocation(std::string_view called_as, std::vector<std::string> arguments) {
-  const std::string name(called_as.substr(called_as.find_last_of('/') + 1));
+  const std::string name(without_folder(called_as));
   if (name.ends_with(kSuffix) && is_collective(name.substr(0, name.size() - kSuffix.size())))
     return {name, name.substr(0, name.size() - kSuffix.size()), std::move(arguments)};
   if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
@@ -83,7 +86,7 @@ int smallest_group(const Options& options, const Collective& collective) {
   int smallest = options.ranks();
   for (const auto& [colour, ranks] : group_sizes(options)) {
     if (const std::string why = collective.refuses(ranks); !why.empty())
-      throw UsageError(fmt::format("{}: {}; change -t or --processes", options.program, why));
+      throw UsageError(fmt::format("{}; change -t or --processes", why));
     smallest = std::min(smallest, ranks);
   }
   return smallest;
@@ -197,10 +200,10 @@ int main(int argc, char** argv) {
   try {
     return busbw::run(argv[0], {argv + 1, argv + argc});
   } catch (const busbw::Error& error) {
-    fmt::print(stderr, "{}: {}\n", argv[0], error.what());
+    fmt::print(stderr, "{}: {}\n", busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(error.exit());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", argv[0], error.what());
+    fmt::print(stderr, "{}: {}\n", busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(busbw::Exit::environment);
   }
 }

@@ -61,6 +61,7 @@ Given read_command_line(const std::string& program, const std::vector<std::strin
     app.add_option_function<std::string>(
            flag.short_name.empty() ? std::string(flag.long_name) : fmt::format("{},{}", flag.short_name, flag.long_name),
            [&values, &flag](const std::string& text) { values[std::string(flag.long_name)] = text; })
+        ->type_name(std::string(flag.placeholder))
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->trigger_on_parse();
   // CLI11 takes the arguments from the back.

@@ -79,7 +79,8 @@ int Reporter::finish(const std::optional<Failure>& failure) {
   // A sink that cannot write must not keep the others from ending theirs.
   const auto failed = [&](Exit exit, const char* why) {
     if (end.exit_code == 0) end.exit_code = static_cast<int>(exit);
-    if (exit != Exit::output_closed) fmt::print(stderr, "{}: {}\n", info_.program, why);
+    const bool told = failure && failure->message == why;
+    if (exit != Exit::output_closed && !told) fmt::print(stderr, "{}: {}\n", info_.program, why);
   };
   for (const auto& sink : sinks_) {
     try {

@@ -60,17 +60,21 @@ RankFindings Checker::verify(const RankCase& rank_case, Placement placement) {
   Mismatches mismatches;
   const auto pieces = rank_case.collective.expected(rank_case.shape, element_bytes, communicator_.rank(), communicator_.size(),
                                                     rank_case.root);
+  const auto recv = buffers_.recv_region(placement);
+  const std::size_t result = static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
+  // In place the result may lie within the data that is sent, whose other parts must stay as they were.
+  compare_untouched(rank_case, placement, 0, result, mismatches);
   for (const Piece& piece : pieces) {
     if (piece.source == Piece::Source::untouched) {
-      compare_untouched(rank_case, placement, piece, mismatches);
+      compare_untouched(rank_case, placement, result + piece.offset, result + piece.offset + piece.count, mismatches);
       continue;
     }
     const Tolerance& tolerance = piece.source == Piece::Source::reduced ? values_.tolerance() : exactly();
     communicator_.compare(buffers_.recv_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece), piece.first,
                           piece.count, piece.offset, rank_case.dtype, tolerance, mismatches);
   }
+  compare_untouched(rank_case, placement, result + rank_case.shape.recv_count, recv.size() / element_bytes, mismatches);
   keep(mismatches, rank_case.dtype, "receive buffer", findings);
-  const auto recv = buffers_.recv_region(placement);
   const auto send = buffers_.send_region();
   compare_guard(send.data() - kGuardBytes, guard_seed(rank_case, Guard::before_send), "guard before the send buffer", findings);
   compare_guard(send.data() + send.size(), guard_seed(rank_case, Guard::after_send), "guard after the send buffer", findings);
@@ -79,30 +83,31 @@ RankFindings Checker::verify(const RankCase& rank_case, Placement placement) {
   return findings;
 }
 
-void Checker::compare_untouched(const RankCase& rank_case, Placement placement, const Piece& piece, Mismatches& mismatches) {
+void Checker::compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
+                                Mismatches& mismatches) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
-  std::byte* const result = buffers_.recv_data(placement);
-  // Element numbers in the receive region: the result's first, and in place the rank's own data, which must still stand.
-  const std::size_t origin = (result - buffers_.recv_region(placement).data()) / element_bytes;
-  const auto compare = [&](std::size_t from, std::size_t to, const Stream& stream, std::uint64_t first) {
-    communicator_.compare(result + from * element_bytes, stream, first, to - from, from, rank_case.dtype, exactly(), mismatches);
+  std::byte* const region = buffers_.recv_region(placement).data();
+  const auto element_at = [&](const std::byte* at) { return static_cast<std::size_t>(at - region) / element_bytes; };
+  const std::size_t result = element_at(buffers_.recv_data(placement));
+  const auto compare = [&](std::size_t begin, std::size_t end, const Stream& stream, std::uint64_t first) {
+    // Indices count from the result; those before it wrap around and become negative in `keep`.
+    communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result, rank_case.dtype, exactly(),
+                          mismatches);
   };
-  std::size_t done = piece.offset;
-  const std::size_t end = piece.offset + piece.count;
+  std::size_t done = from;
   if (placement == Placement::in_place) {
-    const std::size_t own_origin = (buffers_.send_data(placement) - buffers_.recv_region(placement).data()) / element_bytes;
-    const auto own = rank_case.collective.to_send(rank_case.shape, element_bytes, communicator_.rank(), communicator_.size(),
-                                                  rank_case.root);
-    for (const Piece& sent : own) {
-      const std::size_t start = own_origin + sent.offset - origin;
-      const std::size_t from = std::clamp(start, done, end);
-      const std::size_t to = std::clamp(start + sent.count, done, end);
-      compare(done, from, poison(rank_case), origin + done);
-      compare(from, to, stream_of(rank_case, sent), sent.first + (from - start));
-      done = to;
+    const std::size_t own = element_at(buffers_.send_data(placement));
+    for (const Piece& sent : rank_case.collective.to_send(rank_case.shape, element_bytes, communicator_.rank(),
+                                                          communicator_.size(), rank_case.root)) {
+      const std::size_t start = own + sent.offset;
+      const std::size_t begin = std::clamp(start, done, to);
+      const std::size_t end = std::clamp(start + sent.count, done, to);
+      compare(done, begin, poison(rank_case), done);
+      compare(begin, end, stream_of(rank_case, sent), sent.first + (begin - start));
+      done = end;
     }
   }
-  compare(done, end, poison(rank_case), origin + done);
+  compare(done, to, poison(rank_case), done);
 }
 
 void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankFindings& findings) {

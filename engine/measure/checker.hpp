@@ -41,7 +41,9 @@ class Checker {
   /// The stream of a piece, and the position in it of the piece's first element.
   Stream stream_of(const RankCase& rank_case, const Piece& piece);
   Stream poison(const RankCase& rank_case) const;
-  void compare_untouched(const RankCase& rank_case, Placement placement, const Piece& piece, Mismatches& mismatches);
+  /// Elements `from` to `to` of the receive region: the rank's own data in place, otherwise what `prepare` wrote there.
+  void compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
+                         Mismatches& mismatches);
   void compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankFindings& findings);
   void keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankFindings& findings);
 

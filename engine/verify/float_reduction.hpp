@@ -123,8 +123,8 @@ class FloatReduction {
     return lowest + static_cast<int>(below(draw(position, kScaleLane), choices));
   }
 
-  /// For prod: odd and even integers whose product is below 2^significand_bits, each times a power of two that keeps
-  /// the product of any of them a normal number.
+  /// For prod: integers whose product is below 2^significand_bits, each times a power of two that keeps the product of
+  /// any of them a normal number.
   double factor(int slot, std::size_t position) const {
     const int count = slots_.count();
     // The significand's bits are dealt out at random, starting from a random slot; the last one takes what is left.
@@ -143,9 +143,8 @@ class FloatReduction {
     const int lowest = -(-kLimit.min_exponent / count);
     const int highest = kLimit.max_exponent / count - 1;
     const std::uint64_t choice = below(mix(random), static_cast<std::uint64_t>(highest - lowest + 1));
-    const double between_1_and_2 =
-        static_cast<double>(significand) / static_cast<double>(std::bit_floor(significand));
-    const double magnitude = between_1_and_2 * power_of_two(lowest + static_cast<int>(choice));
+    const double from_1_to_2 = static_cast<double>(significand) / static_cast<double>(std::bit_floor(significand));
+    const double magnitude = from_1_to_2 * power_of_two(lowest + static_cast<int>(choice));
     return random & 1 ? -magnitude : magnitude;
   }
 

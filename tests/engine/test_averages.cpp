@@ -19,7 +19,8 @@ TEST_CASE_TEMPLATE("there are numbers to average for every number of ranks", T, 
     for (const Averageable& number : found.numbers) {
       const double mean = to_double(round_to<T>(number.value / ranks));
       proper = proper && number.value > 0 && to_double(round_to<T>(number.value)) == number.value &&
-               std::isfinite(to_double(round_to<T>(2 * number.value))) && (mean == 0) == (found.range == MeanRange::zero);
+               std::isfinite(to_double(round_to<T>(2 * number.value))) &&
+               (mean == 0) == (found.range == MeanRange::zero);
       if (found.range == MeanRange::normal) proper = proper && mean >= smallest_normal && number.twice;
     }
     CHECK(proper);

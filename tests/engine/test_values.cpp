@@ -53,8 +53,8 @@ TEST_CASE("tiles hold the elements of the reduction, moved by the seed") {
         CHECK(contributed.tile->size() == kTileElements * sizeof(T));
         std::size_t wrong = 0;
         for (const std::uint64_t position : {0ull, 1ull, 2047ull, 2048ull, 9999ull, 1ull << 33}) {
-          const std::size_t in_tile =
-              contributed.start_of_block(position / kBlockElements) + static_cast<std::size_t>(position % kBlockElements);
+          const std::size_t in_tile = contributed.start_of_block(position / kBlockElements) +
+                                      static_cast<std::size_t>(position % kBlockElements);
           const T contribution = reduction.contribution(2, in_tile);
           const T result = reduction.reduced(in_tile);
           wrong += std::memcmp(contributed.at(position), &contribution, sizeof(T)) != 0;
@@ -81,7 +81,9 @@ TEST_CASE("numbers of ranks beyond the proof are refused") {
 }
 
 TEST_CASE("the policy says what the data cannot show") {
-  const auto policy = [](Dtype dtype, int ranks) { return ReductionValues(dtype, Redop::avg, ranks).tolerance().policy; };
+  const auto policy = [](Dtype dtype, int ranks) {
+    return ReductionValues(dtype, Redop::avg, ranks).tolerance().policy;
+  };
   CHECK(policy(Dtype::int8, 127) == "exact");
   CHECK(policy(Dtype::int8, 128) ==
         "exact, but each average is 0: the inputs must not sum to more than 127 over 128 ranks");

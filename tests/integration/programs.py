@@ -199,3 +199,11 @@ def group_members(group: int) -> set[int]:
 def expect_no_process_left(running: Running) -> None:
     """A killed process needs a moment to go; one that is forgotten stays."""
     wait_until(lambda: not group_members(running.pid), f"the end of all processes of group {running.pid}")
+
+
+def first_record(path: Path) -> dict[str, Any]:
+    """The record's first line, which may be read while the program runs."""
+    line = path.read_text().split("\n", 1)[0]
+    record = json.loads(line)
+    assert record["kind"] == "run"
+    return dict(record)

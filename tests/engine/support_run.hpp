@@ -1,0 +1,79 @@
+#pragma once
+// Whole runs on the host backend, with ranks as threads.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/host/host_backend.hpp"
+#include "collectives/all.hpp"
+#include "measure/buffers.hpp"
+#include "measure/runner.hpp"
+#include "support_job.hpp"
+
+namespace busbw {
+
+/// What to run. Few iterations and small sizes, unless a test says otherwise.
+struct RunSetup {
+  std::string collective = "all_reduce";
+  int ranks = 2;
+  std::vector<std::uint64_t> sizes_bytes{1024};
+  std::vector<Configuration> configurations{{Dtype::float32, Redop::sum, "sum", -1}};
+  std::vector<Placement> placements{Placement::out_of_place, Placement::in_place};
+  RunSettings settings = few_iterations();
+  Split split;  // by rank: each rank stands for a process
+  CollectiveSettings collective_settings;
+  std::vector<std::string> faults;
+
+  static RunSettings few_iterations() {
+    RunSettings settings;
+    settings.iterations = 3;
+    return settings;
+  }
+};
+
+/// What the callbacks got, and how each rank ended ("" is well).
+struct RunSeen {
+  std::vector<RankInfo> ranks;
+  std::vector<CaseRows> cases;
+  std::vector<std::string> ends;
+  std::optional<Failure> failure;
+
+  /// The only row of the only case.
+  const Row& row() const {
+    REQUIRE(cases.size() == 1);
+    REQUIRE(cases[0].size() == 1);
+    return cases[0][0];
+  }
+};
+
+inline RunSeen run_all_ranks(const RunSetup& setup) {
+  const auto collective = make_collective(setup.collective, setup.collective_settings);
+  REQUIRE(collective);
+  RunPlan plan{*collective, {setup.configurations, setup.sizes_bytes, setup.settings.run_cycles}, setup.settings, setup.placements,
+               setup.split, *std::ranges::max_element(setup.sizes_bytes)};
+  plan.settings.processes = setup.ranks;
+  Faults faults;
+  for (const std::string& fault : setup.faults) faults.push_back(parse_fault(fault));
+  HostBackend backend(1, setup.ranks, "0", std::move(faults));
+  backend.reserve(setup.ranks, buffer_bytes(plan.max_bytes, setup.settings.unalign_elements));
+  LocalJob job(setup.ranks);
+  RunSeen seen;
+  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& ranks) { seen.ranks = ranks; },
+                               [&](const CaseRows& rows) { seen.cases.push_back(rows); }};
+  seen.ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); });
+  seen.failure = job.failure();
+  return seen;
+}
+
+/// As above, for runs that must go well.
+inline RunSeen run_well(const RunSetup& setup) {
+  RunSeen seen = run_all_ranks(setup);
+  REQUIRE(seen.ends == std::vector<std::string>(static_cast<std::size_t>(setup.ranks)));
+  return seen;
+}
+
+}  // namespace busbw

@@ -1,0 +1,148 @@
+#include "measure/checker.hpp"
+
+#include <doctest/doctest.h>
+
+#include "backends/host/host_backend.hpp"
+#include "collectives/all.hpp"
+#include "rendezvous/local_job.hpp"
+#include "support_job.hpp"
+
+using namespace busbw;
+
+namespace {
+
+constexpr std::size_t kElements = 100;
+constexpr std::uint64_t kMax = 4 * kElements;
+
+/// One rank with one case of a collective, checked with damage done in between.
+struct Scene {
+  explicit Scene(const char* name, int of_ranks = 1)
+      : collective(make_collective(name, {})), backend(1, of_ranks, "0"), job(of_ranks) {
+    backend.reserve(of_ranks, buffer_bytes(kMax, 0));
+  }
+  std::unique_ptr<Collective> collective;
+  HostBackend backend;
+  LocalJob job;
+};
+
+/// What a rank works with.
+struct RankScene {
+  RankScene(Scene& scene, Team& world, int root = 0)
+      : communicator(scene.backend.connect(world, world)),
+        shape(scene.collective->shape(kElements, 4, world.size())),
+        buffers(*communicator, shape, Dtype::float32, kMax, 0),
+        values(Dtype::float32, Redop::sum, world.size()),
+        checker(*communicator, buffers, values, world.rank()),
+        rank_case{*scene.collective, shape, Dtype::float32, Redop::sum, root, 1} {}
+
+  void run(Placement placement) {
+    rank_case.collective.run(*communicator, buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+  }
+  std::unique_ptr<Communicator> communicator;
+  Shape shape;
+  CaseBuffers buffers;
+  ReductionValues values;
+  Checker checker;
+  RankCase rank_case;
+};
+
+/// Findings of one rank after `damage` was done to the result of an all-reduce, out of place or in.
+RankFindings findings_after(Placement placement, const std::function<void(RankScene&)>& damage) {
+  Scene scene("all_reduce");
+  const auto world = scene.job.team(0);
+  RankScene rank(scene, *world);
+  rank.checker.prepare(rank.rank_case, placement);
+  rank.run(placement);
+  damage(rank);
+  return rank.checker.verify(rank.rank_case, placement);
+}
+
+}  // namespace
+
+TEST_CASE("checker: a right result is right") {
+  for (const Placement placement : {Placement::out_of_place, Placement::in_place})
+    CHECK(findings_after(placement, [](RankScene&) {}).wrong_elements == 0);
+}
+
+TEST_CASE("checker: each single bit of the first, a middle and the last element is noticed") {
+  for (const std::size_t index : {std::size_t{0}, std::size_t{41}, kElements - 1})
+    for (int bit = 0; bit < 32; ++bit) {
+      const RankFindings findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+        rank.buffers.recv_data(Placement::out_of_place)[4 * index + static_cast<std::size_t>(bit) / 8] ^= std::byte{1} << (bit % 8);
+      });
+      REQUIRE(findings.wrong_elements == 1);
+      REQUIRE(findings.first.size() == 1);
+      CHECK(findings.first[0].index == static_cast<std::int64_t>(index));
+      CHECK(findings.first[0].rank == 0);
+      CHECK(findings.first[0].place == "receive buffer");
+      CHECK(findings.first[0].expected != findings.first[0].got);
+    }
+}
+
+TEST_CASE("checker: a result that was never written is wrong everywhere, and only the first are kept") {
+  Scene scene("all_reduce");
+  const auto world = scene.job.team(0);
+  RankScene rank(scene, *world);
+  rank.checker.prepare(rank.rank_case, Placement::out_of_place);
+  const RankFindings findings = rank.checker.verify(rank.rank_case, Placement::out_of_place);
+  CHECK(findings.wrong_elements == kElements);
+  REQUIRE(findings.first.size() == Mismatches::kKept);
+  for (std::size_t i = 0; i < findings.first.size(); ++i) CHECK(findings.first[i].index == static_cast<std::int64_t>(i));
+}
+
+TEST_CASE("checker: what an earlier check left behind is wrong in the next") {
+  Scene scene("all_reduce");
+  const auto world = scene.job.team(0);
+  RankScene rank(scene, *world);
+  rank.checker.prepare(rank.rank_case, Placement::out_of_place);
+  rank.run(Placement::out_of_place);
+  rank.rank_case.seed = 2;
+  CHECK(rank.checker.verify(rank.rank_case, Placement::out_of_place).wrong_elements > kElements / 2);
+}
+
+TEST_CASE("checker: a changed byte in each of the four guards is noticed and named") {
+  struct Place {
+    const char* name;
+    bool send;
+    bool after;
+  };
+  for (const Place& place : {Place{"guard before the send buffer, byte", true, false}, {"guard after the send buffer, byte", true, true},
+                             {"guard before the receive buffer, byte", false, false}, {"guard after the receive buffer, byte", false, true}})
+    for (const std::size_t index : {std::size_t{0}, kGuardBytes - 1}) {
+      const RankFindings findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+        std::byte* data = place.send ? rank.buffers.send_data(Placement::out_of_place) : rank.buffers.recv_data(Placement::out_of_place);
+        std::byte* guard = place.after ? data + 4 * kElements : data - kGuardBytes;
+        guard[index] ^= std::byte{0x10};
+      });
+      REQUIRE(findings.wrong_elements == 1);
+      CHECK(findings.first.at(0).place == place.name);
+      CHECK(findings.first.at(0).index == static_cast<std::int64_t>(index));
+    }
+}
+
+TEST_CASE("checker: where nothing may be written, the first and the last byte count, in and out of place") {
+  for (const char* name : {"reduce", "gather"})
+    for (const Placement placement : {Placement::out_of_place, Placement::in_place})
+      for (const bool last : {false, true}) {
+        CAPTURE(name);
+        Scene scene(name, 3);
+        std::vector<RankFindings> findings(3);
+        const auto ends = run_as_threads(scene.job, [&](Team& world) {
+          RankScene rank(scene, world, 0);
+          rank.checker.prepare(rank.rank_case, placement);
+          world.barrier();
+          rank.run(placement);
+          world.barrier();
+          std::byte* result = rank.buffers.recv_data(placement);
+          if (world.rank() == 2) result[last ? 4 * rank.shape.recv_count - 1 : 0] ^= std::byte{1};
+          findings[static_cast<std::size_t>(world.rank())] = rank.checker.verify(rank.rank_case, placement);
+        });
+        REQUIRE(ends == std::vector<std::string>(3));
+        CHECK(findings[0].wrong_elements == 0);
+        CHECK(findings[1].wrong_elements == 0);
+        REQUIRE(findings[2].wrong_elements == 1);
+        CHECK(findings[2].first[0].rank == 2);
+        const auto count = static_cast<std::int64_t>(scene.collective->shape(kElements, 4, 3).recv_count);
+        CHECK(findings[2].first[0].index == (last ? count - 1 : 0));
+      }
+}

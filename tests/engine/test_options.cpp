@@ -1,0 +1,465 @@
+#include "options.hpp"
+
+#include <climits>
+#include <cstdlib>
+#include <functional>
+
+#include "options_table.hpp"
+#include "support_files.hpp"
+#include "support_options.hpp"
+#include "support_random.hpp"
+
+using namespace busbw;
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+/// A flag with a value that is not its default, and what it sets.
+struct FlagEffect {
+  const char* short_name;  // "" where it has none
+  const char* long_name;
+  const char* value;
+  std::function<bool(const Options&)> took_effect;
+};
+
+const std::vector<FlagEffect>& effects() {
+  static const std::vector<FlagEffect> all{
+      {"-t", "--nthreads", "4", [](const Options& o) { return o.settings.threads == 4; }},
+      {"", "--processes", "3", [](const Options& o) { return o.settings.processes == 3; }},
+      {"-g", "--ngpus", "1", [](const Options& o) { return o.settings.gpus_per_thread == 1; }},
+      {"-b", "--minbytes", "8", [](const Options& o) { return o.settings.min_bytes == 8; }},
+      {"-e", "--maxbytes", "64M", [](const Options& o) { return o.settings.max_bytes == 64 * kMiB; }},
+      {"-i", "--stepbytes", "2K", [](const Options& o) { return o.settings.step_bytes == 2048; }},
+      {"-f", "--stepfactor", "2", [](const Options& o) { return o.settings.step_factor == 2; }},
+      {"", "--sizes", "1K,3000,7M", [](const Options& o) { return o.settings.sizes_bytes == std::vector<std::uint64_t>{1024, 3000, 7 * kMiB}; }},
+      {"-n", "--iters", "7", [](const Options& o) { return o.settings.iterations == 7; }},
+      {"-w", "--warmup_iters", "0", [](const Options& o) { return o.settings.warmup_iterations == 0; }},
+      {"-m", "--agg_iters", "3", [](const Options& o) { return o.settings.aggregated_iterations == 3; }},
+      {"-N", "--run_cycles", "0", [](const Options& o) { return o.settings.run_cycles == 0; }},
+      {"-p", "--parallel_init", "1", [](const Options& o) { return o.settings.parallel_init; }},
+      {"-c", "--check", "0", [](const Options& o) { return o.settings.check_iterations == 0; }},
+      {"-o", "--op", "mulsum", [](const Options& o) { return o.redops == std::vector{Redop::mulsum}; }},
+      {"-d", "--datatype", "bfloat16", [](const Options& o) { return o.dtypes == std::vector{Dtype::bfloat16}; }},
+      {"-r", "--root", "all", [](const Options& o) { return !o.root; }},
+      {"-z", "--blocking", "3", [](const Options& o) { return o.settings.blocking == 3; }},
+      {"-T", "--timeout", "30", [](const Options& o) { return o.settings.timeout_s == 30; }},
+      {"-a", "--average", "3", [](const Options& o) { return o.settings.average == 3; }},
+      {"-u", "--unalign", "3", [](const Options& o) { return o.settings.unalign_elements == 3; }},
+      {"-I", "--per_iter_timing", "1", [](const Options& o) { return o.settings.per_iteration; }},
+      {"-C", "--report_cputime", "1", [](const Options& o) { return o.settings.report_cputime; }},
+      {"-S", "--report_timestamps", "1", [](const Options& o) { return o.settings.report_timestamps; }},
+      {"-J", "--output_file", "/tmp/out.json", [](const Options& o) { return o.json_path == "/tmp/out.json"; }},
+      {"", "--records", "/tmp/out.jsonl", [](const Options& o) { return o.records_path == "/tmp/out.jsonl"; }},
+      {"", "--placement", "in", [](const Options& o) { return o.in_place && !o.out_of_place; }},
+      {"", "--target-ci", "1%", [](const Options& o) { return o.settings.target_ci == doctest::Approx(0.01); }},
+      {"", "--max-time", "500ms", [](const Options& o) { return o.settings.max_time_s == doctest::Approx(0.5); }},
+      {"", "--backend", "host", [](const Options& o) { return o.backend == "host"; }},
+      {"", "--fault", "overrun:rank=0", [](const Options& o) { return o.faults == std::vector<std::string>{"overrun:rank=0"}; }},
+      // Of the GPU's flags the values that ask for nothing.
+      {"-G", "--cudagraph", "0", [](const Options& o) { return o.settings.graph_launches == 0; }},
+      {"-R", "--local_register", "0", [](const Options&) { return true; }},
+      {"-y", "--stream_null", "0", [](const Options&) { return true; }},
+      {"-D", "--device_implementation", "0", [](const Options&) { return true; }},
+      {"-M", "--memory", "0", [](const Options&) { return true; }},
+  };
+  return all;
+}
+
+/// Flags whose effects are tested elsewhere: -K needs -I, --ping-pong needs sendrecv, the rest is for GPUs only.
+bool tested_elsewhere(std::string_view long_name) {
+  for (const char* other : {"--per_iter_skip", "--ping-pong", "--cta_policy", "--device_cta_count"})
+    if (long_name == other) return true;
+  return false;
+}
+
+/// What is written differently from call to call, as a comparison needs it.
+std::string facts_of(const Options& options) {
+  std::ostringstream text;
+  const RunSettings& s = options.settings;
+  text << s.threads << ' ' << s.processes << ' ' << s.min_bytes << ' ' << s.max_bytes << ' ' << s.step_bytes << ' ' << s.step_factor << ' '
+       << s.iterations << ' ' << s.aggregated_iterations << ' ' << s.check_iterations << ' ' << s.average << ' ' << options.dtypes.size();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("options: defaults are nccl-tests 2.19.6's") {
+  const Options options = options_of("");
+  const RunSettings& settings = options.settings;
+  CHECK(settings.threads == 1);
+  CHECK(settings.gpus_per_thread == 1);
+  CHECK(settings.processes == 1);
+  CHECK(settings.min_bytes == 32 * kMiB);
+  CHECK(settings.max_bytes == 32 * kMiB);
+  CHECK(settings.step_bytes == kMiB);
+  CHECK(settings.step_factor == 1);
+  CHECK(settings.sizes_bytes.empty());
+  CHECK(settings.warmup_iterations == 1);
+  CHECK(settings.iterations == 20);
+  CHECK(settings.aggregated_iterations == 1);
+  CHECK(settings.run_cycles == 1);
+  CHECK(settings.check_iterations == 1);
+  CHECK(settings.graph_launches == 0);
+  CHECK(settings.unalign_elements == 0);
+  CHECK(settings.blocking == 0);
+  CHECK(settings.average == 1);
+  CHECK_FALSE(settings.per_iteration);
+  CHECK(settings.per_iteration_skip == 0);
+  CHECK_FALSE(settings.parallel_init);
+  CHECK_FALSE(settings.report_cputime);
+  CHECK_FALSE(settings.report_timestamps);
+  CHECK(settings.timeout_s == 0);
+  CHECK(settings.placement == "both");
+  CHECK_FALSE(settings.target_ci);
+  CHECK_FALSE(settings.max_time_s);
+  CHECK(options.dtypes == std::vector{Dtype::float32});
+  CHECK(options.redops == std::vector{Redop::sum});
+  CHECK(options.root == 0);
+  CHECK(options.in_place);
+  CHECK(options.out_of_place);
+  CHECK(options.json_path.empty());
+  CHECK(options.records_path.empty());
+  CHECK(options.notes.empty());
+  CHECK(options.split.op == Split::Op::none);
+  CHECK_FALSE(options.min_busbw_bytes_per_s);
+  CHECK_FALSE(options.collective_settings.ping_pong);
+  CHECK(options.collective_settings.alltoallv.spread == 1);
+}
+
+TEST_CASE("options: the whole command line is kept") {
+  CHECK(options_of("-t 4 -b8").args == std::vector<std::string>{"all_reduce_perf", "-t", "4", "-b8"});
+}
+
+TEST_CASE("options: every flag takes effect, short and long, with its value apart, attached and after '='") {
+  for (const FlagEffect& flag : effects()) {
+    CAPTURE(flag.long_name);
+    const std::string name(flag.long_name);
+    const std::string value(flag.value);
+    CHECK(flag.took_effect(options_of(name + " " + value)));
+    CHECK(flag.took_effect(options_of(name + "=" + value)));
+    if (*flag.short_name == '\0') continue;
+    CHECK(flag.took_effect(options_of(flag.short_name + (" " + value))));
+    CHECK(flag.took_effect(options_of(flag.short_name + value)));
+  }
+}
+
+TEST_CASE("options: no flag of the table is without a test of its effect") {
+  for (const Flag& flag : flag_table()) {
+    if (tested_elsewhere(flag.long_name)) continue;
+    CAPTURE(flag.long_name);
+    const bool tested = std::ranges::any_of(effects(), [&](const FlagEffect& effect) {
+      return flag.long_name == effect.long_name && flag.short_name == effect.short_name;
+    });
+    CHECK(tested);
+  }
+}
+
+TEST_CASE("options: the last one wins, however it is spelled") {
+  for (const FlagEffect& flag : effects()) {
+    CAPTURE(flag.long_name);
+    const std::string name = *flag.short_name ? flag.short_name : flag.long_name;
+    CHECK(flag.took_effect(options_of(name + " 1 " + flag.long_name + "=" + flag.value)));
+  }
+  CHECK(options_of("-b 8 -b16 --minbytes=32").settings.min_bytes == 32);
+  CHECK(options_of("--minbytes=32 -b16 -b 8").settings.min_bytes == 8);
+}
+
+TEST_CASE("options: the order of flags does not matter") {
+  const std::string facts = facts_of(options_of("-b 8 -e 64M -f 2 -t 4 -n 7 -d half"));
+  CHECK(facts_of(options_of("-d half -n 7 -t 4 -f 2 -e 64M -b 8")) == facts);
+}
+
+TEST_CASE("options: help and version are requests, whatever else stands there") {
+  for (const char* line : {"-h", "--help", "-b 1Q -h", "-t 4 --help"}) {
+    const auto parsed = parse(words(line));
+    REQUIRE(std::holds_alternative<Request>(parsed));
+    CHECK(std::get<Request>(parsed) == Request::help);
+  }
+  CHECK(std::get<Request>(parse({"--version"})) == Request::version);
+}
+
+TEST_CASE("options: numbers may be hexadecimal, as in nccl-tests") {
+  CHECK(options_of("-n 0x10").settings.iterations == 16);
+  CHECK(options_of("-t 0X4").settings.threads == 4);
+}
+
+TEST_CASE("options: sizes are binary, with fractions and exponents") {
+  CHECK(options_of("-b 0.5M -e 1e6").settings.min_bytes == 512 * 1024);
+  CHECK(options_of("-b 0.5M -e 1e6").settings.max_bytes == 1'000'000);
+  CHECK(options_of("-b 1k -e 1G").settings.max_bytes == 1024 * kMiB);
+}
+
+TEST_CASE("options: every type, operator and root, and all of them") {
+  for (const Dtype dtype : kDtypes) CHECK(options_of("-d " + std::string(name(dtype))).dtypes == std::vector{dtype});
+  for (const Redop redop : kRedops) CHECK(options_of("-o " + std::string(name(redop))).redops == std::vector{redop});
+  CHECK(options_of("-d all").dtypes == std::vector<Dtype>(kDtypes.begin(), kDtypes.end()));
+  CHECK(options_of("-o all").redops == std::vector<Redop>(kRedops.begin(), kRedops.end()));
+  CHECK(options_of("-t 4 -r 3").root == 3);
+  CHECK_FALSE(options_of("-r all").root);
+  CHECK_FALSE(options_of("-r -1").root);  // nccl-tests' way to say it
+}
+
+TEST_CASE("options: -f 1 falls back to the fixed step, with a note") {
+  const Options options = options_of("-b 8 -e 64M -f 1");
+  CHECK(options.settings.step_factor == 1);
+  CHECK(options.settings.step_bytes == kMiB);
+  REQUIRE(options.notes.size() == 1);
+  check_names(options.notes[0], {"-f 1", "1048576", "-i"});
+  CHECK(options_of("-b 8 -e 64M -f 2").notes.empty());
+}
+
+TEST_CASE("options: a list of sizes sets the range, and excludes the flags of a range") {
+  const Options options = options_of("--sizes 3000,1K,7M");
+  CHECK(options.settings.min_bytes == 1024);
+  CHECK(options.settings.max_bytes == 7 * kMiB);
+  for (const char* other : {"-b 8", "-e 1G", "-i 8", "-f 2"})
+    check_names(refusal_of(std::string("--sizes 1K,2K ") + other), {"--sizes", "1K,2K", std::string(other).substr(0, 2)});
+  for (const char* list : {"--sizes=", "--sizes=,", "--sizes=1K,", "--sizes=,1K", "--sizes=1K,,2K", "--sizes=1Q", "--sizes=0", "--sizes=1K;2K"})
+    check_names(refusal_of(std::vector<std::string>{list}), {"--sizes", "allowed"});
+}
+
+TEST_CASE("options: placements") {
+  CHECK(options_of("--placement both").in_place);
+  CHECK(options_of("--placement both").out_of_place);
+  CHECK_FALSE(options_of("--placement out").in_place);
+  check_names(refusal_of("--placement inside"), {"--placement", "inside", "in, out or both"});
+}
+
+TEST_CASE("options: ping-pong is sendrecv's") {
+  CHECK(options_of("--ping-pong 1", {}, "sendrecv").collective_settings.ping_pong);
+  CHECK_FALSE(options_of("--ping-pong 0").collective_settings.ping_pong);
+  check_names(refusal_of("--ping-pong 1"), {"--ping-pong 1", "sendrecv"});
+}
+
+TEST_CASE("options: wrong input is refused in a sentence that names option, value and what is allowed") {
+  struct Wrong {
+    const char* line;
+    std::vector<std::string_view> named;
+  };
+  const std::vector<Wrong> all{
+      {"--nonsense 3", {"--nonsense", "--help"}},
+      {"-Q", {"-Q", "--help"}},
+      {"8", {"8", "--help"}},
+      {"-b", {"-b", "--help"}},
+      {"-d flaot", {"-d", "flaot", "float", "all"}},
+      {"-d float32", {"-d", "float32", "double"}},
+      {"-d FLOAT", {"-d", "FLOAT", "float"}},
+      {"-o summ", {"-o", "summ", "sum", "mulsum", "all"}},
+      {"-r 1", {"-r", "1", "0", "all"}},
+      {"-t 4 -r 4", {"-r", "4", "0 to 3", "all"}},
+      {"-r -2", {"-r", "-2", "all"}},
+      {"-r first", {"-r", "first", "all"}},
+      {"-b 1Q", {"-b", "1Q", "K, M or G"}},
+      {"-b -1", {"-b", "-1", "K, M or G"}},
+      {"--minbytes=-1", {"--minbytes", "-1", "K, M or G"}},
+      {"-b 0", {"-b", "0", "1 byte"}},
+      {"-b 32MB", {"-b", "32MB", "K, M or G"}},
+      {"-e 1.5", {"-e", "1.5"}},
+      {"-e 0x10", {"-e", "0x10"}},
+      {"-b 2M -e 1M", {"-b", "2M", "-e", "1M"}},
+      {"-b 64M", {"-b", "64M", "-e", "32M"}},
+      {"-f 0", {"-f", "0", "from 1"}},
+      {"-f -2", {"-f", "-2", "from 1"}},
+      {"-f 1.5", {"-f", "1.5", "whole number"}},
+      {"-i 0", {"-i", "0", "1 byte"}},
+      {"-i 1M -f 2", {"-i", "1M", "-f", "2"}},
+      {"-n 0", {"-n", "0", "from 1"}},
+      {"-n 10k", {"-n", "10k", "whole number"}},
+      {"-n 1e3", {"-n", "1e3", "whole number"}},
+      {"-n 010", {"-n", "010", "whole number"}},
+      {"-n 99999999999", {"-n", "99999999999", "whole number"}},
+      {"-t 0", {"-t", "0", "from 1"}},
+      {"-t -4", {"-t", "-4", "from 1"}},
+      {"-t 2000", {"-t", "2000", "1024"}},
+      {"--processes 0", {"--processes", "0", "from 1"}},
+      {"--processes 64 -t 64", {"--processes", "64", "-t", "4096", "1024"}},
+      {"-g 2", {"-g", "2", "allowed is 1", "-t"}},
+      {"-g 0", {"-g", "0", "from 1"}},
+      {"-z 9", {"-z", "9", "0 to 3"}},
+      {"-z -1", {"-z", "-1", "0 to 3"}},
+      {"-a 4", {"-a", "4", "0 to 3"}},
+      {"-c -1", {"-c", "-1", "from 0"}},
+      {"-w -1", {"-w", "-1", "from 0"}},
+      {"-m 0", {"-m", "0", "from 1"}},
+      {"-N -1", {"-N", "-1", "from 0"}},
+      {"-u -1", {"-u", "-1", "from 0"}},
+      {"-T -5", {"-T", "-5", "from 0"}},
+      {"-T 5s", {"-T", "5s", "whole number"}},
+      {"-I 2", {"-I", "2", "0 to 1"}},
+      {"-C yes", {"-C", "yes", "0 to 1"}},
+      {"-S 2", {"-S", "2", "0 to 1"}},
+      {"-p 2", {"-p", "2", "0 to 1"}},
+      {"-K 3", {"-K", "3", "-I 1"}},
+      {"-I 1 -K 20", {"-K", "20", "19", "-n 20"}},
+      {"-I 1 -n 5 -K 5", {"-K", "5", "4"}},
+      {"-I 1 -K -1", {"-K", "-1", "from 0"}},
+      {"-I 1 -G 1", {"-G"}},
+      {"-z 3 -G 1", {"-G"}},
+      {"-J out.txt", {"-J", "out.txt", ".json"}},
+      {"-J json", {"-J", "json", ".json"}},
+      {"--target-ci 0", {"--target-ci", "0", "1%"}},
+      {"--target-ci 100%", {"--target-ci", "100%", "1%"}},
+      {"--target-ci -1%", {"--target-ci", "-1%", "1%"}},
+      {"--target-ci abc", {"--target-ci", "abc", "1%"}},
+      {"--max-time 0", {"--max-time", "0", "60s"}},
+      {"--max-time 1h", {"--max-time", "1h", "60s"}},
+      {"--backend cuda", {"--backend", "cuda", "host, nccl or auto"}},
+      {"--backend nccl", {"--backend nccl", "host"}},
+      {"--ping-pong 2", {"--ping-pong", "2", "0 to 1"}},
+  };
+  for (const Wrong& wrong : all) {
+    CAPTURE(wrong.line);
+    const std::string sentence = refusal_of(wrong.line);
+    CAPTURE(sentence);
+    CHECK(sentence.find('\n') == std::string::npos);
+    for (const std::string_view part : wrong.named) {
+      CAPTURE(part);
+      CHECK(sentence.find(part) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("options: empty values are refused") {
+  for (const Flag& flag : flag_table()) {
+    CAPTURE(flag.long_name);
+    refusal_of(std::vector<std::string>{std::string(flag.long_name), ""});
+    refusal_of(std::vector<std::string>{std::string(flag.long_name) + "="});
+  }
+}
+
+TEST_CASE("options: what only a GPU can honour is refused on the host, by its name and what it is for") {
+  for (const char* line : {"-G 1", "-R 1", "-R 2", "-x 0", "-x 1", "-y 1", "-D 1", "-V 16", "-M 1"}) {
+    CAPTURE(line);
+    const auto flag = words(line);
+    check_names(refusal_of(line), {flag[0], flag[1], "host backend"});
+  }
+  for (const char* line : {"-G -1", "-R 3", "-x 3", "-y 2", "-D 5", "-V 129", "-M 2"}) {
+    CAPTURE(line);
+    check_names(refusal_of(line), {words(line)[0], "allowed"});
+  }
+  check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "0"}}), {"NCCL_TESTS_DEVICE=0", "host backend"});
+}
+
+TEST_CASE("options: -K counts below -n, with -I") {
+  CHECK(options_of("-I 1 -K 19").settings.per_iteration_skip == 19);
+  CHECK(options_of("-I 1 -n 5 -K 4").settings.per_iteration_skip == 4);
+  CHECK(options_of("-K 0").settings.per_iteration_skip == 0);
+}
+
+TEST_CASE("options: groups from the environment, and roots within the smallest of them") {
+  CHECK(options_of("--processes 4", {{"NCCL_TESTS_SPLIT", "MOD 2"}}).split.op == Split::Op::modulo);
+  CHECK(options_of("--processes 4", {{"NCCL_TESTS_SPLIT_MASK", "0x1"}}).split.op == Split::Op::bit_and);
+  check_names(refusal_of("", {{"NCCL_TESTS_SPLIT", "MOD"}}), {"NCCL_TESTS_SPLIT=MOD"});
+  // Processes 0, 2, 4 and 1, 3: the smaller group has 2 processes of 2 threads.
+  const Variables halves{{"NCCL_TESTS_SPLIT", "MOD 2"}};
+  CHECK(options_of("--processes 5 -t 2 -r 3", halves).root == 3);
+  check_names(refusal_of("--processes 5 -t 2 -r 4", halves), {"-r", "4", "0 to 3"});
+}
+
+TEST_CASE("options: NCCL_TESTS_MIN_BW is in GB/s") {
+  CHECK(options_of("", {{"NCCL_TESTS_MIN_BW", "1.5"}}).min_busbw_bytes_per_s == 1.5e9);
+  CHECK(options_of("", {{"NCCL_TESTS_MIN_BW", "0"}}).min_busbw_bytes_per_s == 0);
+  for (const char* value : {"", "fast", "-1", "1GB", "nan"})
+    check_names(refusal_of("", {{"NCCL_TESTS_MIN_BW", value}}), {std::string("NCCL_TESTS_MIN_BW=") + value, "GB/s"});
+}
+
+TEST_CASE("options: alltoallv's variables, only where they matter") {
+  const TemporaryFile matrix("100 200\n300 400\n");
+  const Variables all{{"NCCL_TESTS_ALLTOALLV_SPREAD", "0.5"},
+                      {"NCCL_TESTS_ALLTOALLV_MATRIX_FILE", matrix.path()},
+                      {"NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "2"},
+                      {"NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "1"}};
+  const AlltoallvSettings settings = options_of("-t 2", all, "alltoallv").collective_settings.alltoallv;
+  CHECK(settings.spread == 0.5);
+  CHECK(settings.matrix.ranks == 2);
+  CHECK(settings.matrix.bytes == std::vector<std::uint64_t>{192, 400, 592, 800});
+  CHECK(settings.matrix_scale == 2);
+  CHECK(settings.print_summary);
+  CHECK(settings.max_bytes == 32 * kMiB);
+  CHECK(options_of("", {{"NCCL_TESTS_ALLTOALLV_SPREAD", "9"}}).collective_settings.alltoallv.spread == 1);
+
+  const auto refused = [](const char* variable, const char* value) {
+    check_names(refusal_of("", {{variable, value}}, "alltoallv"), {std::string(variable) + "=" + value, "allowed"});
+  };
+  for (const char* value : {"1.1", "-0.1", "x", "", "50%"}) refused("NCCL_TESTS_ALLTOALLV_SPREAD", value);
+  for (const char* value : {"-1", "x", ""}) refused("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", value);
+  for (const char* value : {"yes", ""}) refused("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", value);
+  check_names(refusal_of("", {{"NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "/nowhere"}}, "alltoallv"), {"/nowhere"});
+  check_names(refusal_of("-b 8 -e 1M", all, "alltoallv"), {"-b", "-e", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"});
+}
+
+TEST_CASE("options: random junk gives options, a request or a usage error, never anything else") {
+  Random random(7);
+  std::vector<std::string> pieces{"-", "--", "=", "", " ", "-b", "-e", "-f", "-t", "-h", "--help", "--version", "all", "1", "0", "-1", "8",
+                                  "1M", "1Q", "nan", "{}", "[1,2]", "[", "\"", "'", "%%", "%s%n", "--minbytes=", "--sizes=1,,", "\\", "\xff\xfe",
+                                  "999999999999999999999", "0x", "--no-such", "-abc", "--=", "-=", "--b", "@file", "#", "float", "sum", ";"};
+  for (const Flag& flag : flag_table()) {
+    pieces.emplace_back(flag.long_name);
+    if (!flag.short_name.empty()) pieces.emplace_back(flag.short_name);
+  }
+  int good = 0;
+  int refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::vector<std::string> arguments(random.below(6));
+    for (std::string& argument : arguments) {
+      argument = random.one_of(pieces);
+      if (random.below(3) == 0) argument += random.one_of(pieces);
+      if (random.below(8) == 0) argument += random.text("abc019-=.,%KMG \t\n\x01\x80", 6);
+    }
+    std::string line;
+    for (const std::string& argument : arguments) line += " <" + argument + ">";
+    CAPTURE(line);
+    try {
+      parse(arguments);
+      ++good;
+    } catch (const UsageError& error) {
+      ++refused;
+      REQUIRE(error.exit() == Exit::usage);
+      REQUIRE(std::string(error.what()).size() > 10);
+    }
+  }
+  CHECK(good > 100);
+  CHECK(refused > 1000);
+}
+
+TEST_CASE("options: whatever is accepted is within its bounds") {
+  Random random(8);
+  const std::vector<std::string> values{"-1", "0", "1", "2", "3", "8", "20", "1024", "0x7fffffff", "2147483648", "1G", "1e18"};
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<std::string> arguments;
+    for (std::size_t i = random.below(5); i > 0; --i) {
+      const Flag& flag = random.one_of(flag_table());
+      arguments.push_back(std::string(flag.long_name) + "=" + random.one_of(values));
+    }
+    try {
+      const auto parsed = parse(arguments);
+      const auto* options = std::get_if<Options>(&parsed);
+      if (!options) continue;
+      const RunSettings& settings = options->settings;
+      REQUIRE(settings.threads >= 1);
+      REQUIRE(settings.processes >= 1);
+      REQUIRE(options->ranks() >= 1);
+      REQUIRE(options->ranks() <= 1024);
+      REQUIRE(settings.min_bytes >= 1);
+      REQUIRE(settings.max_bytes >= settings.min_bytes);
+      REQUIRE(settings.step_bytes >= (settings.sizes_bytes.empty() ? 1 : 0));
+      REQUIRE(settings.step_factor >= 1);
+      REQUIRE(settings.iterations >= 1);
+      REQUIRE(settings.per_iteration_skip < settings.iterations);
+      REQUIRE(settings.aggregated_iterations >= 1);
+      REQUIRE(settings.unalign_elements >= 0);
+      if (options->root) REQUIRE(*options->root < options->ranks());
+    } catch (const UsageError&) {
+    }
+  }
+}
+
+TEST_CASE("process_environment: what is set, also when empty, and nothing when it is not") {
+  setenv("BUSBW_TEST_VARIABLE", "a value", 1);
+  CHECK(process_environment("BUSBW_TEST_VARIABLE") == "a value");
+  setenv("BUSBW_TEST_VARIABLE", "", 1);
+  CHECK(process_environment("BUSBW_TEST_VARIABLE") == "");
+  unsetenv("BUSBW_TEST_VARIABLE");
+  CHECK_FALSE(process_environment("BUSBW_TEST_VARIABLE"));
+}

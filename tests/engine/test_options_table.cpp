@@ -1,0 +1,59 @@
+#include "options_table.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace busbw;
+
+TEST_CASE("flag_table: every flag of nccl-tests 2.19.6, short and long") {
+  const std::set<std::pair<std::string_view, std::string_view>> theirs{
+      {"-t", "--nthreads"},        {"-g", "--ngpus"},         {"-b", "--minbytes"},       {"-e", "--maxbytes"},
+      {"-i", "--stepbytes"},       {"-f", "--stepfactor"},    {"-n", "--iters"},          {"-m", "--agg_iters"},
+      {"-w", "--warmup_iters"},    {"-N", "--run_cycles"},    {"-p", "--parallel_init"},  {"-c", "--check"},
+      {"-o", "--op"},              {"-d", "--datatype"},      {"-r", "--root"},           {"-z", "--blocking"},
+      {"-y", "--stream_null"},     {"-T", "--timeout"},       {"-G", "--cudagraph"},      {"-C", "--report_cputime"},
+      {"-S", "--report_timestamps"}, {"-J", "--output_file"}, {"-a", "--average"},        {"-R", "--local_register"},
+      {"-x", "--cta_policy"},      {"-D", "--device_implementation"}, {"-V", "--device_cta_count"}, {"-M", "--memory"},
+      {"-u", "--unalign"},         {"-I", "--per_iter_timing"}, {"-K", "--per_iter_skip"}};
+  std::set<std::pair<std::string_view, std::string_view>> ours;
+  for (const Flag& flag : flag_table())
+    if (!flag.short_name.empty()) ours.emplace(flag.short_name, flag.long_name);
+  CHECK(ours == theirs);
+}
+
+TEST_CASE("flag_table: no name twice, none missing its help, short and long ones formed as such") {
+  std::set<std::string_view> names;
+  for (const Flag& flag : flag_table()) {
+    CAPTURE(flag.long_name);
+    CHECK(names.insert(flag.long_name).second);
+    CHECK(flag.long_name.starts_with("--"));
+    if (!flag.short_name.empty()) {
+      CHECK(names.insert(flag.short_name).second);
+      CHECK(flag.short_name.size() == 2);
+      CHECK(flag.short_name[0] == '-');
+    }
+    CHECK_FALSE(flag.placeholder.empty());
+    CHECK_FALSE(flag.help.empty());
+    CHECK_FALSE(flag.section.empty());
+  }
+}
+
+TEST_CASE("spelling: both names of a flag") {
+  CHECK(spelling("--minbytes") == "-b (--minbytes)");
+  CHECK(spelling("--sizes") == "--sizes");
+}
+
+TEST_CASE("help_text: names the program, every flag, the environment and the exit codes; sections in one piece") {
+  const std::string text = help_text("gather_perf");
+  CHECK(text.starts_with("Usage: gather_perf "));
+  for (const Flag& flag : flag_table()) {
+    CHECK(text.find(flag.long_name) != std::string::npos);
+    CHECK(text.find(flag.help) != std::string::npos);
+    const std::string heading = "\n" + std::string(flag.section) + ":\n";
+    CHECK(text.find(heading) != std::string::npos);
+    CHECK(text.find(heading) == text.rfind(heading));
+  }
+  for (const char* word : {"--help", "--version", "NCCL_TESTS_SPLIT", "NCCL_TESTS_MIN_BW", "Exit codes"})
+    CHECK(text.find(word) != std::string::npos);
+}

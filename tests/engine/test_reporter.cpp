@@ -1,0 +1,225 @@
+#include "reporter.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "output_values.hpp"
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// What a sink was told.
+struct Told {
+  std::vector<std::string> calls;
+  std::vector<RunEnd> ends;
+  RunInfo run;
+};
+
+class TellingSink final : public Sink {
+ public:
+  TellingSink(Told& told, std::function<void()> at_end = [] {}) : told_(told), at_end_(std::move(at_end)) {}
+  void begin(const RunInfo& run) override {
+    told_.calls.push_back("begin");
+    told_.run = run;
+  }
+  void rows(const CaseRows&) override { told_.calls.push_back("rows"); }
+  void warning(const std::string&) override { told_.calls.push_back("warning"); }
+  void end(const RunEnd& end) override {
+    told_.calls.push_back("end");
+    told_.ends.push_back(end);
+    at_end_();
+  }
+
+ private:
+  Told& told_;
+  std::function<void()> at_end_;
+};
+
+/// What `call` writes to stderr.
+std::string stderr_of(const std::function<void()>& call) {
+  std::fflush(stderr);
+  const int before = dup(STDERR_FILENO);
+  const int caught = memfd_create("stderr", 0);
+  dup2(caught, STDERR_FILENO);
+  call();
+  std::fflush(stderr);
+  dup2(before, STDERR_FILENO);
+  close(before);
+  std::string text(static_cast<std::size_t>(lseek(caught, 0, SEEK_END)), '\0');
+  CHECK(pread(caught, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
+  close(caught);
+  return text;
+}
+
+/// A run of `rows` rows of 62.5 and 31.25 GB/s busbw... what a reporter makes of it.
+struct Outcome {
+  int exit_code = -1;
+  std::string said;
+  RunEnd end;
+};
+
+Outcome outcome_of(const std::vector<CaseRows>& cases, const std::optional<Failure>& failure = {}, std::optional<double> min_bw = {}) {
+  Told told;
+  Reporter reporter(test::made_up_run(), min_bw);
+  reporter.add(std::make_unique<TellingSink>(told));
+  reporter.begin(test::made_up_ranks(1, 4));
+  for (const CaseRows& rows : cases) reporter.rows(rows);
+  Outcome outcome;
+  outcome.said = stderr_of([&] { outcome.exit_code = reporter.finish(failure); });
+  REQUIRE(told.ends.size() == 1);
+  outcome.end = told.ends[0];
+  CHECK(outcome.end.exit_code == outcome.exit_code);
+  CHECK_FALSE(outcome.end.end_time.empty());
+  CHECK_FALSE(outcome.end.end_time_iso.empty());
+  return outcome;
+}
+
+Row row_of(double out_gbps, double in_gbps) {
+  Row row = test::made_up_row(1024);
+  row.out_of_place = test::made_up_measurement(1, out_gbps, out_gbps);
+  row.in_place = test::made_up_measurement(1, in_gbps, in_gbps);
+  return row;
+}
+
+Row wrong_row(int wrong_ranks) {
+  Row row = row_of(4, 2);
+  row.in_place->check.wrong_ranks = wrong_ranks;
+  row.in_place->check.wrong_elements = 100;
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("reporter: a good run") {
+  const Outcome outcome = outcome_of({{row_of(4, 2)}, {row_of(8, 6)}});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.said == "");
+  CHECK(outcome.end.reason == "completed");
+  CHECK(outcome.end.message == "");
+  CHECK(outcome.end.rows == 2);
+  CHECK(outcome.end.out_of_bounds == 0);
+  CHECK(*outcome.end.average_busbw_bytes_per_s == doctest::Approx(5e9));
+}
+
+TEST_CASE("reporter: without a row there is no average") {
+  const Outcome outcome = outcome_of({});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.end.rows == 0);
+  CHECK_FALSE(outcome.end.average_busbw_bytes_per_s);
+}
+
+TEST_CASE("reporter: every group's rows count, and a placement that was not measured does not") {
+  Row half = row_of(4, 2);
+  half.in_place.reset();
+  const Outcome outcome = outcome_of({{half, row_of(8, 6)}});
+  CHECK(outcome.end.rows == 2);
+  CHECK(*outcome.end.average_busbw_bytes_per_s == doctest::Approx(6e9));
+}
+
+TEST_CASE("reporter: wrong data is exit code 1, counted by ranks, placements and rows") {
+  const Outcome outcome = outcome_of({{wrong_row(2)}, {row_of(1, 1)}, {wrong_row(3)}});
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.end.reason == "wrong data");
+  CHECK(outcome.end.out_of_bounds == 5);
+  check_names(outcome.said, {"all_reduce_perf: ", "wrong data"});
+}
+
+TEST_CASE("reporter: slower than demanded is exit code 5, within nine tenths") {
+  CHECK(outcome_of({{row_of(9, 9)}}, {}, 10e9).exit_code == 0);
+  CHECK(outcome_of({{row_of(20, 20)}}, {}, 10e9).exit_code == 0);
+  const Outcome slow = outcome_of({{row_of(8.9, 8.9)}}, {}, 10e9);
+  CHECK(slow.exit_code == 5);
+  CHECK(slow.end.reason == "slower than demanded");
+  CHECK(slow.end.min_busbw_bytes_per_s == 10e9);
+  check_names(slow.said, {"8.90 GB/s", "NCCL_TESTS_MIN_BW=10"});
+  CHECK(outcome_of({}, {}, 10e9).exit_code == 5);
+  CHECK(outcome_of({{row_of(0, 0)}}, {}, 0.0).exit_code == 0);
+}
+
+TEST_CASE("reporter: wrong data is worse than slow, a failure is worse than both") {
+  CHECK(outcome_of({{wrong_row(1)}}, {}, 1e12).exit_code == 1);
+  const Outcome lost = outcome_of({{wrong_row(1)}}, Failure{Exit::rank_lost, "rank 3 is gone"}, 1e12);
+  CHECK(lost.exit_code == 4);
+  CHECK(lost.end.out_of_bounds == 1);
+}
+
+TEST_CASE("reporter: a failure gives the exit code, a reason and its message, which others say") {
+  struct Expected {
+    Exit exit;
+    int code;
+    const char* reason;
+  };
+  for (const Expected& expected :
+       {Expected{Exit::usage, 2, "usage"}, {Exit::environment, 3, "environment"}, {Exit::rank_lost, 4, "rank lost or timed out"},
+        {Exit::interrupted, 130, "interrupted"}, {Exit::terminated, 143, "terminated"},
+        {Exit::output_closed, 141, "the reader of the output went away"}}) {
+    const Outcome outcome = outcome_of({{row_of(4, 2)}}, Failure{expected.exit, "a sentence"});
+    CHECK(outcome.exit_code == expected.code);
+    CHECK(outcome.end.reason == expected.reason);
+    CHECK(outcome.end.message == "a sentence");
+    CHECK(outcome.said == "");
+    CHECK(outcome.end.rows == 1);
+  }
+}
+
+TEST_CASE("reporter: sinks hear of the ranks, of every case and of the end, in order") {
+  Told first;
+  Told second;
+  Reporter reporter(test::made_up_run(), {});
+  reporter.add(std::make_unique<TellingSink>(first));
+  reporter.add(std::make_unique<TellingSink>(second));
+  reporter.begin(test::made_up_ranks(2, 3));
+  reporter.rows({row_of(1, 1)});
+  reporter.rows({row_of(1, 1)});
+  reporter.finish({});
+  for (const Told* told : {&first, &second}) {
+    CHECK(told->calls == std::vector<std::string>{"begin", "rows", "rows", "end"});
+    CHECK(told->run.ranks.size() == 6);
+    CHECK(told->run.program == "all_reduce_perf");
+  }
+}
+
+TEST_CASE("reporter: a sink that throws at the end does not keep the others from theirs, and its error is told") {
+  struct Expected {
+    std::function<void()> at_end;
+    int code;
+    const char* said;
+  };
+  for (const Expected& expected : {Expected{[] { throw EnvironmentError("the disk is full"); }, 3, "all_reduce_perf: the disk is full\n"},
+                                   {[] { throw std::runtime_error("odd"); }, 3, "all_reduce_perf: odd\n"},
+                                   {[] { throw Error(Exit::output_closed, "closed"); }, 141, ""}}) {
+    Told first;
+    Told last;
+    Reporter reporter(test::made_up_run(), {});
+    reporter.add(std::make_unique<TellingSink>(first, expected.at_end));
+    reporter.add(std::make_unique<TellingSink>(last));
+    int exit_code = 0;
+    CHECK(stderr_of([&] { exit_code = reporter.finish({}); }) == expected.said);
+    CHECK(exit_code == expected.code);
+    CHECK(last.calls == std::vector<std::string>{"end"});
+  }
+}
+
+TEST_CASE("reporter: an error at the end does not hide why the run failed, nor is it told twice") {
+  Told told;
+  Reporter reporter(test::made_up_run(), {});
+  reporter.add(std::make_unique<TellingSink>(told, [] { throw EnvironmentError("the disk is full"); }));
+  int exit_code = 0;
+  CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{Exit::environment, "the disk is full"}); }) == "");
+  CHECK(exit_code == 3);
+  CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{Exit::rank_lost, "rank 3 is gone"}); }) == "all_reduce_perf: the disk is full\n");
+  CHECK(exit_code == 4);
+}
+
+TEST_CASE("reporter: a run that never began still ends its sinks") {
+  Told told;
+  Reporter reporter(test::made_up_run(), {});
+  reporter.add(std::make_unique<TellingSink>(told));
+  CHECK(reporter.finish(Failure{Exit::environment, "no memory"}) == 3);
+  CHECK(told.calls == std::vector<std::string>{"end"});
+}

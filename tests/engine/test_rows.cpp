@@ -1,0 +1,185 @@
+#include "measure/rows.hpp"
+
+#include "collectives/all.hpp"
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// A plan for 4 ranks whose reports are made up.
+struct Scene {
+  explicit Scene(const char* name, CollectiveSettings of = {}) : collective(make_collective(name, of)) {
+    settings.processes = 4;
+    settings.iterations = 2;
+  }
+  Row row(const std::map<Placement, PlacementReport>& placements, const std::string& policy = "exact") const {
+    const RunPlan plan{*collective, {}, settings, {}, {}, 1 << 20};
+    return make_row(plan, {configuration, requested_bytes, 3, 2}, placements, policy);
+  }
+  Row out_of_place(const PlacementReport& report) const { return row({{Placement::out_of_place, report}}); }
+
+  std::unique_ptr<Collective> collective;
+  RunSettings settings;
+  Configuration configuration{Dtype::float32, Redop::sum, "sum", -1};
+  std::uint64_t requested_bytes = 4096;
+};
+
+/// Four ranks that took 1, 2, 3 and 6 ms in two iterations together.
+PlacementReport report() {
+  return {{{{{0.0004, 0.0006}, 0.001}, {}}, {{{0.001, 0.001}, 0.002}, {}}, {{{0.0015, 0.0015}, 0.003}, {}}, {{{0.004, 0.002}, 0.006}, {}}},
+          StoppedBy::iterations};
+}
+
+WrongElement wrong(int rank, std::int64_t index) { return {rank, "receive buffer", index, "1", "2"}; }
+
+}  // namespace
+
+TEST_CASE("make_row: labels, sizes and counts") {
+  Scene scene("all_gather");
+  scene.requested_bytes = 4100;
+  scene.configuration = {Dtype::float16, Redop::sum, "none", -1};
+  const Row row = scene.out_of_place(report());
+  CHECK(row.group == 3);
+  CHECK(row.cycle == 2);
+  CHECK(row.group_ranks == 4);
+  CHECK(row.collective == "all_gather");
+  CHECK(row.requested_bytes == 4100);
+  CHECK(row.size_bytes == 4096);
+  CHECK(row.count == 512);
+  CHECK(row.dtype == Dtype::float16);
+  CHECK(row.redop == "none");
+  CHECK(row.root == -1);
+  CHECK(row.out_of_place);
+  CHECK_FALSE(row.in_place);
+  CHECK(row.timestamp.size() == std::string("2026-11-21 08:16:39").size());
+}
+
+TEST_CASE("make_row: time by -a, per operation, and what bandwidth that is") {
+  struct Expected {
+    int average;
+    double time_s;
+  };
+  for (const Expected& expected : {Expected{0, 0.0005}, {1, 0.0015}, {2, 0.0005}, {3, 0.003}}) {
+    CAPTURE(expected.average);
+    Scene scene("all_reduce");
+    scene.settings.average = expected.average;
+    const Measurement measurement = *scene.out_of_place(report()).out_of_place;
+    CHECK(measurement.time_s == doctest::Approx(expected.time_s));
+    CHECK(measurement.algbw_bytes_per_s == doctest::Approx(4096 / expected.time_s));
+    CHECK(measurement.busbw_bytes_per_s == doctest::Approx(4096 / expected.time_s * 1.5));
+  }
+}
+
+TEST_CASE("make_row: aggregated operations and round trips are divided by") {
+  Scene scene("all_reduce");
+  scene.settings.aggregated_iterations = 5;
+  CHECK(scene.out_of_place(report()).out_of_place->time_s == doctest::Approx(0.0015 / 5));
+  Scene ping_pong("sendrecv", {.alltoallv = {}, .ping_pong = true});
+  CHECK(ping_pong.out_of_place(report()).out_of_place->time_s == doctest::Approx(0.0015 / 2));
+}
+
+TEST_CASE("make_row: an iteration takes as long as its last rank, and the summary is over those") {
+  const Measurement measurement = *Scene("all_reduce").out_of_place(report()).out_of_place;
+  CHECK(measurement.iteration_s == std::vector<double>{0.004, 0.002});
+  CHECK(measurement.rank_samples_s.size() == 4);
+  CHECK(measurement.rank_samples_s[0] == std::vector<double>{0.0004, 0.0006});
+  CHECK(measurement.statistics.samples == 2);
+  CHECK(measurement.statistics.max_s == 0.004);
+  CHECK(measurement.statistics.mean_s == doctest::Approx(0.003));
+}
+
+TEST_CASE("make_row: -K leaves samples out of the summary, not out of the time") {
+  Scene scene("all_reduce");
+  scene.settings.per_iteration = true;
+  scene.settings.per_iteration_skip = 1;
+  const Measurement measurement = *scene.out_of_place(report()).out_of_place;
+  CHECK(measurement.statistics.samples == 1);
+  CHECK(measurement.statistics.max_s == 0.002);
+  CHECK(measurement.iteration_s.size() == 2);
+  CHECK(measurement.time_s == doctest::Approx(0.0015));
+}
+
+TEST_CASE("make_row: with -I and several processes, the slowest rank of each process") {
+  Scene scene("all_reduce");
+  CHECK(scene.out_of_place(report()).out_of_place->process_max_s.empty());
+  scene.settings.per_iteration = true;
+  scene.settings.processes = 2;
+  scene.settings.threads = 2;
+  CHECK(scene.out_of_place(report()).out_of_place->process_max_s == std::vector<std::vector<double>>{{0.001, 0.001}, {0.004, 0.002}});
+  scene.settings.processes = 1;
+  scene.settings.threads = 4;
+  CHECK(scene.out_of_place(report()).out_of_place->process_max_s.empty());
+}
+
+TEST_CASE("make_row: -C shows the time, since issuing is doing; without it there is none") {
+  Scene scene("all_reduce");
+  CHECK_FALSE(scene.out_of_place(report()).out_of_place->cpu_time_s);
+  scene.settings.report_cputime = true;
+  CHECK(scene.out_of_place(report()).out_of_place->cpu_time_s == doctest::Approx(0.0015));
+}
+
+TEST_CASE("make_row: wrong elements are summed over ranks, and the first few are kept") {
+  PlacementReport bad = report();
+  bad.ranks[1].findings = {7, {wrong(1, 0), wrong(1, 3), wrong(1, 4)}};
+  bad.ranks[3].findings = {2, {wrong(3, 8), wrong(3, 9)}};
+  const CheckResult check = Scene("all_reduce").out_of_place(bad).out_of_place->check;
+  CHECK(check.state == CheckResult::State::checked);
+  CHECK(check.wrong_elements == 9);
+  CHECK(check.wrong_ranks == 2);
+  CHECK(check.policy == "exact");
+  REQUIRE(check.first_wrong.size() == Mismatches::kKept);
+  CHECK(check.first_wrong[0].rank == 1);
+  CHECK(check.first_wrong[3].rank == 3);
+  CHECK(check.first_wrong[3].index == 8);
+}
+
+TEST_CASE("make_row: not checked, not applicable and right are three things") {
+  const auto state = [](const char* name, Placement placement, int checks) {
+    Scene scene(name);
+    scene.settings.check_iterations = checks;
+    const Row row = scene.row({{placement, report()}});
+    return (placement == Placement::in_place ? row.in_place : row.out_of_place)->check.state;
+  };
+  using State = CheckResult::State;
+  CHECK(state("all_reduce", Placement::out_of_place, 1) == State::checked);
+  CHECK(state("all_reduce", Placement::in_place, 1) == State::checked);
+  CHECK(state("all_reduce", Placement::in_place, 0) == State::not_checked);
+  for (const char* name : {"alltoall", "alltoallv", "sendrecv"}) {
+    CHECK(state(name, Placement::out_of_place, 1) == State::checked);
+    CHECK(state(name, Placement::in_place, 1) == State::not_applicable);
+    CHECK(state(name, Placement::in_place, 0) == State::not_checked);
+  }
+}
+
+TEST_CASE("make_row: the bound that was used is told") {
+  const Row row = Scene("all_reduce").row({{Placement::out_of_place, report()}}, "within 1 ulp");
+  CHECK(row.out_of_place->check.policy == "within 1 ulp");
+}
+
+TEST_CASE("make_row: a missed target is a warning that says what to do, a met one is not") {
+  Scene scene("all_reduce");
+  scene.settings.target_ci = 0.01;
+  PlacementReport ended = report();
+  ended.stopped_by = StoppedBy::sample_limit;
+  const Measurement missed = *scene.out_of_place(ended).out_of_place;
+  CHECK(missed.stopped_by == StoppedBy::sample_limit);
+  REQUIRE(missed.warnings.size() == 1);
+  check_names(missed.warnings[0], {"--target-ci 1 %", "2 samples", "--max-time"});
+  ended.stopped_by = StoppedBy::target_ci;
+  CHECK(scene.out_of_place(ended).out_of_place->warnings.empty());
+  scene.settings.target_ci.reset();
+  ended.stopped_by = StoppedBy::max_time;
+  CHECK(scene.out_of_place(ended).out_of_place->warnings.empty());
+}
+
+TEST_CASE("make_row: alltoallv's summary follows the row, for each placement, with nccl-tests' figures") {
+  Scene scene("alltoallv", {.alltoallv = {.spread = 0, .matrix = {}, .matrix_scale = 1, .print_summary = true}});
+  const Row row = scene.row({{Placement::out_of_place, report()}, {Placement::in_place, report()}});
+  REQUIRE(row.comments.size() == 2 * 5);
+  CHECK(row.comments[0] == "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated nranks=4 total_bytes=4096 spread=0.000 time_usec=1500.00");
+  CHECK(row.comments[1] == "  rank=0 send_bytes=4096 recv_bytes=4096 alg_bw=0.00 bus_bw=0.00");
+  CHECK(row.comments[4].starts_with("  rank=3 "));
+  CHECK(row.comments[5] == row.comments[0]);
+  CHECK(Scene("alltoallv").row({{Placement::out_of_place, report()}}).comments.empty());
+}

@@ -1,0 +1,345 @@
+// Real runs: ranks as threads over a LocalJob, on the host backend.
+#include "measure/runner.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "measure/bandwidth.hpp"
+#include "support_collective.hpp"
+#include "support_errors.hpp"
+#include "support_run.hpp"
+
+using namespace busbw;
+
+namespace {
+
+std::vector<const Measurement*> measurements_of(const RunSeen& seen) {
+  std::vector<const Measurement*> all;
+  for (const CaseRows& rows : seen.cases)
+    for (const Row& row : rows)
+      for (const auto* side : {&row.out_of_place, &row.in_place})
+        if (*side) all.push_back(&**side);
+  return all;
+}
+
+void check_all_right(const RunSeen& seen) {
+  for (const Measurement* measurement : measurements_of(seen)) {
+    CHECK(measurement->check.wrong_elements == 0);
+    CHECK(measurement->check.wrong_ranks == 0);
+    CHECK(measurement->check.first_wrong.empty());
+  }
+}
+
+Configuration configuration_of(const std::string& collective, int root, Dtype dtype = Dtype::float32) {
+  return {dtype, Redop::sum, "sum", make_collective(collective, {})->has_root() ? root : -1};
+}
+
+/// A setup in which rank 1 has a result, and in place nothing follows it in the receive buffer.
+RunSetup with_fault(std::string_view collective, const std::string& fault) {
+  return {.collective = std::string(collective),
+          .ranks = 2,
+          .sizes_bytes = {1024},
+          .configurations = {configuration_of(std::string(collective), 1)},
+          .settings = RunSetup::few_iterations(),
+          .split = {},
+          .collective_settings = {},
+          .faults = {fault}};
+}
+
+}  // namespace
+
+TEST_CASE("run_rank: every collective, in and out of place, is right and has rows of the right sizes and counts") {
+  const std::vector<std::uint64_t> sizes{1, 8, 256, 4000, 40'001};
+  for (const CollectiveEntry& entry : all_collectives()) {
+    const std::string name(entry.name);
+    const auto collective = entry.make({});
+    for (const int ranks : {1, 2, 3, 4}) {
+      if (!collective->refuses(ranks).empty()) continue;
+      CAPTURE(name);
+      CAPTURE(ranks);
+      const RunSeen seen = run_well({.collective = name,
+                                     .ranks = ranks,
+                                     .sizes_bytes = sizes,
+                                     .configurations = {configuration_of(name, 0), configuration_of(name, ranks - 1, Dtype::float16)}});
+      REQUIRE(seen.cases.size() == 2 * sizes.size());
+      check_all_right(seen);
+      for (std::size_t i = 0; i < seen.cases.size(); ++i) {
+        REQUIRE(seen.cases[i].size() == 1);
+        const Row& row = seen.cases[i][0];
+        const std::size_t width = i < sizes.size() ? 4 : 2;
+        const Shape shape = collective->shape(sizes[i % sizes.size()] / width, width, ranks);
+        CHECK(row.collective == name);
+        CHECK(row.requested_bytes == sizes[i % sizes.size()]);
+        CHECK(row.size_bytes == std::max(shape.send_count, shape.recv_count) * width);
+        CHECK(row.count == shape.param_count);
+        CHECK(row.group_ranks == ranks);
+        REQUIRE(row.out_of_place);
+        REQUIRE(row.in_place);
+        CHECK(row.out_of_place->check.state == CheckResult::State::checked);
+        CHECK(row.in_place->check.state ==
+              (collective->in_place_defined() ? CheckResult::State::checked : CheckResult::State::not_applicable));
+        for (const auto* side : {&row.out_of_place, &row.in_place}) {
+          const Bandwidth reached = bandwidth(collective->traffic(shape, width, ranks), (*side)->time_s);
+          CHECK((*side)->busbw_bytes_per_s == doctest::Approx(reached.busbw_bytes_per_s));
+          CHECK((*side)->algbw_bytes_per_s == doctest::Approx(reached.algbw_bytes_per_s));
+          CHECK((*side)->rank_samples_s.size() == static_cast<std::size_t>(ranks));
+          CHECK((*side)->iteration_s.size() == 3);
+          CHECK((*side)->stopped_by == StoppedBy::iterations);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("run_rank: every type and operator is right") {
+  RunSetup setup{.ranks = 3, .sizes_bytes = {600}, .configurations = {}, .placements = {Placement::in_place}};
+  for (const Dtype dtype : kDtypes)
+    for (const Redop redop : kRedops) setup.configurations.push_back({dtype, redop, std::string(name(redop)), -1});
+  const RunSeen seen = run_well(setup);
+  REQUIRE(seen.cases.size() == kDtypes.size() * kRedops.size());
+  check_all_right(seen);
+  for (std::size_t i = 0; i < seen.cases.size(); ++i) {
+    CHECK(seen.cases[i][0].dtype == setup.configurations[i].dtype);
+    CHECK(seen.cases[i][0].redop == setup.configurations[i].redop_name);
+    CHECK_FALSE(seen.cases[i][0].in_place->check.policy.empty());
+  }
+}
+
+TEST_CASE("run_rank: every root is right, in and out of place") {
+  for (const char* collective : {"broadcast", "reduce", "gather", "scatter"}) {
+    CAPTURE(collective);
+    RunSetup setup{.collective = collective, .ranks = 4, .sizes_bytes = {777}, .configurations = {}};
+    for (int root = 0; root < 4; ++root) setup.configurations.push_back(configuration_of(collective, root));
+    const RunSeen seen = run_well(setup);
+    check_all_right(seen);
+    REQUIRE(seen.cases.size() == 4);
+    for (int root = 0; root < 4; ++root) CHECK(seen.cases[static_cast<std::size_t>(root)][0].root == root);
+  }
+}
+
+TEST_CASE("run_rank: rank 0 hears of every rank before the first row") {
+  const RunSeen seen = run_well({.ranks = 3});
+  REQUIRE(seen.ranks.size() == 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const RankInfo& info = seen.ranks[static_cast<std::size_t>(rank)];
+    CHECK(info.rank == rank);
+    CHECK(info.group == 0);
+    CHECK(info.process == rank);
+    CHECK(info.pid == getpid());
+    CHECK(info.bus_id == "cpu");
+    CHECK_FALSE(info.host.empty());
+    CHECK_FALSE(info.device_name.empty());
+  }
+}
+
+TEST_CASE("run_rank: -c 0 checks nothing, -c 3 checks three times, and says so") {
+  RunSetup setup;
+  setup.settings.check_iterations = 0;
+  const RunSeen unchecked = run_well(setup);
+  CHECK(unchecked.row().out_of_place->check.state == CheckResult::State::not_checked);
+  CHECK(unchecked.row().in_place->check.state == CheckResult::State::not_checked);
+  setup.faults = {"flip:rank=1,index=7,bit=3"};
+  CHECK(run_well(setup).row().out_of_place->check.wrong_elements == 0);
+  setup.settings.check_iterations = 3;
+  CHECK(run_well(setup).row().out_of_place->check.wrong_elements == 3);
+  CHECK(run_well(setup).row().out_of_place->check.wrong_ranks == 1);
+}
+
+TEST_CASE("run_rank: only the placements asked for are measured") {
+  for (const Placement placement : {Placement::out_of_place, Placement::in_place}) {
+    const RunSeen seen = run_well({.placements = {placement}});
+    CHECK(seen.row().out_of_place.has_value() == (placement == Placement::out_of_place));
+    CHECK(seen.row().in_place.has_value() == (placement == Placement::in_place));
+  }
+}
+
+TEST_CASE("run_rank: cycles repeat the sizes of each configuration, and number them") {
+  RunSetup setup{.sizes_bytes = {64, 128}, .configurations = {configuration_of("all_reduce", -1), configuration_of("all_reduce", -1)}};
+  setup.settings.run_cycles = 3;
+  const RunSeen seen = run_well(setup);
+  REQUIRE(seen.cases.size() == 2 * 3 * 2);
+  for (std::size_t i = 0; i < seen.cases.size(); ++i) {
+    CHECK(seen.cases[i][0].cycle == static_cast<int>(i / 2 % 3));
+    CHECK(seen.cases[i][0].requested_bytes == (i % 2 == 0 ? 64 : 128));
+  }
+}
+
+TEST_CASE("run_rank: groups run side by side, each with rows of its own and all of them right") {
+  for (const char* collective : {"all_reduce", "alltoall", "broadcast", "sendrecv"}) {
+    CAPTURE(collective);
+    const RunSeen seen = run_well({.collective = collective,
+                                   .ranks = 5,
+                                   .sizes_bytes = {960, 20'000},
+                                   .configurations = {configuration_of(collective, 1)},
+                                   .split = {Split::Op::modulo, 2}});
+    REQUIRE(seen.cases.size() == 2);
+    check_all_right(seen);
+    for (const CaseRows& rows : seen.cases) {
+      REQUIRE(rows.size() == 2);
+      CHECK(rows[0].group == 0);
+      CHECK(rows[0].group_ranks == 3);
+      CHECK(rows[1].group == 1);
+      CHECK(rows[1].group_ranks == 2);
+      CHECK(rows[0].out_of_place->rank_samples_s.size() == 3);
+      CHECK(rows[1].out_of_place->rank_samples_s.size() == 2);
+    }
+    for (const RankInfo& info : seen.ranks) CHECK(info.group == info.rank % 2);
+  }
+}
+
+TEST_CASE("run_rank: a fault in one group is that group's, and names the rank of the whole job") {
+  RunSetup setup{.ranks = 4, .split = {Split::Op::divide, 2}, .faults = {"flip:rank=3,index=7,bit=3"}};
+  const RunSeen seen = run_well(setup);
+  REQUIRE(seen.cases[0].size() == 2);
+  CHECK(seen.cases[0][0].out_of_place->check.wrong_elements == 0);
+  const CheckResult& wrong = seen.cases[0][1].out_of_place->check;
+  CHECK(wrong.wrong_elements == 1);
+  REQUIRE(wrong.first_wrong.size() == 1);
+  CHECK(wrong.first_wrong[0].rank == 3);
+}
+
+TEST_CASE("run_rank: one flipped bit of one rank is found in every collective, by rank and index") {
+  for (const CollectiveEntry& entry : all_collectives()) {
+    CAPTURE(entry.name);
+    const RunSeen seen = run_well(with_fault(entry.name, "flip:rank=1,index=7,bit=3"));
+    for (const auto* side : {&seen.row().out_of_place, &seen.row().in_place}) {
+      if ((*side)->check.state == CheckResult::State::not_applicable) continue;
+      CHECK((*side)->check.wrong_elements == 1);
+      CHECK((*side)->check.wrong_ranks == 1);
+      REQUIRE((*side)->check.first_wrong.size() == 1);
+      const WrongElement& wrong = (*side)->check.first_wrong[0];
+      CHECK(wrong.rank == 1);
+      CHECK(wrong.index == 7);
+      CHECK(wrong.place == "receive buffer");
+      CHECK(wrong.expected != wrong.got);
+    }
+  }
+}
+
+TEST_CASE("run_rank: a write past the end of a result is found in every collective") {
+  for (const CollectiveEntry& entry : all_collectives()) {
+    CAPTURE(entry.name);
+    const RunSeen seen = run_well(with_fault(entry.name, "overrun:rank=1"));
+    for (const auto* side : {&seen.row().out_of_place, &seen.row().in_place}) {
+      if ((*side)->check.state == CheckResult::State::not_applicable) continue;
+      CHECK((*side)->check.wrong_elements == 1);
+      REQUIRE((*side)->check.first_wrong.size() == 1);
+      CHECK((*side)->check.first_wrong[0].rank == 1);
+    }
+    const WrongElement& wrong = seen.row().out_of_place->check.first_wrong.at(0);
+    // Rank 1 of a hypercube of two receives its share first, and its own copy follows.
+    if (entry.name == "hypercube") continue;
+    CHECK(wrong.place == "guard after the receive buffer, byte");
+    CHECK(wrong.index == 0);
+  }
+}
+
+TEST_CASE("run_rank: in place, where the result lies inside the sent data, a write past its end is found too") {
+  for (const char* collective : {"reduce_scatter", "scatter"}) {
+    CAPTURE(collective);
+    RunSetup setup = with_fault(collective, "overrun:rank=0");
+    setup.configurations = {configuration_of(collective, 0)};
+    const RunSeen seen = run_well(setup);
+    CHECK(seen.row().in_place->check.wrong_elements == 1);
+  }
+}
+
+TEST_CASE("run_rank: a slow rank makes every iteration slow, and nothing wrong") {
+  RunSetup setup{.placements = {Placement::out_of_place}, .faults = {"delay:rank=1,us=3000"}};
+  setup.settings.blocking = 1;
+  const RunSeen seen = run_well(setup);
+  check_all_right(seen);
+  for (const double time_s : seen.row().out_of_place->iteration_s) CHECK(time_s >= 0.003);
+  CHECK(seen.row().out_of_place->time_s >= 0.003);
+}
+
+TEST_CASE("run_rank: -m, -u and -z do not change what is right, nor how many samples there are") {
+  for (const int blocking : {0, 1, 2, 3})
+    for (const int unalign : {0, 3}) {
+      CAPTURE(blocking);
+      CAPTURE(unalign);
+      RunSetup setup{.ranks = 3, .sizes_bytes = {100, 5000}};
+      setup.settings.blocking = blocking;
+      setup.settings.unalign_elements = unalign;
+      setup.settings.aggregated_iterations = 3;
+      const RunSeen seen = run_well(setup);
+      check_all_right(seen);
+      for (const Measurement* measurement : measurements_of(seen)) {
+        CHECK(measurement->iteration_s.size() == 3);
+        CHECK(measurement->time_s > 0);
+        // The mean over ranks lies within what single ranks took.
+        double longest = 0;
+        for (const auto& rank : measurement->rank_samples_s) longest = std::max(longest, *std::ranges::max_element(rank));
+        CHECK(measurement->time_s <= longest * 1.0001);
+      }
+    }
+}
+
+TEST_CASE("run_rank: --target-ci samples in batches until it is met") {
+  RunSetup setup{.placements = {Placement::out_of_place}};
+  setup.settings.target_ci = 0.99;
+  const RunSeen seen = run_well(setup);
+  const Measurement& measurement = *seen.row().out_of_place;
+  CHECK(measurement.stopped_by == StoppedBy::target_ci);
+  CHECK(measurement.iteration_s.size() >= 6);  // below six samples there is no interval
+  CHECK(measurement.iteration_s.size() % 3 == 0);
+  for (const auto& rank : measurement.rank_samples_s) CHECK(rank.size() == measurement.iteration_s.size());
+  CHECK(measurement.warnings.empty());
+  CHECK(measurement.statistics.samples == measurement.iteration_s.size());
+}
+
+TEST_CASE("run_rank: --max-time ends what does not settle, with a warning") {
+  RunSetup setup{.placements = {Placement::out_of_place}};
+  setup.settings.max_time_s = 0.02;
+  const RunSeen budget = run_well(setup);
+  CHECK(budget.row().out_of_place->stopped_by == StoppedBy::max_time);
+  CHECK(budget.row().out_of_place->warnings.empty());
+  setup.settings.target_ci = 1e-9;
+  setup.sizes_bytes = {100'000};
+  const RunSeen unsettled = run_well(setup);
+  CHECK(unsettled.row().out_of_place->stopped_by == StoppedBy::max_time);
+  REQUIRE(unsettled.row().out_of_place->warnings.size() == 1);
+  check_names(unsettled.row().out_of_place->warnings[0], {"--target-ci", "--max-time"});
+}
+
+TEST_CASE("run_rank: ping-pong runs between pairs, also with a rank left over") {
+  for (const int ranks : {2, 3, 4}) {
+    const RunSeen seen = run_well({.collective = "sendrecv",
+                                   .ranks = ranks,
+                                   .sizes_bytes = {8, 100'000},
+                                   .collective_settings = {.alltoallv = {}, .ping_pong = true}});
+    check_all_right(seen);
+    CHECK(seen.cases.size() == 2);
+  }
+}
+
+TEST_CASE("run_rank: alltoallv by matrix, where ranks send different amounts") {
+  const RunSeen seen = run_well({.collective = "alltoallv",
+                                 .ranks = 3,
+                                 .sizes_bytes = {1024},
+                                 .collective_settings = {.alltoallv = {.matrix = {3, {96, 192, 144, 0, 96, 64, 288, 0, 192}},
+                                                                       .print_summary = true,
+                                                                       .max_bytes = 1024}}});
+  check_all_right(seen);
+  CHECK(seen.row().size_bytes == 480);
+  CHECK(seen.row().count == 0);
+  CHECK(seen.row().comments.size() == 2 * 4);  // per placement a title and three ranks
+}
+
+TEST_CASE("run_rank: an error of a callback ends all ranks, with the rows so far kept") {
+  const auto collective = make_collective("all_reduce", {});
+  RunSettings settings = RunSetup::few_iterations();
+  settings.processes = 3;
+  const RunPlan plan{*collective, {{{Dtype::float32, Redop::sum, "sum", -1}}, {64, 128, 256}, 1}, settings,
+                     {Placement::out_of_place}, {}, 256};
+  HostBackend backend(1, 3, "0");
+  backend.reserve(3, buffer_bytes(256, 0));
+  LocalJob job(3);
+  int rows = 0;
+  const RunCallbacks callbacks{[](const auto&) {}, [&](const CaseRows&) {
+                                 if (++rows == 2) throw EnvironmentError("the disk is full");
+                               }};
+  const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); });
+  CHECK(ends == std::vector<std::string>{"the disk is full", "aborted", "aborted"});
+  CHECK(rows == 2);
+}

@@ -1,0 +1,129 @@
+#include "measure/sampler.hpp"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "rendezvous/local_job.hpp"
+#include "support_communicator.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// A collective that only remembers where it was called.
+class Remembering final : public Collective {
+ public:
+  explicit Remembering(int operations_per_run = 1) : operations_per_run_(operations_per_run) {}
+  std::string_view name() const override { return "remembering"; }
+  Shape shape(std::size_t count, std::size_t, int) const override { return {count, count, count}; }
+  Traffic traffic(const Shape&, std::size_t, int) const override { return {}; }
+  Pieces to_send(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  Pieces expected(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  void run(Communicator&, const Call& call) const override { calls_.push_back(call); }
+  int operations_per_run() const override { return operations_per_run_; }
+  const std::vector<Call>& calls() const { return calls_; }
+
+ private:
+  int operations_per_run_;
+  mutable std::vector<Call> calls_;
+};
+
+constexpr std::uint64_t kMax = 64;
+
+/// A sampler of one rank, with all that it needs.
+struct Scene {
+  explicit Scene(const RunSettings& given, int operations_per_run = 1, std::size_t elements = 4)
+      : settings(given),
+        collective(operations_per_run),
+        communicator(0, 1, buffer_bytes(kMax, 0)),
+        job(1),
+        world(job.team(0)),
+        buffers(communicator, collective.shape(elements, 4, 1), Dtype::float32, kMax, 0),
+        sampler(*world, communicator, collective, buffers, settings, Dtype::float32, Redop::sum, 0) {}
+
+  std::uint64_t steps() const { return job.progress(0).steps; }
+  /// Where call `i` lies in the buffers, in regions.
+  std::size_t region(std::size_t i) const { return static_cast<std::size_t>(collective.calls().at(i).send - collective.calls().at(0).send) / 16; }
+
+  RunSettings settings;
+  Remembering collective;
+  IdleCommunicator communicator;
+  LocalJob job;
+  std::unique_ptr<Team> world;
+  CaseBuffers buffers;
+  Sampler sampler;
+};
+
+RunSettings settings_of(int iterations, int aggregated, int blocking, int warmup = 1) {
+  RunSettings settings;
+  settings.iterations = iterations;
+  settings.aggregated_iterations = aggregated;
+  settings.blocking = blocking;
+  settings.warmup_iterations = warmup;
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("sampler: warms up as often as asked for, in the placement that is timed, and always once") {
+  for (const auto& [asked, run] : {std::pair{0, 1}, {1, 1}, {5, 5}}) {
+    Scene scene(settings_of(3, 2, 0, asked));
+    scene.sampler.warm_up(Placement::in_place);
+    CHECK(scene.collective.calls().size() == static_cast<std::size_t>(run));
+    CHECK(scene.communicator.synchronized() == 1);
+    for (const Call& call : scene.collective.calls()) CHECK(call.send == call.recv);
+    CHECK(scene.job.progress(0).phase == Phase::warmup);
+  }
+}
+
+TEST_CASE("sampler: a batch is -n iterations of -m operations, each in the next region") {
+  Scene scene(settings_of(3, 2, 0));
+  Samples samples;
+  scene.sampler.run_batch(Placement::out_of_place, samples);
+  REQUIRE(scene.collective.calls().size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) CHECK(scene.region(i) == i % 4);  // four regions of 16 bytes in 64
+  CHECK(samples.iteration_s.size() == 3);
+  CHECK(scene.job.progress(0).phase == Phase::timing);
+}
+
+TEST_CASE("sampler: samples are per operation, and the total is the clock's") {
+  for (const int blocking : {0, 1, 2, 3})
+    for (const int operations_per_run : {1, 2}) {
+      Scene scene(settings_of(4, 3, blocking), operations_per_run);
+      CHECK(scene.sampler.operations_per_iteration() == 3 * operations_per_run);
+      Samples samples;
+      scene.sampler.run_batch(Placement::out_of_place, samples);
+      for (const double sample : samples.iteration_s) CHECK(sample >= 0);
+      const double sum = std::accumulate(samples.iteration_s.begin(), samples.iteration_s.end(), 0.0);
+      CHECK(samples.total_s == doctest::Approx(sum * 3 * operations_per_run).epsilon(1e-9));
+      CHECK(samples.total_s > 0);
+    }
+}
+
+TEST_CASE("sampler: batches add up") {
+  Scene scene(settings_of(5, 1, 0));
+  Samples samples;
+  scene.sampler.run_batch(Placement::out_of_place, samples);
+  const double first_s = samples.total_s;
+  scene.sampler.run_batch(Placement::out_of_place, samples);
+  CHECK(samples.iteration_s.size() == 10);
+  CHECK(samples.total_s > first_s);
+}
+
+TEST_CASE("sampler: -z says what is waited for and where the barriers are") {
+  struct Expected {
+    int blocking;
+    int synchronized;
+    std::uint64_t steps;  // one to begin, one for each iteration, one for each barrier
+  };
+  // 4 iterations of 3 operations
+  for (const Expected& expected : {Expected{0, 1, 1 + 4}, {1, 12 + 1, 1 + 4 + 12}, {2, 12 + 1, 1 + 4}, {3, 12 + 1, 1 + 4 + 4}}) {
+    CAPTURE(expected.blocking);
+    Scene scene(settings_of(4, 3, expected.blocking));
+    Samples samples;
+    scene.sampler.run_batch(Placement::out_of_place, samples);
+    CHECK(scene.communicator.synchronized() == expected.synchronized);
+    CHECK(scene.steps() == expected.steps);
+  }
+}
