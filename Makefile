@@ -32,6 +32,6 @@ format: ## lay the sources out as `make lint` demands
 	ruff format src tests
 	ruff check --fix-only src tests
 
-bench: ## measure this project's own speed beside its peers (bench/README.md)
+bench: ## measure this project's own speed beside its peers
 	@tools/setup.sh run
-	@$(VENV)/python bench/run.py
+	@$(VENV)/python bench/bench.py

@@ -1,7 +1,7 @@
 """The project's own speed, beside its peers, in one run: `make bench`.
 
-Each comparison alternates the two sides, so that a machine whose speed drifts does not favour one, and reports the median
-of the ratios of neighbouring runs. Results go to bench/results/ as JSON and as a table; docs and README quote those files.
+Each comparison alternates the two sides, so that a machine whose speed drifts does not favour one, and reports the
+median of the ratios of neighbouring runs. Results go to bench/results/ as JSON and as a table, which docs quote.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def records_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
 
 
 def rows_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
+    """Their rows only."""
     return [record for record in records_of(program, flags) if record["kind"] == "row"]
 
 
@@ -151,8 +152,15 @@ def as_table(results: dict[str, Any]) -> str:
         f"{w['measured_s']:.2f} s = {w['share'] * 100:.2f} % | at most 2 % |"
     )
     if "open_mpi" in results:
-        lines += ["", f"All-reduce, 4 float ranks, out of place, median time, beside {results['open_mpi']['peer']}:", ""]
-        lines += ["| bytes | busbw host backend (us) | Open MPI (us) | ratio (target: at most 1) |", "| ---: | ---: | ---: | ---: |"]
+        lines += [
+            "",
+            f"All-reduce, 4 float ranks, out of place, median time, beside {results['open_mpi']['peer']}:",
+            "",
+        ]
+        lines += [
+            "| bytes | busbw host backend (us) | Open MPI (us) | ratio (target: at most 1) |",
+            "| ---: | ---: | ---: | ---: |",
+        ]
         lines += [
             f"| {row['size_bytes']} | {row['busbw_us']:.0f} | {row['open_mpi_us']:.0f} | {row['ratio_median']:.2f} |"
             for row in results["open_mpi"]["sizes"]
@@ -161,6 +169,7 @@ def as_table(results: dict[str, Any]) -> str:
 
 
 def cpu_name() -> str:
+    """The processor, as Linux names it."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
@@ -168,6 +177,7 @@ def cpu_name() -> str:
 
 
 def main() -> int:
+    """Measures everything and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=Path, required=True, help="folder with busbw-engine and the eleven names")
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")

@@ -155,6 +155,7 @@ JobResult measure(const Options& options) {
 
   const MemoryPlan memory =
       plan_memory(options.settings, options.ranks(), backend->available_bytes(), backend->work_bytes(options.ranks()));
+  require_room_for_samples(options.settings, options.ranks(), backend->available_bytes());
   RunSettings settings = options.settings;
   if (memory.max_bytes < settings.max_bytes) {
     settings.max_bytes = memory.max_bytes;

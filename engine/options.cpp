@@ -68,6 +68,9 @@ Given read_command_line(const std::string& program, const std::vector<std::strin
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     app.parse(reversed);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string what = error.what();  // "--minbytes: ..."
+    throw UsageError(fmt::format("{}: a value is missing; see {} --help", spelling(what.substr(0, what.find(':'))), program));
   } catch (const CLI::ParseError& error) {
     throw UsageError(fmt::format("{}; see {} --help", error.what(), program));
   }
@@ -115,6 +118,10 @@ void read_sizes(const Given& given, Options& options) {
   if (settings.min_bytes > settings.max_bytes)
     throw UsageError(fmt::format("-b {} (--minbytes) is more than -e {} (--maxbytes, 32M if not given); allowed is at most as much",
                                  given.text("--minbytes", "32M"), given.text("--maxbytes", "32M")));
+  constexpr std::uint64_t kMostSizes = 10'000'000;
+  if (settings.step_factor == 1 && (settings.max_bytes - settings.min_bytes) / settings.step_bytes >= kMostSizes)
+    throw UsageError(fmt::format("-i {} (--stepbytes) from {} to {} bytes makes more than {} sizes; allowed is a larger step",
+                                 given.text("--stepbytes", "1M"), settings.min_bytes, settings.max_bytes, kMostSizes));
   if (given.has("--stepfactor") && settings.step_factor == 1)
     options.notes.push_back(fmt::format("-f 1 is no factor: sizes grow by the fixed step of {} bytes (-i)", settings.step_bytes));
 }

@@ -58,7 +58,9 @@ install_packages() {
     # The package lists of a fresh machine are empty or old: fetch them when the first try fails.
     "${as_root[@]}" "${install[@]}" >/dev/null 2>&1 || {
       quietly "${as_root[@]}" apt-get update && quietly "${as_root[@]}" "${install[@]}"
-    } || say "apt-get could not install them; going on without"
+    } || say "apt-get could not install them; CMake fetches the libraries instead"
+  else
+    say "not installed here, and this user may not install them: ${missing[*]}; CMake fetches the libraries instead"
   fi
   command -v c++ >/dev/null ||
     fail "there is no C++ compiler, and this user may not install one: sudo apt-get install g++"

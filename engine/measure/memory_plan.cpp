@@ -14,6 +14,8 @@ namespace {
 
 constexpr double kUsableShare = 0.9;
 constexpr std::uint64_t kReducedToMultipleOf = 4096;
+// A sample is a double; on its way from a rank's clock to the row it stands in up to eight places, both placements counted.
+constexpr double kSampleBytes = 64;
 
 /// Whole bytes, at most as many as a number of 64 bits holds.
 std::uint64_t whole_bytes(double bytes) {
@@ -39,6 +41,16 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
   if (fits < settings.min_bytes || !settings.sizes_bytes.empty())
     throw EnvironmentError(fmt::format("{}: ask for sizes up to {} (-e, --sizes) or for fewer ranks", situation, size_text(fits)));
   return {fits, {fmt::format("Reducing maxBytes to {} due to memory limitation", fits), situation}};
+}
+
+void require_room_for_samples(const RunSettings& settings, int ranks, std::size_t available_bytes) {
+  const double needed = kSampleBytes * settings.iterations * ranks;
+  const double usable = kUsableShare * static_cast<double>(available_bytes);
+  if (needed <= usable) return;
+  throw EnvironmentError(fmt::format("-n {} (--iters): the samples of {} ranks need {}, of {} free memory {} may be used; ask for up "
+                                     "to {} iterations or for fewer ranks",
+                                     settings.iterations, ranks, size_text(whole_bytes(needed)), size_text(available_bytes),
+                                     size_text(whole_bytes(usable)), whole_bytes(usable / (kSampleBytes * ranks))));
 }
 
 }  // namespace busbw

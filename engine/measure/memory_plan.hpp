@@ -18,4 +18,8 @@ struct MemoryPlan {
 /// reduced. Throws EnvironmentError when the smallest size does not fit either.
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes);
 
+/// The samples of a row stay in memory until it is written. Throws EnvironmentError when one batch of -n does not fit into
+/// 90 % of `available_bytes`.
+void require_room_for_samples(const RunSettings& settings, int ranks, std::size_t available_bytes);
+
 }  // namespace busbw

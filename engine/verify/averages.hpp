@@ -92,6 +92,7 @@ Averageables averageable(int ranks) {
   constexpr std::size_t kCandidates = sizeof(T) == 1 ? 127 : 1024;
   constexpr std::size_t kEnough = 4;
   Averageables normal{{}, MeanRange::normal};
+  Averageables twice_not_zero{{}, MeanRange::subnormal};
   Averageables not_zero{{}, MeanRange::subnormal};
   Averageables zero{{}, MeanRange::zero};
   for (std::size_t i = 0; i < kCandidates; ++i) {
@@ -100,11 +101,12 @@ Averageables averageable(int ranks) {
     const double mean = to_double(round_to<T>(x / ranks));
     if (!averages::agrees<T>(x, 1, ranks, mean)) continue;
     const bool twice = averages::agrees<T>(x, 2, ranks, 2 * mean);
-    auto& numbers = mean == 0 ? zero.numbers : not_zero.numbers;
-    numbers.push_back({x, twice});
+    (mean == 0 ? zero : not_zero).numbers.push_back({x, twice});
+    if (twice && mean != 0) twice_not_zero.numbers.push_back({x, twice});
     if (twice && mean >= power_of_two(kLimit.min_exponent)) normal.numbers.push_back({x, twice});
   }
   if (normal.numbers.size() >= kEnough) return normal;
+  if (twice_not_zero.numbers.size() >= kEnough) return twice_not_zero;
   return not_zero.numbers.empty() ? zero : not_zero;
 }
 

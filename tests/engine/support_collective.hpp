@@ -69,7 +69,7 @@ inline Labels labels_of(const Pieces& pieces, std::size_t count) {
   for (const Piece& piece : pieces) {
     REQUIRE(piece.offset + piece.count <= count);
     for (std::size_t i = 0; i < piece.count; ++i) {
-      REQUIRE_FALSE(covered[piece.offset + i]);
+      if (covered[piece.offset + i]) FAIL("pieces overlap at element " << piece.offset + i);
       covered[piece.offset + i] = true;
       const bool moved = piece.source == Piece::Source::moved || piece.source == Piece::Source::contribution;
       const bool untouched = piece.source == Piece::Source::untouched;
@@ -94,7 +94,8 @@ struct Simulation {
   Label reduced(std::size_t position) const {
     const std::int64_t at = sent(0, position).position;
     for (int rank = 0; rank < ranks; ++rank)
-      REQUIRE(sent(rank, position) == Label{Piece::Source::contribution, rank, at});
+      if (sent(rank, position) != Label{Piece::Source::contribution, rank, at})
+        FAIL("rank " << rank << " contributes " << sent(rank, position) << " at element " << position);
     return {Piece::Source::reduced, 0, at};
   }
 };
@@ -140,8 +141,8 @@ inline std::vector<Labels> all_sends(const Collective& collective, const Shape& 
     Labels sent = labels_of(collective.to_send(shape, element_bytes, rank, ranks, root), shape.send_count);
     for (const Label& label : sent) {
       if (label.rank < 0) continue;  // not sent
-      REQUIRE(label.rank == rank);
-      REQUIRE((label.source == Piece::Source::contribution) == collective.reduces());
+      if (label.rank != rank || (label.source == Piece::Source::contribution) != collective.reduces())
+        FAIL("rank " << rank << " sends " << label);
     }
     sends.push_back(std::move(sent));
   }

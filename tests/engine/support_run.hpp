@@ -24,9 +24,9 @@ struct RunSetup {
   std::vector<Configuration> configurations{{Dtype::float32, Redop::sum, "sum", -1}};
   std::vector<Placement> placements{Placement::out_of_place, Placement::in_place};
   RunSettings settings = few_iterations();
-  Split split;  // by rank: each rank stands for a process
-  CollectiveSettings collective_settings;
-  std::vector<std::string> faults;
+  Split split{};  // by rank: each rank stands for a process
+  CollectiveSettings collective_settings{};
+  std::vector<std::string> faults{};
 
   static RunSettings few_iterations() {
     RunSettings settings;

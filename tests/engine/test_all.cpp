@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <functional>
 #include <set>
 
 #include "support_collective.hpp"

@@ -34,7 +34,8 @@ void check_exchange(const Collective& collective, const Shape& shape, std::size_
     }
     const Labels& send = sends[static_cast<std::size_t>(source)];
     REQUIRE(sent <= send.size());
-    for (std::size_t i = 0; i < send.size(); ++i) REQUIRE((send[i].position >= 0) == (i < sent));
+    const auto unknown = [](const Label& label) { return label.position < 0; };
+    REQUIRE(std::ranges::find_if(send, unknown) - send.begin() == static_cast<std::ptrdiff_t>(sent));
   }
   for (int rank = 0; rank < ranks; ++rank) check_covers(collective.expected(shape, element_bytes, rank, ranks, -1), shape.recv_count);
 }

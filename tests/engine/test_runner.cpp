@@ -40,9 +40,6 @@ RunSetup with_fault(std::string_view collective, const std::string& fault) {
           .ranks = 2,
           .sizes_bytes = {1024},
           .configurations = {configuration_of(std::string(collective), 1)},
-          .settings = RunSetup::few_iterations(),
-          .split = {},
-          .collective_settings = {},
           .faults = {fault}};
 }
 

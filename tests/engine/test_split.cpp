@@ -1,5 +1,8 @@
 #include "support/split.hpp"
 
+#include <string>
+#include <vector>
+
 #include "support_errors.hpp"
 
 using namespace busbw;

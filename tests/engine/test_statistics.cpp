@@ -160,7 +160,7 @@ TEST_CASE("median_ci95_ranks: exact up to 60 samples") {
 }
 
 TEST_CASE("median_ci95_ranks: covers at least 95 % for every number of samples, and hardly more than needed") {
-  for (std::size_t n = 61; n <= 200'000; n = n < 3000 ? n + 1 : n * 5 / 4) {
+  for (std::size_t n = 61; n <= 200'000; n = n < 1500 ? n + 1 : n * 8 / 7) {
     CAPTURE(n);
     const auto ranks = median_ci95_ranks(n);
     REQUIRE(ranks);

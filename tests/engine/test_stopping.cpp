@@ -26,10 +26,10 @@ TEST_CASE("stopping: without target and budget one batch is the measurement") {
 }
 
 TEST_CASE("stopping: the target ends sampling once the interval is narrow enough") {
-  const StoppingRule rule{.target_ci = 0.1, .max_time_s = {}};
-  CHECK_FALSE(rule.decide(spread(21, 0.2), 1e9));
-  CHECK(rule.decide(spread(21, 0.1), 0) == StoppedBy::target_ci);
-  CHECK(rule.decide(spread(21, 0.05), 0) == StoppedBy::target_ci);
+  const StoppingRule rule{.target_ci = 0.125, .max_time_s = {}};
+  CHECK_FALSE(rule.decide(spread(21, 0.25), 1e9));
+  CHECK(rule.decide(spread(21, 0.125), 0) == StoppedBy::target_ci);
+  CHECK(rule.decide(spread(21, 0.0625), 0) == StoppedBy::target_ci);
 }
 
 TEST_CASE("stopping: below six samples no interval meets a target") {

@@ -1,4 +1,9 @@
 #include "collectives/settings.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "support_errors.hpp"
 #include "support_files.hpp"
 

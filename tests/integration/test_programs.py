@@ -254,7 +254,7 @@ def test_timestamps_and_cpu_time(programs: Programs) -> None:
     )
     assert units == (
         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)"
-        "         %Y-%m-%d %H:%M:%S"
+        "           %Y-%m-%d %H:%M:%S"
     )
     rows = [line for line in table.splitlines() if line.strip()[:1].isdigit()]
     assert len(rows) == 3

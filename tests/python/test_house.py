@@ -62,7 +62,7 @@ PYTHON_ARROWS = {
     "plot": CORE,
     "progress": CORE,
     "verdict": CORE,
-    "launchers": CORE,
+    "launchers": CORE | {"engine"},
     "readers": CORE,
     "reference": CORE,
     "store": CORE,

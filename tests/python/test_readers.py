@@ -39,8 +39,10 @@ def facts(row: Row) -> tuple[object, ...]:
 def test_table_and_records_agree(tmp_path: Path, name: str, flags: tuple[str, ...]) -> None:
     table, record = run_program(tmp_path, name, *flags)
     from_table, from_records = readers.read(table), readers.read(record)
-    assert from_table.complete and from_records.complete
-    assert not from_table.left_out and not from_records.left_out
+    assert from_table.complete
+    assert from_records.complete
+    assert not from_table.left_out
+    assert not from_records.left_out
     assert [facts(row) for row in from_table.rows] == [facts(row) for row in from_records.rows]
     for read, kept in zip(from_table.rows, from_records.rows, strict=True):
         assert read.time_us == pytest.approx(kept.time_us, abs=0.006, rel=0.01)
@@ -52,7 +54,8 @@ def test_what_is_no_row_is_named(tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("sum      -1", "sum"))
     log = readers.read(table)
     assert not log.rows
-    assert len(log.left_out) == 1 and "no row" in log.left_out[0]
+    assert len(log.left_out) == 1
+    assert "no row" in log.left_out[0]
 
 
 def test_wrong_data_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,13 @@
 """Reference figures: every file follows the schema and its own arithmetic."""
 
+from collections.abc import Callable
+
 import pytest
 
 from busbw.cli.main import main
 from busbw.reference import references
 
-FACTORS = {
+FACTORS: dict[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,

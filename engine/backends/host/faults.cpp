@@ -43,7 +43,7 @@ const std::vector<KindFacts>& kinds() {
 struct Refuser {
   std::string_view text;
   [[noreturn]] void operator()(const std::string& why) const {
-    throw UsageError(fmt::format("fault '{}': {}; {}", text, why, kAllowed));
+    throw UsageError(fmt::format("--fault {}: {}; {}", text, why, kAllowed));
   }
 };
 

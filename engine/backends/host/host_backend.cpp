@@ -36,7 +36,7 @@ HostBackend::HostBackend(int processes, int threads_per_process, std::string ver
       cache_bytes_(last_cache_bytes()) {
   for (const Fault& fault : faults_) {
     if (fault.rank >= ranks_) {
-      throw UsageError(fmt::format("a fault names rank {}, but the ranks are 0 to {}", fault.rank, ranks_ - 1));
+      throw UsageError(fmt::format("--fault with rank={}: allowed is a rank from 0 to {}", fault.rank, ranks_ - 1));
     }
   }
 }

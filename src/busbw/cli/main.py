@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import click
 
 from busbw import __version__, engine
+from busbw.cli.refs import refs
 from busbw.cli.run import run
+from busbw.cli.show import show
 from busbw.errors import BusbwError, Exit
 
 
@@ -33,7 +35,8 @@ def cli() -> None:
     """Measures, verifies and explains the collective communication of GPU machines and clusters."""
 
 
-cli.add_command(run)
+for command in (run, show, refs):
+    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,8 +24,9 @@ def refs(name: str | None) -> None:
 
 
 def _show(reference: Reference) -> None:
-    click.echo(f"{reference.title}\nhardware: {reference.nodes} node(s), {reference.ranks} x {reference.gpu}, {reference.links}")
-    click.echo(f"library: {reference.library}\nmethod: {reference.method}\nsource: {reference.source}, {reference.date}")
+    hardware = f"{reference.nodes} node(s), {reference.ranks} x {reference.gpu}, {reference.links}"
+    click.echo(f"{reference.title}\nhardware: {hardware}\nlibrary: {reference.library}\nmethod: {reference.method}")
+    click.echo(f"source: {reference.source}, {reference.date}")
     for sweep in reference.sweeps:
         table = Table(title=f"{sweep.collective} {sweep.dtype} {sweep.placement.replace('_', ' ')}: {sweep.command}")
         for column in ("size", "time (us)", "busbw (GB/s)"):

@@ -17,6 +17,7 @@ import click
 
 from busbw import engine, plot
 from busbw.errors import Exit, UsageError
+from busbw.launchers import Job, Watch, local
 from busbw.progress import Progress
 from busbw.records import RecordsError, read
 from busbw.verdict import correctness
@@ -68,15 +69,15 @@ def run(ranks: int | None, records_path: Path | None, plot_when: str, words: tup
 
     with _record_file(records_path, collective) as path:
         is_ours = not path.exists()  # the engine refuses a file that is there
-        command: list[str | Path] = [program, *chosen, *words[1:], "--records", path]
+        rendered = local.render(Job(program, (*chosen, *words[1:]), records=path))
         shown = shlex.join([program.name, *chosen, *words[1:]])
         on_terminal = sys.stderr.isatty()
         if on_terminal:
             click.echo(f"{shown} --records {shlex.quote(str(path))}", err=True)
             with Progress(path) as progress:
-                code = engine.run(command, on_line=progress.line, on_wait=progress.refresh)
+                code = local.submit(rendered, Watch(on_line=progress.line, on_wait=progress.refresh))
         else:
-            code = engine.run(command)
+            code = local.submit(rendered)
         if code == Exit.USAGE and chosen and not on_terminal:
             click.echo(f"busbw: the command line was: {shown}", err=True)
 

@@ -5,12 +5,24 @@ A reader is one module with two functions: `recognises(text)`, which looks at th
 """
 
 from pathlib import Path
+from typing import Protocol
 
 from busbw.errors import UsageError
 from busbw.readers import nccl_tests_text, own_records
 from busbw.readers.log import Log
 
-READERS = {"records": own_records, "nccl-tests text": nccl_tests_text}
+
+class Reader(Protocol):
+    """What a reader's module has."""
+
+    def recognises(self, beginning: str) -> bool:
+        """Whether a file that begins so is this reader's."""
+
+    def read(self, path: Path) -> Log:
+        """The whole file."""
+
+
+READERS: dict[str, Reader] = {"records": own_records, "nccl-tests text": nccl_tests_text}
 """Every reader by name, tried in this order; tests loop over them."""
 
 _LOOKED_AT_BYTES = 65536
@@ -33,4 +45,4 @@ def read(path: Path) -> Log:
     raise UsageError(f"no reader knows the format of {path}", remedy=f"give one of: {', '.join(READERS)}")
 
 
-__all__ = ["READERS", "Log", "read"]
+__all__ = ["READERS", "Log", "Reader", "read"]
