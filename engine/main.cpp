@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -149,8 +150,11 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
 }
 
 JobResult measure(const Options& options) {
+  // A reader that goes away and a file that may not grow are errors to tell, not signals that kill.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   const auto collective = make_collective(options.collective, options.collective_settings);
-  Sweep sweep = plan_sweep(options, *collective, smallest_group(options, *collective));
+  Sweep sweep = plan_sweep(options.data, options.settings, *collective, smallest_group(options, *collective));
   const auto backend = make_backend(options);
 
   const MemoryPlan memory =
@@ -201,7 +205,8 @@ int main(int argc, char** argv) {
   try {
     return busbw::run(argv[0], {argv + 1, argv + argc});
   } catch (const busbw::Error& error) {
-    fmt::print(stderr, "{}: {}\n", busbw::without_folder(argv[0]), error.what());
+    if (error.exit() != busbw::Exit::output_closed)
+      fmt::print(stderr, "{}: {}\n", busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(error.exit());
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", busbw::without_folder(argv[0]), error.what());

@@ -138,13 +138,13 @@ std::vector<Value> one_or_all(const Given& given, const std::string& flag, const
 }
 
 void read_data(const Given& given, Options& options) {
-  options.dtypes = one_or_all<Dtype>(given, "--datatype", "float", kDtypes, dtype_of);
-  options.redops = one_or_all<Redop>(given, "--op", "sum", kRedops, redop_of);
+  options.data.dtypes = one_or_all<Dtype>(given, "--datatype", "float", kDtypes, dtype_of);
+  options.data.redops = one_or_all<Redop>(given, "--op", "sum", kRedops, redop_of);
   const std::string root = given.text("--root", "0");
   if (root == "all" || root == "-1") return;
   const auto value = parse_integer(root);
   if (!value || *value < 0 || *value > kMaxInt) throw given.refuse("--root", "a rank from 0 on, or all");
-  options.root = static_cast<int>(*value);
+  options.data.root = static_cast<int>(*value);
 }
 
 void read_measurement(const Given& given, Options& options) {
@@ -266,8 +266,8 @@ void read_ranks(const Given& given, Options& options) {
   std::map<int, int> groups;
   for (int process = 0; process < settings.processes; ++process) ++groups[options.split.colour(process)];
   for (const auto& [colour, processes] : groups) smallest_group = std::min(smallest_group, processes * settings.threads);
-  if (options.root && *options.root >= smallest_group)
-    throw UsageError(fmt::format("-r {} (--root): allowed is a rank from 0 to {}, or all", *options.root, smallest_group - 1));
+  if (options.data.root && *options.data.root >= smallest_group)
+    throw UsageError(fmt::format("-r {} (--root): allowed is a rank from 0 to {}, or all", *options.data.root, smallest_group - 1));
 }
 
 void read_outputs(const Given& given, Options& options) {

@@ -8,7 +8,7 @@
 #include "collectives/settings.hpp"
 #include "support/result.hpp"
 #include "support/split.hpp"
-#include "support/types.hpp"
+#include "sweep.hpp"
 
 namespace busbw {
 
@@ -17,9 +17,7 @@ struct Options {
   std::string collective;  // "all_reduce"
   std::vector<std::string> args;
   RunSettings settings;
-  std::vector<Dtype> dtypes;
-  std::vector<Redop> redops;
-  std::optional<int> root;  // missing: all
+  DataChoice data;
   bool out_of_place = true;
   bool in_place = true;
   std::string backend = "host";

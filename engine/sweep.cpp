@@ -5,17 +5,17 @@
 namespace busbw {
 namespace {
 
-std::vector<int> roots_of(const Options& options, const Collective& collective, int ranks) {
+std::vector<int> roots_of(const DataChoice& data, const Collective& collective, int ranks) {
   if (!collective.has_root()) return {-1};
-  if (options.root) return {*options.root};
+  if (data.root) return {*data.root};
   std::vector<int> roots(ranks);
   std::iota(roots.begin(), roots.end(), 0);
   return roots;
 }
 
-std::vector<Redop> redops_of(const Options& options, const Collective& collective) {
+std::vector<Redop> redops_of(const DataChoice& data, const Collective& collective) {
   if (!collective.loops_over_redops()) return {Redop::sum};
-  return options.redops;
+  return data.redops;
 }
 
 }  // namespace
@@ -32,16 +32,15 @@ std::vector<std::uint64_t> sizes_between(std::uint64_t min_bytes, std::uint64_t 
   return sizes;
 }
 
-Sweep plan_sweep(const Options& options, const Collective& collective, int ranks) {
+Sweep plan_sweep(const DataChoice& data, const RunSettings& settings, const Collective& collective, int ranks) {
   Sweep sweep;
-  sweep.cycles = options.settings.run_cycles;
-  for (const Dtype dtype : options.dtypes)
-    for (const Redop redop : redops_of(options, collective))
-      for (const int root : roots_of(options, collective, ranks))
+  sweep.cycles = settings.run_cycles;
+  for (const Dtype dtype : data.dtypes)
+    for (const Redop redop : redops_of(data, collective))
+      for (const int root : roots_of(data, collective, ranks))
         sweep.configurations.push_back(
             {dtype, redop,
              std::string(collective.loops_over_redops() ? name(redop) : collective.no_redop_name()), root});
-  const RunSettings& settings = options.settings;
   sweep.sizes_bytes = settings.sizes_bytes.empty() ? sizes_between(settings.min_bytes, settings.max_bytes,
                                                                    settings.step_factor, settings.step_bytes)
                                                    : settings.sizes_bytes;

@@ -61,7 +61,7 @@ class Communicator {
   virtual void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) = 0;
   /// Compares; mismatch indices are `index_base` plus the offset from `at`.
   virtual void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
-                       std::uint64_t index_base, Dtype, const Tolerance&, Mismatches&) = 0;
+                       std::uint64_t index_base, Mismatches&) = 0;
 
   /// Where faults made for tests strike: the rank enters a phase.
   virtual void enter(Phase) {}

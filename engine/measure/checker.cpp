@@ -13,11 +13,6 @@ enum class Guard : std::uint64_t { before_send, after_send, before_recv, after_r
 
 std::uint64_t guard_seed(const RankCase& rank_case, Guard guard) { return rank_case.seed * 4 + static_cast<std::uint64_t>(guard); }
 
-const Tolerance& exactly() {
-  static const Tolerance exact;
-  return exact;
-}
-
 }  // namespace
 
 Stream Checker::stream_of(const RankCase& rank_case, const Piece& piece) {
@@ -69,9 +64,8 @@ RankFindings Checker::verify(const RankCase& rank_case, Placement placement) {
       compare_untouched(rank_case, placement, result + piece.offset, result + piece.offset + piece.count, mismatches);
       continue;
     }
-    const Tolerance& tolerance = piece.source == Piece::Source::reduced ? values_.tolerance() : exactly();
     communicator_.compare(buffers_.recv_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece), piece.first,
-                          piece.count, piece.offset, rank_case.dtype, tolerance, mismatches);
+                          piece.count, piece.offset, mismatches);
   }
   compare_untouched(rank_case, placement, result + rank_case.shape.recv_count, recv.size() / element_bytes, mismatches);
   keep(mismatches, rank_case.dtype, "receive buffer", findings);
@@ -91,8 +85,7 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
   const std::size_t result = element_at(buffers_.recv_data(placement));
   const auto compare = [&](std::size_t begin, std::size_t end, const Stream& stream, std::uint64_t first) {
     // Indices count from the result; those before it wrap around and become negative in `keep`.
-    communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result, rank_case.dtype, exactly(),
-                          mismatches);
+    communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result, mismatches);
   };
   std::size_t done = from;
   if (placement == Placement::in_place) {
@@ -112,7 +105,7 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
 
 void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankFindings& findings) {
   Mismatches mismatches;
-  communicator_.compare(at, guard_stream(seed), 0, kGuardBytes, 0, Dtype::uint8, exactly(), mismatches);
+  communicator_.compare(at, guard_stream(seed), 0, kGuardBytes, 0, mismatches);
   keep(mismatches, Dtype::uint8, place + ", byte", findings);
 }
 

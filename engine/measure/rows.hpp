@@ -29,7 +29,7 @@ struct CaseLabel {
   int cycle = 0;
 };
 
-/// `policy`: how close results must be ("exact", or the bound).
+/// `policy`: "exact", or what exact data cannot show.
 Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,
              const std::string& policy);
 

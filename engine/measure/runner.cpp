@@ -147,7 +147,7 @@ class RankRun {
         placements[placement].stopped_by = stopped_by[placement];
         for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
       }
-      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle}, placements, values.tolerance().policy));
+      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle}, placements, values.policy()));
     }
     callbacks_.rows(rows);
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "output/verdict.hpp"
+#include "support/error.hpp"
 
 namespace busbw {
 namespace {
@@ -160,7 +161,12 @@ std::size_t actual_iterations(const Row& row, const RunSettings& settings) {
 
 // The format's number alone is a document while the ranks are still starting.
 NcclTestsJson::NcclTestsJson(NewFile file) : document_(std::move(file)) {
-  document_.start(fmt::format("{{\"version\":{}", kFormatVersion), "}");
+  try {
+    document_.start(fmt::format("{{\"version\":{}", kFormatVersion), "}");
+  } catch (const Error&) {
+    document_.discard();
+    throw;
+  }
 }
 
 std::unique_ptr<NcclTestsJson> NcclTestsJson::open(const std::string& path) {

@@ -96,7 +96,7 @@ struct CheckResult {
   State state = State::not_checked;
   std::uint64_t wrong_elements = 0;  // over all ranks of the group
   int wrong_ranks = 0;               // ranks of the group that saw at least one wrong element
-  std::string policy;                // "exact", or the bound that was used
+  std::string policy;                // "exact", or what exact data cannot show
   std::vector<WrongElement> first_wrong;
 };
 

@@ -3,10 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "support/types.hpp"
 #include "verify/mismatch.hpp"
 #include "verify/stream.hpp"
-#include "verify/values.hpp"
 
 namespace busbw {
 
@@ -16,9 +14,5 @@ void fill_host(std::byte* at, const Stream& stream, std::uint64_t first, std::si
 /// Compares bit by bit. A mismatch's index is `index_base` plus its offset from `at` in elements.
 void compare_host(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
                   std::uint64_t index_base, Mismatches& mismatches);
-
-/// As above, but an element of type `dtype` may differ from the stream within `tolerance`.
-void compare_host_within(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
-                         std::uint64_t index_base, Dtype dtype, const Tolerance& tolerance, Mismatches& mismatches);
 
 }  // namespace busbw

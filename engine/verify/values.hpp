@@ -10,17 +10,6 @@
 
 namespace busbw {
 
-/// How close a result must be.
-struct Tolerance {
-  bool exact = true;
-  /// The bound, when not exact: |got - expected| <= relative * |expected| + absolute, both proven for the type, the
-  /// number of ranks and the data used.
-  double relative = 0;
-  double absolute = 0;
-  /// "exact", or a sentence that names the bound, or what exact data cannot show.
-  std::string policy = "exact";
-};
-
 /// The scalar by which `mulsum` multiplies the data of `rank` (its rank in the communicator): 1 for even ranks and 2
 /// for odd ones, as in nccl-tests.
 double mulsum_scalar(int rank);
@@ -38,13 +27,14 @@ class ReductionValues {
   Stream contribution(int rank, std::uint64_t seed) const;
   /// What the reduction over all ranks gives.
   Stream reduced(std::uint64_t seed) const;
-  const Tolerance& tolerance() const { return tolerance_; }
+  /// "exact", or a sentence on what exact data cannot show for this type and these ranks.
+  const std::string& policy() const { return policy_; }
 
  private:
   Dtype dtype_;
   Redop redop_;
   int ranks_;
-  Tolerance tolerance_;
+  std::string policy_;
   mutable std::map<int, Tile> contributions_;  // by rank
   mutable Tile reduced_;
 };

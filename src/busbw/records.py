@@ -107,7 +107,7 @@ class Check(Struct, kw_only=True, frozen=True):
     ]
     wrong_elements: Annotated[int | None, Meta(description="Over all ranks of the group; null unless checked.")]
     wrong_ranks: Annotated[int | None, Meta(description="Ranks with a wrong element; null unless checked.")]
-    policy: Annotated[str | None, Meta(description="'exact', or the bound that was used; null unless checked.")]
+    policy: Annotated[str | None, Meta(description="'exact', or what exact data cannot show; null unless checked.")]
     first_wrong: Annotated[list[WrongElement], Meta(description="The first few wrong elements.")]
 
 

@@ -27,7 +27,7 @@ def correctness(run: Run) -> str:
         text = f"not checked: no result of the {rows} is defined or was checked."
     else:
         policies = {row.check.policy for row in measured if row.check.policy}
-        how = "every bit" if policies == {"exact"} else f"within the bounds named in the record ({len(policies)})"
+        how = "every bit" if policies == {"exact"} else "every bit, as far as the data can show (policy in the record)"
         text = f"correct: all {rows} right, {how}."
     if unchecked and len(unchecked) < len(measured):
         text += f" {count_text(len(unchecked), 'measurement')} not checked."

@@ -30,8 +30,7 @@ class IdleCommunicator final : public Communicator {
   void synchronize() override { ++synchronized_; }
   int synchronized() const { return synchronized_; }
   void fill(std::byte*, const Stream&, std::uint64_t, std::size_t) override { refuse(); }
-  void compare(const std::byte*, const Stream&, std::uint64_t, std::size_t, std::uint64_t, Dtype, const Tolerance&,
-               Mismatches&) override {
+  void compare(const std::byte*, const Stream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {
     refuse();
   }
 

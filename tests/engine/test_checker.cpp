@@ -146,3 +146,29 @@ TEST_CASE("checker: where nothing may be written, the first and the last byte co
         CHECK(findings[2].first[0].index == (last ? count - 1 : 0));
       }
 }
+
+TEST_CASE("checker: in place, the data around a result within it counts, at indices from the result on") {
+  for (const char* name : {"reduce_scatter", "scatter"})
+    for (const bool before : {true, false}) {
+      CAPTURE(name);
+      Scene scene(name, 3);
+      std::vector<RankFindings> findings(3);
+      const auto ends = run_as_threads(scene.job, [&](Team& world) {
+        RankScene rank(scene, world, 1);
+        rank.checker.prepare(rank.rank_case, Placement::in_place);
+        world.barrier();
+        rank.run(Placement::in_place);
+        world.barrier();
+        const auto region = rank.buffers.recv_region(Placement::in_place);
+        if (world.rank() == 1) (before ? region.front() : region.back()) ^= std::byte{1};
+        findings[static_cast<std::size_t>(world.rank())] = rank.checker.verify(rank.rank_case, Placement::in_place);
+      });
+      REQUIRE(ends == std::vector<std::string>(3));
+      CHECK(findings[0].wrong_elements == 0);
+      CHECK(findings[2].wrong_elements == 0);
+      REQUIRE(findings[1].wrong_elements == 1);
+      CHECK(findings[1].first[0].place == "receive buffer");
+      const auto share = static_cast<std::int64_t>(scene.collective->shape(kElements, 4, 3).recv_count);
+      CHECK(findings[1].first[0].index == (before ? -share : 2 * share - 1));
+    }
+}

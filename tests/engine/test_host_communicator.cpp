@@ -288,10 +288,10 @@ TEST_CASE("HostCommunicator: fill and compare agree, and a difference is found")
   auto* const at = communicator->recv_buffer().data();
   communicator->fill(at, stream, 5, 10'000);
   Mismatches mismatches;
-  communicator->compare(at, stream, 5, 10'000, 0, Dtype::float32, Tolerance{}, mismatches);
+  communicator->compare(at, stream, 5, 10'000, 0, mismatches);
   CHECK(mismatches.count == 0);
   at[4 * 777] ^= std::byte{1};
-  communicator->compare(at, stream, 5, 10'000, 100, Dtype::float32, Tolerance{}, mismatches);
+  communicator->compare(at, stream, 5, 10'000, 100, mismatches);
   REQUIRE(mismatches.count == 1);
   CHECK(mismatches.first.at(0).index == 877);
 }

@@ -83,33 +83,3 @@ TEST_CASE("elements have sizes of types") {
   const Stream stream{std::make_shared<std::vector<std::byte>>(3 * kTileElements), 3, 0};
   CHECK_THROWS_AS(compared(filled(stream, 0, 1), stream, 0), std::logic_error);
 }
-
-TEST_CASE("a tolerance lets pass what lies within it, and never a NaN") {
-  auto ones = std::make_shared<std::vector<std::byte>>(kTileElements * sizeof(float));
-  const float one = 1;
-  for (std::size_t i = 0; i < kTileElements; ++i) std::memcpy(ones->data() + i * sizeof one, &one, sizeof one);
-  const Stream stream{ones, sizeof(float), 0};
-  const std::vector<float> data{1.0f, 1.25f, 0.75f, 1.26f, -1.0f, std::numeric_limits<float>::quiet_NaN(),
-                                std::numeric_limits<float>::infinity(), 1.0f};
-  const auto found = [&](const Tolerance& tolerance) {
-    Mismatches mismatches;
-    compare_host_within(reinterpret_cast<const std::byte*>(data.data()), stream, 0, data.size(), 10, Dtype::float32,
-                        tolerance, mismatches);
-    return mismatches;
-  };
-  CHECK(found({}).count == 6);
-  const Mismatches outside = found({false, 0.25, 0, ""});
-  CHECK(outside.count == 4);
-  CHECK(outside.first[0].index == 13);
-  CHECK(found({false, 0.125, 0.125, ""}).count == 4);
-  CHECK(found({false, 0, 0.1, ""}).count == 6);
-}
-
-TEST_CASE("integers are compared exactly under any tolerance") {
-  const Stream stream = moved_stream(Dtype::int32, 0, 0);
-  auto data = filled(stream, 0, 10);
-  data[0] ^= std::byte{1};
-  Mismatches mismatches;
-  compare_host_within(data.data(), stream, 0, 10, 0, Dtype::int32, {false, 1, 1, ""}, mismatches);
-  CHECK(mismatches.count == 1);
-}

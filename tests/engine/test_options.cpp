@@ -39,9 +39,9 @@ const std::vector<FlagEffect>& effects() {
       {"-N", "--run_cycles", "0", [](const Options& o) { return o.settings.run_cycles == 0; }},
       {"-p", "--parallel_init", "1", [](const Options& o) { return o.settings.parallel_init; }},
       {"-c", "--check", "0", [](const Options& o) { return o.settings.check_iterations == 0; }},
-      {"-o", "--op", "mulsum", [](const Options& o) { return o.redops == std::vector{Redop::mulsum}; }},
-      {"-d", "--datatype", "bfloat16", [](const Options& o) { return o.dtypes == std::vector{Dtype::bfloat16}; }},
-      {"-r", "--root", "all", [](const Options& o) { return !o.root; }},
+      {"-o", "--op", "mulsum", [](const Options& o) { return o.data.redops == std::vector{Redop::mulsum}; }},
+      {"-d", "--datatype", "bfloat16", [](const Options& o) { return o.data.dtypes == std::vector{Dtype::bfloat16}; }},
+      {"-r", "--root", "all", [](const Options& o) { return !o.data.root; }},
       {"-z", "--blocking", "3", [](const Options& o) { return o.settings.blocking == 3; }},
       {"-T", "--timeout", "30", [](const Options& o) { return o.settings.timeout_s == 30; }},
       {"-a", "--average", "3", [](const Options& o) { return o.settings.average == 3; }},
@@ -78,7 +78,7 @@ std::string facts_of(const Options& options) {
   std::ostringstream text;
   const RunSettings& s = options.settings;
   text << s.threads << ' ' << s.processes << ' ' << s.min_bytes << ' ' << s.max_bytes << ' ' << s.step_bytes << ' ' << s.step_factor << ' '
-       << s.iterations << ' ' << s.aggregated_iterations << ' ' << s.check_iterations << ' ' << s.average << ' ' << options.dtypes.size();
+       << s.iterations << ' ' << s.aggregated_iterations << ' ' << s.check_iterations << ' ' << s.average << ' ' << options.data.dtypes.size();
   return text.str();
 }
 
@@ -113,9 +113,9 @@ TEST_CASE("options: defaults are nccl-tests 2.19.6's") {
   CHECK(settings.placement == "both");
   CHECK_FALSE(settings.target_ci);
   CHECK_FALSE(settings.max_time_s);
-  CHECK(options.dtypes == std::vector{Dtype::float32});
-  CHECK(options.redops == std::vector{Redop::sum});
-  CHECK(options.root == 0);
+  CHECK(options.data.dtypes == std::vector{Dtype::float32});
+  CHECK(options.data.redops == std::vector{Redop::sum});
+  CHECK(options.data.root == 0);
   CHECK(options.in_place);
   CHECK(options.out_of_place);
   CHECK(options.json_path.empty());
@@ -191,13 +191,13 @@ TEST_CASE("options: sizes are binary, with fractions and exponents") {
 }
 
 TEST_CASE("options: every type, operator and root, and all of them") {
-  for (const Dtype dtype : kDtypes) CHECK(options_of("-d " + std::string(name(dtype))).dtypes == std::vector{dtype});
-  for (const Redop redop : kRedops) CHECK(options_of("-o " + std::string(name(redop))).redops == std::vector{redop});
-  CHECK(options_of("-d all").dtypes == std::vector<Dtype>(kDtypes.begin(), kDtypes.end()));
-  CHECK(options_of("-o all").redops == std::vector<Redop>(kRedops.begin(), kRedops.end()));
-  CHECK(options_of("-t 4 -r 3").root == 3);
-  CHECK_FALSE(options_of("-r all").root);
-  CHECK_FALSE(options_of("-r -1").root);  // nccl-tests' way to say it
+  for (const Dtype dtype : kDtypes) CHECK(options_of("-d " + std::string(name(dtype))).data.dtypes == std::vector{dtype});
+  for (const Redop redop : kRedops) CHECK(options_of("-o " + std::string(name(redop))).data.redops == std::vector{redop});
+  CHECK(options_of("-d all").data.dtypes == std::vector<Dtype>(kDtypes.begin(), kDtypes.end()));
+  CHECK(options_of("-o all").data.redops == std::vector<Redop>(kRedops.begin(), kRedops.end()));
+  CHECK(options_of("-t 4 -r 3").data.root == 3);
+  CHECK_FALSE(options_of("-r all").data.root);
+  CHECK_FALSE(options_of("-r -1").data.root);  // nccl-tests' way to say it
 }
 
 TEST_CASE("options: -f 1 falls back to the fixed step, with a note") {
@@ -362,7 +362,7 @@ TEST_CASE("options: groups from the environment, and roots within the smallest o
   check_names(refusal_of("", {{"NCCL_TESTS_SPLIT", "MOD"}}), {"NCCL_TESTS_SPLIT=MOD"});
   // Processes 0, 2, 4 and 1, 3: the smaller group has 2 processes of 2 threads.
   const Variables halves{{"NCCL_TESTS_SPLIT", "MOD 2"}};
-  CHECK(options_of("--processes 5 -t 2 -r 3", halves).root == 3);
+  CHECK(options_of("--processes 5 -t 2 -r 3", halves).data.root == 3);
   check_names(refusal_of("--processes 5 -t 2 -r 4", halves), {"-r", "4", "0 to 3"});
 }
 

@@ -11,7 +11,8 @@ namespace {
 using Sizes = std::vector<std::uint64_t>;
 
 Sweep sweep_of(const std::string& line, const std::string& collective, int ranks = 4) {
-  return plan_sweep(options_of(line, {}, collective), *make_collective(collective, {}), ranks);
+  const Options options = options_of(line, {}, collective);
+  return plan_sweep(options.data, options.settings, *make_collective(collective, {}), ranks);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ from .programs import COLLECTIVES, Programs, installed_in
 def programs(tmp_path: Path) -> Programs:
     """The installed programs, to run in an empty folder."""
     folder = installed_in()
-    missing = [name for name in ["busbw-engine", *(f"{name}_perf" for name in COLLECTIVES)] if not (folder / name).exists()]
+    names = ["busbw-engine", *(f"{collective}_perf" for collective in COLLECTIVES)]
+    missing = [name for name in names if not (folder / name).exists()]
     if missing:
         pytest.fail(f"{folder} lacks {' '.join(missing)}: install busbw, or set BUSBW_PROGRAMS to the programs' folder")
     here = tmp_path / "here"

@@ -27,6 +27,8 @@ COLLECTIVES = [
 REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
 ROOTED = ["broadcast", "reduce", "gather", "scatter"]
 
+OUTPUTS = ["-J", "out.json", "--records", "out.jsonl"]
+
 # Far more than any run here takes on a loaded machine: it guards against hangs and asserts nothing about speed.
 HANG_GUARD_S = 120.0
 
@@ -115,6 +117,21 @@ class Programs:
         return folder
 
 
+def run_and_record(programs: Programs, *arguments: object, environment: dict[str, str] | None = None) -> Finished:
+    """A run that goes well and writes both files."""
+    finished = programs.run(str(arguments[0]), *arguments[1:], *OUTPUTS, environment=environment)
+    assert (finished.code, finished.stderr) == (0, "")
+    return finished
+
+
+def document_of(programs: Programs) -> dict[str, Any]:
+    return read_json(programs.folder / "out.json")
+
+
+def records_of(programs: Programs) -> list[dict[str, Any]]:
+    return read_records(programs.folder / "out.jsonl")
+
+
 def plain_environment() -> dict[str, str]:
     """The environment without what the programs would react to."""
     reacts_to = ("NCCL_", "BUSBW_")
@@ -167,9 +184,8 @@ def wait_for_rows(running: Running, rows: int) -> None:
     assert enough(), running.process.communicate()
 
 
-def pids_of(records: Iterable[dict[str, Any]]) -> set[int]:
-    """The processes of all ranks, as the record's first line names them."""
-    return {rank["pid"] for line in of_kind(records, "run") for rank in line["ranks"]}
+def wait_for_text(path: Path) -> None:
+    wait_until(lambda: path.exists() and path.stat().st_size > 0, f"something in {path.name}")
 
 
 def is_alive(pid: int) -> bool:
@@ -179,6 +195,10 @@ def is_alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def wait_for_the_end_of(pids: set[int]) -> None:
+    wait_until(lambda: not any(map(is_alive, pids)), f"the end of processes {pids}")
 
 
 def group_members(group: int) -> set[int]:

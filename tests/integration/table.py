@@ -3,6 +3,11 @@
 import re
 from dataclasses import dataclass
 
+from .programs import Finished
+
+# In place their result is not defined, and nccl-tests shows N/A as #wrong.
+UNCHECKED_IN_PLACE = {"alltoall", "alltoallv", "sendrecv"}
+
 NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]\d+)?)"
 WRONG = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?|N/A)"
 SIDE = rf"\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s+{WRONG}"
@@ -30,7 +35,8 @@ class TableRow:
 
 
 def side(columns: list[str]) -> Side:
-    return Side(float(columns[0]), float(columns[1]), float(columns[2]), None if columns[3] == "N/A" else float(columns[3]))
+    time, algbw, busbw, wrong = columns
+    return Side(float(time), float(algbw), float(busbw), None if wrong == "N/A" else float(wrong))
 
 
 def rows_by_pattern(text: str) -> list[TableRow]:
@@ -54,3 +60,25 @@ def rows_by_blanks(text: str) -> list[list[str]]:
 def footer(text: str) -> dict[str, str]:
     """The two lines that everybody greps for."""
     return dict(re.findall(r"^# (Out of bounds values|Avg bus bandwidth)\s*: (.*)$", text, flags=re.MULTILINE))
+
+
+def passed(finished: Finished) -> str:
+    """The table of a run that went well."""
+    assert (finished.code, finished.stderr) == (0, ""), finished
+    assert footer(finished.stdout)["Out of bounds values"] == "0 OK"
+    return finished.stdout
+
+
+def comments(table: str) -> list[str]:
+    return [line for line in table.splitlines() if line.startswith("#")]
+
+
+def expect_nothing_wrong(rows: list[TableRow], collective: str) -> None:
+    assert {row.out_of_place.wrong for row in rows} == {0.0}
+    assert {row.in_place.wrong for row in rows} == {None if collective in UNCHECKED_IN_PLACE else 0.0}
+
+
+def shown_as(text: str, value: float) -> bool:
+    """Whether a column shows `value`, rounded to its own decimals."""
+    last_place = 0.1 ** len(text.partition(".")[2])
+    return abs(float(text) - value) <= 0.5000001 * last_place

@@ -9,6 +9,7 @@ import pytest
 
 from .programs import (
     COLLECTIVES,
+    OUTPUTS,
     Finished,
     Programs,
     Running,
@@ -23,7 +24,6 @@ from .table import footer, rows_by_pattern
 
 PHASES = ["rendezvous", "initialisation", "warmup", "timing", "check", "report"]
 BEFORE_THE_TABLE = {"rendezvous", "initialisation"}
-OUTPUTS = ["-J", "out.json", "--records", "out.jsonl"]
 UNCHECKED_IN_PLACE = {"alltoall", "alltoallv", "sendrecv"}
 ONLY_ROOT_HAS_A_RESULT = {"reduce", "gather"}
 
@@ -50,7 +50,8 @@ def test_one_flipped_bit_is_found(programs: Programs, collective: str, ranks: li
     arguments = [*ranks, "-b", "4K", "-e", "4K", "-n", 2, *OUTPUTS, "--fault", fault]
     finished = programs.run(collective, *arguments)
     assert finished.code == 1
-    assert finished.sentence() == f"{collective}_perf: wrong data: the '#' lines under the rows name the first wrong elements"
+    verdict = "wrong data: the '#' lines under the rows name the first wrong elements"
+    assert finished.sentence() == f"{collective}_perf: {verdict}"
 
     placements = ["out-of-place"] if collective in UNCHECKED_IN_PLACE else ["out-of-place", "in-place"]
     (row,) = rows_by_pattern(finished.stdout)
@@ -59,8 +60,8 @@ def test_one_flipped_bit_is_found(programs: Programs, collective: str, ranks: li
     lines = [line for line in finished.stdout.splitlines() if line.startswith("# Wrong data: ")]
     for line, placement in zip(lines, placements, strict=True):
         operation = f"{row.redop} in float" if row.redop != "none" else "float"
-        start = f"# Wrong data: {collective} {operation}, {placement}, {row.size_bytes} bytes: rank {bad}, receive buffer"
-        assert line.startswith(f"{start}, index 5: expected ")
+        what = f"{collective} {operation}, {placement}, {row.size_bytes} bytes"
+        assert line.startswith(f"# Wrong data: {what}: rank {bad}, receive buffer, index 5: expected ")
         expected, got = line.split(": expected ")[1].split(", got ")
         assert bits(expected) ^ bits(got) == 1 << 3
 

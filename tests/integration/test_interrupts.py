@@ -5,29 +5,33 @@ import random
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from .programs import (
     HANG_GUARD_S,
+    OUTPUTS,
     Finished,
     Programs,
     Running,
     expect_no_process_left,
     first_record,
     group_members,
-    is_alive,
     of_kind,
     read_json,
     read_records,
     wait_for_rows,
+    wait_for_text,
+    wait_for_the_end_of,
     wait_until,
 )
 from .table import rows_by_pattern
 
 THREADS = ["-t", 2]
 PROCESSES = ["--processes", 3]
-WITHOUT_END = ["-b", 64, "-e", "4K", "-f", 4, "-n", 3, "-N", 0, "-J", "out.json", "--records", "out.jsonl"]
+WITHOUT_END = ["-b", 64, "-e", "4K", "-f", 4, "-n", 3, "-N", 0, *OUTPUTS]
+ONE_ROW = ["-b", 64, "-e", 64, *OUTPUTS]
 
 RANKS = pytest.mark.parametrize("ranks", [THREADS, PROCESSES], ids=["threads", "processes"])
 
@@ -100,9 +104,9 @@ def test_ctrl_c_twice_in_a_row(programs: Programs, ranks: list[object]) -> None:
 @RANKS
 def test_ctrl_c_ends_ranks_that_do_not_listen(programs: Programs, ranks: list[object]) -> None:
     """One Ctrl-C is enough for ranks that hang; a second one only shortens the wait for them."""
-    arguments = ["-b", 64, "-e", 64, "-J", "out.json", "--records", "out.jsonl", "--fault", "hang:rank=1,phase=report"]
+    arguments = [*ranks, *ONE_ROW, "--fault", "hang:rank=1,phase=report"]
     runs = {
-        interrupts: programs.start("all_reduce", *ranks, *arguments, folder=programs.subfolder(f"interrupts-{interrupts}"))
+        interrupts: programs.start("all_reduce", *arguments, folder=programs.subfolder(f"interrupts-{interrupts}"))
         for interrupts in (1, 2)
     }
     for interrupts, running in runs.items():
@@ -135,9 +139,9 @@ def test_ctrl_c_ends_a_stopped_process(programs: Programs) -> None:
 def test_ctrl_c_before_the_first_row(programs: Programs) -> None:
     for ranks in (THREADS, PROCESSES):
         folder = programs.subfolder(f"ranks{ranks[1]}")
-        arguments = [*ranks, "-b", 64, "-e", 64, "-n", 100_000, "-J", "out.json", "--records", "out.jsonl"]
-        running = programs.start("all_reduce", *arguments, "--fault", "delay:rank=1,us=1000", folder=folder)
-        wait_until(lambda path=running.records_path(): path.exists() and path.stat().st_size > 0, "the record's first line")
+        arguments = [*ranks, *ONE_ROW, "-n", 100_000, "--fault", "delay:rank=1,us=1000"]
+        running = programs.start("all_reduce", *arguments, folder=folder)
+        wait_for_text(running.records_path())
         running.interrupt_group()
         finished = running.finish()
         assert (finished.code, finished.stderr) == (130, "all_reduce_perf: interrupted\n")
@@ -148,13 +152,26 @@ def test_ctrl_c_before_the_first_row(programs: Programs) -> None:
         expect_no_process_left(running)
 
 
+@RANKS
+def test_ctrl_c_before_the_table(programs: Programs, ranks: list[object]) -> None:
+    running = programs.start("all_reduce", *ranks, *ONE_ROW, "--fault", "hang:rank=1,phase=rendezvous")
+    wait_until(running.records_path().exists, "the record")
+    running.interrupt_group()
+    finished = running.finish()
+    assert (finished.code, finished.stderr) == (130, "all_reduce_perf: interrupted\n")
+    assert finished.stdout == "# Writing JSON output to out.json\n"
+    assert read_json(running.json_path())["version"] == 3
+    assert read_records(running.records_path()) == []
+    expect_no_process_left(running)
+
+
 # ---- killed ---------------------------------------------------------------------------------------------------------
 
 
 @RANKS
 def test_killed_at_any_moment(programs: Programs, ranks: list[object]) -> None:
     """Nothing can be said at the end, so everything must have been right all the time."""
-    moments = random.Random(ranks[1])
+    moments = random.Random(str(ranks))
     for attempt in range(6):
         running = programs.start("all_reduce", *ranks, *WITHOUT_END, folder=programs.subfolder(f"attempt{attempt}"))
         wait_for_rows(running, moments.randrange(2, 100))
@@ -163,7 +180,7 @@ def test_killed_at_any_moment(programs: Programs, ranks: list[object]) -> None:
         os.kill(running.pid, signal.SIGKILL)
         finished = running.finish()
         assert (finished.code, finished.stderr) == (-signal.SIGKILL, "")
-        wait_until(lambda pids=pids: not any(map(is_alive, pids)), f"the end of processes {pids}")
+        wait_for_the_end_of(pids)
         expect_no_process_left(running)
 
         results = read_json(running.json_path())["results"]
@@ -179,7 +196,7 @@ def test_killed_at_any_moment(programs: Programs, ranks: list[object]) -> None:
 
 def test_the_document_is_whole_at_every_moment(programs: Programs) -> None:
     running = programs.start("all_reduce", *THREADS, *WITHOUT_END, "-I", 1)
-    wait_until(lambda: running.json_path().exists() and running.json_path().stat().st_size > 0, "the document")
+    wait_for_text(running.json_path())
     most = 0
     for _ in range(150):
         rows = len(read_json(running.json_path()).get("results", []))
@@ -215,6 +232,23 @@ def test_a_reader_that_goes_away(programs: Programs, ranks: list[object]) -> Non
     expect_no_process_left(running)
 
 
+def test_nobody_reads_from_the_beginning(programs: Programs) -> None:
+    """Nothing is measured for a table that nobody will see, and no empty file is left behind."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.run(
+        [programs.path("all_reduce_perf"), *map(str, [*THREADS, *WITHOUT_END])],
+        cwd=programs.folder,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=HANG_GUARD_S,
+    )
+    os.close(writing)
+    assert (process.returncode, process.stderr) == (141, "")
+    assert list(programs.folder.iterdir()) == []
+
+
 @RANKS
 def test_head_in_a_shell(programs: Programs, ranks: list[object]) -> None:
     program = programs.path("all_reduce_perf")
@@ -232,7 +266,7 @@ def test_head_in_a_shell(programs: Programs, ranks: list[object]) -> None:
 @RANKS
 def test_a_full_disk_under_the_table(programs: Programs, ranks: list[object]) -> None:
     arguments = [*ranks, "-b", 64, "-e", 256, "-f", 2, "--records", "out.jsonl"]
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         process = subprocess.run(
             [programs.path("all_reduce_perf"), *map(str, arguments)],
             cwd=programs.folder,

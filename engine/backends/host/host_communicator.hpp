@@ -37,7 +37,7 @@ class HostCommunicator final : public Communicator {
 
   void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override;
   void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
-               std::uint64_t index_base, Dtype, const Tolerance&, Mismatches&) override;
+               std::uint64_t index_base, Mismatches&) override;
   void enter(Phase phase) override { faults_.enter(phase); }
 
  private:
