@@ -22,16 +22,16 @@ test: ## set up all that is needed, then run every test, with the sanitizers too
 lint: ## check the formatting, the style and the types
 	@tools/setup.sh lint
 	clang-format --dry-run --Werror $(CPP)
-	ruff format --check src tests
-	ruff check src tests
+	ruff format --check src tests bench
+	ruff check src tests bench
 	mypy
 
 format: ## lay the sources out as `make lint` demands
 	@tools/setup.sh lint
 	clang-format -i $(CPP)
-	ruff format src tests
-	ruff check --fix-only src tests
+	ruff format src tests bench
+	ruff check --fix-only src tests bench
 
 bench: ## measure this project's own speed beside its peers
 	@tools/setup.sh run
-	@$(VENV)/python bench/bench.py
+	@tools/bench.sh

@@ -178,9 +178,9 @@ JobResult measure(const Options& options) {
                                [&](const CaseRows& rows) { reporter.rows(rows); }};
   const JobLayout layout{settings.processes, plan.ranks_per_process(),
                          settings.timeout_s > 0 ? settings.timeout_s : kDefaultLimitS};
-  const JobResult result =
-      run_job(job, layout, {[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
-                            [&](const std::optional<Failure>& failure) { return reporter.finish(failure); }});
+  const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
+                                   [&](const std::optional<Failure>& failure) { return reporter.finish(failure); }};
+  const JobResult result = run_job(job, layout, job_callbacks);
   if (!result.outcome.message.empty() && result.outcome.exit_code != static_cast<int>(Exit::output_closed))
     fmt::print(stderr, "{}: {}\n", options.program, result.outcome.message);
   // Threads that were left behind still use what this scope owns.

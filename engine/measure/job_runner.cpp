@@ -154,6 +154,7 @@ JobResult run_in_this_process(LocalJob& job, const JobLayout& layout, const JobC
   RankThreads threads(job, process * layout.ranks_per_process, layout.ranks_per_process, callbacks);
   Grace grace;
   while (threads.running() && !grace.over(job)) wait_for_signal();
+  if (!threads.running()) threads.join();
   _exit(process == 0 ? callbacks.finish(job.failure()) : 0);
 }
 

@@ -17,6 +17,14 @@
 
 namespace busbw {
 
+/// Threads of each process in tests with several of both. The thread sanitizer does not see how threads of one process
+/// are kept in step by those of another, and would report races that are none.
+#ifdef __SANITIZE_THREAD__
+inline constexpr int kThreadsBesideProcesses = 1;
+#else
+inline constexpr int kThreadsBesideProcesses = 2;
+#endif
+
 /// Runs `body` as every rank of `job`, each in a thread. How each ended: "" or what it threw; an error aborts the job.
 inline std::vector<std::string> run_as_threads(LocalJob& job, const std::function<void(Team& world)>& body) {
   std::vector<std::string> ends(static_cast<std::size_t>(job.ranks()));

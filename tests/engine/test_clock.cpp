@@ -2,14 +2,25 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <optional>
-#include <regex>
+#include <string>
+#include <string_view>
 
 using namespace busbw;
 
 namespace {
+
+/// Whether the text reads like the pattern, in which 9 stands for a digit and + for a sign.
+bool reads_like(std::string_view text, std::string_view pattern) {
+  return std::ranges::equal(text, pattern, [](char letter, char wanted) {
+    if (wanted == '9') return letter >= '0' && letter <= '9';
+    if (wanted == '+') return letter == '+' || letter == '-';
+    return letter == wanted;
+  });
+}
 
 /// Another time zone while the object lives.
 class TimeZone {
@@ -50,9 +61,9 @@ TEST_CASE("monotonic_s: resolves well below a microsecond") {
 
 TEST_CASE("wall_time: the three ways to write it") {
   const WallTime now = wall_time();
-  CHECK(std::regex_match(now.local, std::regex(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")));
-  CHECK(std::regex_match(now.iso, std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d)")));
-  CHECK(std::regex_match(now.compact, std::regex(R"(\d{8}T\d{6}Z)")));
+  CHECK(reads_like(now.local, "9999-99-99 99:99:99"));
+  CHECK(reads_like(now.iso, "9999-99-99T99:99:99.999+99:99"));
+  CHECK(reads_like(now.compact, "99999999T999999Z"));
   // One moment in all of them.
   CHECK(now.local.substr(0, 10) == now.iso.substr(0, 10));
   CHECK(now.local.substr(11) == now.iso.substr(11, 8));

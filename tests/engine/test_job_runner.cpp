@@ -63,10 +63,11 @@ std::string ending(const JobResult& result, const Shared<Seen>& seen) {
 /// Runs a job of two ranks in a process of its own, since ranks may be left behind in it.
 std::function<std::string()> job_of_two(Layout layout, double limit_s, std::function<void(LocalJob&, int rank)> run_rank) {
   return [=] {
-    const Shared<Seen> seen;
-    LocalJob job(2);
-    return ending(run_job(job, {layout.processes, layout.threads, limit_s}, callbacks_of(seen, [&](int rank) { run_rank(job, rank); })),
-                  seen);
+    // Never freed: ranks that are left behind still use it.
+    const auto& seen = *new Shared<Seen>;
+    auto& job = *new LocalJob(2);
+    const auto& callbacks = *new JobCallbacks(callbacks_of(seen, [&](int rank) { run_rank(job, rank); }));
+    return ending(run_job(job, {layout.processes, layout.threads, limit_s}, callbacks), seen);
   };
 }
 

@@ -86,8 +86,8 @@ TEST_CASE("LocalJob: nobody passes a barrier before all have come, as threads") 
 }
 
 TEST_CASE("LocalJob: nobody passes a barrier before all have come, as processes of threads") {
-  const Shared<std::array<std::atomic<int>, 6>> rounds;
-  CHECK(run_processes(3, 2, [&](Team& world) -> std::string {
+  const Shared<std::array<std::atomic<int>, 3 * kThreadsBesideProcesses>> rounds;
+  CHECK(run_processes(3, kThreadsBesideProcesses, [&](Team& world) -> std::string {
           for (int round = 1; round <= 200; ++round) {
             (*rounds)[static_cast<std::size_t>(world.rank())] = round;
             world.barrier();
@@ -117,7 +117,7 @@ TEST_CASE("LocalJob: messages of any length, empty, unequal and long ones, arriv
     CHECK(ends == std::vector<std::string>(static_cast<std::size_t>(ranks)));
     CHECK(complaints == std::vector<std::string>(static_cast<std::size_t>(ranks)));
   }
-  CHECK(run_processes(2, 2, exchange_messages) == "");
+  CHECK(run_processes(2, kThreadsBesideProcesses, exchange_messages) == "");
 }
 
 TEST_CASE("LocalJob: groups are ordered by rank, have messages and barriers of their own, and the world goes on") {
@@ -133,7 +133,7 @@ TEST_CASE("LocalJob: groups are ordered by rank, have messages and barriers of t
     CHECK(ends == std::vector<std::string>(7));
     CHECK(complaints == std::vector<std::string>(7));
   }
-  CHECK(run_processes(2, 2, [](Team& world) { return split_and_exchange(world, 2); }) == "");
+  CHECK(run_processes(4, kThreadsBesideProcesses, [](Team& world) { return split_and_exchange(world, 2); }) == "");
 }
 
 TEST_CASE("LocalJob: an abort ends every kind of wait") {

@@ -1,5 +1,6 @@
 """The programs, found where a user has them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from .programs import COLLECTIVES, Programs, installed_in
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Programs:
+def programs(tmp_path: Path) -> Iterator[Programs]:
     """The installed programs, to run in an empty folder."""
     folder = installed_in()
     names = ["busbw-engine", *(f"{collective}_perf" for collective in COLLECTIVES)]
@@ -17,4 +18,6 @@ def programs(tmp_path: Path) -> Programs:
         pytest.fail(f"{folder} lacks {' '.join(missing)}: install busbw, or set BUSBW_PROGRAMS to the programs' folder")
     here = tmp_path / "here"
     here.mkdir()
-    return Programs(folder, here)
+    found = Programs(folder, here)
+    yield found
+    found.stop_all()

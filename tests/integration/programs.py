@@ -69,8 +69,12 @@ class Running:
         os.killpg(self.pid, signal.SIGINT)
 
     def kill_group(self) -> None:
-        os.killpg(self.pid, signal.SIGKILL)
-        self.process.communicate()
+        if self.process.returncode is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream:
+                stream.close()
 
     def json_path(self) -> Path:
         return self.folder / "out.json"
@@ -85,6 +89,7 @@ class Programs:
     def __init__(self, installed_in: Path, folder: Path) -> None:
         self.installed_in = installed_in
         self.folder = folder
+        self.started: list[Running] = []
 
     def path(self, name: str) -> Path:
         return self.installed_in / name
@@ -105,10 +110,17 @@ class Programs:
             text=True,
             start_new_session=True,
         )
-        return Running(process, where)
+        running = Running(process, where)
+        self.started.append(running)
+        return running
 
     def run(self, name: str, *arguments: object, environment: dict[str, str] | None = None) -> Finished:
         return self.start(name, *arguments, environment=environment).finish()
+
+    def stop_all(self) -> None:
+        """Nothing that a failed test has started goes on."""
+        for running in self.started:
+            running.kill_group()
 
     def subfolder(self, name: str) -> Path:
         """A new empty folder, for one of several programs that run at the same time."""
@@ -166,11 +178,11 @@ def of_kind(records: Iterable[dict[str, Any]], kind: str) -> list[dict[str, Any]
     return [line for line in records if line["kind"] == kind]
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], what: str, pause_s: float = 0.005) -> None:
     deadline = time.monotonic() + HANG_GUARD_S
     while not condition():
         assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.005)
+        time.sleep(pause_s)
 
 
 def wait_for_rows(running: Running, rows: int) -> None:
@@ -195,6 +207,16 @@ def is_alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def wait_for_ranks(running: Running) -> None:
+    """Until there is a thread or a process of a rank beside the program's first thread."""
+
+    def there() -> bool:
+        threads = len(list(Path(f"/proc/{running.pid}/task").iterdir()))
+        return threads > 1 or len(group_members(running.pid)) > 1
+
+    wait_until(there, "the ranks")
 
 
 def wait_for_the_end_of(pids: set[int]) -> None:

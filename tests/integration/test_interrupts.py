@@ -21,6 +21,7 @@ from .programs import (
     of_kind,
     read_json,
     read_records,
+    wait_for_ranks,
     wait_for_rows,
     wait_for_text,
     wait_for_the_end_of,
@@ -155,7 +156,7 @@ def test_ctrl_c_before_the_first_row(programs: Programs) -> None:
 @RANKS
 def test_ctrl_c_before_the_table(programs: Programs, ranks: list[object]) -> None:
     running = programs.start("all_reduce", *ranks, *ONE_ROW, "--fault", "hang:rank=1,phase=rendezvous")
-    wait_until(running.records_path().exists, "the record")
+    wait_for_ranks(running)
     running.interrupt_group()
     finished = running.finish()
     assert (finished.code, finished.stderr) == (130, "all_reduce_perf: interrupted\n")
@@ -198,11 +199,15 @@ def test_the_document_is_whole_at_every_moment(programs: Programs) -> None:
     running = programs.start("all_reduce", *THREADS, *WITHOUT_END, "-I", 1)
     wait_for_text(running.json_path())
     most = 0
-    for _ in range(150):
+
+    def grown() -> bool:
+        nonlocal most
         rows = len(read_json(running.json_path()).get("results", []))
         assert rows >= most
         most = rows
-    assert most > 0
+        return most >= 200
+
+    wait_until(grown, "200 rows in the document", pause_s=0)
     running.interrupt_group()
     running.finish()
     assert len(read_json(running.json_path())["results"]) >= most

@@ -39,8 +39,8 @@ class Barrier {
   alignas(64) std::atomic<std::uint32_t> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> generation_{0};
   // ThreadSanitizer sees one process. Where the last to arrive is in another, it misses that release of generation_ and
-  // takes two threads of this process for unordered. So under it alone, arrivals are also released and acquired here: in
-  // turns, because acquiring the next generation's arrivals too would hide real races.
+  // takes two threads of this process for unordered. So under it alone, arrivals are also released and acquired here:
+  // in turns, because acquiring the next generation's arrivals too would hide real races.
   std::atomic<std::uint32_t> seen_[2] = {};
 };
 

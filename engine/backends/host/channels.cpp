@@ -55,8 +55,8 @@ std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) cons
          (index(source, destination) * ChannelCounters::kSlots + chunk % ChannelCounters::kSlots) * chunk_bytes_;
 }
 
-// In lock-step: every rank stages chunk 0 of all that it sends, takes chunk 0 of all that it receives, then chunk 1, and
-// so on. Hence
+// In lock-step: every rank stages chunk 0 of all that it sends, takes chunk 0 of all that it receives, then chunk 1,
+// and so on. Hence
 // - in place is right: chunk k is written only after this rank's own chunk k, which lies there, was staged;
 // - there is no deadlock: among the ranks that wait, look at one that has come least far. If it waits to take chunk k,
 //   its sender has not staged chunk k and has come less far. If it waits to stage chunk k, both slots are full, so its
