@@ -1,7 +1,6 @@
 #include "rendezvous/local_job.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -10,22 +9,19 @@
 #include <cstring>
 #include <numeric>
 
+#include "rendezvous/barrier.hpp"
+
 namespace busbw {
 namespace {
 
 constexpr std::size_t kMailboxBytes = 16384;
 constexpr std::size_t kMessageBytes = 4096;
 constexpr std::size_t kCacheLine = 64;
-constexpr int kSpinsBeforeYield = 64;
 
 }  // namespace
 
 /// What a rank shows to the others. Barriers of a team live in the block of its first member.
 struct LocalJob::RankBlock {
-  struct Barrier {
-    alignas(kCacheLine) std::atomic<std::uint32_t> arrived;
-    alignas(kCacheLine) std::atomic<std::uint32_t> generation;
-  };
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
   Barrier world_barrier;  // used in rank 0's block only
@@ -61,19 +57,8 @@ class LocalJob::MemberTeam final : public Team {
 
   void barrier() override {
     RankBlock& first = job_.block(members_.front());
-    RankBlock::Barrier& barrier = world_ ? first.world_barrier : first.group_barrier;
     job_.block(members_[mine_]).steps.fetch_add(1, std::memory_order_relaxed);
-    const std::uint32_t generation = barrier.generation.load(std::memory_order_acquire);
-    if (barrier.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members_.size()) {
-      barrier.arrived.store(0, std::memory_order_relaxed);
-      barrier.generation.store(generation + 1, std::memory_order_release);
-    } else {
-      for (int spins = 0; barrier.generation.load(std::memory_order_acquire) == generation; ++spins) {
-        if (spins < kSpinsBeforeYield) continue;
-        if (aborted()) throw Aborted();
-        sched_yield();
-      }
-    }
+    (world_ ? first.world_barrier : first.group_barrier).arrive_and_wait(size(), *this);
     if (aborted()) throw Aborted();
   }
 

@@ -1,4 +1,4 @@
-#include "backends/host/barrier.hpp"
+#include "rendezvous/barrier.hpp"
 
 #include <doctest/doctest.h>
 

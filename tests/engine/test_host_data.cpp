@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "verify/values.hpp"
+
 using namespace busbw;
 
 namespace {

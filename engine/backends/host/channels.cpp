@@ -4,7 +4,7 @@
 #include <cstring>
 #include <new>
 
-#include "backends/host/wait.hpp"
+#include "rendezvous/wait.hpp"
 
 namespace busbw {
 namespace {

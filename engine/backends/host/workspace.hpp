@@ -7,7 +7,7 @@
 #include <span>
 
 #include "backends/host/arena.hpp"
-#include "backends/host/barrier.hpp"
+#include "rendezvous/barrier.hpp"
 #include "backends/host/channels.hpp"
 
 namespace busbw {

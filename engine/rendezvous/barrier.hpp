@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "backends/host/wait.hpp"
+#include "rendezvous/wait.hpp"
 
 namespace busbw {
 
