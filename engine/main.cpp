@@ -150,8 +150,8 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
 }
 
 JobResult measure(const Options& options) {
-  // A reader that goes away and a file that may not grow are errors to tell, not signals that kill.
-  std::signal(SIGPIPE, SIG_IGN);
+  const SignalMask mask;
+  // A file that may not grow is an error to tell, not a signal that kills.
   std::signal(SIGXFSZ, SIG_IGN);
   const auto collective = make_collective(options.collective, options.collective_settings);
   Sweep sweep = plan_sweep(options.data, options.settings, *collective, smallest_group(options, *collective));

@@ -31,24 +31,6 @@ sigset_t watched_signals() {
   return signals;
 }
 
-/// Blocks the watched signals, so that one thread can wait for them, and turns a closed pipe into an error.
-class SignalMask {
- public:
-  SignalMask() {
-    const sigset_t signals = watched_signals();
-    pthread_sigmask(SIG_BLOCK, &signals, &before_);
-    std::signal(SIGPIPE, SIG_IGN);
-    // Where it is ignored, as some launchers leave it, children vanish without a word.
-    std::signal(SIGCHLD, SIG_DFL);
-  }
-  ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalMask(const SignalMask&) = delete;
-  SignalMask& operator=(const SignalMask&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 /// Waits up to a tick for a signal; 0 without one.
 int wait_for_signal() {
   const sigset_t signals = watched_signals();
@@ -233,6 +215,23 @@ JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCall
 }
 
 }  // namespace
+
+SignalMask::SignalMask() {
+  const sigset_t signals = watched_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  std::signal(SIGPIPE, SIG_IGN);
+  // Where it is ignored, as some launchers leave it, children vanish without a word.
+  std::signal(SIGCHLD, SIG_DFL);
+}
+
+SignalMask::~SignalMask() {
+  // A second Ctrl-C that comes while the outputs are ended has nothing left to end.
+  const sigset_t signals = watched_signals();
+  const timespec at_once{};
+  while (sigtimedwait(&signals, nullptr, &at_once) > 0) {
+  }
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
   const SignalMask mask;

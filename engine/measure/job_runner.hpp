@@ -1,5 +1,6 @@
 #pragma once
 // Starts the ranks of a job as threads and processes, watches over them, and ends them: time limits, signals, deaths.
+#include <csignal>
 #include <functional>
 #include <optional>
 
@@ -23,6 +24,19 @@ struct JobCallbacks {
 struct JobOutcome {
   int exit_code = 0;
   std::string message;  // for stderr; empty when there is nothing to say
+};
+
+/// While one exists, signals that end a job wait for `run_job` instead of ending the process, and a closed pipe is an
+/// error. `run_job` has its own; a program makes one before it opens outputs, so that Ctrl-C never finds them half made.
+class SignalMask {
+ public:
+  SignalMask();
+  ~SignalMask();
+  SignalMask(const SignalMask&) = delete;
+  SignalMask& operator=(const SignalMask&) = delete;
+
+ private:
+  sigset_t before_{};
 };
 
 /// Returns when every rank has ended. A rank that does not end after an abort is left behind: `abandoned` then says that

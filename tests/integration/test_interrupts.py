@@ -185,7 +185,7 @@ def test_killed_at_any_moment(programs: Programs, ranks: list[object]) -> None:
         expect_no_process_left(running)
 
         results = read_json(running.json_path())["results"]
-        records = read_records(running.records_path())
+        records = read_records(running.records_path(), killed=True)
         assert {line["kind"] for line in records} == {"run", "row"}
         rows = of_kind(records, "row")
         shown = [line for line in finished.stdout.split("\n")[:-1] if not line.startswith("#")]
