@@ -71,9 +71,10 @@ std::function<std::string()> job_of_two(Layout layout, double limit_s, std::func
   };
 }
 
-void wait_for_ever(LocalJob& job, int rank) {
+void wait_for_abort(LocalJob& job, int rank) {
   const auto team = job.team(rank);
-  while (!team->aborted()) usleep(1000);
+  const double until_s = monotonic_s() + kPatient;  // no stray process, should its starter be gone
+  while (!team->aborted() && monotonic_s() < until_s) usleep(1000);
   throw Aborted();
 }
 
@@ -191,7 +192,7 @@ TEST_CASE("run_job: an interrupt and a request to terminate end all ranks in an 
     const auto job_that_signals = [&](int signal) {
       return job_of_two(layout, kPatient, [layout, signal](LocalJob& job, int rank) {
         if (rank == 1) kill(layout.processes == 1 ? getpid() : getppid(), signal);
-        wait_for_ever(job, rank);
+        wait_for_abort(job, rank);
       });
     };
     CHECK(ChildProcess(job_that_signals(SIGINT)).said() == "exit 130 finishes 1: interrupted");
@@ -214,12 +215,14 @@ TEST_CASE("run_job: ranks that hang or stop are given up after the limit, and na
   // Side by side, since each takes seconds.
   ChildProcess thread(job_of_two({1, 2}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
   ChildProcess process(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
+  ChildProcess first_process(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 0 ? hang() : job.team(rank)->barrier(); }));
   ChildProcess stopped(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) {
     if (rank == 1) raise(SIGSTOP);
     job.team(rank)->barrier();
   }));
   check_names(thread.said(), {"exit 4 abandoned finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
   check_names(process.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
+  check_names(first_process.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 0 ", "rendezvous"});
   check_names(stopped.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
 }
 
@@ -227,7 +230,7 @@ TEST_CASE("run_job: processes end with the one that started them") {
   const Shared<std::array<std::atomic<pid_t>, 2>> pids;
   ChildProcess parent(job_of_two({2, 1}, kPatient, [&](LocalJob& job, int rank) {
     (*pids)[static_cast<std::size_t>(rank)] = getpid();
-    wait_for_ever(job, rank);
+    wait_for_abort(job, rank);
   }));
   while ((*pids)[0] == 0 || (*pids)[1] == 0) usleep(1000);
   kill(parent.pid(), SIGKILL);

@@ -458,7 +458,7 @@ TEST_CASE("options: whatever is accepted is within its bounds") {
       REQUIRE(settings.per_iteration_skip < settings.iterations);
       REQUIRE(settings.aggregated_iterations >= 1);
       REQUIRE(settings.unalign_elements >= 0);
-      if (options->root) REQUIRE(*options->root < options->ranks());
+      if (options->data.root) REQUIRE(*options->data.root < options->ranks());
     } catch (const UsageError&) {
     }
   }

@@ -168,7 +168,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_records(path: Path, killed: bool = False) -> list[dict[str, Any]]:
-    """The lines of a record, each of which must be whole; only a killed run may leave half a line behind the last one."""
+    """The whole lines of a record. Only a killed run may leave half a line behind the last of them."""
     *lines, rest = path.read_text().split("\n")
     assert killed or not rest
     return [json.loads(line) for line in lines]
