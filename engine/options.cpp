@@ -43,7 +43,8 @@ class Given {
   }
   /// What to say of a value that is not allowed.
   UsageError refuse(const std::string& flag, const std::string& allowed) const {
-    return UsageError(fmt::format("{} {}: allowed is {}", spelling(flag), text(flag, ""), allowed));
+    const std::string given = text(flag, "");
+    return UsageError(fmt::format("{} {}: allowed is {}", spelling(flag), given.empty() ? "\"\"" : given, allowed));
   }
 
  private:

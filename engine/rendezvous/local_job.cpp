@@ -53,6 +53,7 @@ class LocalJob::MemberTeam final : public Team {
     RankBlock& own = job_.block(members_[mine_]);
     own.phase.store(static_cast<int>(phase), std::memory_order_relaxed);
     own.steps.fetch_add(1, std::memory_order_relaxed);
+    if (aborted()) throw Aborted();
   }
 
   void barrier() override {

@@ -28,7 +28,8 @@ class Team {
   virtual std::unique_ptr<Team> split(int colour) = 0;
   /// True once some rank, or the watchdog, gave up.
   virtual bool aborted() const = 0;
-  /// Tells the watchdog how far this rank is: a phase, and one step of progress within it.
+  /// Tells the watchdog how far this rank is: a phase, and one step of progress within it. Throws Aborted once the job
+  /// is, so that a rank which never has to wait ends, too.
   virtual void enter(Phase phase) = 0;
 };
 
