@@ -57,8 +57,7 @@ struct Label {
   auto operator<=>(const Label&) const = default;
 };
 inline std::ostream& operator<<(std::ostream& out, const Label& label) {
-  return out << "source " << static_cast<int>(label.source) << " rank " << label.rank << " position "
-             << label.position;
+  return out << "source " << static_cast<int>(label.source) << " rank " << label.rank << " position " << label.position;
 }
 using Labels = std::vector<Label>;
 

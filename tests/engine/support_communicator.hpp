@@ -12,7 +12,8 @@ namespace busbw {
 /// A rank with two buffers that does nothing but count how often it is waited for.
 class IdleCommunicator final : public Communicator {
  public:
-  IdleCommunicator(int rank, int size, std::size_t buffer_bytes) : rank_(rank), size_(size), send_(buffer_bytes), recv_(buffer_bytes) {}
+  IdleCommunicator(int rank, int size, std::size_t buffer_bytes)
+      : rank_(rank), size_(size), send_(buffer_bytes), recv_(buffer_bytes) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::span<std::byte> send_buffer() override { return send_; }

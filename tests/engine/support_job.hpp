@@ -96,7 +96,8 @@ class ChildProcess {
   std::string said() {
     std::string text;
     char buffer[4096];
-    for (ssize_t got = 0; (got = read(reading_, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(got));
+    for (ssize_t got = 0; (got = read(reading_, buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<std::size_t>(got));
     int status = 0;
     waitpid(pid_, &status, 0);
     pid_ = 0;

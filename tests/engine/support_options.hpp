@@ -33,14 +33,16 @@ inline std::vector<std::string> words(const std::string& line) {
   return result;
 }
 
-inline std::variant<Options, Request> parse(const std::vector<std::string>& arguments, const Variables& environment = {},
+inline std::variant<Options, Request> parse(const std::vector<std::string>& arguments,
+                                            const Variables& environment = {},
                                             const std::string& collective = "all_reduce") {
   made_up_environment() = environment;
   return parse_options(collective + "_perf", collective, arguments, look_up);
 }
 
 /// The options of a command line that must be good.
-inline Options options_of(const std::string& line, const Variables& environment = {}, const std::string& collective = "all_reduce") {
+inline Options options_of(const std::string& line, const Variables& environment = {},
+                          const std::string& collective = "all_reduce") {
   const auto parsed = parse(words(line), environment, collective);
   REQUIRE(std::holds_alternative<Options>(parsed));
   return std::get<Options>(parsed);
@@ -51,7 +53,8 @@ inline std::string refusal_of(const std::vector<std::string>& arguments, const V
                               const std::string& collective = "all_reduce") {
   return sentence_of<UsageError>([&] { parse(arguments, environment, collective); });
 }
-inline std::string refusal_of(const std::string& line, const Variables& environment = {}, const std::string& collective = "all_reduce") {
+inline std::string refusal_of(const std::string& line, const Variables& environment = {},
+                              const std::string& collective = "all_reduce") {
   return refusal_of(words(line), environment, collective);
 }
 

@@ -35,6 +35,11 @@ struct RunSetup {
   }
 };
 
+/// A configuration of a collective, rooted where it has roots.
+inline Configuration configuration_of(const std::string& collective, int root, Dtype dtype = Dtype::float32) {
+  return {dtype, Redop::sum, "sum", make_collective(collective, {})->has_root() ? root : -1};
+}
+
 /// What the callbacks got, and how each rank ended ("" is well).
 struct RunSeen {
   std::vector<RankInfo> ranks;
@@ -53,8 +58,9 @@ struct RunSeen {
 inline RunSeen run_all_ranks(const RunSetup& setup) {
   const auto collective = make_collective(setup.collective, setup.collective_settings);
   REQUIRE(collective);
-  RunPlan plan{*collective, {setup.configurations, setup.sizes_bytes, setup.settings.run_cycles}, setup.settings, setup.placements,
-               setup.split, *std::ranges::max_element(setup.sizes_bytes)};
+  RunPlan plan{*collective,    {setup.configurations, setup.sizes_bytes, setup.settings.run_cycles},
+               setup.settings, setup.placements,
+               setup.split,    *std::ranges::max_element(setup.sizes_bytes)};
   plan.settings.processes = setup.ranks;
   Faults faults;
   for (const std::string& fault : setup.faults) faults.push_back(parse_fault(fault));

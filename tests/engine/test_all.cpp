@@ -14,7 +14,8 @@ using namespace busbw;
 namespace {
 
 /// All collectives of the list, with default settings, by size and number of ranks; those that refuse are left out.
-void for_every_case(const std::function<void(const Collective&, std::size_t count, std::size_t element_bytes, int ranks)>& check) {
+void for_every_case(
+    const std::function<void(const Collective&, std::size_t count, std::size_t element_bytes, int ranks)>& check) {
   for (const CollectiveEntry& entry : all_collectives()) {
     const auto collective = entry.make({});
     CAPTURE(entry.name);
@@ -34,8 +35,9 @@ void for_every_case(const std::function<void(const Collective&, std::size_t coun
 }  // namespace
 
 TEST_CASE("all_collectives: nccl-tests' eleven programs, each under its own name, once") {
-  const std::set<std::string_view> programs{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",   "alltoall",
-                                            "alltoallv",  "gather",     "scatter",        "sendrecv",  "hypercube"};
+  const std::set<std::string_view> programs{"all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                            "reduce",     "alltoall",   "alltoallv",      "gather",
+                                            "scatter",    "sendrecv",   "hypercube"};
   std::set<std::string_view> names;
   for (const CollectiveEntry& entry : all_collectives()) {
     CHECK(names.insert(entry.name).second);
@@ -48,7 +50,8 @@ TEST_CASE("all_collectives: nccl-tests' eleven programs, each under its own name
 }
 
 TEST_CASE("make_collective: nothing for a name that is not in the list") {
-  for (const char* name : {"", "all_reduce_perf", "ALL_REDUCE", "all reduce", "bcast"}) CHECK_FALSE(make_collective(name, {}));
+  for (const char* name : {"", "all_reduce_perf", "ALL_REDUCE", "all reduce", "bcast"})
+    CHECK_FALSE(make_collective(name, {}));
 }
 
 TEST_CASE("every collective: a rank's data fits into the size asked for, and the regions in place fit into it") {
@@ -65,7 +68,8 @@ TEST_CASE("every collective: a rank's data fits into the size asked for, and the
 TEST_CASE("every collective: traffic is finite and no less than zero, and grows with the size") {
   for_every_case([](const Collective& collective, std::size_t count, std::size_t element_bytes, int ranks) {
     const auto bus_bytes = [&](std::size_t elements) {
-      const Traffic traffic = collective.traffic(collective.shape(elements, element_bytes, ranks), element_bytes, ranks);
+      const Traffic traffic =
+          collective.traffic(collective.shape(elements, element_bytes, ranks), element_bytes, ranks);
       return traffic.algbw_bytes * traffic.bus_factor;
     };
     REQUIRE(std::isfinite(bus_bytes(count)));

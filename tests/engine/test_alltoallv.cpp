@@ -9,13 +9,14 @@ std::unique_ptr<Collective> with_spread(double spread, bool summary = false) {
   return make_alltoallv({.alltoallv = {.spread = spread, .matrix = {}, .matrix_scale = 1, .print_summary = summary}});
 }
 
-std::unique_ptr<Collective> with_matrix(int ranks, std::vector<std::uint64_t> bytes, std::uint64_t max_bytes = 1 << 20) {
+std::unique_ptr<Collective> with_matrix(int ranks, std::vector<std::uint64_t> bytes,
+                                        std::uint64_t max_bytes = 1 << 20) {
   return make_alltoallv({.alltoallv = {.matrix = {ranks, std::move(bytes)}, .max_bytes = max_bytes}});
 }
 
 /// Elements from `source` to `destination`, read off what the destination expects.
-std::size_t elements(const Collective& collective, const Shape& shape, std::size_t element_bytes, int source, int destination,
-                     int ranks) {
+std::size_t elements(const Collective& collective, const Shape& shape, std::size_t element_bytes, int source,
+                     int destination, int ranks) {
   return collective.expected(shape, element_bytes, destination, ranks, -1).at(static_cast<std::size_t>(source)).count;
 }
 
@@ -37,7 +38,8 @@ void check_exchange(const Collective& collective, const Shape& shape, std::size_
     const auto unknown = [](const Label& label) { return label.position < 0; };
     REQUIRE(std::ranges::find_if(send, unknown) - send.begin() == static_cast<std::ptrdiff_t>(sent));
   }
-  for (int rank = 0; rank < ranks; ++rank) check_covers(collective.expected(shape, element_bytes, rank, ranks, -1), shape.recv_count);
+  for (int rank = 0; rank < ranks; ++rank)
+    check_covers(collective.expected(shape, element_bytes, rank, ranks, -1), shape.recv_count);
 }
 
 }  // namespace
@@ -52,7 +54,8 @@ TEST_CASE("alltoallv: a spread of 0 sends equal shares, as alltoall does") {
       CHECK(shape.send_count == other.send_count);
       CHECK(shape.recv_count == other.recv_count);
       CHECK(shape.param_count == other.param_count);
-      for (int rank = 0; rank < ranks; ++rank) CHECK(elements(*even, shape, element_bytes, 0, rank, ranks) == other.param_count);
+      for (int rank = 0; rank < ranks; ++rank)
+        CHECK(elements(*even, shape, element_bytes, 0, rank, ranks) == other.param_count);
     }
 }
 
@@ -64,7 +67,8 @@ TEST_CASE("alltoallv: a spread of 1 sends in proportion to the distance, nothing
   CHECK(shape.recv_count == 1536);
   for (int source = 0; source < 4; ++source)
     for (int destination = 0; destination < 4; ++destination)
-      CHECK(elements(*skewed, shape, 4, source, destination, 4) == 256u * static_cast<unsigned>((destination - source + 4) % 4));
+      CHECK(elements(*skewed, shape, 4, source, destination, 4) ==
+            256u * static_cast<unsigned>((destination - source + 4) % 4));
 }
 
 TEST_CASE("alltoallv: a spread between blends the two, rounded down to 16 bytes") {

@@ -11,14 +11,17 @@ using namespace busbw;
 namespace {
 
 /// Offset of `at` in a buffer, whose guard lies before it.
-std::size_t offset(std::span<const std::byte> buffer, const std::byte* at) { return static_cast<std::size_t>(at - buffer.data()); }
+std::size_t offset(std::span<const std::byte> buffer, const std::byte* at) {
+  return static_cast<std::size_t>(at - buffer.data());
+}
 
 }  // namespace
 
 TEST_CASE("buffers: iterations move through the buffers region by region and start again, as in nccl-tests") {
   // nccl-tests: region = the larger of both sides, positions = max / region, shift = region * (iteration % positions)
   constexpr std::uint64_t kMax = 1000;
-  for (const std::size_t count : {std::size_t{1}, std::size_t{8}, std::size_t{30}, std::size_t{63}, std::size_t{125}, std::size_t{250}}) {
+  for (const std::size_t count :
+       {std::size_t{1}, std::size_t{8}, std::size_t{30}, std::size_t{63}, std::size_t{125}, std::size_t{250}}) {
     IdleCommunicator communicator(0, 4, buffer_bytes(kMax, 0));
     const Shape shape{.send_count = count, .recv_count = count, .param_count = count};
     const CaseBuffers buffers(communicator, shape, Dtype::float32, kMax, 0);
@@ -51,7 +54,8 @@ TEST_CASE("buffers: every iteration of every collective stays between the guards
               IdleCommunicator communicator(rank, ranks, buffer_bytes(kMax, unalign));
               const CaseBuffers buffers(communicator, shape, dtype, kMax, unalign);
               for (const Placement placement : {Placement::out_of_place, Placement::in_place}) {
-                const auto send_buffer = placement == Placement::in_place ? communicator.recv_buffer() : communicator.send_buffer();
+                const auto send_buffer =
+                    placement == Placement::in_place ? communicator.recv_buffer() : communicator.send_buffer();
                 for (const std::uint64_t iteration : {0, 1, 2, 7, 100, 1'000'003}) {
                   const Call call = buffers.call(placement, iteration, dtype, Redop::sum, 0);
                   const std::size_t sent_at = offset(send_buffer, call.send);
@@ -77,8 +81,10 @@ TEST_CASE("buffers: -u shifts both buffers by elements of the type") {
     IdleCommunicator communicator(0, 2, buffer_bytes(1024, 3));
     const Shape shape{.send_count = 10, .recv_count = 10, .param_count = 10};
     const CaseBuffers buffers(communicator, shape, dtype, 1024, 3);
-    CHECK(offset(communicator.send_buffer(), buffers.send_data(Placement::out_of_place)) == kGuardBytes + 3 * size_bytes(dtype));
-    CHECK(offset(communicator.recv_buffer(), buffers.recv_data(Placement::out_of_place)) == kGuardBytes + 3 * size_bytes(dtype));
+    CHECK(offset(communicator.send_buffer(), buffers.send_data(Placement::out_of_place)) ==
+          kGuardBytes + 3 * size_bytes(dtype));
+    CHECK(offset(communicator.recv_buffer(), buffers.recv_data(Placement::out_of_place)) ==
+          kGuardBytes + 3 * size_bytes(dtype));
   }
 }
 
@@ -109,6 +115,6 @@ TEST_CASE("buffers: a size of nothing does not move") {
   IdleCommunicator communicator(0, 2, buffer_bytes(64, 0));
   const CaseBuffers buffers(communicator, Shape{}, Dtype::float32, 64, 0);
   for (const std::uint64_t iteration : {0, 1, 5})
-    CHECK(offset(communicator.send_buffer(), buffers.call(Placement::out_of_place, iteration, Dtype::float32, Redop::sum, 0).send) ==
-          kGuardBytes);
+    CHECK(offset(communicator.send_buffer(),
+                 buffers.call(Placement::out_of_place, iteration, Dtype::float32, Redop::sum, 0).send) == kGuardBytes);
 }

@@ -36,7 +36,8 @@ struct RankScene {
         rank_case{*scene.collective, shape, Dtype::float32, Redop::sum, root, 1} {}
 
   void run(Placement placement) {
-    rank_case.collective.run(*communicator, buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+    rank_case.collective.run(*communicator,
+                             buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
   }
   std::unique_ptr<Communicator> communicator;
   Shape shape;
@@ -68,7 +69,8 @@ TEST_CASE("checker: each single bit of the first, a middle and the last element 
   for (const std::size_t index : {std::size_t{0}, std::size_t{41}, kElements - 1})
     for (int bit = 0; bit < 32; ++bit) {
       const RankFindings findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
-        rank.buffers.recv_data(Placement::out_of_place)[4 * index + static_cast<std::size_t>(bit) / 8] ^= std::byte{1} << (bit % 8);
+        rank.buffers.recv_data(Placement::out_of_place)[4 * index + static_cast<std::size_t>(bit) / 8] ^= std::byte{1}
+                                                                                                          << (bit % 8);
       });
       REQUIRE(findings.wrong_elements == 1);
       REQUIRE(findings.first.size() == 1);
@@ -87,7 +89,8 @@ TEST_CASE("checker: a result that was never written is wrong everywhere, and onl
   const RankFindings findings = rank.checker.verify(rank.rank_case, Placement::out_of_place);
   CHECK(findings.wrong_elements == kElements);
   REQUIRE(findings.first.size() == Mismatches::kKept);
-  for (std::size_t i = 0; i < findings.first.size(); ++i) CHECK(findings.first[i].index == static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < findings.first.size(); ++i)
+    CHECK(findings.first[i].index == static_cast<std::int64_t>(i));
 }
 
 TEST_CASE("checker: what an earlier check left behind is wrong in the next") {
@@ -106,11 +109,14 @@ TEST_CASE("checker: a changed byte in each of the four guards is noticed and nam
     bool send;
     bool after;
   };
-  for (const Place& place : {Place{"guard before the send buffer, byte", true, false}, {"guard after the send buffer, byte", true, true},
-                             {"guard before the receive buffer, byte", false, false}, {"guard after the receive buffer, byte", false, true}})
+  for (const Place& place : {Place{"guard before the send buffer, byte", true, false},
+                             {"guard after the send buffer, byte", true, true},
+                             {"guard before the receive buffer, byte", false, false},
+                             {"guard after the receive buffer, byte", false, true}})
     for (const std::size_t index : {std::size_t{0}, kGuardBytes - 1}) {
       const RankFindings findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
-        std::byte* data = place.send ? rank.buffers.send_data(Placement::out_of_place) : rank.buffers.recv_data(Placement::out_of_place);
+        std::byte* data = place.send ? rank.buffers.send_data(Placement::out_of_place)
+                                     : rank.buffers.recv_data(Placement::out_of_place);
         std::byte* guard = place.after ? data + 4 * kElements : data - kGuardBytes;
         guard[index] ^= std::byte{0x10};
       });

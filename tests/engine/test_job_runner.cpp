@@ -61,7 +61,8 @@ std::string ending(const JobResult& result, const Shared<Seen>& seen) {
 }
 
 /// Runs a job of two ranks in a process of its own, since ranks may be left behind in it.
-std::function<std::string()> job_of_two(Layout layout, double limit_s, std::function<void(LocalJob&, int rank)> run_rank) {
+std::function<std::string()> job_of_two(Layout layout, double limit_s,
+                                        std::function<void(LocalJob&, int rank)> run_rank) {
   return [=] {
     // Never freed: ranks that are left behind still use it.
     const auto& seen = *new Shared<Seen>;
@@ -90,7 +91,8 @@ TEST_CASE("run_job: every rank runs once, then the job is finished once, in the 
     CHECK(result.outcome.exit_code == 0);
     CHECK(result.outcome.message == "");
     CHECK_FALSE(result.abandoned);
-    for (int rank = 0; rank < 16; ++rank) CHECK(seen->runs[static_cast<std::size_t>(rank)] == (rank < job.ranks() ? 1 : 0));
+    for (int rank = 0; rank < 16; ++rank)
+      CHECK(seen->runs[static_cast<std::size_t>(rank)] == (rank < job.ranks() ? 1 : 0));
     CHECK(seen->finishes == 1);
     CHECK(seen->exit_of_failure == -1);
     CHECK((seen->finished_in == getpid()) == (layout.processes == 1));
@@ -102,7 +104,10 @@ TEST_CASE("run_job: the exit code is what finish says") {
   for (const Layout layout : kLayouts) {
     const Shared<Seen> seen;
     LocalJob job(layout.processes * layout.threads);
-    CHECK(run_job(job, {layout.processes, layout.threads, kPatient}, callbacks_of(seen, [](int) {}, 5)).outcome.exit_code == 5);
+    CHECK(run_job(job, {layout.processes, layout.threads, kPatient},
+                  callbacks_of(
+                      seen, [](int) {}, 5))
+              .outcome.exit_code == 5);
   }
 }
 
@@ -111,10 +116,11 @@ TEST_CASE("run_job: an error in a rank ends all of them, with its exit code and 
     CAPTURE(layout.processes);
     const Shared<Seen> seen;
     LocalJob job(layout.processes * layout.threads);
-    const JobResult result = run_job(job, {layout.processes, layout.threads, kPatient}, callbacks_of(seen, [&](int rank) {
-                                       if (rank == job.ranks() - 1) throw EnvironmentError("the disk is full");
-                                       job.team(rank)->barrier();
-                                     }));
+    const JobResult result =
+        run_job(job, {layout.processes, layout.threads, kPatient}, callbacks_of(seen, [&](int rank) {
+                  if (rank == job.ranks() - 1) throw EnvironmentError("the disk is full");
+                  job.team(rank)->barrier();
+                }));
     CHECK(result.outcome.exit_code == 3);
     CHECK(result.outcome.message == "the disk is full");
     CHECK_FALSE(result.abandoned);
@@ -213,9 +219,12 @@ TEST_CASE("run_job: a second interrupt does not wait for ranks that hang") {
 
 TEST_CASE("run_job: ranks that hang or stop are given up after the limit, and named") {
   // Side by side, since each takes seconds.
-  ChildProcess thread(job_of_two({1, 2}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
-  ChildProcess process(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
-  ChildProcess first_process(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 0 ? hang() : job.team(rank)->barrier(); }));
+  ChildProcess thread(
+      job_of_two({1, 2}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
+  ChildProcess process(
+      job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
+  ChildProcess first_process(
+      job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 0 ? hang() : job.team(rank)->barrier(); }));
   ChildProcess stopped(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) {
     if (rank == 1) raise(SIGSTOP);
     job.team(rank)->barrier();
@@ -241,7 +250,8 @@ TEST_CASE("run_job: processes end with the one that started them") {
     if (FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r")) {
       std::array<char, 64> name{};
       char letter = 'Z';
-      if (std::fscanf(file, "%*d (%63[^)]) %c", name.data(), &letter) == 2 && letter != 'Z' && letter != 'X') state = "alive";
+      if (std::fscanf(file, "%*d (%63[^)]) %c", name.data(), &letter) == 2 && letter != 'Z' && letter != 'X')
+        state = "alive";
       std::fclose(file);
     }
     return state == "alive";

@@ -15,15 +15,19 @@ using namespace busbw;
 namespace {
 
 constexpr std::size_t kMailbox = 16384;  // messages beyond this go in parts
-constexpr std::array<std::size_t, 8> kLengths{0, 1, 100, kMailbox - 1, kMailbox, kMailbox + 1, 2 * kMailbox, 3 * kMailbox + 7};
+constexpr std::array<std::size_t, 8> kLengths{
+    0, 1, 100, kMailbox - 1, kMailbox, kMailbox + 1, 2 * kMailbox, 3 * kMailbox + 7};
 
 Bytes message(int from, std::size_t length) {
   Bytes bytes(length);
-  for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251 + static_cast<std::size_t>(from) * 31);
+  for (std::size_t i = 0; i < length; ++i)
+    bytes[i] = static_cast<std::byte>(i * 7 + i / 251 + static_cast<std::size_t>(from) * 31);
   return bytes;
 }
 
-std::size_t length_of(int rank, std::size_t round) { return kLengths[(static_cast<std::size_t>(rank) + round) % kLengths.size()]; }
+std::size_t length_of(int rank, std::size_t round) {
+  return kLengths[(static_cast<std::size_t>(rank) + round) % kLengths.size()];
+}
 
 /// Gathers and broadcasts of every length in turn, without barriers between; what was wrong.
 std::string exchange_messages(Team& team) {
@@ -32,7 +36,8 @@ std::string exchange_messages(Team& team) {
     if (team.rank() != 0 && !all.empty()) return "gather gives something to others than the first; ";
     if (team.rank() == 0 && all.size() != static_cast<std::size_t>(team.size())) return "gather gives too little; ";
     for (int from = 0; from < static_cast<int>(all.size()); ++from)
-      if (all[static_cast<std::size_t>(from)] != message(from, length_of(from, round))) return "gather gives wrong bytes; ";
+      if (all[static_cast<std::size_t>(from)] != message(from, length_of(from, round)))
+        return "gather gives wrong bytes; ";
     const auto sent = message(1000, length_of(0, round));
     const auto got = team.broadcast(team.rank() == 0 ? sent : message(team.rank(), 5));
     if (got != sent) return "broadcast gives wrong bytes; ";
@@ -112,8 +117,8 @@ TEST_CASE("LocalJob: messages of any length, empty, unequal and long ones, arriv
   for (const int ranks : {1, 2, 5}) {
     LocalJob job(ranks);
     std::vector<std::string> complaints(static_cast<std::size_t>(ranks));
-    const auto ends =
-        run_as_threads(job, [&](Team& world) { complaints[static_cast<std::size_t>(world.rank())] = exchange_messages(world); });
+    const auto ends = run_as_threads(
+        job, [&](Team& world) { complaints[static_cast<std::size_t>(world.rank())] = exchange_messages(world); });
     CHECK(ends == std::vector<std::string>(static_cast<std::size_t>(ranks)));
     CHECK(complaints == std::vector<std::string>(static_cast<std::size_t>(ranks)));
   }

@@ -44,7 +44,8 @@ TEST_CASE("plan_memory: a reduced plan fits, whatever the ranks, the work area a
       for (const std::size_t work : {std::size_t{0}, std::size_t{3'000'000}})
         for (const std::size_t available : {std::size_t{100} * kMiB, std::size_t{1001} * kMiB}) {
           const MemoryPlan plan = plan_memory(settings(8, std::uint64_t{1} << 40, unalign), ranks, available, work);
-          const double used = 2.0 * ranks * static_cast<double>(buffer_bytes(plan.max_bytes, unalign)) + static_cast<double>(work);
+          const double used =
+              2.0 * ranks * static_cast<double>(buffer_bytes(plan.max_bytes, unalign)) + static_cast<double>(work);
           CHECK(used <= 0.9 * static_cast<double>(available));
           CHECK(plan.max_bytes >= 8);
           CHECK(plan.max_bytes % 4096 == 0);

@@ -7,15 +7,37 @@
 using namespace busbw;
 
 TEST_CASE("flag_table: every flag of nccl-tests 2.19.6, short and long") {
-  const std::set<std::pair<std::string_view, std::string_view>> theirs{
-      {"-t", "--nthreads"},        {"-g", "--ngpus"},         {"-b", "--minbytes"},       {"-e", "--maxbytes"},
-      {"-i", "--stepbytes"},       {"-f", "--stepfactor"},    {"-n", "--iters"},          {"-m", "--agg_iters"},
-      {"-w", "--warmup_iters"},    {"-N", "--run_cycles"},    {"-p", "--parallel_init"},  {"-c", "--check"},
-      {"-o", "--op"},              {"-d", "--datatype"},      {"-r", "--root"},           {"-z", "--blocking"},
-      {"-y", "--stream_null"},     {"-T", "--timeout"},       {"-G", "--cudagraph"},      {"-C", "--report_cputime"},
-      {"-S", "--report_timestamps"}, {"-J", "--output_file"}, {"-a", "--average"},        {"-R", "--local_register"},
-      {"-x", "--cta_policy"},      {"-D", "--device_implementation"}, {"-V", "--device_cta_count"}, {"-M", "--memory"},
-      {"-u", "--unalign"},         {"-I", "--per_iter_timing"}, {"-K", "--per_iter_skip"}};
+  const std::set<std::pair<std::string_view, std::string_view>> theirs{{"-t", "--nthreads"},
+                                                                       {"-g", "--ngpus"},
+                                                                       {"-b", "--minbytes"},
+                                                                       {"-e", "--maxbytes"},
+                                                                       {"-i", "--stepbytes"},
+                                                                       {"-f", "--stepfactor"},
+                                                                       {"-n", "--iters"},
+                                                                       {"-m", "--agg_iters"},
+                                                                       {"-w", "--warmup_iters"},
+                                                                       {"-N", "--run_cycles"},
+                                                                       {"-p", "--parallel_init"},
+                                                                       {"-c", "--check"},
+                                                                       {"-o", "--op"},
+                                                                       {"-d", "--datatype"},
+                                                                       {"-r", "--root"},
+                                                                       {"-z", "--blocking"},
+                                                                       {"-y", "--stream_null"},
+                                                                       {"-T", "--timeout"},
+                                                                       {"-G", "--cudagraph"},
+                                                                       {"-C", "--report_cputime"},
+                                                                       {"-S", "--report_timestamps"},
+                                                                       {"-J", "--output_file"},
+                                                                       {"-a", "--average"},
+                                                                       {"-R", "--local_register"},
+                                                                       {"-x", "--cta_policy"},
+                                                                       {"-D", "--device_implementation"},
+                                                                       {"-V", "--device_cta_count"},
+                                                                       {"-M", "--memory"},
+                                                                       {"-u", "--unalign"},
+                                                                       {"-I", "--per_iter_timing"},
+                                                                       {"-K", "--per_iter_skip"}};
   std::set<std::pair<std::string_view, std::string_view>> ours;
   for (const Flag& flag : flag_table())
     if (!flag.short_name.empty()) ours.emplace(flag.short_name, flag.long_name);

@@ -25,18 +25,18 @@ TEST_CASE("tuning_environment: variables that tune or launch are kept, sorted, w
 }
 
 TEST_CASE("tuning_environment: the list is one of what is allowed") {
-  for (const char* variable : {"NCCL_IB_PKEY", "NCCL_TESTS_SPLIT", "UCX_NET_DEVICES", "FI_PROVIDER", "OMPI_MCA_btl", "CUDA_VISIBLE_DEVICES",
-                               "OMP_NUM_THREADS", "SLURM_JOB_ID", "SLURM_NTASKS"})
+  for (const char* variable : {"NCCL_IB_PKEY", "NCCL_TESTS_SPLIT", "UCX_NET_DEVICES", "FI_PROVIDER", "OMPI_MCA_btl",
+                               "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "SLURM_JOB_ID", "SLURM_NTASKS"})
     CHECK_MESSAGE(keeps(variable), variable);
-  for (const char* variable : {"", "PATH", "HOME", "USER", "AWS_SECRET_ACCESS_KEY", "MY_NCCL_DEBUG", "nccl_debug", "HF_TOKEN", "SLURM_JWT",
-                               "SSH_AUTH_SOCK", "PWD", "KUBECONFIG", "OMPI_COMM_WORLD_RANK"})
+  for (const char* variable : {"", "PATH", "HOME", "USER", "AWS_SECRET_ACCESS_KEY", "MY_NCCL_DEBUG", "nccl_debug",
+                               "HF_TOKEN", "SLURM_JWT", "SSH_AUTH_SOCK", "PWD", "KUBECONFIG", "OMPI_COMM_WORLD_RANK"})
     CHECK_MESSAGE(!keeps(variable), variable);
 }
 
 TEST_CASE("tuning_environment: names that speak of secrets are left out, in whatever case") {
-  for (const char* variable : {"NCCL_TOKEN", "NCCL_AUTH_TOKEN", "UCX_SECRET", "BUSBW_PASSWORD", "BUSBW_PASSWD", "FI_CREDENTIALS",
-                               "NCCL_API_KEY", "BUSBW_KEY_FILE", "OMPI_MCA_sec_password", "OMPI_MCA_auth_token", "OMPI_MCA_my_secret",
-                               "OMPI_MCA_ssl_key", "BUSBW_APIKEY"})
+  for (const char* variable : {"NCCL_TOKEN", "NCCL_AUTH_TOKEN", "UCX_SECRET", "BUSBW_PASSWORD", "BUSBW_PASSWD",
+                               "FI_CREDENTIALS", "NCCL_API_KEY", "BUSBW_KEY_FILE", "OMPI_MCA_sec_password",
+                               "OMPI_MCA_auth_token", "OMPI_MCA_my_secret", "OMPI_MCA_ssl_key", "BUSBW_APIKEY"})
     CHECK_MESSAGE(!keeps(variable), variable);
 }
 

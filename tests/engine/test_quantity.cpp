@@ -19,9 +19,12 @@ double as_nccl_tests_reads_it(const std::string& text) {
   if (found < 1) return -1;
   switch (found == 2 ? unit[0] : '\0') {
     case '\0': return number;
-    case 'K': case 'k': return number * 1024;
-    case 'M': case 'm': return number * 1024 * 1024;
-    case 'G': case 'g': return number * 1024 * 1024 * 1024;
+    case 'K':
+    case 'k': return number * 1024;
+    case 'M':
+    case 'm': return number * 1024 * 1024;
+    case 'G':
+    case 'g': return number * 1024 * 1024 * 1024;
     default: return -1;
   }
 }
@@ -44,9 +47,10 @@ TEST_CASE("parse_size_bytes: binary units, fractions of them, exponents") {
 }
 
 TEST_CASE("parse_size_bytes: what is not surely a whole number of bytes is refused") {
-  for (const char* text : {"", " ", " 8", "8 ", "8 K", "1Q", "-1", "-0", "+8", "32MB", "32MiB", "1.5", "0.1K", "0x10", "0X10", "inf",
-                           "INF", "infinity", "nan", "1e30", "1e400", "1e-5", "1e", "K", "M8", ".", "1.2.3", "8,9", "1T", "8\n",
-                           "\t8", "1e+", "--8", "8K8", "1_000", "5000000000G"}) {
+  for (const char* text :
+       {"",     " ",    " 8",    "8 ",  "8 K", "1Q",       "-1",  "-0",   "+8",    "32MB", "32MiB", "1.5",
+        "0.1K", "0x10", "0X10",  "inf", "INF", "infinity", "nan", "1e30", "1e400", "1e-5", "1e",    "K",
+        "M8",   ".",    "1.2.3", "8,9", "1T",  "8\n",      "\t8", "1e+",  "--8",   "8K8",  "1_000", "5000000000G"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_size_bytes(text));
   }
@@ -78,8 +82,8 @@ TEST_CASE("parse_integer: decimal, or hexadecimal with 0x, with a sign") {
 }
 
 TEST_CASE("parse_integer: refuses what nccl-tests would cut off or read as octal") {
-  for (const char* text : {"", "-", "+1", "10k", "1e3", "1.0", " 1", "1 ", "010", "-010", "00", "0x", "0x-1", "--1", "0xg", "all",
-                           "9223372036854775808", "0x10000000000000000", "1,2"}) {
+  for (const char* text : {"", "-", "+1", "10k", "1e3", "1.0", " 1", "1 ", "010", "-010", "00", "0x", "0x-1", "--1",
+                           "0xg", "all", "9223372036854775808", "0x10000000000000000", "1,2"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_integer(text));
   }

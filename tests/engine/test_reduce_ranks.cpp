@@ -30,7 +30,8 @@ TEST_CASE("combine_ranks: the numbers of -a") {
 
 TEST_CASE("combine_ranks: with one rank all are the same") {
   const std::vector<Samples> one{{.iteration_s = {2}, .total_s = 2}};
-  for (const Average average : {Average::rank0, Average::mean, Average::min, Average::max}) CHECK(combine_ranks(one, 2, average) == 1);
+  for (const Average average : {Average::rank0, Average::mean, Average::min, Average::max})
+    CHECK(combine_ranks(one, 2, average) == 1);
 }
 
 TEST_CASE("last_rank_s: each iteration ends with its last rank") {

@@ -64,7 +64,8 @@ struct Outcome {
   RunEnd end;
 };
 
-Outcome outcome_of(const std::vector<CaseRows>& cases, const std::optional<Failure>& failure = {}, std::optional<double> min_bw = {}) {
+Outcome outcome_of(const std::vector<CaseRows>& cases, const std::optional<Failure>& failure = {},
+                   std::optional<double> min_bw = {}) {
   Told told;
   Reporter reporter(test::made_up_run(), min_bw);
   reporter.add(std::make_unique<TellingSink>(told));
@@ -155,10 +156,12 @@ TEST_CASE("reporter: a failure gives the exit code, a reason and its message, wh
     int code;
     const char* reason;
   };
-  for (const Expected& expected :
-       {Expected{Exit::usage, 2, "usage"}, {Exit::environment, 3, "environment"}, {Exit::rank_lost, 4, "rank lost or timed out"},
-        {Exit::interrupted, 130, "interrupted"}, {Exit::terminated, 143, "terminated"},
-        {Exit::output_closed, 141, "the reader of the output went away"}}) {
+  for (const Expected& expected : {Expected{Exit::usage, 2, "usage"},
+                                   {Exit::environment, 3, "environment"},
+                                   {Exit::rank_lost, 4, "rank lost or timed out"},
+                                   {Exit::interrupted, 130, "interrupted"},
+                                   {Exit::terminated, 143, "terminated"},
+                                   {Exit::output_closed, 141, "the reader of the output went away"}}) {
     const Outcome outcome = outcome_of({{row_of(4, 2)}}, Failure{expected.exit, "a sentence"});
     CHECK(outcome.exit_code == expected.code);
     CHECK(outcome.end.reason == expected.reason);
@@ -191,9 +194,10 @@ TEST_CASE("reporter: a sink that throws at the end does not keep the others from
     int code;
     const char* said;
   };
-  for (const Expected& expected : {Expected{[] { throw EnvironmentError("the disk is full"); }, 3, "all_reduce_perf: the disk is full\n"},
-                                   {[] { throw std::runtime_error("odd"); }, 3, "all_reduce_perf: odd\n"},
-                                   {[] { throw Error(Exit::output_closed, "closed"); }, 141, ""}}) {
+  for (const Expected& expected :
+       {Expected{[] { throw EnvironmentError("the disk is full"); }, 3, "all_reduce_perf: the disk is full\n"},
+        {[] { throw std::runtime_error("odd"); }, 3, "all_reduce_perf: odd\n"},
+        {[] { throw Error(Exit::output_closed, "closed"); }, 141, ""}}) {
     Told first;
     Told last;
     Reporter reporter(test::made_up_run(), {});
@@ -213,7 +217,8 @@ TEST_CASE("reporter: an error at the end does not hide why the run failed, nor i
   int exit_code = 0;
   CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{Exit::environment, "the disk is full"}); }) == "");
   CHECK(exit_code == 3);
-  CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{Exit::rank_lost, "rank 3 is gone"}); }) == "all_reduce_perf: the disk is full\n");
+  CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{Exit::rank_lost, "rank 3 is gone"}); }) ==
+        "all_reduce_perf: the disk is full\n");
   CHECK(exit_code == 4);
 }
 

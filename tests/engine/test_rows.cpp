@@ -27,7 +27,10 @@ struct Scene {
 
 /// Four ranks that took 1, 2, 3 and 6 ms in two iterations together.
 PlacementReport report() {
-  return {{{{{0.0004, 0.0006}, 0.001}, {}}, {{{0.001, 0.001}, 0.002}, {}}, {{{0.0015, 0.0015}, 0.003}, {}}, {{{0.004, 0.002}, 0.006}, {}}},
+  return {{{{{0.0004, 0.0006}, 0.001}, {}},
+           {{{0.001, 0.001}, 0.002}, {}},
+           {{{0.0015, 0.0015}, 0.003}, {}},
+           {{{0.004, 0.002}, 0.006}, {}}},
           StoppedBy::iterations};
 }
 
@@ -106,7 +109,8 @@ TEST_CASE("make_row: with -I and several processes, the slowest rank of each pro
   scene.settings.per_iteration = true;
   scene.settings.processes = 2;
   scene.settings.threads = 2;
-  CHECK(scene.out_of_place(report()).out_of_place->process_max_s == std::vector<std::vector<double>>{{0.001, 0.001}, {0.004, 0.002}});
+  CHECK(scene.out_of_place(report()).out_of_place->process_max_s ==
+        std::vector<std::vector<double>>{{0.001, 0.001}, {0.004, 0.002}});
   scene.settings.processes = 1;
   scene.settings.threads = 4;
   CHECK(scene.out_of_place(report()).out_of_place->process_max_s.empty());
@@ -177,7 +181,8 @@ TEST_CASE("make_row: alltoallv's summary follows the row, for each placement, wi
   Scene scene("alltoallv", {.alltoallv = {.spread = 0, .matrix = {}, .matrix_scale = 1, .print_summary = true}});
   const Row row = scene.row({{Placement::out_of_place, report()}, {Placement::in_place, report()}});
   REQUIRE(row.comments.size() == 2 * 5);
-  CHECK(row.comments[0] == "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated nranks=4 total_bytes=4096 spread=0.000 time_usec=1500.00");
+  CHECK(row.comments[0] ==
+        "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated nranks=4 total_bytes=4096 spread=0.000 time_usec=1500.00");
   CHECK(row.comments[1] == "  rank=0 send_bytes=4096 recv_bytes=4096 alg_bw=0.00 bus_bw=0.00");
   CHECK(row.comments[4].starts_with("  rank=3 "));
   CHECK(row.comments[5] == row.comments[0]);

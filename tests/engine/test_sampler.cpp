@@ -44,7 +44,9 @@ struct Scene {
 
   std::uint64_t steps() const { return job.progress(0).steps; }
   /// Where call `i` lies in the buffers, in regions.
-  std::size_t region(std::size_t i) const { return static_cast<std::size_t>(collective.calls().at(i).send - collective.calls().at(0).send) / 16; }
+  std::size_t region(std::size_t i) const {
+    return static_cast<std::size_t>(collective.calls().at(i).send - collective.calls().at(0).send) / 16;
+  }
 
   RunSettings settings;
   Remembering collective;
@@ -118,7 +120,8 @@ TEST_CASE("sampler: -z says what is waited for and where the barriers are") {
     std::uint64_t steps;  // one to begin, one for each iteration, one for each barrier
   };
   // 4 iterations of 3 operations
-  for (const Expected& expected : {Expected{0, 1, 1 + 4}, {1, 12 + 1, 1 + 4 + 12}, {2, 12 + 1, 1 + 4}, {3, 12 + 1, 1 + 4 + 4}}) {
+  for (const Expected& expected :
+       {Expected{0, 1, 1 + 4}, {1, 12 + 1, 1 + 4 + 12}, {2, 12 + 1, 1 + 4}, {3, 12 + 1, 1 + 4 + 4}}) {
     CAPTURE(expected.blocking);
     Scene scene(settings_of(4, 3, expected.blocking));
     Samples samples;

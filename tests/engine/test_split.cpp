@@ -34,14 +34,19 @@ TEST_CASE("split: AND, OR, MOD and DIV") {
 }
 
 TEST_CASE("split: symbols, lower case, and no or much space before the number") {
-  for (const char* text : {"AND 2", "and 2", "And2", "& 2", "&2", "AND   2", "AND\t2"}) CHECK(colours(from_split(text)) == colours({Split::Op::bit_and, 2}));
-  for (const char* text : {"OR 2", "or2", "|2", "| 2"}) CHECK(colours(from_split(text)) == colours({Split::Op::bit_or, 2}));
-  for (const char* text : {"MOD 2", "mod2", "%2", "% 2"}) CHECK(colours(from_split(text)) == colours({Split::Op::modulo, 2}));
-  for (const char* text : {"DIV 2", "div2", "/2", "/ 2"}) CHECK(colours(from_split(text)) == colours({Split::Op::divide, 2}));
+  for (const char* text : {"AND 2", "and 2", "And2", "& 2", "&2", "AND   2", "AND\t2"})
+    CHECK(colours(from_split(text)) == colours({Split::Op::bit_and, 2}));
+  for (const char* text : {"OR 2", "or2", "|2", "| 2"})
+    CHECK(colours(from_split(text)) == colours({Split::Op::bit_or, 2}));
+  for (const char* text : {"MOD 2", "mod2", "%2", "% 2"})
+    CHECK(colours(from_split(text)) == colours({Split::Op::modulo, 2}));
+  for (const char* text : {"DIV 2", "div2", "/2", "/ 2"})
+    CHECK(colours(from_split(text)) == colours({Split::Op::divide, 2}));
 }
 
 TEST_CASE("split: numbers are decimal, hexadecimal with 0x, or binary with 0b") {
-  for (const char* text : {"MOD 16", "MOD 0x10", "MOD 0X10", "MOD 0b10000", "MOD 0B10000"}) CHECK(from_split(text).operand == 16);
+  for (const char* text : {"MOD 16", "MOD 0x10", "MOD 0X10", "MOD 0b10000", "MOD 0B10000"})
+    CHECK(from_split(text).operand == 16);
   CHECK(from_split("AND 0").operand == 0);
   CHECK(from_split("AND 0xfF").operand == 255);
 }
@@ -58,9 +63,10 @@ TEST_CASE("split: the mask is hexadecimal, with or without 0x, and comes first")
 
 TEST_CASE("split: what is in doubt is refused, naming variable, value and what is allowed") {
   // nccl-tests reads a leading zero as octal, and makes one group of everything that it cannot read.
-  for (const char* text : {"", " ", "MOD", "MOD x", "MOD -1", "MOD 0", "DIV 0", "% 0", "/0x0", "XOR 1", "8", " MOD 8", "MOD 8 ", "MOD 8x",
-                           "MOD 1.5", "MOD 0x", "MOD 0b", "MOD 0b2", "MOD 010", "AND 00", "MOD 99999999999", "AND 0x80000000",
-                           "MODULO 8", "AND 1 2"}) {
+  for (const char* text :
+       {"",       " ",       "MOD",     "MOD x",  "MOD -1",          "MOD 0",          "DIV 0",    "% 0",
+        "/0x0",   "XOR 1",   "8",       " MOD 8", "MOD 8 ",          "MOD 8x",         "MOD 1.5",  "MOD 0x",
+        "MOD 0b", "MOD 0b2", "MOD 010", "AND 00", "MOD 99999999999", "AND 0x80000000", "MODULO 8", "AND 1 2"}) {
     CAPTURE(text);
     check_names(sentence_of<UsageError>([&] { from_split(text); }),
                 {std::string("NCCL_TESTS_SPLIT=") + text, "AND", "OR", "MOD", "DIV", "0x7"});

@@ -46,7 +46,8 @@ TEST_CASE("sizes_between: agrees with nccl-tests' loop") {
     const std::uint64_t factor = 1 + random.below(4);
     const std::uint64_t step = 1 + random.below(5000);
     Sizes expected;
-    for (std::uint64_t size = min; size <= max; size = factor > 1 ? size * factor : size + step) expected.push_back(size);
+    for (std::uint64_t size = min; size <= max; size = factor > 1 ? size * factor : size + step)
+      expected.push_back(size);
     REQUIRE(sizes_between(min, max, factor, step) == expected);
   }
 }
@@ -66,8 +67,11 @@ TEST_CASE("plan_sweep: types, then operators, then roots, as in nccl-tests") {
 }
 
 TEST_CASE("plan_sweep: operators and roots only where the collective has them") {
-  const auto configurations = [](const std::string& collective) { return sweep_of("-t 4 -o all -r 2", collective).configurations; };
-  for (const char* name : {"all_reduce", "reduce", "reduce_scatter", "sendrecv"}) CHECK(configurations(name).size() == 6);
+  const auto configurations = [](const std::string& collective) {
+    return sweep_of("-t 4 -o all -r 2", collective).configurations;
+  };
+  for (const char* name : {"all_reduce", "reduce", "reduce_scatter", "sendrecv"})
+    CHECK(configurations(name).size() == 6);
   for (const char* name : {"all_gather", "broadcast", "alltoall", "alltoallv", "gather", "scatter", "hypercube"}) {
     REQUIRE(configurations(name).size() == 1);
     CHECK(configurations(name)[0].redop_name == (std::string(name) == "hypercube" ? "" : "none"));

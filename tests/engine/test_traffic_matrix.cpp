@@ -40,7 +40,8 @@ TEST_CASE("traffic matrix: rows are senders, columns are receivers, cells are ro
 
 TEST_CASE("traffic matrix: blank lines, tabs, carriage returns and a missing last newline do not matter") {
   const Cells cells{16, 32, 48, 64};
-  for (const char* content : {"16 32\n48 64", "\n\n16\t32\n\n  48   64  \n\n", "16 32\r\n48 64\r\n", "1.6e1 32.9\n48 0x40\n"}) {
+  for (const char* content :
+       {"16 32\n48 64", "\n\n16\t32\n\n  48   64  \n\n", "16 32\r\n48 64\r\n", "1.6e1 32.9\n48 0x40\n"}) {
     CAPTURE(content);
     CHECK(read(content).bytes == cells);
   }

@@ -27,7 +27,8 @@ TEST_CASE("types: nccl-tests' operators, in its order") {
 }
 
 TEST_CASE("types: a name is nothing unless it is exactly one of them") {
-  for (const char* text : {"", "flaot", "Float", "float32", "float ", "char", "int", "all"}) CHECK_FALSE(dtype_of(text));
+  for (const char* text : {"", "flaot", "Float", "float32", "float ", "char", "int", "all"})
+    CHECK_FALSE(dtype_of(text));
   for (const char* text : {"", "SUM", "sum ", "mean", "premulsum", "none", "all"}) CHECK_FALSE(redop_of(text));
 }
 
