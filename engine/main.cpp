@@ -1,13 +1,17 @@
 // One main for every program: the name it is called by picks the collective, and here is the one catch.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/host/host_backend.hpp"
@@ -25,6 +29,7 @@
 #include "output/records.hpp"
 #include "rendezvous/local_job.hpp"
 #include "reporter.hpp"
+#include "support/complain.hpp"
 #include "support/error.hpp"
 #include "support/provenance.hpp"
 #include "support/version.hpp"
@@ -64,7 +69,13 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
   if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
     throw UsageError(fmt::format("{} {}: no such collective; allowed are{}, or a program name such as all_reduce_perf", kEngine,
                                  arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));
-  if (arguments.front().starts_with('-')) return {std::string(kEngine), "all_reduce", std::move(arguments)};
+  if (arguments.front().starts_with('-')) {
+    constexpr std::array allowed{"--version", "--help", "-h"};
+    if (std::ranges::find(allowed, arguments.front()) == allowed.end())
+      throw UsageError(fmt::format("{} {}: no collective is named before the options; allowed are{}", kEngine, arguments.front(),
+                                   list_of_collectives()));
+    return {std::string(kEngine), "all_reduce", std::move(arguments)};
+  }
   const std::string collective = arguments.front();
   arguments.erase(arguments.begin());
   return {collective + std::string(kSuffix), collective, std::move(arguments)};
@@ -97,7 +108,7 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   std::vector<std::string> notes = options.notes;
   notes.insert(notes.end(), memory.notes.begin(), memory.notes.end());
   if (options.ranks() == 1) notes.push_back("One rank: nothing crosses a link, so busbw is 0");
-  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
   if (options.ranks() > processors)
     notes.push_back(fmt::format("{} ranks share {} processors: times include waiting for a turn", options.ranks(), processors));
   return notes;
@@ -123,8 +134,8 @@ RunInfo run_info(const Options& options, const RunPlan& plan, const Backend& bac
 }
 
 /// Opens what the run writes to; files that were created go again when one of them cannot be.
-void open_sinks(const Options& options, Reporter& reporter) {
-  auto text = std::make_unique<NcclTestsText>();
+void open_sinks(const Options& options, const LocalJob& job, Reporter& reporter) {
+  auto text = std::make_unique<NcclTestsText>(STDOUT_FILENO, [&job] { return job.aborted(); });
   std::unique_ptr<NcclTestsJson> json;
   if (!options.json_path.empty()) json = NcclTestsJson::open(options.json_path);
   std::unique_ptr<Records> records;
@@ -147,6 +158,12 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
   for (const std::string& fault : options.faults) faults.push_back(parse_fault(fault));
   return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
                                        std::move(faults));
+}
+
+/// How long no rank may get on.
+double limit_s(const Options& options) {
+  if (!options.has_timeout) return kDefaultLimitS;
+  return options.settings.timeout_s > 0 ? options.settings.timeout_s : std::numeric_limits<double>::infinity();
 }
 
 JobResult measure(const Options& options) {
@@ -172,20 +189,27 @@ JobResult measure(const Options& options) {
   LocalJob job(plan.ranks());
   backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, settings.unalign_elements));
   Reporter reporter(run_info(options, plan, *backend, memory), options.min_busbw_bytes_per_s);
-  open_sinks(options, reporter);
+  open_sinks(options, job, reporter);
 
   const RunCallbacks callbacks{[&](const std::vector<RankInfo>& ranks) { reporter.begin(ranks); },
                                [&](const CaseRows& rows) { reporter.rows(rows); }};
   const JobLayout layout{settings.processes, plan.ranks_per_process(),
-                         settings.timeout_s > 0 ? settings.timeout_s : kDefaultLimitS};
+                         limit_s(options)};
   const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
                                    [&](const std::optional<Failure>& failure) { return reporter.finish(failure); }};
   const JobResult result = run_job(job, layout, job_callbacks);
   if (!result.outcome.message.empty() && result.outcome.exit_code != static_cast<int>(Exit::output_closed))
-    fmt::print(stderr, "{}: {}\n", options.program, result.outcome.message);
+    complain(options.program, result.outcome.message);
   // Threads that were left behind still use what this scope owns.
   if (result.abandoned) _exit(result.outcome.exit_code);
   return result;
+}
+
+/// A standard stream that was closed must not become the number of the next file that is opened: what is printed would
+/// land in it. Reading is all that the stand-in allows, so writing still fails.
+void occupy_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
 }
 
 int run(std::string_view called_as, std::vector<std::string> arguments) {
@@ -203,13 +227,14 @@ int run(std::string_view called_as, std::vector<std::string> arguments) {
 
 int main(int argc, char** argv) {
   try {
+    busbw::occupy_standard_descriptors();
     return busbw::run(argv[0], {argv + 1, argv + argc});
   } catch (const busbw::Error& error) {
     if (error.exit() != busbw::Exit::output_closed)
-      fmt::print(stderr, "{}: {}\n", busbw::without_folder(argv[0]), error.what());
+      busbw::complain(busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(error.exit());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", busbw::without_folder(argv[0]), error.what());
+    busbw::complain(busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(busbw::Exit::environment);
   }
 }

@@ -159,6 +159,7 @@ void read_measurement(const Given& given, Options& options) {
   settings.blocking = given.integer("--blocking", 0, 0, 3);
   settings.graph_launches = given.integer("--cudagraph", 0, 0);
   settings.timeout_s = given.integer("--timeout", 0, 0);
+  options.has_timeout = given.has("--timeout");
   settings.unalign_elements = given.integer("--unalign", 0, 0, 1 << 20);
   settings.parallel_init = given.on("--parallel_init");
   settings.report_cputime = given.on("--report_cputime");
@@ -235,7 +236,7 @@ void read_alltoallv(Environment environment, Options& options) {
   settings.spread = number_of(environment, "NCCL_TESTS_ALLTOALLV_SPREAD", 1, 1, "a number from 0 to 1");
   settings.matrix_scale = number_of(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number from 0 on");
   settings.print_summary =
-      number_of(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", 0, kNoLimit, "0 or 1") != 0;
+      number_of(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", 0, 1, "0 or 1") != 0;
   const auto file = environment("NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
   if (!file) return;
   settings.matrix = read_traffic_matrix(*file, settings.matrix_scale);
@@ -274,7 +275,7 @@ void read_ranks(const Given& given, Options& options) {
 void read_outputs(const Given& given, Options& options) {
   options.json_path = given.text("--output_file", "");
   options.records_path = given.text("--records", "");
-  if (given.has("--output_file") && !options.json_path.ends_with(".json") && !options.json_path.ends_with(".JSON"))
+  if (given.has("--output_file") && !CLI::detail::to_lower(options.json_path).ends_with(".json"))
     throw given.refuse("--output_file", "a path that ends in .json");
   if (given.has("--records") && options.records_path.empty()) throw given.refuse("--records", "a path");
   if (given.has("--fault")) options.faults = {given.text("--fault", "")};

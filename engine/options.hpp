@@ -20,7 +20,7 @@ struct Options {
   DataChoice data;
   bool out_of_place = true;
   bool in_place = true;
-  std::string backend = "host";
+  bool has_timeout = false;  // -T was given; 0 is then no limit, as in nccl-tests
   std::string json_path;     // -J; empty without
   std::string records_path;  // --records; empty without
   std::vector<std::string> faults;

@@ -44,7 +44,7 @@ const std::vector<Flag>& flag_table() {
        "1: wait and barrier after each operation, 2: wait only, 3: wait and barrier after each iteration, not timed "
        "(default 0)",
        kMeasuring},
-      {"-T", "--timeout", "SECONDS", "end when no rank gets on for so long, initialisation included (default 600)", kMeasuring},
+      {"-T", "--timeout", "SECONDS", "end when no rank gets on for so long, initialisation included; 0 without limit (default 600)", kMeasuring},
       {"", "--placement", "WHICH", "in, out or both (default both)", kMeasuring},
       {"", "--target-ci", "SHARE",
        "sample in batches of -n until the 95 % interval of the median is within +-SHARE of it, such as 1%", kMeasuring},

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <iterator>
 
 #include "measure/clock.hpp"
 #include "output/verdict.hpp"
+#include "support/complain.hpp"
 
 namespace busbw {
 namespace {
@@ -80,7 +80,7 @@ int Reporter::finish(const std::optional<Failure>& failure) {
   const auto failed = [&](Exit exit, const char* why) {
     if (end.exit_code == 0) end.exit_code = static_cast<int>(exit);
     const bool told = failure && failure->message == why;
-    if (exit != Exit::output_closed && !told) fmt::print(stderr, "{}: {}\n", info_.program, why);
+    if (exit != Exit::output_closed && !told) complain(info_.program, why);
   };
   for (const auto& sink : sinks_) {
     try {
@@ -91,7 +91,7 @@ int Reporter::finish(const std::optional<Failure>& failure) {
       failed(Exit::environment, error.what());
     }
   }
-  if (!failure && !end.message.empty()) fmt::print(stderr, "{}: {}\n", info_.program, end.message);
+  if (!failure && !end.message.empty()) complain(info_.program, end.message);
   return end.exit_code;
 }
 

@@ -73,8 +73,6 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual std::string version() const = 0;
-  /// Devices on this machine that a rank may use; 0 where ranks need no device (the host backend).
-  virtual int device_count() const = 0;
   virtual Device device(int local_rank) const = 0;
   /// Bytes that all ranks of this machine may take together.
   virtual std::size_t available_bytes() const = 0;

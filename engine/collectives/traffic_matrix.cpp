@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -11,6 +12,7 @@
 namespace busbw {
 namespace {
 
+constexpr std::uintmax_t kLargestFileBytes = 256 << 20;  // 1,024 ranks with cells of 256 characters
 constexpr std::uint64_t kAlignBytes = 16;  // nccl-tests rounds every cell down to this
 
 std::uint64_t cell_bytes(const std::string& text, double scale, const std::string& path, std::size_t row,
@@ -38,6 +40,11 @@ std::uint64_t cell_bytes(const std::string& text, double scale, const std::strin
 }  // namespace
 
 TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  if (!regular || std::filesystem::file_size(path, error) > kLargestFileBytes)
+    throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {}; allowed is a text file of up to {} bytes", path,
+                                 regular ? "the file is too large" : "there is no such file", kLargestFileBytes));
   std::ifstream file(path);
   if (!file) throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file cannot be read", path));
   TrafficMatrix matrix;

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -45,12 +46,21 @@ class RankThreads {
   RankThreads(LocalJob& job, int first_rank, int count, const JobCallbacks& callbacks)
       : running_(std::make_shared<std::atomic<int>>(count)) {
     const pthread_t watcher = pthread_self();
-    for (int rank = first_rank; rank < first_rank + count; ++rank)
-      threads_.emplace_back([&job, &callbacks, rank, watcher, running = running_] {
-        run_guarded(job, callbacks, rank);
-        running->fetch_sub(1, std::memory_order_acq_rel);
-        pthread_kill(watcher, SIGCHLD);  // wakes wait_for_signal
-      });
+    for (int rank = first_rank; rank < first_rank + count; ++rank) {
+      try {
+        threads_.emplace_back([&job, &callbacks, rank, watcher, running = running_] {
+          run_guarded(job, callbacks, rank);
+          running->fetch_sub(1, std::memory_order_acq_rel);
+          pthread_kill(watcher, SIGCHLD);  // wakes wait_for_signal
+        });
+      } catch (const std::system_error& error) {
+        running_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
+        job.abort(Exit::environment, fmt::format("the thread of rank {} could not be started: {}; use fewer ranks, or raise "
+                                                 "the limit on threads (ulimit -u)",
+                                                 rank, error.what()));
+        return;
+      }
+    }
   }
 
   bool running() const { return running_->load(std::memory_order_acquire) > 0; }

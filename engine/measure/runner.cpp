@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "measure/checker.hpp"
 #include "measure/clock.hpp"
@@ -99,7 +100,7 @@ class RankRun {
   void sweep() {
     for (const Configuration& configuration : plan_.sweep.configurations) {
       ReductionValues values(configuration.dtype, configuration.redop, communicator_.size());
-      fill_buffers(configuration.dtype, values);
+      fill_buffers(configuration, values);
       for (int cycle = 0; plan_.sweep.cycles == 0 || cycle < plan_.sweep.cycles; ++cycle)
         for (const std::uint64_t size : plan_.sweep.sizes_bytes) run_case(configuration, values, size, cycle);
     }
@@ -116,14 +117,18 @@ class RankRun {
   }
 
   /// Every byte is written before it is timed: no first touch, and ordinary numbers everywhere.
-  void fill_buffers(Dtype dtype, ReductionValues& values) {
-    if (filled_with_ == dtype) return;
-    filled_with_ = dtype;
+  void fill_buffers(const Configuration& configuration, ReductionValues& values) {
+    const std::pair wanted{configuration.dtype, configuration.redop};
+    if (filled_for_ == wanted) return;
+    filled_for_ = wanted;
     enter(Phase::warmup);
-    const Stream numbers = values.contribution(communicator_.rank(), 0);
     for (const auto buffer : {communicator_.send_buffer(), communicator_.recv_buffer()})
-      communicator_.fill(buffer.data(), numbers, 0, buffer.size() / size_bytes(dtype));
+      fill_numbers(buffer, configuration.dtype, values);
     communicator_.synchronize();
+  }
+
+  void fill_numbers(std::span<std::byte> memory, Dtype dtype, ReductionValues& values) {
+    communicator_.fill(memory.data(), values.contribution(communicator_.rank(), 0), 0, memory.size() / size_bytes(dtype));
   }
 
   void run_case(const Configuration& configuration, ReductionValues& values, std::uint64_t requested_bytes, int cycle) {
@@ -133,11 +138,13 @@ class RankRun {
     std::map<Placement, std::vector<RankReport>> world_reports;
     std::map<Placement, StoppedBy> stopped_by;
     for (const Placement placement : plan_.placements) {
-      Samples mine;
       world_reports[placement].resize(reports() ? world_.size() : 0);
-      stopped_by[placement] = sample(configuration, buffers, placement, mine, world_reports[placement]);
+      stopped_by[placement] = sample(configuration, buffers, placement, world_reports[placement]);
       check({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0}, buffers, values, placement,
             world_reports[placement]);
+      // The check left patterns behind that are no data to time.
+      fill_numbers(buffers.send_region(), configuration.dtype, values);
+      fill_numbers(buffers.recv_region(placement), configuration.dtype, values);
     }
     if (!reports()) return;
     CaseRows rows;
@@ -147,12 +154,18 @@ class RankRun {
         placements[placement].stopped_by = stopped_by[placement];
         for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
       }
-      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle}, placements, values.policy()));
+      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle}, placements, policy_for(configuration, values, members.size())));
     }
     callbacks_.rows(rows);
   }
 
-  StoppedBy sample(const Configuration& configuration, const CaseBuffers& buffers, Placement placement, Samples& mine,
+  /// The policy depends on the number of ranks, and groups may differ in theirs.
+  std::string policy_for(const Configuration& configuration, const ReductionValues& values, std::size_t ranks) const {
+    if (static_cast<int>(ranks) == communicator_.size()) return values.policy();
+    return ReductionValues(configuration.dtype, configuration.redop, static_cast<int>(ranks)).policy();
+  }
+
+  StoppedBy sample(const Configuration& configuration, const CaseBuffers& buffers, Placement placement,
                    std::vector<RankReport>& reports_of_all) {
     Sampler sampler(world_, communicator_, plan_.collective, buffers, plan_.settings, configuration.dtype, configuration.redop,
                     configuration.root);
@@ -161,21 +174,37 @@ class RankRun {
     sampler.warm_up(placement);
     enter(Phase::timing);
     const double began_s = monotonic_s();
+    std::size_t next_look = 0;
     for (;;) {
-      sampler.run_batch(placement, mine);
-      const auto all = world_.gather(samples_message(mine));
+      Samples batch;
+      sampler.run_batch(placement, batch);
+      const auto all = world_.gather(samples_message(batch));
+      for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
+      if (!rule.target_ci && !rule.max_time_s) return StoppedBy::iterations;
       std::optional<StoppedBy> decision;
       if (reports()) {
-        std::vector<Samples> samples;
-        for (const Bytes& bytes : all) samples.push_back(read_samples(bytes));
-        decision = rule.decide(last_rank_s(samples), monotonic_s() - began_s);
-        if (decision)
-          for (std::size_t rank = 0; rank < samples.size(); ++rank) reports_of_all[rank].samples = std::move(samples[rank]);
+        // Looking costs a sort of all samples: only when there are noticeably more.
+        const std::size_t count = reports_of_all.front().samples.iteration_s.size();
+        const double elapsed_s = monotonic_s() - began_s;
+        if (count >= next_look || elapsed_s >= rule.max_time_s.value_or(elapsed_s + 1)) {
+          decision = rule.decide(last_rank_s(samples_of(reports_of_all)), elapsed_s);
+          next_look = count + count / 8;
+        }
       }
-      if (!rule.target_ci && !rule.max_time_s) return StoppedBy::iterations;
       decision = MessageReader(world_.broadcast(MessageWriter().add(decision).bytes())).take<std::optional<StoppedBy>>();
       if (decision) return *decision;
     }
+  }
+
+  static void append(const Samples& batch, Samples& all) {
+    all.total_s += batch.total_s;
+    all.iteration_s.insert(all.iteration_s.end(), batch.iteration_s.begin(), batch.iteration_s.end());
+  }
+
+  static std::vector<Samples> samples_of(const std::vector<RankReport>& reports) {
+    std::vector<Samples> samples;
+    for (const RankReport& report : reports) samples.push_back(report.samples);
+    return samples;
   }
 
   void check(RankCase rank_case, const CaseBuffers& buffers, ReductionValues& values, Placement placement,
@@ -193,14 +222,15 @@ class RankRun {
       world_.barrier();
       const RankFindings findings = checker.verify(rank_case, placement);
       const auto all = world_.gather(findings_message(findings));
-      for (std::size_t rank = 0; rank < all.size(); ++rank) add_findings(read_findings(all[rank]), reports_of_all[rank].findings);
+      bool right = true;
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        reports_of_all[rank].findings = read_findings(all[rank]);
+        right = right && reports_of_all[rank].findings.wrong_elements == 0;
+      }
+      // As in nccl-tests the first check that fails is the last, and the row shows what it found.
+      if (iteration + 1 == plan_.settings.check_iterations) return;
+      if (!MessageReader(world_.broadcast(MessageWriter().add(right).bytes())).take<bool>()) return;
     }
-  }
-
-  static void add_findings(RankFindings found, RankFindings& sum) {
-    sum.wrong_elements += found.wrong_elements;
-    for (WrongElement& wrong : found.first)
-      if (sum.first.size() < Mismatches::kKept) sum.first.push_back(std::move(wrong));
   }
 
   const RunPlan& plan_;
@@ -208,7 +238,7 @@ class RankRun {
   Communicator& communicator_;
   const RunCallbacks& callbacks_;
   Groups groups_;
-  std::optional<Dtype> filled_with_;
+  std::optional<std::pair<Dtype, Redop>> filled_for_;
   std::uint64_t checks_ = 0;
 };
 

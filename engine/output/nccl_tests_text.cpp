@@ -1,8 +1,11 @@
 #include "output/nccl_tests_text.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <iterator>
 #include <map>
 #include <system_error>
@@ -287,10 +290,23 @@ void NcclTestsText::append_policy(std::string& out, const Row& row) {
   }
 }
 
+/// Waits for a reader that is slow, but not beyond the end of the run.
+void NcclTestsText::wait_for_room() {
+  constexpr int kLookMs = 100;
+  pollfd place{descriptor_, POLLOUT, 0};
+  while (poll(&place, 1, kLookMs) == 0) {
+    if (!gives_up_ || !gives_up_()) continue;
+    failed_ = true;
+    throw Error(Exit::output_closed, "the reader of the table does not read; the rest of it is dropped");
+  }
+}
+
 void NcclTestsText::write(std::string_view text) {
   if (failed_) return;
   while (!text.empty()) {
-    const ssize_t written = ::write(descriptor_, text.data(), text.size());
+    wait_for_room();
+    // A pipe that says it has room has it for this much.
+    const ssize_t written = ::write(descriptor_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,7 +21,9 @@ std::string fitted(double value, int width);
 /// gone (SIGPIPE must be ignored) and writes nothing after that.
 class NcclTestsText : public Sink {
  public:
-  explicit NcclTestsText(int descriptor = STDOUT_FILENO) : descriptor_(descriptor) {}
+  /// `gives_up`: asked while the reader does not read; true drops the rest of the table instead of waiting for it.
+  explicit NcclTestsText(int descriptor = STDOUT_FILENO, std::function<bool()> gives_up = {})
+      : descriptor_(descriptor), gives_up_(std::move(gives_up)) {}
 
   /// A '#' line, at any time between whole rows: also before the header, as nccl-tests does for -J.
   void comment(std::string_view sentence);
@@ -35,8 +38,10 @@ class NcclTestsText : public Sink {
   void append_placement(std::string& out, const std::optional<Measurement>& measurement) const;
   void append_policy(std::string& out, const Row& row);
   void write(std::string_view text);
+  void wait_for_room();
 
   int descriptor_;
+  std::function<bool()> gives_up_;
   bool begun_ = false;
   bool failed_ = false;
   std::string program_;

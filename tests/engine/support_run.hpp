@@ -2,6 +2,7 @@
 // Whole runs on the host backend, with ranks as threads.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,6 +81,24 @@ inline RunSeen run_well(const RunSetup& setup) {
   RunSeen seen = run_all_ranks(setup);
   REQUIRE(seen.ends == std::vector<std::string>(static_cast<std::size_t>(setup.ranks)));
   return seen;
+}
+
+/// Every placement of every row.
+inline std::vector<const Measurement*> measurements_of(const RunSeen& seen) {
+  std::vector<const Measurement*> all;
+  for (const CaseRows& rows : seen.cases)
+    for (const Row& row : rows)
+      for (const auto* side : {&row.out_of_place, &row.in_place})
+        if (*side) all.push_back(&**side);
+  return all;
+}
+
+inline void check_all_right(const RunSeen& seen) {
+  for (const Measurement* measurement : measurements_of(seen)) {
+    CHECK(measurement->check.wrong_elements == 0);
+    CHECK(measurement->check.wrong_ranks == 0);
+    CHECK(measurement->check.first_wrong.empty());
+  }
 }
 
 }  // namespace busbw

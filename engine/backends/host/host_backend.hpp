@@ -16,7 +16,6 @@ class HostBackend final : public Backend {
 
   std::string name() const override { return "host"; }
   std::string version() const override { return version_; }
-  int device_count() const override { return 0; }
   Device device(int local_rank) const override;
   std::size_t available_bytes() const override;
   std::size_t work_bytes(int ranks) const override;

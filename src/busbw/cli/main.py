@@ -3,6 +3,8 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -41,6 +43,9 @@ for command in (run, show, refs):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code; an error is one sentence on stderr and no traceback."""
+    # Python has no object for a standard stream that was closed.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     try:
         result = cli.main(args=arguments, prog_name="busbw", standalone_mode=False)
         sys.stdout.flush()
@@ -55,11 +60,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more on its way out; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_nowhere()
         return Exit.OUTPUT_CLOSED
+    except OSError as error:
+        _write_nowhere()
+        return _refuse(f"cannot go on: {error.strerror}; look at where the output goes", Exit.ENVIRONMENT)
+
+
+def _write_nowhere() -> None:
+    """Python flushes its streams once more on its way out; lets that go nowhere."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _refuse(sentence: str, code: int) -> int:
-    click.echo(f"busbw: {sentence}", err=True)
+    with suppress(OSError):
+        click.echo(f"busbw: {sentence}", err=True)
     return code

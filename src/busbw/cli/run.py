@@ -81,7 +81,7 @@ def run(ranks: int | None, records_path: Path | None, plot_when: str, words: tup
         if code == Exit.USAGE and chosen and not on_terminal:
             click.echo(f"busbw: the command line was: {shown}", err=True)
 
-    if is_ours and path.exists():
+    if is_ours and path.exists() and code != Exit.USAGE:
         try:
             _report(path, draw=plot_when == "always" or (plot_when == "auto" and on_terminal))
         except RecordsError:

@@ -1,0 +1,19 @@
+#include "support/complain.hpp"
+
+#include <unistd.h>
+
+#include <exception>
+#include <string>
+
+namespace busbw {
+
+void complain(std::string_view who, std::string_view sentence) noexcept {
+  try {
+    const std::string line = std::string(who) + ": " + std::string(sentence) + "\n";
+    [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+  } catch (const std::exception&) {
+    // Without memory for a line there is nothing left to say it with.
+  }
+}
+
+}  // namespace busbw

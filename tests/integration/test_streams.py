@@ -1,0 +1,76 @@
+"""Standard streams that are closed, full or not read: no data lands where it does not belong, and nothing hangs."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from .programs import HANG_GUARD_S, Programs, of_kind, read_records
+
+SMALL = "-t 2 -b 8 -e 64 -f 2 -n 2"
+
+
+def shell(programs: Programs, line: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a shell line in the test's folder with the programs on the path."""
+    environment = {**os.environ, "PATH": f"{programs.installed_in}:{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=programs.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=HANG_GUARD_S,
+        check=False,
+    )
+
+
+def test_a_closed_stdout_does_not_put_the_table_into_the_records(programs: Programs) -> None:
+    done = shell(programs, f"all_reduce_perf {SMALL} --records r.jsonl >&-")
+    assert done.returncode == 3
+    assert "cannot write the table to standard output" in done.stderr
+    records = read_records(programs.folder / "r.jsonl")
+    assert records[0]["kind"] == "run"
+    assert of_kind(records, "end")
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
+def test_a_stderr_that_takes_nothing_does_not_change_the_exit_code(programs: Programs, where: str) -> None:
+    assert shell(programs, f"all_reduce_perf -b 1Q {where}").returncode == 2
+
+
+def test_a_thread_that_cannot_start_is_one_sentence(programs: Programs) -> None:
+    done = shell(programs, "ulimit -v 400000; all_reduce_perf -t 512 -b 8 -e 8 -n 1")
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert "terminate" not in done.stderr
+
+
+def test_an_interrupt_ends_a_run_whose_table_nobody_reads(programs: Programs) -> None:
+    running = programs.start("all_reduce", "-t", 2, "-b", 8, "-e", 8, "-n", 1, "-N", 0, "--records", "out.jsonl")
+    record = running.records_path()
+    size = -1
+    # The pipe is full once the records stop growing.
+    while not record.exists() or (grown := record.stat().st_size) != size or size < 200_000:
+        size = grown if record.exists() else -1
+        signal.sigtimedwait([], 0.3)
+    running.interrupt_group()
+    assert running.process.wait(timeout=HANG_GUARD_S) == 130
+    assert of_kind(read_records(record), "end")
+
+
+def test_a_matrix_that_is_no_file_is_refused(programs: Programs) -> None:
+    for path in ("/dev/zero", "."):
+        finished = programs.run("alltoallv", "-b", 64, "-e", 64, environment={"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": path})
+        assert finished.code == 2
+        assert "no such file" in finished.stderr
+
+
+def test_the_engine_wants_a_collective_first(programs: Programs) -> None:
+    done = shell(programs, "busbw-engine -b 8 -e 8")
+    assert done.returncode == 2
+    assert "no collective is named" in done.stderr
+
+
+def test_no_limit_is_what_a_timeout_of_zero_means(programs: Programs) -> None:
+    assert shell(programs, f"all_reduce_perf {SMALL} -T 0").returncode == 0
