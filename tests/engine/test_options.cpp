@@ -54,7 +54,6 @@ const std::vector<FlagEffect>& effects() {
       {"", "--placement", "in", [](const Options& o) { return o.in_place && !o.out_of_place; }},
       {"", "--target-ci", "1%", [](const Options& o) { return o.settings.target_ci == doctest::Approx(0.01); }},
       {"", "--max-time", "500ms", [](const Options& o) { return o.settings.max_time_s == doctest::Approx(0.5); }},
-      {"", "--backend", "host", [](const Options& o) { return o.backend == "host"; }},
       {"", "--fault", "overrun:rank=0",
        [](const Options& o) { return o.faults == std::vector<std::string>{"overrun:rank=0"}; }},
       // Of the GPU's flags the values that ask for nothing.
