@@ -66,9 +66,10 @@ const std::vector<FlagEffect>& effects() {
   return all;
 }
 
-/// Flags whose effects are tested elsewhere: -K needs -I, --ping-pong needs sendrecv, the rest is for GPUs only.
+/// Flags whose effects are tested elsewhere: -K needs -I, --ping-pong needs sendrecv, --backend has no
+/// choice yet, the rest is for GPUs only.
 bool tested_elsewhere(std::string_view long_name) {
-  for (const char* other : {"--per_iter_skip", "--ping-pong", "--cta_policy", "--device_cta_count"})
+  for (const char* other : {"--per_iter_skip", "--ping-pong", "--backend", "--cta_policy", "--device_cta_count"})
     if (long_name == other) return true;
   return false;
 }

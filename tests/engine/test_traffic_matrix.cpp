@@ -77,6 +77,6 @@ TEST_CASE("traffic matrix: an empty or missing file is refused") {
   check_names(refusal(""), {"no numbers"});
   check_names(refusal(" \n\n\t\n"), {"no numbers"});
   check_names(sentence_of<UsageError>([] { read_traffic_matrix("/nowhere/matrix.txt", 1); }),
-              {"/nowhere/matrix.txt", "cannot be read"});
+              {"/nowhere/matrix.txt", "no such file"});
   sentence_of<UsageError>([] { read_traffic_matrix("/tmp", 1); });  // a directory
 }
