@@ -148,6 +148,7 @@ TEST_CASE("run_job: a process that dies is named, with its signal and phase, and
   const JobResult result = run_job(job, {2, 2, kPatient}, callbacks_of(seen, [&](int rank) {
                                      const auto team = job.team(rank);
                                      team->enter(Phase::timing);
+                                     team->barrier();
                                      if (rank == 3) kill(getpid(), SIGKILL);
                                      for (;;) team->barrier();
                                    }));
