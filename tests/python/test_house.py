@@ -51,12 +51,13 @@ LIBRARIES = {
 DEVICE_HEADER = re.compile(r"cuda|cooperative_groups|nccl|(?:cstdint|cstddef|stdint\.h|stddef\.h)$")
 
 # What each module of the command may import besides itself; __init__ (the version) is open to all.
-CORE = {"records", "stats", "errors", "units"}
+CORE = {"logs", "records", "stats", "errors", "units"}
 PYTHON_ARROWS = {
     "errors": set[str](),
     "units": set[str](),
     "records": {"errors", "units"},
     "stats": {"errors", "records", "units"},
+    "logs": {"records"},
     "schema": {"records"},
     "engine": CORE,
     "plot": CORE,

@@ -4,15 +4,40 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 
 import click
 
 from busbw import __version__, engine
-from busbw.cli.refs import refs
-from busbw.cli.run import run
-from busbw.cli.show import show
 from busbw.errors import BusbwError, Exit
+
+COMMANDS = {
+    "run": "Measures one collective on this machine and shows table, picture and verdict.",
+    "show": "Reads a log and shows busbw over size and what was wrong.",
+    "refs": "Lists the reference figures, or shows one.",
+}
+"""Every command and its line in the help: `busbw.cli.<name>` holds it under that name (`import_` where it is a keyword). A
+command is imported when it is called, because some bring libraries that take longer to import than others take to run."""
+
+
+class _Commands(click.Group):
+    """The commands of COMMANDS."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        python_name = f"{name}_" if iskeyword(name) else name
+        command: click.Command = vars(import_module(f"busbw.cli.{python_name}"))[python_name]
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 def _print_versions(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -24,7 +49,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, wanted:
     context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--version",
     is_flag=True,
@@ -35,10 +60,6 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, wanted:
 )
 def cli() -> None:
     """Measures, verifies and explains the collective communication of GPU machines and clusters."""
-
-
-for command in (run, show, refs):
-    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
