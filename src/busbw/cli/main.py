@@ -18,8 +18,8 @@ COMMANDS = {
     "show": "Reads a log and shows busbw over size and what was wrong.",
     "refs": "Lists the reference figures, or shows one.",
 }
-"""Every command and its line in the help: `busbw.cli.<name>` holds it under that name (`import_` where it is a keyword). A
-command is imported when it is called, because some bring libraries that take longer to import than others take to run."""
+"""Every command and its line in the help. `busbw.cli.<name>` holds it under that name (`import_`: a keyword);
+it is imported when it is called, because some bring libraries that take longer to import than others to run."""
 
 
 class _Commands(click.Group):
