@@ -6,23 +6,25 @@ from typing import NamedTuple
 
 import plotext
 
-from busbw.records import Row
+from busbw.logs import Placement, Row
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 80, 16
 _MOST_SERIES = 6
 _MARKERS = ("braille", "dot", "x", "+", "*", "o")
-_PLACEMENTS = {"out_of_place": "out of place", "in_place": "in place"}
+_PLACEMENTS: dict[Placement, str] = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
 
 
 class _Curve(NamedTuple):
     """What the points of a curve have in common."""
 
-    dtype: str
+    collective: str | None
+    variant: str | None
+    dtype: str | None
     redop: str | None
     root: int | None
     group: int
-    placement: str
+    placement: Placement
 
 
 def busbw_over_size(rows: Iterable[Row], *, width: int = WIDTH) -> str:
@@ -33,9 +35,10 @@ def busbw_over_size(rows: Iterable[Row], *, width: int = WIDTH) -> str:
     """
     curves: dict[_Curve, dict[int, float]] = {}
     for row in rows:
-        if row.size_bytes > 0 and row.busbw_gbps is not None:
-            key = _Curve(row.dtype, row.redop, row.root, row.group, row.placement)
-            curves.setdefault(key, {})[row.size_bytes] = row.busbw_gbps
+        for placement, figure in row.figures.items():
+            if row.size_bytes > 0 and figure.busbw_gbps is not None:
+                key = _Curve(row.collective, row.variant, row.dtype, row.redop, row.root, row.group, placement)
+                curves.setdefault(key, {})[row.size_bytes] = figure.busbw_gbps
     sizes = sorted({size for curve in curves.values() for size in curve})
     if len(sizes) < 2:
         return ""
@@ -67,13 +70,15 @@ def busbw_over_size(rows: Iterable[Row], *, width: int = WIDTH) -> str:
 def _label(curve: _Curve, curves: list[_Curve]) -> str:
     """The parts of a curve that tell it from the others; its placement always."""
     texts = {
-        "dtype": curve.dtype,
+        "collective": curve.collective or "some collective",
+        "variant": curve.variant or "",
+        "dtype": curve.dtype or "some type",
         "redop": curve.redop or "no redop",
         "root": f"root {curve.root}",
         "group": f"group {curve.group}",
     }
     parts = [text for field, text in texts.items() if len({getattr(other, field) for other in curves}) > 1]
-    return " ".join([*parts, _PLACEMENTS[curve.placement]])
+    return " ".join(filter(None, [*parts, _PLACEMENTS[curve.placement]]))
 
 
 def _ticks(sizes: list[int], most: int) -> list[int]:

@@ -5,16 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from busbw import plot, records
-from busbw.records import Row
+from busbw import plot, readers
+from busbw.logs import Figure, Placement, Row
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records.jsonl"
-ROW = records.read(GOLDEN).rows[0]
+ROW = readers.read(GOLDEN).rows[0]
 
 
-def curve(sizes: list[int], **changes: object) -> list[Row]:
+def curve(sizes: list[int], placement: Placement = "out_of_place", **changes: object) -> list[Row]:
     return [
-        msgspec.structs.replace(ROW, size_bytes=size, busbw_gbps=float(number), **changes)
+        msgspec.structs.replace(ROW, size_bytes=size, figures={placement: Figure(busbw_gbps=float(number))}, **changes)
         for number, size in enumerate(sizes, start=1)
     ]
 
@@ -49,6 +49,6 @@ def test_more_curves_than_fit_are_said() -> None:
     assert "the first 6 of 9 curves" in plot.busbw_over_size(rows)
 
 
-@pytest.mark.parametrize("rows", [[], curve([8]), curve([0, 0]), [msgspec.structs.replace(ROW, busbw_gbps=None)]])
+@pytest.mark.parametrize("rows", [[], curve([8]), curve([0, 0]), [msgspec.structs.replace(ROW, figures={})]])
 def test_nothing_to_draw(rows: list[Row]) -> None:
     assert plot.busbw_over_size(rows) == ""

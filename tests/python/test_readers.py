@@ -8,7 +8,7 @@ import pytest
 from busbw import engine, readers
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.records import Row
+from busbw.logs import Row
 
 
 def run_program(tmp_path: Path, name: str, *flags: str) -> tuple[Path, Path]:
@@ -23,7 +23,7 @@ def run_program(tmp_path: Path, name: str, *flags: str) -> tuple[Path, Path]:
 
 def facts(row: Row) -> tuple[object, ...]:
     """What both formats hold exactly."""
-    return (row.collective, row.size_bytes, row.count, row.dtype, row.root, row.placement, row.group, row.ranks)
+    return (row.collective, row.size_bytes, row.count, row.dtype, row.root, row.group, row.ranks, set(row.figures))
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,15 @@ def facts(row: Row) -> tuple[object, ...]:
 def test_table_and_records_agree(tmp_path: Path, name: str, flags: tuple[str, ...]) -> None:
     table, record = run_program(tmp_path, name, *flags)
     from_table, from_records = readers.read(table), readers.read(record)
-    assert from_table.complete
-    assert from_records.complete
-    assert not from_table.left_out
-    assert not from_records.left_out
+    assert from_table.tables[0].complete
+    assert from_records.tables[0].complete
+    assert not from_table.refused
+    assert not from_records.refused
     assert [facts(row) for row in from_table.rows] == [facts(row) for row in from_records.rows]
     for read, kept in zip(from_table.rows, from_records.rows, strict=True):
-        assert read.time_us == pytest.approx(kept.time_us, abs=0.006, rel=0.01)
-        assert read.busbw_gbps == pytest.approx(kept.busbw_gbps, abs=0.006, rel=0.01)
+        for placement, figure in kept.figures.items():
+            assert read.figures[placement].time_us == pytest.approx(figure.time_us, abs=0.006, rel=0.01)
+            assert read.figures[placement].busbw_gbps == pytest.approx(figure.busbw_gbps, abs=0.006, rel=0.01)
 
 
 def test_what_is_no_row_is_named(tmp_path: Path) -> None:
@@ -54,8 +55,8 @@ def test_what_is_no_row_is_named(tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("sum      -1", "sum"))
     log = readers.read(table)
     assert not log.rows
-    assert len(log.left_out) == 1
-    assert "no row" in log.left_out[0]
+    assert len(log.refused) == 1
+    assert "no row" in log.refused[0].reason
 
 
 def test_wrong_data_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

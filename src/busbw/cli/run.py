@@ -19,6 +19,7 @@ from busbw import engine, plot
 from busbw.errors import Exit, UsageError
 from busbw.launchers import Job, Watch, local
 from busbw.progress import Progress
+from busbw.readers import own_records
 from busbw.records import RecordsError, read
 from busbw.verdict import correctness
 
@@ -162,7 +163,7 @@ def _report(path: Path, *, draw: bool) -> None:
     record = read(path)
     if draw:
         width = min(shutil.get_terminal_size((plot.WIDTH, 24)).columns, plot.WIDTH)
-        if picture := plot.busbw_over_size(record.rows, width=width):
+        if picture := plot.busbw_over_size(own_records.table_of(record).rows, width=width):
             click.echo(picture, err=True)
     click.echo(correctness(record), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

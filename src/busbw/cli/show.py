@@ -16,12 +16,14 @@ def show(file: Path) -> int:
     log = readers.read(file)
     if picture := plot.busbw_over_size(log.rows):
         click.echo(picture)
-    wrong = [row for row in log.rows if row.check.wrong_elements]
-    unchecked = [row for row in log.rows if row.check.state != "checked"]
+    figures = [figure for row in log.rows for figure in row.figures.values()]
+    wrong = [figure for figure in figures if figure.wrong_elements]
+    unchecked = [figure for figure in figures if figure.check != "checked"]
+    has_no_end = any(table.complete is False for table in log.tables)
     click.echo(
-        f"{count_text(len(log.rows), 'measurement')}: {len(wrong)} with wrong data, {len(unchecked)} not checked"
-        + ("" if log.complete else "; the log has no end: the run was killed or is still going on")
+        f"{count_text(len(figures), 'measurement')}: {len(wrong)} with wrong data, {len(unchecked)} not checked"
+        + ("; the log has no end: the run was killed or is still going on" if has_no_end else "")
     )
-    for sentence in log.left_out:
-        click.echo(f"left out: {sentence}", err=True)
+    for refusal in log.refused:
+        click.echo(f"left out: line {refusal.line}: {refusal.reason}", err=True)
     return Exit.WRONG_DATA if wrong else Exit.GOOD

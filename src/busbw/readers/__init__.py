@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from busbw.errors import UsageError
+from busbw.logs import Log
 from busbw.readers import nccl_tests_text, own_records
-from busbw.readers.log import Log
 
 
 class Reader(Protocol):
