@@ -56,6 +56,8 @@ class Row(Struct, kw_only=True, frozen=True):
     """Which pass over all rows (-N), from 0."""
     variant: str | None = None
     """What a table that compares puts side by side: a library, a kernel."""
+    claimed_speedup: float | None = None
+    """What a table that compares says: how many times as fast this variant is as the line's first."""
     figures: dict[Placement, Figure]
     timestamp: str | None = None
 
