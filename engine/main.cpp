@@ -85,18 +85,11 @@ std::string version_text() {
   return fmt::format("busbw {}\nbackend host {}\nrecord schema {}\nnccl-tests table 2.19.6\n", version(), version(), kSchemaVersion);
 }
 
-/// Ranks of each group, by colour.
-std::map<int, int> group_sizes(const Options& options) {
-  std::map<int, int> sizes;
-  const int per_process = options.settings.threads * options.settings.gpus_per_thread;
-  for (int process = 0; process < options.settings.processes; ++process) sizes[options.split.colour(process)] += per_process;
-  return sizes;
-}
-
 /// Groups for which the collective cannot run are a doubt about the command line.
 int smallest_group(const Options& options, const Collective& collective) {
   int smallest = options.ranks();
-  for (const auto& [colour, ranks] : group_sizes(options)) {
+  for (const auto& [colour, members] : options.groups()) {
+    const int ranks = static_cast<int>(members.size());
     if (const std::string why = collective.refuses(ranks); !why.empty())
       throw UsageError(fmt::format("{}; change -t or --processes", why));
     smallest = std::min(smallest, ranks);
@@ -108,10 +101,15 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   std::vector<std::string> notes = options.notes;
   notes.insert(notes.end(), memory.notes.begin(), memory.notes.end());
   if (options.ranks() == 1) notes.push_back("One rank: nothing crosses a link, so busbw is 0");
-  const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
-  if (options.ranks() > processors)
-    notes.push_back(fmt::format("{} ranks share {} processors: times include waiting for a turn", options.ranks(), processors));
   return notes;
+}
+
+std::vector<std::string> run_warnings(const Options& options) {
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
+  if (options.ranks() <= processors) return {};
+  return {fmt::format("{} ranks share {} processors, so times include waiting for a turn; use at most {} ranks to time the "
+                      "communication alone",
+                      options.ranks(), processors, processors)};
 }
 
 RunInfo run_info(const Options& options, const RunPlan& plan, const Backend& backend, const MemoryPlan& memory) {
@@ -130,6 +128,7 @@ RunInfo run_info(const Options& options, const RunPlan& plan, const Backend& bac
   info.machine = machine_facts();
   info.settings = plan.settings;
   info.notes = header_notes(options, memory);
+  info.warnings = run_warnings(options);
   return info;
 }
 

@@ -265,9 +265,7 @@ void read_ranks(const Given& given, Options& options) {
     throw UsageError(fmt::format("--processes {} times -t {} are {} ranks; the host backend allows up to {}", settings.processes,
                                  settings.threads, options.ranks(), kMaxHostRanks));
   int smallest_group = options.ranks();
-  std::map<int, int> groups;
-  for (int process = 0; process < settings.processes; ++process) ++groups[options.split.colour(process)];
-  for (const auto& [colour, processes] : groups) smallest_group = std::min(smallest_group, processes * settings.threads);
+  for (const auto& [colour, ranks] : options.groups()) smallest_group = std::min(smallest_group, static_cast<int>(ranks.size()));
   if (options.data.root && *options.data.root >= smallest_group)
     throw UsageError(fmt::format("-r {} (--root): allowed is a rank from 0 to {}, or all", *options.data.root, smallest_group - 1));
 }

@@ -1,5 +1,6 @@
 #pragma once
 // nccl-tests' flags, and ours, become one immutable Options. Every doubt is a UsageError.
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -29,6 +30,10 @@ struct Options {
   CollectiveSettings collective_settings;
   std::vector<std::string> notes;  // '#' lines about how the command line was understood
 
+  /// The ranks of each group, by colour.
+  std::map<int, std::vector<int>> groups() const {
+    return split.groups(settings.processes, settings.threads * settings.gpus_per_thread);
+  }
   int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
 };
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "measure/clock.hpp"
 #include "output/verdict.hpp"
 #include "support/complain.hpp"

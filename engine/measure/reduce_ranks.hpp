@@ -1,9 +1,10 @@
 #pragma once
 // Many ranks' samples become one measurement.
+#include <cstddef>
+#include <span>
 #include <vector>
 
-#include "measure/sampler.hpp"
-#include "support/result.hpp"
+#include "measure/rank_report.hpp"
 
 namespace busbw {
 
@@ -11,12 +12,12 @@ namespace busbw {
 enum class Average { rank0, mean, min, max };
 
 /// One time per operation from each rank's total: `total_s` over `operations`.
-double combine_ranks(const std::vector<Samples>& ranks, double operations, Average average);
+double combine_ranks(std::span<const RankReport> ranks, double operations, Average average);
 
 /// For each iteration the time until its last rank ended: the maximum over ranks.
-std::vector<double> last_rank_s(const std::vector<Samples>& ranks);
+std::vector<double> last_rank_s(std::span<const RankReport> ranks);
 
 /// As above, for each run of `ranks_per_process` ranks.
-std::vector<std::vector<double>> last_rank_of_process_s(const std::vector<Samples>& ranks, std::size_t ranks_per_process);
+std::vector<std::vector<double>> last_rank_of_process_s(std::span<const RankReport> ranks, std::size_t ranks_per_process);
 
 }  // namespace busbw

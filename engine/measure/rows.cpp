@@ -45,15 +45,11 @@ std::vector<std::string> warnings_of(const RunSettings& settings, const Measurem
 Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report, const Traffic& traffic,
                              const std::string& policy) {
   const RunSettings& settings = plan.settings;
-  std::vector<Samples> samples;
-  samples.reserve(report.ranks.size());
-  for (const RankReport& rank : report.ranks) samples.push_back(rank.samples);
-
   Measurement measurement;
-  measurement.iteration_s = last_rank_s(samples);
+  measurement.iteration_s = last_rank_s(report.ranks);
   const double operations = static_cast<double>(measurement.iteration_s.size()) * settings.aggregated_iterations *
                             plan.collective.operations_per_run();
-  measurement.time_s = combine_ranks(samples, operations, static_cast<Average>(settings.average));
+  measurement.time_s = combine_ranks(report.ranks, operations, static_cast<Average>(settings.average));
   // On the host an operation is issued by doing it.
   if (settings.report_cputime) measurement.cpu_time_s = measurement.time_s;
   const Bandwidth reached = bandwidth(traffic, measurement.time_s);
@@ -62,8 +58,8 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   const auto skipped = static_cast<std::size_t>(settings.per_iteration_skip);
   measurement.statistics = summarise(std::span(measurement.iteration_s).subspan(skipped));
   if (settings.per_iteration && settings.processes > 1)
-    measurement.process_max_s = last_rank_of_process_s(samples, plan.ranks_per_process());
-  for (Samples& rank : samples) measurement.rank_samples_s.push_back(std::move(rank.iteration_s));
+    measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
+  for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
   measurement.stopped_by = report.stopped_by;
   measurement.check = check_result(plan, placement, report.ranks, policy);
   measurement.warnings = warnings_of(settings, measurement);

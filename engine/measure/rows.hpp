@@ -3,17 +3,10 @@
 #include <map>
 #include <vector>
 
-#include "measure/checker.hpp"
+#include "measure/rank_report.hpp"
 #include "measure/run_plan.hpp"
-#include "measure/sampler.hpp"
 
 namespace busbw {
-
-/// What one rank reports of one placement.
-struct RankReport {
-  Samples samples;
-  RankFindings findings;
-};
 
 /// One placement of one group: its ranks' reports in rank order, and why sampling stopped.
 struct PlacementReport {

@@ -18,15 +18,6 @@
 namespace busbw {
 namespace {
 
-/// The world ranks of each group, by colour.
-using Groups = std::map<int, std::vector<int>>;
-
-Groups groups_of(const RunPlan& plan) {
-  Groups groups;
-  for (int rank = 0; rank < plan.ranks(); ++rank) groups[plan.split.colour(rank / plan.ranks_per_process())].push_back(rank);
-  return groups;
-}
-
 Bytes rank_info_message(const RunPlan& plan, const Device& device, int rank) {
   const int process = rank / plan.ranks_per_process();
   return MessageWriter()
@@ -95,7 +86,7 @@ RankFindings read_findings(const Bytes& bytes) {
 class RankRun {
  public:
   RankRun(const RunPlan& plan, Team& world, Communicator& communicator, const RunCallbacks& callbacks)
-      : plan_(plan), world_(world), communicator_(communicator), callbacks_(callbacks), groups_(groups_of(plan)) {}
+      : plan_(plan), world_(world), communicator_(communicator), callbacks_(callbacks), groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {}
 
   void sweep() {
     for (const Configuration& configuration : plan_.sweep.configurations) {
@@ -169,10 +160,16 @@ class RankRun {
                    std::vector<RankReport>& reports_of_all) {
     Sampler sampler(world_, communicator_, plan_.collective, buffers, plan_.settings, configuration.dtype, configuration.redop,
                     configuration.root);
-    const StoppingRule rule{plan_.settings.target_ci, plan_.settings.max_time_s};
     enter(Phase::warmup);
     sampler.warm_up(placement);
     enter(Phase::timing);
+    const StoppedBy why = take_samples(sampler, placement, reports_of_all);
+    time_short_operations(sampler, placement, reports_of_all);
+    return why;
+  }
+
+  StoppedBy take_samples(Sampler& sampler, Placement placement, std::vector<RankReport>& reports_of_all) {
+    const StoppingRule rule{plan_.settings.target_ci, plan_.settings.max_time_s};
     const double began_s = monotonic_s();
     std::size_t next_look = 0;
     for (;;) {
@@ -187,24 +184,39 @@ class RankRun {
         const std::size_t count = reports_of_all.front().samples.iteration_s.size();
         const double elapsed_s = monotonic_s() - began_s;
         if (count >= next_look || elapsed_s >= rule.max_time_s.value_or(elapsed_s + 1)) {
-          decision = rule.decide(last_rank_s(samples_of(reports_of_all)), elapsed_s);
+          decision = rule.decide(last_rank_s(reports_of_all), elapsed_s);
           next_look = count + count / 8;
         }
       }
-      decision = MessageReader(world_.broadcast(MessageWriter().add(decision).bytes())).take<std::optional<StoppedBy>>();
+      decision = tell_all(decision);
       if (decision) return *decision;
     }
+  }
+
+  /// The total of operations that are short beside a reading of the clock, measured anew without one at each of them.
+  void time_short_operations(Sampler& sampler, Placement placement, std::vector<RankReport>& reports_of_all) {
+    std::size_t iterations = 0;
+    if (reports()) {
+      const Samples& own = reports_of_all.front().samples;
+      if (sampler.clock_matters(own)) iterations = own.iteration_s.size();
+    }
+    iterations = tell_all(iterations);
+    if (iterations == 0) return;
+    const double total_s = sampler.time_batch(placement, iterations);
+    const auto all = world_.gather(MessageWriter().add(total_s).bytes());
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      reports_of_all[rank].samples.total_s = MessageReader(all[rank]).take<double>();
+  }
+
+  /// What rank 0 decided, on every rank.
+  template <class Value>
+  Value tell_all(const Value& decided) {
+    return MessageReader(world_.broadcast(MessageWriter().add(decided).bytes())).template take<Value>();
   }
 
   static void append(const Samples& batch, Samples& all) {
     all.total_s += batch.total_s;
     all.iteration_s.insert(all.iteration_s.end(), batch.iteration_s.begin(), batch.iteration_s.end());
-  }
-
-  static std::vector<Samples> samples_of(const std::vector<RankReport>& reports) {
-    std::vector<Samples> samples;
-    for (const RankReport& report : reports) samples.push_back(report.samples);
-    return samples;
   }
 
   void check(RankCase rank_case, const CaseBuffers& buffers, ReductionValues& values, Placement placement,
@@ -229,7 +241,7 @@ class RankRun {
       }
       // As in nccl-tests the first check that fails is the last, and the row shows what it found.
       if (iteration + 1 == plan_.settings.check_iterations) return;
-      if (!MessageReader(world_.broadcast(MessageWriter().add(right).bytes())).take<bool>()) return;
+      if (!tell_all(right)) return;
     }
   }
 
@@ -237,7 +249,7 @@ class RankRun {
   Team& world_;
   Communicator& communicator_;
   const RunCallbacks& callbacks_;
-  Groups groups_;
+  std::map<int, std::vector<int>> groups_;  // world ranks by colour
   std::optional<std::pair<Dtype, Redop>> filled_for_;
   std::uint64_t checks_ = 0;
 };

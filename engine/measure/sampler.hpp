@@ -12,7 +12,7 @@ namespace busbw {
 /// What one rank measured; times are per operation, in seconds.
 struct Samples {
   std::vector<double> iteration_s;  // one for each iteration
-  double total_s = 0;               // of all iterations, by the clock: sum of operations, not per operation
+  double total_s = 0;               // of all iterations, not per operation; see Sampler::clock_matters
 };
 
 /// Runs batches of one case in one placement on one rank.
@@ -33,6 +33,11 @@ class Sampler {
   void warm_up(Placement placement);
   /// settings.iterations timed iterations, appended to `samples`.
   void run_batch(Placement placement, Samples& samples);
+  /// Whether an iteration is so short that reading the clock at each of them shows in the total. Then
+  /// `time_batch` tells the total.
+  bool clock_matters(const Samples& samples) const;
+  /// Iterations with the clock read only before and after all of them, as nccl-tests does. Returns their total in seconds.
+  double time_batch(Placement placement, std::size_t iterations);
   /// Operations whose times one sample averages over.
   int operations_per_iteration() const { return settings_.aggregated_iterations * collective_.operations_per_run(); }
 

@@ -207,11 +207,6 @@ void NcclTestsJson::rows(const CaseRows& rows) {
   }
 }
 
-void NcclTestsJson::warning(const std::string& sentence) {
-  warnings_.push_back(sentence);
-  if (begun_) document_.change_closing(closing(nullptr));
-}
-
 void NcclTestsJson::end(const RunEnd& end) {
   if (begun_) document_.finish(closing(&end));
 }

@@ -76,6 +76,7 @@ void append_settings(std::string& out, const RunInfo& run) {
     out += "# Parallel Init Enabled: threads call into NcclInitRank concurrently \n";
   }
   for (const std::string& note : run.notes) append_comment(out, note);
+  for (const std::string& warning : run.warnings) append_comment(out, "Warning: " + warning);
 }
 
 /// One line a rank. nccl-tests gives each process 2048 bytes for its lines, the closing zero included, and ends a list
@@ -226,8 +227,6 @@ void NcclTestsText::rows(const CaseRows& rows) {
   }
   write(out);
 }
-
-void NcclTestsText::warning(const std::string& sentence) { comment("Warning: " + sentence); }
 
 void NcclTestsText::end(const RunEnd& end) {
   if (!begun_) return;

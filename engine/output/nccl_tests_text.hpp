@@ -30,7 +30,6 @@ class NcclTestsText : public Sink {
 
   void begin(const RunInfo& run) override;
   void rows(const CaseRows& rows) override;
-  void warning(const std::string& sentence) override;
   void end(const RunEnd& end) override;
 
  private:

@@ -192,7 +192,11 @@ void Records::begin(const RunInfo& run) {
   write_ranks(line_, run.ranks);
   write_texts(line_, "notes", run.notes);
   finish_line();
-  for (const std::string& sentence : std::exchange(early_warnings_, {})) warning(sentence);
+  for (const std::string& sentence : run.warnings) {
+    start_line("warning");
+    line_.field("message", sentence);
+    finish_line();
+  }
 }
 
 void Records::rows(const CaseRows& rows) {
@@ -201,13 +205,6 @@ void Records::rows(const CaseRows& rows) {
     if (row.out_of_place) write_row(row, Placement::out_of_place, *row.out_of_place);
     if (row.in_place) write_row(row, Placement::in_place, *row.in_place);
   }
-}
-
-void Records::warning(const std::string& sentence) {
-  if (!begun_) return early_warnings_.push_back(sentence);
-  start_line("warning");
-  line_.field("message", sentence);
-  finish_line();
 }
 
 void Records::end(const RunEnd& end) {

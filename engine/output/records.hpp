@@ -28,7 +28,6 @@ class Records : public Sink {
 
   void begin(const RunInfo& run) override;
   void rows(const CaseRows& rows) override;
-  void warning(const std::string& sentence) override;
   void end(const RunEnd& end) override;
 
  private:
@@ -38,7 +37,6 @@ class Records : public Sink {
 
   NewFile file_;
   bool begun_ = false;
-  std::vector<std::string> early_warnings_;  // given before the "run" line, which must be the first
   JsonText line_;
 };
 

@@ -13,8 +13,6 @@ class Sink {
   virtual void begin(const RunInfo& run) = 0;
   /// After each case: one row per group.
   virtual void rows(const CaseRows& rows) = 0;
-  /// A sentence that says what to do next; also part of the record.
-  virtual void warning(const std::string& sentence) = 0;
   /// Last call, also after an interrupt or an error.
   virtual void end(const RunEnd& end) = 0;
 };

@@ -35,11 +35,6 @@ void WholeDocument::insert(std::string_view text) {
   }
 }
 
-void WholeDocument::change_closing(std::string_view closing) {
-  closing_ = closing;
-  rewrite("", std::max(kLeastBlanks, file_.size_bytes()));
-}
-
 void WholeDocument::finish(std::string_view closing) {
   closing_ = closing;
   rewrite("", 0);

@@ -26,8 +26,6 @@ class WholeDocument {
   void start(std::string_view opening, std::string_view closing);
   /// Adds `text` in front of the closing text.
   void insert(std::string_view text);
-  /// Changes the closing text.
-  void change_closing(std::string_view closing);
   /// Changes the closing text and removes the blanks. Nothing may be inserted after that.
   void finish(std::string_view closing);
 

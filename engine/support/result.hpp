@@ -69,7 +69,8 @@ struct RunInfo {
   std::vector<std::pair<std::string, std::string>> machine;      // "cpu_model", "cpus", "kernel", "memory_bytes", ...
   RunSettings settings;
   std::vector<RankInfo> ranks;
-  std::vector<std::string> notes;  // sentences that the header shows as '#' lines after the settings
+  std::vector<std::string> notes;     // sentences that the header shows as '#' lines after the settings
+  std::vector<std::string> warnings;  // about the whole run, each saying what to do next; shown after the notes
 };
 
 /// Order statistics over a series of times, in seconds.

@@ -59,6 +59,12 @@ int Split::colour(int process) const {
   return 0;
 }
 
+std::map<int, std::vector<int>> Split::groups(int processes, int ranks_per_process) const {
+  std::map<int, std::vector<int>> groups;
+  for (int rank = 0; rank < processes * ranks_per_process; ++rank) groups[colour(rank / ranks_per_process)].push_back(rank);
+  return groups;
+}
+
 Split parse_split(const std::optional<std::string>& mask, const std::optional<std::string>& split) {
   if (mask) {
     const std::string_view digits = starts_with_ignoring_case(*mask, "0X") ? std::string_view(*mask).substr(2) : *mask;

@@ -1,7 +1,9 @@
 #pragma once
 // NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK: which group each process of a job belongs to.
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace busbw {
 
@@ -12,6 +14,8 @@ struct Split {
   int operand = 0;
 
   int colour(int process) const;
+  /// The ranks of each group, by colour, when each process has as many.
+  std::map<int, std::vector<int>> groups(int processes, int ranks_per_process) const;
 };
 
 /// From the two variables' values, the mask first, as nccl-tests has it: "0x7" (hexadecimal) as mask; "AND 0x7", "OR 1",

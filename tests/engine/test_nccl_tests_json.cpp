@@ -37,8 +37,8 @@ TEST_CASE("golden: a document in nccl-tests' shape, with CPU times and every ite
   one_side.in_place.reset();
   one_side.out_of_place->check.state = CheckResult::State::not_applicable;
   const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  run.warnings = {"4 ranks share 2 cores"};
   sink->begin(run);
-  sink->warning("4 ranks share 2 cores");
   sink->rows({row});
   sink->rows({one_side});
   RunEnd end = made_up_end(2);
@@ -146,8 +146,10 @@ TEST_CASE("a file that can grow no more still holds a whole document with the ro
   sink->begin(made_up_run());
   sink->rows({made_up_row(8)});
   {
+    Row too_long = made_up_row(16);
+    too_long.redop = std::string(10000, 'x');
     const test::SizeLimit limit(10000);
-    CHECK_THROWS_WITH_AS(sink->warning("no room"), doctest::Contains(sink->path().c_str()), EnvironmentError);
+    CHECK_THROWS_WITH_AS(sink->rows({too_long}), doctest::Contains(sink->path().c_str()), EnvironmentError);
   }
   CHECK(json::parse(read_file(sink->path())).at("results").size() == 1);
 }

@@ -182,8 +182,9 @@ TEST_CASE("golden: unchecked, not applicable, no operator, a root, comments and 
   blank.comments = {"# rank 0 sends 8 bytes", "rank 1 sends 16 bytes"};
   blank.in_place->warnings = {"the times scatter by 40 %; pin the ranks to cores"};
   CapturedText captured;
-  captured.sink().begin(made_up_run());
-  captured.sink().warning("4 ranks share 2 cores; times include waiting for a core");
+  RunInfo run = made_up_run();
+  run.warnings = {"4 ranks share 2 cores; times include waiting for a core"};
+  captured.sink().begin(run);
   captured.sink().rows({unchecked});
   captured.sink().rows({blank});
   captured.sink().end(made_up_end(2));

@@ -38,7 +38,7 @@ void write_everything(Records& sink) {
   run.settings.target_ci = 0.01;
   run.settings.max_time_s = 60;
   run.notes = {"-f 1: steps of 1048576 bytes (-i) are used"};
-  sink.warning("4 ranks share 2 cores; times include waiting for a core");
+  run.warnings = {"4 ranks share 2 cores; times include waiting for a core"};
   sink.begin(run);
 
   Row whole = made_up_row(8);
@@ -68,7 +68,6 @@ void write_everything(Records& sink) {
   second.out_of_place->busbw_bytes_per_s = std::numeric_limits<double>::infinity();
   sink.rows({first, second});
 
-  sink.warning("the machine was busy: 3 other processes ran");
   RunEnd end = made_up_end(3);
   end.exit_code = 1;
   end.reason = "wrong data";
@@ -111,8 +110,8 @@ TEST_CASE("missing, not checked, not applicable and zero are four things") {
   const auto sink = Records::open(folder.file("run.jsonl"));
   write_everything(*sink);
   const std::vector<json> lines = lines_of(sink->path());
-  REQUIRE(lines.size() == 8);
-  CHECK(lines[1].at("kind") == "warning");  // given before the run line, written after it
+  REQUIRE(lines.size() == 7);
+  CHECK(lines[1].at("kind") == "warning");
   const json zero = lines[2].at("check"), wrong = lines[3].at("check");
   const json not_checked = lines[4].at("check"), not_applicable = lines[5].at("check");
   CHECK(zero.at("wrong_elements") == 0);

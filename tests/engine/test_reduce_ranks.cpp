@@ -6,10 +6,11 @@ using namespace busbw;
 
 namespace {
 
-const std::vector<Samples> kRanks{{.iteration_s = {1, 5, 3}, .total_s = 9},
-                                  {.iteration_s = {2, 2, 2}, .total_s = 6},
-                                  {.iteration_s = {4, 1, 7}, .total_s = 12},
-                                  {.iteration_s = {1, 1, 1}, .total_s = 3}};
+RankReport report(const std::vector<double>& iteration_s, double total_s) {
+  return {.samples = {.iteration_s = iteration_s, .total_s = total_s}, .findings = {}};
+}
+
+const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12), report({1, 1, 1}, 3)};
 
 }  // namespace
 
@@ -29,14 +30,14 @@ TEST_CASE("combine_ranks: the numbers of -a") {
 }
 
 TEST_CASE("combine_ranks: with one rank all are the same") {
-  const std::vector<Samples> one{{.iteration_s = {2}, .total_s = 2}};
+  const std::vector<RankReport> one{report({2}, 2)};
   for (const Average average : {Average::rank0, Average::mean, Average::min, Average::max})
     CHECK(combine_ranks(one, 2, average) == 1);
 }
 
 TEST_CASE("last_rank_s: each iteration ends with its last rank") {
   CHECK(last_rank_s(kRanks) == std::vector<double>{4, 5, 7});
-  CHECK(last_rank_s({kRanks[1]}) == kRanks[1].iteration_s);
+  CHECK(last_rank_s(std::span(kRanks).subspan(1, 1)) == kRanks[1].samples.iteration_s);
 }
 
 TEST_CASE("last_rank_of_process_s: the same for the ranks of each process") {

@@ -29,7 +29,6 @@ class TellingSink final : public Sink {
     told_.run = run;
   }
   void rows(const CaseRows&) override { told_.calls.push_back("rows"); }
-  void warning(const std::string&) override { told_.calls.push_back("warning"); }
   void end(const RunEnd& end) override {
     told_.calls.push_back("end");
     told_.ends.push_back(end);

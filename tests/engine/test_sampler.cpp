@@ -103,6 +103,34 @@ TEST_CASE("sampler: samples are per operation, and the total is the clock's") {
     }
 }
 
+TEST_CASE("sampler: a batch without stamps is as many operations, in the next region each, and its time") {
+  Scene scene(settings_of(3, 2, 0));
+  const double total_s = scene.sampler.time_batch(Placement::out_of_place, 600);
+  CHECK(total_s > 0);
+  REQUIRE(scene.collective.calls().size() == 1200);
+  for (std::size_t i = 0; i < 1200; ++i) CHECK(scene.region(i) == i % 4);
+  CHECK(scene.job.progress(0).phase == Phase::timing);
+  CHECK(scene.steps() == 1 + 3);  // the barrier, and a sign of life every 256 iterations
+}
+
+TEST_CASE("sampler: the clock matters where an iteration is short, and never where its barrier is not timed") {
+  struct Expected {
+    double iteration_s;  // per operation
+    int blocking;
+    bool matters;
+  };
+  // an iteration of 2 x 3 operations
+  for (const Expected& expected : {Expected{1e-6, 0, true}, {1.6e-6, 0, true}, {1.7e-6, 0, false}, {1e-3, 0, false},
+                                   {1e-6, 1, true}, {1e-6, 2, true}, {1e-6, 3, false}}) {
+    CAPTURE(expected.iteration_s);
+    CAPTURE(expected.blocking);
+    Scene scene(settings_of(2, 3, expected.blocking), 2);
+    // one slow iteration says nothing
+    const Samples samples{.iteration_s = {1.0, expected.iteration_s}, .total_s = 1};
+    CHECK(scene.sampler.clock_matters(samples) == expected.matters);
+  }
+}
+
 TEST_CASE("sampler: batches add up") {
   Scene scene(settings_of(5, 1, 0));
   Samples samples;

@@ -41,8 +41,6 @@ TEST_CASE("the document is whole after every call, whatever the size of what is 
       all += item(number, bytes);
       REQUIRE(json::parse(read_file(document.path())).at("items").size() == static_cast<std::size_t>(number) + 1);
     }
-    document.change_closing("],\"note\":1}");
-    CHECK(json::parse(read_file(document.path())).at("note") == 1);
     document.finish("],\"end\":2}");
     CHECK(read_file(document.path()) == all + "],\"end\":2}");  // without a blank
     CHECK_FALSE(std::filesystem::exists(document.path() + ".new"));

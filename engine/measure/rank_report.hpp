@@ -1,0 +1,13 @@
+#pragma once
+// What one rank has to say of one placement.
+#include "measure/checker.hpp"
+#include "measure/sampler.hpp"
+
+namespace busbw {
+
+struct RankReport {
+  Samples samples;
+  RankFindings findings;
+};
+
+}  // namespace busbw
