@@ -1,0 +1,98 @@
+"""What a log says of the job and of the system that it ran on; what it does not say stays unknown."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from busbw.expect.predict import expect
+from busbw.expect.types import Estimate, Job
+from busbw.logs import Row, Table
+from busbw.system import System, by_words, find, nics_from_text
+
+
+def system_of(table: Table) -> System | None:
+    """The system that a log's device names, or its title, are of."""
+    devices = {rank.device_name for rank in table.rank_list if rank.device_name}
+    if any(rank.bus_id == "cpu" for rank in table.rank_list):
+        return find("host")
+    found = {system.name: system for device in devices if (system := by_words(device))}
+    if len(found) > 1:
+        return None  # several kinds of GPU: no description fits
+    title = table.title or ""
+    system = next(iter(found.values()), None) or by_words(title)
+    if system is None:
+        return None
+    beside = _after_device(title, system)
+    nics = nics_from_text(beside, "the log's own title")
+    if nics is None or not system.nics:
+        return system
+    return msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=system.nics.latency_us))
+
+
+def _after_device(title: str, system: System) -> str:
+    """What follows the GPU's name: the number before it is that of GPUs."""
+    for device in sorted(system.devices, key=len, reverse=True):
+        _, found, rest = title.partition(device)
+        if found:
+            return rest
+    return ""
+
+
+def ranks_of(table: Table, row: Row) -> int | None:
+    """How many ranks a row is of."""
+    return row.ranks or table.ranks
+
+
+def ranks_per_node_of(table: Table, ranks: int, system: System) -> int:
+    """Counted in the device list where it is whole; else as many as such a node has."""
+    hosts = table.hosts
+    if hosts and len(table.rank_list) == ranks:
+        return max(sum(rank.host == host for rank in table.rank_list) for host in hosts)
+    return min(ranks, system.ranks_per_node)
+
+
+def job_of(table: Table, row: Row, system: System) -> Job | None:
+    """The job of a row; None where the collective or the number of ranks is not known."""
+    collective = row.collective or table.collective
+    ranks = ranks_of(table, row)
+    if collective is None or ranks is None:
+        return None
+    return Job(
+        collective=collective,
+        ranks=ranks,
+        ranks_per_node=ranks_per_node_of(table, ranks, system),
+        dtype=row.dtype,
+        nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
+        algorithm=_only_algorithm(table.environment.get("NCCL_ALGO", "")),
+    )
+
+
+def _only_algorithm(value: str) -> str | None:
+    """NCCL_ALGO, where it names exactly one."""
+    return value.lower() if re.fullmatch(r"[A-Za-z]+", value) else None
+
+
+def estimator(table: Table, system: System | None = None) -> Callable[[Row], Estimate | None]:
+    """The `expected` column: a function that gives for a row what a healthy system reaches.
+
+    Args:
+        table: The rows' table.
+        system: What it ran on; without it what the log says.
+
+    Returns:
+        A function that gives None where there is no expectation: nothing is known of the system, one rank, size 0.
+    """
+    where = system or system_of(table)
+    known: dict[tuple[Job, int], Estimate | None] = {}
+
+    def estimate(row: Row) -> Estimate | None:
+        job = job_of(table, row, where) if where else None
+        if job is None or where is None or row.size_bytes <= 0:
+            return None
+        key = (job, row.size_bytes)
+        if key not in known:
+            known[key] = expect(job, where, [row.size_bytes]).at(row.size_bytes)
+        return known[key]
+
+    return estimate

@@ -1,0 +1,76 @@
+"""What each wire allows: how many bytes of a collective cross it, and how many it carries."""
+
+from busbw.expect.types import Job, Limit
+from busbw.system import Fabric, Nics, System
+
+NIC_GBPS_PER_100_GBIT = 12.0
+NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
+
+RING_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
+"""The library runs these as rings; the others are made of single sends."""
+
+
+def domain_ranks(job: Job, system: System) -> int:
+    """The ranks that meet without a NIC: those of a node, or of a rack that NVLink joins."""
+    per_node = min(job.ranks, job.ranks_per_node)
+    if system.domain_ranks > system.ranks_per_node:
+        return min(job.ranks, system.domain_ranks)
+    return per_node
+
+
+def node_count(job: Job, system: System) -> int:
+    """How many such groups there are."""
+    return -(-job.ranks // domain_ranks(job, system))
+
+
+def fabric_of(ranks: int, system: System) -> Fabric | None:
+    """The fastest fabric that joins so many ranks."""
+    return next((fabric for fabric in system.fabrics if fabric.most_ranks >= ranks), None)
+
+
+def fabric_gbps(fabric: Fabric, ranks: int) -> float:
+    """What one rank gets into its links, one way, when so many ranks take part."""
+    links = fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
+    return links * fabric.link_gbps.value
+
+
+def nics_gbps(nics: Nics, ranks: int, system: System) -> float:
+    """What the NICs of `ranks` ranks of one domain carry, one way: their share of the node's, at least one."""
+    used = max(1.0, nics.count * ranks / system.ranks_per_node)
+    return used * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
+
+
+def inside(job: Job, system: System, fabric: Fabric, traffic: float, why: str) -> Limit:
+    """The limit of the links between the ranks of a domain."""
+    ranks = domain_ranks(job, system)
+    links = fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
+    counted = f"{links} x {fabric.link_gbps.value:g} GB/s"
+    return Limit(
+        wire=fabric.kind,
+        per="GPU",
+        capacity_gbps=fabric_gbps(fabric, ranks),
+        traffic=traffic,
+        why=f"{why} ({counted})",
+        source=fabric.link_gbps.source,
+    )
+
+
+def between(job: Job, system: System, nics: Nics, traffic: float, why: str) -> Limit:
+    """The limit of the NICs of one node, all together."""
+    return Limit(
+        wire="NIC",
+        per="node",
+        capacity_gbps=nics_gbps(nics, domain_ranks(job, system), system),
+        traffic=traffic,
+        why=f"{why} ({nics.text} per {system.ranks_per_node} GPUs)",
+        source=f"{NIC_SOURCE}; {nics.source}",
+    )
+
+
+def bus_factor(collective: str, ranks: int) -> float:
+    """What busbw is of algbw, as docs/measuring.md derives it."""
+    if collective == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    if collective in ("broadcast", "reduce", "sendrecv", "hypercube"):
+        return 1.0
+    return (ranks - 1) / ranks

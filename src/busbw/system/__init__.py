@@ -1,0 +1,145 @@
+"""ADD A SYSTEM HERE: what a machine's wires can carry. Data, no code: *.toml, each constant with its source.
+
+`find` gives the description for a name, a file or the words of a log; `detect` looks at this machine.
+"""
+
+import re
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from busbw.errors import UsageError
+
+Generation = Literal["volta", "ampere", "hopper", "blackwell", "cdna", "host"]
+"""Decides which of NCCL's protocols there are and what they reach."""
+
+
+class Constant(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A figure that the expectation is made from."""
+
+    value: float
+    source: Annotated[str, Meta(min_length=1)]
+
+
+class Fabric(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What joins the ranks of one domain: the links of one rank."""
+
+    kind: Literal["NVLink", "Infinity Fabric", "PCIe", "host memory"]
+    layout: Literal["switch", "mesh", "shared"]
+    """switch: all links lead to every rank; mesh: a fixed number leads to each; shared: one bus for all."""
+    most_ranks: Annotated[int, Meta(ge=2)]
+    """The ranks that it joins at most."""
+    links: Annotated[int, Meta(ge=1)]
+    """Of one rank; in a mesh those to one other rank."""
+    link_gbps: Constant
+    """What a collective's data get through one link, one way."""
+    spec_gbps: Constant
+    """What the maker says of all links of one rank together, one way."""
+
+
+class Nvls(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Reduction in the switch (NVLink SHARP)."""
+
+    from_ranks: Constant
+    """The library prefers its ring with fewer."""
+    efficiency: Constant
+    """Of the links' rate, while the switch reduces."""
+
+
+class Nics(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The network of one node."""
+
+    count: Annotated[int, Meta(ge=1)]
+    gbit: Annotated[float, Meta(gt=0)]
+    """Of each, one way."""
+    latency_us: Constant | None = None
+    """What the network's plug-in adds to each step; null: InfiniBand or RoCE, which NCCL counts in its own table."""
+    source: Annotated[str, Meta(min_length=1)]
+
+    @property
+    def text(self) -> str:
+        """As people write it: 8 x 400 Gb/s."""
+        return f"{self.count} x {self.gbit:g} Gb/s"
+
+
+class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A kind of node."""
+
+    title: str
+    generation: Generation
+    devices: list[str]
+    """Words that the name of its device has, as logs write it; empty where the name alone does not decide."""
+    ranks_per_node: Annotated[int, Meta(ge=1)]
+    fabrics: list[Fabric] = []
+    """From the fastest; the first that joins all ranks of a node counts. Empty: nothing is known."""
+    nvls: Nvls | None = None
+    nics: Nics | None = None
+    notes: list[str] = []
+    name: str = ""
+    """Of the file; given when it is read."""
+
+    @property
+    def domain_ranks(self) -> int:
+        """How many ranks the fastest fabric joins; more than a node has where it leaves the node (NVL72)."""
+        return self.fabrics[0].most_ranks if self.fabrics else self.ranks_per_node
+
+
+def _decode(text: bytes, name: str) -> System:
+    try:
+        system = msgspec.toml.decode(text, type=System)
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{name} is no description of a system: {error}", remedy="compare it with `busbw expect --system NAME`"
+        ) from error
+    return msgspec.structs.replace(system, name=Path(name).stem)
+
+
+@cache
+def systems() -> dict[str, System]:
+    """Every description that comes with the program, by the name of its file."""
+    folder = resources.files(__package__)
+    files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): _decode((folder / name).read_bytes(), name) for name in files}
+
+
+def find(name: str) -> System:
+    """The description of that name, or of the file of that path.
+
+    Raises:
+        UsageError: There is no such description.
+    """
+    known = systems()
+    if name in known:
+        return known[name]
+    if name.endswith(".toml"):
+        try:
+            return _decode(Path(name).read_bytes(), name)
+        except OSError as error:
+            raise UsageError(f"cannot read {name}: {error.strerror}", remedy="give a file that can be read") from error
+    raise UsageError(f'there is no system "{name}"', remedy=f"give auto, a .toml file or one of {', '.join(known)}")
+
+
+def by_words(text: str) -> System | None:
+    """The system whose device the words name: the name in a device list, the title of a table."""
+    found = [
+        (len(device), system)
+        for system in systems().values()
+        for device in system.devices
+        if re.search(rf"(?<![a-z0-9]){re.escape(device.lower())}(?![a-z0-9])", text.lower())
+    ]
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+_NICS = re.compile(r"(\d{1,3})\s*x\s*(\d{2,4})\s*(?:g(?:b(?:ps|it/s|/s)?|bit)?)?(?![\w])", re.IGNORECASE)
+
+
+def nics_from_text(text: str, source: str) -> Nics | None:
+    """NICs as people write them: "8x400", "8x 400Gbps IB". None where nothing of that form is there."""
+    found = [match for match in _NICS.finditer(text) if float(match[2]) >= 10]
+    if not found or int(found[0][1]) < 1:
+        return None
+    return Nics(count=int(found[0][1]), gbit=float(found[0][2]), source=source)
