@@ -1,0 +1,84 @@
+"""JUnit XML, for a build server: a suite per table, a case per measurement, and one for the end of the run."""
+
+import re
+from collections.abc import Sequence
+from typing import BinaryIO
+from xml.etree import ElementTree
+
+from busbw.logs import Figure, Log, Row, Table
+from busbw.units import count_text, size_text
+
+SUFFIX = ".xml"
+
+_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write(logs: Sequence[Log], out: BinaryIO) -> None:
+    """Wrong data are failures, a run without its end is an error, what was not checked is skipped."""
+    root = ElementTree.Element("testsuites", name="busbw")
+    for log in logs:
+        for number, table in enumerate(log.tables, start=1):
+            _suite(root, log, table, number)
+    for kind in ("tests", "failures", "errors", "skipped"):
+        root.set(kind, str(sum(int(suite.get(kind, "0")) for suite in root)))
+    ElementTree.indent(root)
+    ElementTree.ElementTree(root).write(out, encoding="utf-8", xml_declaration=True)
+    out.write(b"\n")
+
+
+def _suite(root: ElementTree.Element, log: Log, table: Table, number: int) -> None:
+    name = table.program or table.collective or table.title or "table"
+    suite = ElementTree.SubElement(root, "testsuite", name=_text(f"{log.source}#{number} {name}"))
+    if table.start_time:
+        suite.set("timestamp", _text(table.start_time))
+    if table.hosts:
+        suite.set("hostname", _text(table.hosts[0]))
+    if table.complete is not None:
+        _end(suite, table)
+    for row in table.rows:
+        for placement, figure in row.figures.items():
+            _case(suite, table, row, placement, figure)
+    cases = suite.findall("testcase")
+    suite.set("tests", str(len(cases)))
+    for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(attribute, str(sum(case.find(tag) is not None for case in cases)))
+    suite.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.9f}")
+
+
+def _end(suite: ElementTree.Element, table: Table) -> None:
+    case = ElementTree.SubElement(suite, "testcase", classname="run", name="comes to its end", time="0")
+    if not table.complete:
+        reason = table.end_reason or "the run was killed or is still going on"
+        ElementTree.SubElement(case, "error", message=_text(reason), type="no end")
+
+
+def _case(suite: ElementTree.Element, table: Table, row: Row, placement: str, figure: Figure) -> None:
+    collective = row.collective or table.collective or "unknown collective"
+    kind = ".".join(_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
+    parts = [size_text(row.size_bytes), placement.replace("_", " ") if placement != "unstated" else ""]
+    parts += [f"root {row.root}" if row.root is not None else "", f"group {row.group}" if row.group else ""]
+    parts += [f"cycle {row.cycle}" if row.cycle else ""]
+    case = ElementTree.SubElement(suite, "testcase", classname=kind, name=" ".join(filter(None, parts)))
+    if figure.time_us is not None:
+        case.set("time", f"{figure.time_us / 1e6:.9f}")
+    if figure.wrong_elements:
+        message = f"{count_text(figure.wrong_elements, 'wrong element')}"
+        failure = ElementTree.SubElement(case, "failure", message=message, type="wrong data")
+        failure.text = _text("\n".join(_wrong_elements(figure))) or None
+    elif figure.check != "checked":
+        ElementTree.SubElement(case, "skipped", message=f"data {figure.check.replace('_', ' ')}")
+    said = {"algbw_gbps": figure.algbw_gbps, "busbw_gbps": figure.busbw_gbps}
+    words = [f"{name}={value:.6g}" for name, value in said.items() if value is not None]
+    ElementTree.SubElement(case, "system-out").text = _text("\n".join([" ".join(words), *figure.warnings]))
+
+
+def _wrong_elements(figure: Figure) -> list[str]:
+    return [
+        f"rank {wrong.rank}, {wrong.place}, index {wrong.index}: expected {wrong.expected}, got {wrong.got}"
+        for wrong in figure.first_wrong
+    ]
+
+
+def _text(text: str) -> str:
+    """Without the characters that XML has no way to write."""
+    return _NOT_IN_XML.sub("?", text)

@@ -1,0 +1,75 @@
+"""Markdown tables, to paste into an issue or a wiki: one per table of a log."""
+
+from collections.abc import Sequence
+from typing import BinaryIO
+
+from busbw.logs import Figure, Log, Row, Table
+from busbw.units import count_text, size_text
+
+SUFFIX = ".md"
+
+_SAMENESS = ("collective", "dtype", "redop", "root", "ranks", "group", "cycle", "variant")
+_PLACEMENTS = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
+
+
+def write(logs: Sequence[Log], out: BinaryIO) -> None:
+    """What ran on what, then the table. Columns in which all rows agree are said once, above it."""
+    parts = [part for log in logs for table in log.tables for part in (_heading(log, table), _table(table))]
+    out.write(("\n\n".join(filter(None, parts)) + "\n").encode("utf-8", errors="replace"))
+
+
+def _heading(log: Log, table: Table) -> str:
+    title = _plain(table.title or table.program or table.collective or log.source)
+    shared = [f"{name} {value}" for name in _SAMENESS if (value := _shared(table, name)) not in (None, "")]
+    hosts = count_text(len(table.hosts), "host") if table.hosts else None
+    devices = dict.fromkeys(rank.device_name for rank in table.rank_list if rank.device_name)
+    facts = [*shared, hosts, ", ".join(devices), table.library, table.start_time]
+    return f"### {title}\n\n" + _plain("; ".join(fact for fact in facts if fact))
+
+
+def _shared(table: Table, name: str) -> object:
+    """What all rows have for this field; None where they differ, or where it says nothing."""
+    values = {getattr(row, name) for row in table.rows}
+    value = next(iter(values)) if len(values) == 1 else None
+    return None if value == 0 and name in ("group", "cycle") else value
+
+
+def _table(table: Table) -> str:
+    if not table.rows:
+        return "No row."
+    varying = [name for name in _SAMENESS if len({getattr(row, name) for row in table.rows}) > 1]
+    placements = [name for name in _PLACEMENTS if any(name in row.figures for row in table.rows)]
+    header = ["size", *varying]
+    for placement in placements:
+        where = f" {_PLACEMENTS[placement]}" if len(placements) > 1 else ""
+        header += [f"time{where} (us)", f"algbw{where} (GB/s)", f"busbw{where} (GB/s)", f"wrong{where}"]
+    lines = [header, ["---:"] * len(header)]
+    for row in table.rows:
+        lines.append(
+            [
+                size_text(row.size_bytes),
+                *(_plain(str(value)) if (value := getattr(row, name)) is not None else "" for name in varying),
+                *(cell for name in placements for cell in _cells(row, name)),
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cells(row: Row, placement: str) -> list[str]:
+    figure = next((figure for name, figure in row.figures.items() if name == placement), None) or Figure()
+    wrong = "" if figure.wrong_elements is None else str(figure.wrong_elements)
+    if figure.check == "not_applicable":
+        wrong = "N/A"
+    return [_number(figure.time_us), _number(figure.algbw_gbps), _number(figure.busbw_gbps), wrong]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _plain(text: str) -> str:
+    """Text of a log that a Markdown reader must not take for markup."""
+    text = " ".join(text.split())
+    for mark in "\\`*_{}[]<>#|":
+        text = text.replace(mark, f"\\{mark}" if mark not in "<>" else {"<": "&lt;", ">": "&gt;"}[mark])
+    return text

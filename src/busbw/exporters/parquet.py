@@ -1,0 +1,44 @@
+"""Parquet, for data frames and query engines: a line per measurement, with types. Needs pyarrow, an optional extra."""
+
+from collections.abc import Sequence
+from typing import Any, BinaryIO, get_args, get_type_hints
+
+from busbw.errors import BusbwError
+from busbw.exporters.flat import COLUMNS, FlatRow, flat_rows
+from busbw.logs import Log
+
+SUFFIX = ".parquet"
+
+
+def write(logs: Sequence[Log], out: BinaryIO) -> None:
+    """The columns of the CSV; null is unknown.
+
+    Raises:
+        BusbwError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise BusbwError(
+            "parquet needs the package pyarrow, which is not installed",
+            remedy="pip install 'busbw[parquet]', or export csv",
+        ) from error
+    types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+    hints = get_type_hints(FlatRow)
+    schema = pyarrow.schema([(name, types[_plain_type(hints[name])]) for name in COLUMNS])
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for row in flat_rows(logs):
+        for name in COLUMNS:
+            columns[name].append(_writable(getattr(row, name)))
+    parquet.write_table(pyarrow.table(columns, schema=schema), out)
+
+
+def _plain_type(hint: Any) -> Any:
+    """The type of `X | None` without the None."""
+    return next((part for part in get_args(hint) if part is not type(None)), hint)
+
+
+def _writable(value: object) -> object:
+    """Text with half a character of a broken log in it has no form in UTF-8."""
+    return value.encode("utf-8", errors="replace").decode() if isinstance(value, str) else value

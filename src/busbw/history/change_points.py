@@ -1,0 +1,153 @@
+"""Where a series of measurements over time changed its level, and what is certain about it.
+
+The question is asked of the order alone. If nothing changed, every order of the values is as likely as the one that
+was seen. So the largest shift over all places where the series can be cut is held against the largest shifts of the
+same values in random orders (a permutation test); it is a change when at most a fraction `false_alarms` of the orders
+has one as large. That holds for every distribution of the noise, and the search over all places is paid for. Values enter by
+their ranks, so that one wild run cannot make a change, nor hide one.
+
+What the test does not know: runs that resemble their neighbours in time without a change (a drift, a machine that is
+busy in the morning) are not in random order, and are reported as changes. docs/store.md says more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FALSE_ALARMS = 0.01
+"""Of the series in which nothing changed, the part in which a change is reported all the same; at most."""
+
+LEAST_RUNS = 3
+"""On each side of a change: fewer say nothing about a level."""
+
+SMALLEST_SHIFT = 0.02
+"""A change of the level by less than this part is not worth a word, however sure it is."""
+
+_ORDERS = 1999
+_CHUNK = 2_000_000
+"""Values shuffled at once: what a few megabytes hold."""
+
+
+class Change(NamedTuple):
+    """A change of the level."""
+
+    at: int
+    """Index of the first value of the new level."""
+    before: float
+    """Median of the level that ended."""
+    after: float
+    """Median of the level that began."""
+
+    @property
+    def shift(self) -> float:
+        """The new level over the old, less one: -0.1 is 10 % less."""
+        return self.after / self.before - 1
+
+
+def change_points(
+    values: Sequence[float],
+    *,
+    false_alarms: float = FALSE_ALARMS,
+    least_runs: int = LEAST_RUNS,
+    smallest_shift: float = SMALLEST_SHIFT,
+) -> list[Change]:
+    """The changes of level in a series of positive values, in order.
+
+    The series is cut at the place of the largest shift where that is a change, and each part is looked at in the same
+    way. The places are then looked for once more between their neighbours, and those of a small shift are dropped.
+    The same values give the same answer: the random orders have a fixed beginning.
+
+    Args:
+        values: In order of time; positive.
+        false_alarms: For a series without a change the chance that one is reported; at most.
+        least_runs: The shortest level.
+        smallest_shift: As a part of the level before; smaller changes are not reported.
+    """
+    import numpy as np
+
+    series = np.asarray(values, dtype=np.float64)
+    cuts = sorted(_cuts(series, 0, len(series), false_alarms, least_runs))
+    ends = [0, *cuts, len(series)]
+    for number in range(1, len(ends) - 1):
+        low, high = ends[number - 1], ends[number + 1]
+        ends[number] = low + _largest_shift(_centred_ranks(series[low:high]), least_runs)[1]
+    return _worth_a_word(series, ends, smallest_shift)
+
+
+def _worth_a_word(series: NDArray[np.float64], ends: list[int], smallest_shift: float) -> list[Change]:
+    """The changes between the levels; the smallest that is too small goes first, and its levels become one."""
+    import numpy as np
+
+    while True:
+        levels = [float(np.median(series[low:high])) for low, high in pairwise(ends)]
+        changes = [Change(at, before, after) for at, before, after in zip(ends[1:-1], levels, levels[1:], strict=False)]
+        small = min(changes, key=lambda change: abs(change.shift), default=None)
+        if small is None or abs(small.shift) >= smallest_shift:
+            return changes
+        ends.remove(small.at)
+
+
+def _cuts(series: NDArray[np.float64], low: int, high: int, level: float, least: int) -> Iterator[int]:
+    import numpy as np
+
+    if high - low < 2 * least:
+        return
+    ranks = _centred_ranks(series[low:high])
+    seen, place = _largest_shift(ranks, least)
+    if not _is_rare(ranks, seen, level, least, np.random.default_rng(high - low)):
+        return
+    yield low + place
+    yield from _cuts(series, low, low + place, level, least)
+    yield from _cuts(series, low + place, high, level, least)
+
+
+def _is_rare(ranks: NDArray[np.float64], seen: float, level: float, least: int, random: np.random.Generator) -> bool:
+    """Whether at most `level` of the orders, the one that was seen among them, has a shift as large."""
+    import numpy as np
+
+    orders = max(_ORDERS, math.ceil(20 / level) - 1)
+    most = math.floor(level * (orders + 1)) - 1
+    larger, left = 0, orders
+    while left:
+        count = min(left, max(1, _CHUNK // len(ranks)), 200)
+        shuffled = random.permuted(np.tile(ranks, (count, 1)), axis=1)
+        # A hair less than what was seen, so that rounding does not tell equal shifts apart.
+        larger += int(np.count_nonzero(_shifts(shuffled, least).max(axis=1) >= seen * (1 - 1e-9)))
+        left -= count
+        if larger > most:
+            return False
+    return True
+
+
+def _centred_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The place of each value among them, from below; equal ones share theirs. Their sum is zero."""
+    import numpy as np
+
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)  # the rank of the last of each value, from 1
+    ranks: NDArray[np.float64] = (last - (counts - 1) / 2)[which] - (len(values) + 1) / 2
+    return ranks
+
+
+def _shifts(ranks: NDArray[np.float64], least: int) -> NDArray[np.float64]:
+    """For each place where it can be cut: how far the sum before it is from none, in its standard deviations' unit."""
+    import numpy as np
+
+    count = ranks.shape[-1]
+    before = np.arange(least, count - least + 1)
+    sums = np.cumsum(ranks, axis=-1)[..., before - 1]
+    shifts: NDArray[np.float64] = np.abs(sums) / np.sqrt(before * (count - before) / count)
+    return shifts
+
+
+def _largest_shift(ranks: NDArray[np.float64], least: int) -> tuple[float, int]:
+    shifts = _shifts(ranks, least)
+    place = int(shifts.argmax())
+    return float(shifts[place]), place + least

@@ -1,0 +1,185 @@
+"""Runs of the same measurement in order of time, judged by bands of sizes.
+
+What is the same is said by `Sameness`, and nothing else is ever put into one trend. Within a band no bandwidths of
+unlike sizes are averaged: each size is held against its own median over all runs, and a run's score in a band is the
+median of these ratios. 1 is as usual, 0.9 is 10 % slower.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from statistics import median
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from busbw.history.change_points import FALSE_ALARMS, Change, change_points
+from busbw.store import Filter, Measured, list_measured
+
+Band = Literal["latency", "middle", "plateau"]
+BANDS: tuple[Band, ...] = ("latency", "middle", "plateau")
+
+LATENCY_BYTES = 8192
+"""Up to here a size is in the latency band."""
+
+PLATEAU_PART = 0.8
+"""Sizes whose usual bandwidth is at least this part of the largest are the plateau."""
+
+COMMON_PART = 0.5
+"""A size counts when at least this part of the runs have it: the others' scores must not hang on it."""
+
+
+class Sameness(NamedTuple):
+    """What measurements must share to be one trend."""
+
+    collective: str | None
+    dtype: str | None
+    redop: str | None
+    root: int | None
+    ranks: int | None
+    group: int
+    variant: str | None
+    placement: str
+    backend: str | None
+    hosts: str
+    """All of them, or only how many there are where any will do."""
+    device: str | None
+    method: str
+    """Settings that make a time mean something else, where they differ from the usual."""
+
+
+class What(NamedTuple):
+    """What differs between the runs before a change and those after it."""
+
+    name: str
+    before: str
+    after: str
+
+
+class BandTrend(NamedTuple):
+    """The runs' scores in one band."""
+
+    band: Band
+    sizes_bytes: tuple[int, ...]
+    scores: tuple[float | None, ...]
+    """Per run of the trend; None where the run has none of the sizes."""
+    changes: tuple[Change, ...]
+    """Each at a run of the trend."""
+
+
+class Trend(NamedTuple):
+    """The same measurement over time."""
+
+    same: Sameness
+    names: tuple[str, ...]
+    """Of the runs, in order of time."""
+    times_s: tuple[float, ...]
+    circumstances: tuple[dict[str, str], ...]
+    usual_us: dict[int, float]
+    """Median time over the runs, by size."""
+    bands: tuple[BandTrend, ...]
+
+    def differences(self, at: int) -> list[What]:
+        """What a run was made with that the run before it was not."""
+        before, after = self.circumstances[at - 1], self.circumstances[at]
+        names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        return [What(name, before.get(name, "not set"), after.get(name, "not set")) for name in names]
+
+
+class _Run(NamedTuple):
+    time_s: float
+    name: str
+    number: int
+    circumstances: str
+    times_us: dict[int, float]
+
+
+def trends(
+    connection: sqlite3.Connection, wanted: Filter, *, any_host: bool = False, false_alarms: float = FALSE_ALARMS
+) -> list[Trend]:
+    """The trends of all that matches, the longest first.
+
+    Args:
+        connection: Of the index.
+        wanted: What to look at.
+        any_host: Take runs on other hosts for the same, where there are as many of them.
+        false_alarms: The chance that a trend in which nothing changed is reported to have changed; at most. The bands
+            share it.
+    """
+    runs_of: dict[Sameness, list[_Run]] = {}
+    for measured, points in groupby(list_measured(connection, wanted), key=lambda pair: pair[0]):
+        by_placement: dict[str, dict[int, float]] = {}
+        for _, point in points:
+            by_placement.setdefault(point.placement, {})[point.size_bytes] = point.time_us
+        for placement, times_us in by_placement.items():
+            run = _Run(measured.time_s, measured.name, measured.number, measured.circumstances, times_us)
+            runs_of.setdefault(_sameness(measured, placement, any_host=any_host), []).append(run)
+    made = [_trend(same, sorted(runs, key=lambda run: run[:3]), false_alarms) for same, runs in runs_of.items()]
+    return sorted(made, key=lambda trend: (-len(trend.names), [str(part) for part in trend.same]))
+
+
+def _sameness(measured: Measured, placement: str, *, any_host: bool) -> Sameness:
+    return Sameness(
+        collective=measured.collective,
+        dtype=measured.dtype,
+        redop=measured.redop,
+        root=measured.root,
+        ranks=measured.ranks,
+        group=measured.group,
+        variant=measured.variant,
+        placement=placement,
+        backend=measured.backend,
+        hosts=f"any {measured.host_count}" if any_host else measured.hosts,
+        device=measured.device,
+        method=measured.method,
+    )
+
+
+def _trend(same: Sameness, runs: list[_Run], false_alarms: float) -> Trend:
+    usual_us = _usual(runs)
+    return Trend(
+        same=same,
+        names=tuple(run.name for run in runs),
+        times_s=tuple(run.time_s for run in runs),
+        circumstances=tuple(msgspec.json.decode(run.circumstances, type=dict[str, str]) for run in runs),
+        usual_us=usual_us,
+        bands=tuple(
+            _band(band, sizes, runs, usual_us, false_alarms / len(BANDS)) for band, sizes in _sizes_of(usual_us)
+        ),
+    )
+
+
+def _usual(runs: list[_Run]) -> dict[int, float]:
+    """The median time of each size that is common enough."""
+    seen = Counter(size for run in runs for size in run.times_us)
+    common = [size for size, count in seen.items() if size > 0 and count >= COMMON_PART * len(runs)]
+    return {size: median(run.times_us[size] for run in runs if size in run.times_us) for size in sorted(common)}
+
+
+def _sizes_of(usual_us: dict[int, float]) -> Iterator[tuple[Band, tuple[int, ...]]]:
+    """Which sizes are in which band; a band without one is left out."""
+    speeds = {size: size / time_us for size, time_us in usual_us.items()}
+    best = max(speeds.values(), default=0.0)
+    bands: dict[Band, list[int]] = {band: [] for band in BANDS}
+    for size, speed in speeds.items():
+        if size <= LATENCY_BYTES:
+            bands["latency"].append(size)
+        else:
+            bands["plateau" if speed >= PLATEAU_PART * best else "middle"].append(size)
+    return ((band, tuple(sizes)) for band, sizes in bands.items() if sizes)
+
+
+def _band(
+    band: Band, sizes: tuple[int, ...], runs: list[_Run], usual_us: dict[int, float], false_alarms: float
+) -> BandTrend:
+    scores = tuple(_score(run, sizes, usual_us) for run in runs)
+    known = [index for index, score in enumerate(scores) if score is not None]
+    found = change_points([score for score in scores if score is not None], false_alarms=false_alarms)
+    changes = tuple(change._replace(at=known[change.at]) for change in found)
+    return BandTrend(band, sizes, scores, changes)
+
+
+def _score(run: _Run, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:
+    ratios = [usual_us[size] / run.times_us[size] for size in sizes if size in run.times_us]
+    return median(ratios) if ratios else None

@@ -1,0 +1,53 @@
+"""Where runs are kept: folders are the truth, and an index over them is rebuilt at will (docs/store.md)."""
+
+from busbw.store.index import Index
+from busbw.store.layout import (
+    RECORDS,
+    RUN_FILE,
+    STORE_VARIABLE,
+    Entry,
+    RunFile,
+    default_folder,
+    entries,
+    find,
+    new_run,
+    run_name,
+    write_run_file,
+)
+from busbw.store.query import (
+    Filter,
+    Measured,
+    Point,
+    RunLine,
+    Size,
+    count_points,
+    count_runs,
+    list_measured,
+    list_points,
+    list_runs,
+)
+
+__all__ = [
+    "RECORDS",
+    "RUN_FILE",
+    "STORE_VARIABLE",
+    "Entry",
+    "Filter",
+    "Index",
+    "Measured",
+    "Point",
+    "RunFile",
+    "RunLine",
+    "Size",
+    "count_points",
+    "count_runs",
+    "default_folder",
+    "entries",
+    "find",
+    "list_measured",
+    "list_points",
+    "list_runs",
+    "new_run",
+    "run_name",
+    "write_run_file",
+]

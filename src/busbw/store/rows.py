@@ -1,0 +1,149 @@
+"""A log as the rows of the index: runs, their series (one configuration each), and the points of a series."""
+
+import re
+import sqlite3
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from itertools import groupby
+
+import msgspec
+
+from busbw.logs import Log, Row, Table
+
+_METHOD_DEFAULTS = {
+    "aggregated_iterations": "1",
+    "graph_launches": "0",
+    "blocking": "0",
+    "average": "1",
+    "unalign_elements": "0",
+    "agg iters": "1",
+    "graph": "0",
+}
+"""Settings that change what a time means, and what they are when nothing was asked for."""
+
+_TIME_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
+
+_CIRCUMSTANCE = re.compile(r"machine\.|iterations$|version|driver|plugin", re.IGNORECASE)
+"""Settings that may explain a change."""
+
+
+def insert(cursor: sqlite3.Cursor, file: int, log: Log, *, changed_s: float) -> None:
+    """Puts the log's tables into the index.
+
+    Args:
+        cursor: In a transaction.
+        file: The log's row in `files`.
+        log: What was read.
+        changed_s: When the file was last changed; stands for the time of tables that do not say theirs.
+    """
+    for number, table in enumerate(log.tables, start=1):
+        stated_s = seconds(table.start_time)
+        figures = [figure for row in table.rows for figure in row.figures.values()]
+        values = {
+            "file": file,
+            "number": number,
+            "time_s": changed_s if stated_s is None else stated_s,
+            "time_source": "file" if stated_s is None else "log",
+            "program": table.program,
+            "program_version": table.program_version,
+            "backend": backend_of(table),
+            "library": table.library,
+            "hosts": " ".join(sorted(table.hosts)),
+            "host_count": len(table.hosts),
+            "device": ", ".join(sorted({rank.device_name for rank in table.rank_list if rank.device_name})) or None,
+            "ranks": table.ranks,
+            "method": method_of(table),
+            "circumstances": msgspec.json.encode(_circumstances(table)).decode(),
+            "complete": table.complete,
+            "rows": len(table.rows),
+            "wrong": sum(1 for figure in figures if figure.wrong_elements),
+            "checked": sum(1 for figure in figures if figure.check == "checked"),
+        }
+        places = ", ".join("?" * len(values))
+        cursor.execute(f"INSERT INTO runs({', '.join(values)}) VALUES ({places})", tuple(values.values()))
+        assert cursor.lastrowid is not None
+        _insert_series(cursor, cursor.lastrowid, table)
+
+
+def seconds(time: str | None) -> float | None:
+    """A stated time in seconds since 1970; one without a zone is taken for UTC. None where it is no time."""
+    if not time:
+        return None
+    text = time.strip().replace("Z", "+00:00")
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        found = (_parsed(text, form) for form in _TIME_FORMS)
+        known = next((moment for moment in found if moment), None)
+        if known is None:
+            return None
+        moment = known
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _parsed(text: str, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+
+
+def backend_of(table: Table) -> str | None:
+    """What ran the collectives: as the log says, or as the name of its library does."""
+    if stated := table.settings.get("backend"):
+        return stated
+    return table.library.split()[0].lower() if table.library else None
+
+
+def method_of(table: Table) -> str:
+    """The settings that differ from the usual and make a time mean something else: 'graph_launches 10'."""
+    found = ((name, table.settings.get(name)) for name in _METHOD_DEFAULTS)
+    return ", ".join(f"{name} {value}" for name, value in found if value not in (None, _METHOD_DEFAULTS[name]))
+
+
+def _circumstances(table: Table) -> dict[str, str]:
+    """What may explain a change from one run to another."""
+    said = {"library": table.library, "program": table.program_version}
+    settings = {name: value for name, value in table.settings.items() if _CIRCUMSTANCE.search(name)}
+    return {name: value for name, value in said.items() if value} | settings | table.environment
+
+
+def _configuration(table: Table, row: Row) -> tuple[object, ...]:
+    collective = row.collective or table.collective
+    ranks = row.ranks if row.ranks is not None else table.ranks
+    return (collective, row.dtype, row.redop, row.root, ranks, row.group, row.variant)
+
+
+def _insert_series(cursor: sqlite3.Cursor, run: int, table: Table) -> None:
+    by_configuration: dict[tuple[object, ...], list[Row]] = {}
+    for configuration, rows in groupby(table.rows, key=lambda row: _configuration(table, row)):
+        by_configuration.setdefault(configuration, []).extend(rows)
+    for configuration, members in by_configuration.items():
+        sizes = [row.size_bytes for row in members]
+        figures = [figure for row in members for figure in row.figures.values()]
+        peak = max((figure.busbw_gbps for figure in figures if figure.busbw_gbps is not None), default=None)
+        cursor.execute(
+            "INSERT INTO series(run, collective, dtype, redop, root, ranks, member, variant, min_bytes, max_bytes,"
+            " peak_busbw_gbps, rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (run, *configuration, min(sizes), max(sizes), peak, len(members)),
+        )
+        assert cursor.lastrowid is not None
+        cursor.executemany(
+            "INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _points(cursor.lastrowid, members)
+        )
+
+
+def _points(series: int, rows: list[Row]) -> Iterable[tuple[object, ...]]:
+    for row in rows:
+        for placement, figure in row.figures.items():
+            yield (
+                series,
+                row.size_bytes,
+                placement,
+                row.cycle,
+                row.line,
+                figure.time_us,
+                figure.algbw_gbps,
+                figure.busbw_gbps,
+                figure.wrong_elements,
+            )
