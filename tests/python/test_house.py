@@ -67,7 +67,7 @@ PYTHON_ARROWS = {
     "readers": CORE,
     "reference": CORE | {"bands"},
     "store": CORE | {"readers"},
-    "history": CORE | {"store"},
+    "history": CORE | {"bands", "store"},
     "redact": CORE,
     "terminal": CORE | {"plot"},
     "compare": CORE,

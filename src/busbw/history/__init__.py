@@ -1,10 +1,9 @@
 """How the same measurement went over time, and where it changed (docs/store.md)."""
 
 from busbw.history.change_points import FALSE_ALARMS, Change, change_points
-from busbw.history.trends import BANDS, BandTrend, Sameness, Trend, What, trends
+from busbw.history.trends import BandTrend, Sameness, Trend, What, trends
 
 __all__ = [
-    "BANDS",
     "FALSE_ALARMS",
     "BandTrend",
     "Change",

@@ -10,21 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from busbw.bands import BANDS, BandName, band_of, plateau_from
 from busbw.history.change_points import FALSE_ALARMS, Change, change_points
 from busbw.store import Filter, Measured, list_measured
-
-Band = Literal["latency", "middle", "plateau"]
-BANDS: tuple[Band, ...] = ("latency", "middle", "plateau")
-
-LATENCY_BYTES = 8192
-"""Up to here a size is in the latency band."""
-
-PLATEAU_PART = 0.8
-"""Sizes whose usual bandwidth is at least this part of the largest are the plateau."""
 
 COMMON_PART = 0.5
 """A size counts when at least this part of the runs have it: the others' scores must not hang on it."""
@@ -60,7 +52,7 @@ class What(NamedTuple):
 class BandTrend(NamedTuple):
     """The runs' scores in one band."""
 
-    band: Band
+    band: BandName
     sizes_bytes: tuple[int, ...]
     scores: tuple[float | None, ...]
     """Per run of the trend; None where the run has none of the sizes."""
@@ -157,21 +149,17 @@ def _usual(runs: list[_Run]) -> dict[int, float]:
     return {size: median(run.times_us[size] for run in runs if size in run.times_us) for size in sorted(common)}
 
 
-def _sizes_of(usual_us: dict[int, float]) -> Iterator[tuple[Band, tuple[int, ...]]]:
+def _sizes_of(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int, ...]]]:
     """Which sizes are in which band; a band without one is left out."""
-    speeds = {size: size / time_us for size, time_us in usual_us.items()}
-    best = max(speeds.values(), default=0.0)
-    bands: dict[Band, list[int]] = {band: [] for band in BANDS}
-    for size, speed in speeds.items():
-        if size <= LATENCY_BYTES:
-            bands["latency"].append(size)
-        else:
-            bands["plateau" if speed >= PLATEAU_PART * best else "middle"].append(size)
-    return ((band, tuple(sizes)) for band, sizes in bands.items() if sizes)
+    # Bytes over time is busbw but for a factor that all sizes share.
+    start = plateau_from([(size, size / time_us) for size, time_us in usual_us.items()])
+    for band in BANDS:
+        if sizes := tuple(size for size in usual_us if band_of(size, start) == band):
+            yield band, sizes
 
 
 def _band(
-    band: Band, sizes: tuple[int, ...], runs: list[_Run], usual_us: dict[int, float], false_alarms: float
+    band: BandName, sizes: tuple[int, ...], runs: list[_Run], usual_us: dict[int, float], false_alarms: float
 ) -> BandTrend:
     scores = tuple(_score(run, sizes, usual_us) for run in runs)
     known = [index for index, score in enumerate(scores) if score is not None]

@@ -172,11 +172,11 @@ def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | 
     """The points that match: the newest run first, and in a run by configuration and size."""
     where, values = _where(wanted, points=True)
     rows = connection.execute(
-        "SELECT name, number, time_s, collective, dtype, redop, root, series.ranks, member, variant, size_bytes,"
-        " placement, cycle, line, time_us, algbw_gbps, busbw_gbps, points.wrong"
+        "SELECT name, number, time_s, collective, dtype, redop, root, series.ranks, member, variant,"
+        " points.size_bytes, placement, cycle, line, time_us, algbw_gbps, busbw_gbps, points.wrong"
         " FROM runs JOIN files ON files.id = runs.file JOIN series ON series.run = runs.id"
         f" JOIN points ON points.series = series.id{where}"
-        " ORDER BY runs.time_s DESC, runs.id DESC, series.id, size_bytes LIMIT ?",
+        " ORDER BY runs.time_s DESC, runs.id DESC, series.id, points.size_bytes LIMIT ?",
         (*values, -1 if limit is None else limit),
     )
     for row in rows:
