@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "Measures one collective on this machine and shows table, picture and verdict.",
     "show": "Reads a log and shows busbw over size and what was wrong.",
     "refs": "Lists the reference figures, or shows one.",
+    "compare": "Compares two logs, or two variants within one: what changed and how sure that is.",
 }
 """Every command and its line in the help. `busbw.cli.<name>` holds it under that name (`import_`: a keyword);
 it is imported when it is called, because some bring libraries that take longer to import than others to run."""

@@ -1,5 +1,15 @@
-"""Compares two logs, or two variants within one: what changed, by how much, and how sure that is."""
+"""Compares two logs, or two variants within one: what changed, by how much, and how sure that is.
 
+`compare_logs` and `compare_variants` make a `Comparison`; docs/comparison.md has the method and its error rates.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from busbw.compare import differences as other
+from busbw.compare.judge import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text
+from busbw.compare.pairing import Observation, Observations, align, demand_common, observations
 from busbw.compare.result import (
     Basis,
     Comparison,
@@ -10,5 +20,171 @@ from busbw.compare.result import (
     SizeResult,
     Verdict,
 )
+from busbw.errors import UsageError
+from busbw.logs import Log, Placement, Table
 
-__all__ = ["Basis", "Comparison", "Difference", "Point", "Side", "SideFigures", "SizeResult", "Verdict"]
+RESOLUTION = 0.05
+"""The smallest relative change that matters, unless somebody says otherwise."""
+
+
+def compare_logs(a: Log, b: Log, *, resolution: float = RESOLUTION, placement: Placement | None = None) -> Comparison:
+    """Compares B against A, row by row of the same configuration.
+
+    Raises:
+        UsageError: They have no row in common (names what differs), or one leaves open what its rows are.
+    """
+    return _compare(
+        (Side(label="A", source=a.source, library=_library(a.tables), runs=len(a.tables)), a.tables),
+        (Side(label="B", source=b.source, library=_library(b.tables), runs=len(b.tables)), b.tables),
+        warnings=[*other.log_warnings("A", a), *other.log_warnings("B", b)],
+        resolution=resolution,
+        placement=placement,
+    )
+
+
+def compare_variants(
+    log: Log,
+    names: tuple[str, str] | None = None,
+    *,
+    resolution: float = RESOLUTION,
+    placement: Placement | None = None,
+) -> Comparison:
+    """Compares two variants within one log: the libraries or kernels that its tables put side by side.
+
+    Args:
+        log: The log.
+        names: The variants for A and B, or '#1' for the log's first table; by default its only two.
+        resolution: The smallest relative change that matters.
+        placement: Only this one.
+
+    Raises:
+        UsageError: There are no two variants, or none of those names.
+    """
+    tables_by_name = _variants(log)
+    named = [name for name in tables_by_name if not name.startswith("#")]
+    if names is None:
+        if len(named) != 2:
+            what = f"{log.source} holds {_several(named)}"
+            remedy = f"name two with --variants; there are {', '.join(tables_by_name)}"
+            raise UsageError(what, remedy=remedy if len(tables_by_name) > 1 else "give a second log")
+        names = (named[0], named[1])
+    for name in names:
+        if name not in tables_by_name:
+            raise UsageError(
+                f'{log.source} has no variant "{name}"', remedy=f"there are {', '.join(tables_by_name) or 'none'}"
+            )
+    if names[0] == names[1]:
+        raise UsageError(f'the variant "{names[0]}" is named twice', remedy="name two different ones")
+    sides = [
+        (Side(label=name, source=log.source, library=_library(tables_by_name[name])), tables_by_name[name])
+        for name in names
+    ]
+    return _compare(
+        sides[0],
+        sides[1],
+        warnings=other.log_warnings("the log", log),
+        resolution=resolution,
+        placement=placement,
+    )
+
+
+def _variants(log: Log) -> dict[str, tuple[Table, ...]]:
+    """The tables of each variant, with only its rows; each table by itself as '#1', '#2' where there are several."""
+    names = dict.fromkeys(row.variant for row in log.rows if row.variant)
+    found = {name: _only_variant(log.tables, name) for name in names}
+    if len(log.tables) > 1:
+        found |= {f"#{number}": (table,) for number, table in enumerate(log.tables, start=1)}
+    return found
+
+
+def _only_variant(tables: Sequence[Table], name: str) -> tuple[Table, ...]:
+    narrowed = (
+        msgspec.structs.replace(table, rows=tuple(row for row in table.rows if row.variant == name)) for table in tables
+    )
+    return tuple(table for table in narrowed if table.rows)
+
+
+def _several(names: Sequence[str]) -> str:
+    return f"{len(names)} variants" if names else "no variants to compare with each other"
+
+
+def _compare(
+    side_a: tuple[Side, Sequence[Table]],
+    side_b: tuple[Side, Sequence[Table]],
+    *,
+    warnings: list[str],
+    resolution: float,
+    placement: Placement | None,
+) -> Comparison:
+    (a, tables_a), (b, tables_b) = side_a, side_b
+    found_a, found_b = (_of_placement(observations(tables), placement) for tables in (tables_a, tables_b))
+    found_a, found_b, notes = align(found_a, found_b)
+    points = demand_common(found_a, found_b)
+    pairs = [(found_a[point], found_b[point]) for point in points]
+    results = judge(points, pairs, resolution=resolution)
+    bases = list(dict.fromkeys(result.basis for result in results))
+    return Comparison(
+        a=a,
+        b=b,
+        results=tuple(results),
+        resolution=resolution,
+        method=tuple(_METHODS[basis].format(resolutions=resolutions_text(resolution)) for basis in bases),
+        level_text=_level_text(bases),
+        wrong_data=(*other.wrong_data(a.label, tables_a), *other.wrong_data(b.label, tables_b)),
+        warnings=(*warnings, *notes, *_cycle_warning(pairs)),
+        only_in_a=tuple(point for point in found_a if point not in found_b),
+        only_in_b=tuple(point for point in found_b if point not in found_a),
+        differences=other.differences(tables_a, tables_b),
+    )
+
+
+_METHODS: dict[Basis, str] = {
+    "runs": "Runs (or cycles of a run) are the unit: a Welch interval of the ratio of their median times.",
+    "iterations": "One run each: the intervals cover what varies within a run, by stretches of iterations, not what "
+    "varies from run to run; so a change counts only beyond {resolutions}. `busbw ab` measures both.",
+    "means": "Single figures without samples: there is no interval, and a change counts only beyond {resolutions}, "
+    "after what rounding leaves open.",
+    "blocks": "Quadruples of interleaved blocks are the unit; the order within each was drawn by a coin.",
+}
+
+
+def _level_text(bases: Sequence[Basis]) -> str:
+    if bases == ["means"]:
+        return "no intervals"
+    return f"{(1 - FAMILY_ALPHA) * 100:g} % for all sizes together"
+
+
+def _of_placement(found: Observations, placement: Placement | None) -> Observations:
+    """Without what is known to be of another placement."""
+    return {
+        point: each for point, each in found.items() if placement is None or point.placement in (placement, "unstated")
+    }
+
+
+def _library(tables: Sequence[Table]) -> str | None:
+    return ", ".join(dict.fromkeys(table.library for table in tables if table.library)) or None
+
+
+def _cycle_warning(pairs: Sequence[tuple[list[Observation], list[Observation]]]) -> list[str]:
+    counted = [found for pair in pairs for found in pair if min(map(len, pair)) >= LEAST_RUNS]
+    if any(len({each.run for each in found}) < LEAST_RUNS for found in counted):
+        return [
+            "Cycles of one run are counted as runs: they share what a start of the program decides (memory, places of "
+            "ranks), so the intervals are too narrow by what varies from start to start."
+        ]
+    return []
+
+
+__all__ = [
+    "RESOLUTION",
+    "Basis",
+    "Comparison",
+    "Difference",
+    "Point",
+    "Side",
+    "SideFigures",
+    "SizeResult",
+    "Verdict",
+    "compare_logs",
+    "compare_variants",
+]

@@ -56,11 +56,14 @@ class Side(Struct, kw_only=True, frozen=True):
 
 
 class SideFigures(Struct, kw_only=True, frozen=True):
-    """One side's figures at one point; over several runs the median."""
+    """One side's figures at one point, by its log's own rule; over several runs the median of each."""
 
     time_us: float | None = None
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
+    median_us: float | None = None
+    """Over iterations, of the slowest rank of each; over several runs their median. Null without samples. The speed-up
+    is of these where both sides have them, and otherwise of what the logs print."""
     samples: int = 0
     """Iterations behind the figures; 0 where only means are known."""
     runs: int = 1

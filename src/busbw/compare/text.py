@@ -1,0 +1,200 @@
+"""A comparison for a person at a terminal: what is wrong first, a table per configuration, and what it comes to."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult, Verdict
+from busbw.units import count_text, size_text
+
+_STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "", Verdict.UNCLEAR: "yellow"}
+_MOST_DIFFERENCES = 12
+_MOST_CHARACTERS = 60
+_WIDE = 118
+"""From here on each line has room for its reason."""
+
+_FIGURES = (("median_us", "median us"), ("time_us", "us"), ("busbw_gbps", "GB/s bus"), ("algbw_gbps", "GB/s alg"))
+
+
+def render(comparison: Comparison, *, width: int) -> RenderableType:
+    """The whole comparison for a terminal of that width."""
+    parts: list[RenderableType] = [Text(f"WRONG DATA: {line}", style="bold red") for line in comparison.wrong_data]
+    if comparison.wrong_data:
+        parts.append(Text("The speeds below are of runs that did not do their work.", style="bold red"))
+    parts += [_side(comparison.a, "A"), _side(comparison.b, "B")]
+    for line, results in groupby(comparison.results, key=lambda result: _configuration(result.point)):
+        parts += [Text(), Text(line, style="bold"), _table(list(results), width)]
+    parts.append(Text())
+    parts += [Text(sentence) for sentence in summary(comparison)]
+    parts += _notes(comparison)
+    return Group(*parts)
+
+
+def summary(comparison: Comparison) -> list[str]:
+    """What it comes to, a sentence for each verdict and configuration; never a mean over unlike sizes."""
+    sentences = []
+    for verdict in Verdict:
+        for line, results in groupby(comparison.results, key=lambda result: _configuration(result.point)):
+            members = list(results)
+            chosen = [i for i, result in enumerate(members) if result.verdict is verdict]
+            if chosen:
+                sentences.append(
+                    f"{verdict.value} at {len(chosen)} of {count_text(len(members), 'size')}, {line}: "
+                    + "; ".join(_stretch(members[first : last + 1]) for first, last in _runs(chosen))
+                )
+    claims = [result for result in comparison.results if result.claim_agrees is not None]
+    wrong = [result for result in claims if result.claim_agrees is False]
+    if claims:
+        sentences.append(
+            f"Of {count_text(len(claims), 'speed-up')} that the log claims, {len(claims) - len(wrong)} follow from its "
+            f"own figures and {len(wrong)} do not"
+            + (": " + "; ".join(_claim(result) for result in wrong) if wrong else "")
+        )
+    return [f"{sentence}." for sentence in sentences]
+
+
+def _claim(result: SizeResult) -> str:
+    return f"{_of(result.point)} claims {result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
+
+
+def _of(point: Point) -> str:
+    return f"{point.collective or 'unknown collective'} {size_text(point.size_bytes)}"
+
+
+def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each run of consecutive indices."""
+    first = last = indices[0]
+    for index in indices[1:]:
+        if index != last + 1:
+            yield first, last
+            first = index
+        last = index
+    yield first, last
+
+
+def _stretch(results: Sequence[SizeResult]) -> str:
+    sizes = [size_text(result.point.size_bytes) for result in (results[0], results[-1])]
+    speedups = sorted(result.speedup for result in results if result.speedup is not None)
+    where = sizes[0] if len(results) == 1 else f"{sizes[0]} to {sizes[1]}"
+    if not speedups:
+        return where
+    ends = list(dict.fromkeys(f"{value:.3f}x" for value in (speedups[0], speedups[-1])))
+    return f"{where} ({' to '.join(ends)})"
+
+
+def _side(side: Side, letter: str) -> Text:
+    text = Text(f"{letter}  ")
+    if side.label != letter:
+        text.append(f"{side.label}, ")
+    text.append(side.source)
+    if side.library:
+        text.append(f"  {side.library}", style="dim")
+    if side.runs > 1:
+        text.append(f"  {side.runs} runs", style="dim")
+    return text
+
+
+def _configuration(point: Point) -> str:
+    words = [point.collective or "unknown collective", point.dtype, point.redop]
+    if point.root is not None and point.root >= 0:
+        words.append(f"root {point.root}")
+    if point.ranks is not None:
+        words.append(count_text(point.ranks, "rank"))
+    if point.group:
+        words.append(f"group {point.group}")
+    if point.placement != "unstated":
+        words.append(point.placement.replace("_", " "))
+    return " ".join(filter(None, words))
+
+
+def _table(results: Sequence[SizeResult], width: int) -> Table:
+    name, unit = next((pair for pair in _FIGURES if _on_both(results, pair[0])), _FIGURES[1])
+    has_interval = any(result.interval for result in results)
+    has_claim = any(result.claimed_speedup is not None for result in results)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("size", f"A {unit}", f"B {unit}", "speed B/A"):
+        table.add_column(title, justify="right", no_wrap=True)
+    if has_interval:
+        table.add_column("interval", justify="center", no_wrap=True)
+    if has_claim:
+        table.add_column("claimed", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    if width >= _WIDE:
+        table.add_column("because", style="dim")
+    for result in results:
+        cells = [
+            size_text(result.point.size_bytes),
+            _number(getattr(result.a, name)),
+            _number(getattr(result.b, name)),
+            "-" if result.speedup is None else f"{result.speedup:.3f}x",
+        ]
+        if has_interval:
+            cells.append(f"{result.interval[0]:.3f} - {result.interval[1]:.3f}" if result.interval else "none")
+        if has_claim:
+            cells.append(_claim_cell(result))
+        row: list[RenderableType] = [*cells, Text(result.verdict.value, style=_STYLES[result.verdict])]
+        if width >= _WIDE:
+            row.append(result.reason)
+        table.add_row(*row)
+    return table
+
+
+def _on_both(results: Sequence[SizeResult], name: str) -> bool:
+    sides = [side for result in results for side in (result.a, result.b)]
+    return all(getattr(side, name) is not None for side in sides)
+
+
+def _claim_cell(result: SizeResult) -> str:
+    if result.claimed_speedup is None:
+        return "-"
+    return f"{result.claimed_speedup:.2f}x" + ("" if result.claim_agrees else " (no)")
+
+
+def _number(value: float | None) -> str:
+    """Four significant digits, and every digit before the point."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
+
+
+def _notes(comparison: Comparison) -> list[RenderableType]:
+    notes = [*comparison.method]
+    if comparison.level_text != "no intervals":
+        notes.append(f"Intervals: {comparison.level_text}.")
+    for side, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b)):
+        if points:
+            notes.append(f"Only in {side}, so not compared: {_points(points)}.")
+    notes += comparison.warnings
+    parts: list[RenderableType] = [Text(note, style="dim") for note in notes]
+    if comparison.differences:
+        parts += [Text(), Text("Also different:", style="dim")]
+        shown = comparison.differences[:_MOST_DIFFERENCES]
+        parts += [Text(f"  {_difference(each)}", style="dim") for each in shown]
+        if more := len(comparison.differences) - len(shown):
+            parts.append(Text(f"  and {more} more; --json has all", style="dim"))
+    return parts
+
+
+def _points(points: Sequence[Point]) -> str:
+    lines: dict[str, list[Point]] = {}
+    for point in points:
+        lines.setdefault(_configuration(msgspec.structs.replace(point, size_bytes=0)), []).append(point)
+    return "; ".join(
+        f"{line} {size_text(members[0].size_bytes)}"
+        + (f" to {size_text(members[-1].size_bytes)} ({len(members)})" if len(members) > 1 else "")
+        for line, members in lines.items()
+    )
+
+
+def _difference(each: Difference) -> str:
+    return f"{each.what}: {_short(each.a)} against {_short(each.b)}"
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "unstated"
+    return value if len(value) <= _MOST_CHARACTERS else f"{value[: _MOST_CHARACTERS - 3]}..."
