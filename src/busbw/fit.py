@@ -1,0 +1,186 @@
+"""What a sweep says by itself: latency and bandwidth by fit, the half-bandwidth size, and where the curve has cliffs.
+
+The fit is the postal model: time = latency + bytes / bandwidth. Relative errors are made small, so that small messages
+count as much as large ones, and sizes that do not fit the model lose their weight.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+Points = Sequence[tuple[int, float]]
+"""Size in bytes and time in us, by rising size."""
+
+_ROUNDS = 20
+_OUTLIER = 0.15  # a relative error from which a point's weight falls
+_FEWEST_SIZES = 3
+
+
+class Fit(Struct, kw_only=True, frozen=True):
+    """The two figures of the postal model, and how well they describe the sweep."""
+
+    latency_us: float
+    bandwidth_gbps: float
+    """Busbw that very large messages would reach."""
+    half_bytes: float
+    """The size at which half of that is reached: latency times bandwidth."""
+    error: float
+    """Root mean square of the relative error of time."""
+    points: int
+
+
+class Feature(Struct, kw_only=True, frozen=True):
+    """A place where the curve is not what its neighbours make one expect."""
+
+    kind: Literal["dip", "cliff", "step"]
+    size_bytes: int
+    depth: float
+    """The share of busbw that is lost against the neighbours; for a step the growth of time beyond theirs."""
+    evidence: str
+    likely: str
+
+
+def fit(points: Points, bus_factor: float) -> Fit | None:
+    """The postal model of a sweep; None with fewer than three sizes, or where time does not grow with size.
+
+    Args:
+        points: Size and time of each row; sizes of 0 and times of 0 are left out.
+        bus_factor: Busbw per algbw of the collective and its ranks.
+    """
+    usable = [(size, time) for size, time in points if size > 0 and time > 0]
+    if len({size for size, _ in usable}) < _FEWEST_SIZES:
+        return None
+    weights = [1.0] * len(usable)
+    latency, per_byte = 0.0, 0.0
+    for _ in range(_ROUNDS):
+        latency, per_byte = _weighted(usable, weights)
+        if per_byte <= 0:
+            return None
+        errors = [(latency + per_byte * size) / time - 1 for size, time in usable]
+        weights = [min(1.0, _OUTLIER / abs(error)) if error else 1.0 for error in errors]
+    errors = [(latency + per_byte * size) / time - 1 for size, time in usable]
+    return Fit(
+        latency_us=latency,
+        bandwidth_gbps=bus_factor / per_byte / 1e3,
+        half_bytes=latency / per_byte,
+        error=math.sqrt(sum(error * error for error in errors) / len(errors)),
+        points=len(usable),
+    )
+
+
+def _weighted(points: Points, weights: Sequence[float]) -> tuple[float, float]:
+    """Least squares of the relative errors (a + b s)/t - 1, by hand: two unknowns need no library."""
+    aa = ab = bb = a = b = 0.0
+    for (size, time), weight in zip(points, weights, strict=True):
+        x, y = 1 / time, size / time
+        aa += weight * x * x
+        ab += weight * x * y
+        bb += weight * y * y
+        a += weight * x
+        b += weight * y
+    determinant = aa * bb - ab * ab
+    if determinant <= 1e-12 * aa * bb:
+        return 0.0, (b / bb if bb else 0.0)
+    latency = (a * bb - b * ab) / determinant
+    per_byte = (aa * b - ab * a) / determinant
+    if latency < 0:
+        return 0.0, b / bb
+    return latency, per_byte
+
+
+def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
+    """The size at which a curve of (size, busbw) first reaches half of its best, between two sizes by logarithms.
+
+    None where already its smallest size does, or nothing moves.
+    """
+    known = [(size, busbw) for size, busbw in curve if size > 0 and busbw > 0]
+    if len(known) < 2:
+        return None
+    half = max(busbw for _, busbw in known) / 2
+    for (size, busbw), (next_size, next_busbw) in itertools.pairwise(known):
+        if busbw < half <= next_busbw:
+            share = math.log(half / busbw) / math.log(next_busbw / busbw)
+            return float(size * (next_size / size) ** share)
+    return None
+
+
+DIP = 0.15
+"""A share of busbw that repeated runs on a quiet machine do not lose at one size."""
+STEP = 0.25
+"""How much more than its neighbours time must grow for a switch of protocol to be named."""
+
+
+def features(points: Points, bus_factor: float) -> tuple[Feature, ...]:
+    """The dips, cliffs and steps of a sweep with their likely cause, each with the figures that show it."""
+    known = sorted((size, time) for size, time in points if size > 0 and time > 0)
+    curve = [(size, size * bus_factor / time / 1e3) for size, time in known]
+    found = [*_falls(curve), *_steps(known)]
+    return tuple(sorted(found, key=lambda feature: feature.size_bytes))
+
+
+def _falls(curve: Sequence[tuple[int, float]]) -> list[Feature]:
+    """Where busbw falls below what smaller sizes reached: for some sizes a dip, for all larger ones a cliff."""
+    found: list[Feature] = []
+    best, fallen = 0.0, False
+    for index, (size, busbw) in enumerate(curve):
+        if busbw >= (1 - DIP) * best:
+            best, fallen = max(best, busbw), False
+            continue
+        if not fallen:
+            found.append(_fall(size, busbw, best, [value for _, value in curve[index + 1 :]]))
+        fallen = True
+    return found
+
+
+def _fall(size: int, busbw: float, best: float, larger: Sequence[float]) -> Feature:
+    low = list(itertools.takewhile(lambda value: value < (1 - DIP) * best, larger))
+    evidence = f"busbw {busbw:.4g} GB/s after {best:.4g} at smaller sizes"
+    if not larger:
+        kind: Literal["dip", "cliff"] = "dip"
+        likely = "the largest size only: memory or registration at its limit, or a disturbance; measure beyond it"
+    elif len(low) == len(larger):
+        kind = "cliff"
+        evidence += f", and at most {max(larger):.4g} at larger ones"
+        likely = "all larger sizes: a cache or a registration that they no longer fit, or another algorithm"
+    else:
+        kind = "dip"
+        evidence += f", {max(larger):.4g} again at larger ones"
+        likely = (
+            f"{len(low) + 1} sizes: a poor choice of algorithm or protocol (NCCL_DEBUG_SUBSYS=TUNING says which)"
+            if low
+            else "one size only: a disturbance while it was measured, or a poor choice of protocol there"
+        )
+    return Feature(kind=kind, size_bytes=size, depth=1 - busbw / best, evidence=evidence, likely=likely)
+
+
+def _steps(points: Points) -> list[Feature]:
+    """Where time grows more than before and after.
+
+    In the postal model the growth per doubling only rises with size; where it falls back again, something switched.
+    """
+    pairs = [
+        (math.log(after / before) / math.log(size_after / size), size_after, before, after)
+        for (size, before), (size_after, after) in itertools.pairwise(points)
+        if size_after > size
+    ]
+    found = []
+    for earlier, (growth, size, before, after), later in zip(pairs, pairs[1:], pairs[2:], strict=False):
+        excess = growth - max(earlier[0], later[0])
+        if excess <= STEP or growth >= 1:
+            continue
+        falls_back = later[3] < (1 - DIP) * after
+        likely = (
+            "one size only: a disturbance while it was measured"
+            if falls_back
+            else "a switch of protocol or algorithm between these two sizes"
+        )
+        evidence = f"time {before:.4g} to {after:.4g} us" + (f", then {later[3]:.4g} us" if falls_back else "")
+        if not falls_back:
+            evidence += ", more than between the sizes before and after"
+        kind: Literal["dip", "step"] = "dip" if falls_back else "step"
+        depth = 1 - later[3] / after if falls_back else excess
+        found.append(Feature(kind=kind, size_bytes=size, depth=depth, evidence=evidence, likely=likely))
+    return found
