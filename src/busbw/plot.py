@@ -1,12 +1,13 @@
-"""A small picture of bandwidth over size, for a terminal."""
+"""Small pictures of bandwidth and time over size, for a terminal."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from typing import NamedTuple
 
 import plotext
 
-from busbw.logs import Placement, Row
+from busbw.logs import Figure, Placement, Row
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 80, 16
@@ -27,40 +28,89 @@ class _Curve(NamedTuple):
     placement: Placement
 
 
-def busbw_over_size(rows: Iterable[Row], *, width: int = WIDTH) -> str:
+_Curves = dict[_Curve, dict[int, float]]
+"""The value at each size of each curve."""
+
+
+class _Frame(NamedTuple):
+    """How large a picture is, and its vertical axis."""
+
+    width: int
+    height: int
+    is_logarithmic: bool
+
+
+def busbw_over_size(
+    rows: Iterable[Row], *, width: int = WIDTH, height: int = HEIGHT, expected: Mapping[int, float] | None = None
+) -> str:
     """Draws busbw in GB/s over the size on a logarithmic axis, a curve per configuration and placement.
 
     Repeated measurements of a point (cycles of -N) are drawn as their last. Returns an empty string when there are
     fewer than two sizes, and says so in the title when there are more curves than a small picture can show.
+
+    Args:
+        rows: What was measured.
+        width: Columns of the picture; at most WIDTH are used.
+        height: Its lines.
+        expected: Busbw by size that a healthy system reaches, drawn beside what was measured.
     """
-    curves: dict[_Curve, dict[int, float]] = {}
+    curves = _curves(rows, lambda figure: figure.busbw_gbps)
+    if len(_sizes(curves)) < 2:
+        return ""
+    return _drawn(curves, "busbw (GB/s) over size", _Frame(width, height, is_logarithmic=False), expected or {})
+
+
+def time_over_size(rows: Iterable[Row], *, width: int = WIDTH, height: int = HEIGHT) -> str:
+    """Draws the time of an operation in us over the size, both axes logarithmic; otherwise as busbw_over_size."""
+    curves = _curves(rows, lambda figure: figure.time_us or None)
+    if len(_sizes(curves)) < 2:
+        return ""
+    return _drawn(curves, "time (us) over size", _Frame(width, height, is_logarithmic=True), {})
+
+
+def beside(left: str, right: str, width: int) -> str:
+    """Two pictures next to each other, the left one in so many columns."""
+    pairs = zip_longest(left.splitlines(), right.splitlines(), fillvalue="")
+    return "\n".join(f"{first:<{width}}{second}".rstrip() for first, second in pairs)
+
+
+def _curves(rows: Iterable[Row], value_of: Callable[[Figure], float | None]) -> _Curves:
+    curves: _Curves = {}
     for row in rows:
         for placement, figure in row.figures.items():
-            if row.size_bytes > 0 and figure.busbw_gbps is not None:
+            if row.size_bytes > 0 and (value := value_of(figure)) is not None:
                 key = _Curve(row.collective, row.variant, row.dtype, row.redop, row.root, row.group, placement)
-                curves.setdefault(key, {})[row.size_bytes] = figure.busbw_gbps
-    sizes = sorted({size for curve in curves.values() for size in curve})
-    if len(sizes) < 2:
-        return ""
+                curves.setdefault(key, {})[row.size_bytes] = value
+    return curves
+
+
+def _sizes(curves: _Curves) -> list[int]:
+    return sorted({size for curve in curves.values() for size in curve})
+
+
+def _drawn(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, float]) -> str:
     shown = list(curves)[:_MOST_SERIES]
-    title = "busbw (GB/s) over size"
     if len(shown) < len(curves):
         title += f", the first {len(shown)} of {len(curves)} curves"
-
-    width = min(width, WIDTH)
+    width, sizes = min(frame.width, WIDTH), _sizes(curves)
     plotext.clear_figure()
     plotext.theme("clear")
-    plotext.plot_size(width, HEIGHT)
+    plotext.plot_size(width, frame.height)
     plotext.title(title)
+    height_of: Callable[[float], float] = math.log10 if frame.is_logarithmic else float
     for marker, key in zip(_MARKERS, shown, strict=False):
         points = sorted(curves[key].items())
-        plotext.plot(
-            [math.log2(size) for size, _ in points],
-            [busbw for _, busbw in points],
-            label=_label(key, list(curves)),
-            marker=marker,
-        )
-    plotext.ylim(0, None)
+        heights = [height_of(value) for _, value in points]
+        plotext.plot([math.log2(size) for size, _ in points], heights, label=_label(key, list(curves)), marker=marker)
+    if points := [(size, value) for size, value in sorted(expected.items()) if sizes[0] <= size <= sizes[-1]]:
+        heights = [height_of(value) for _, value in points]
+        plotext.scatter([math.log2(size) for size, _ in points], heights, label="expected", marker="o")
+    if frame.is_logarithmic:
+        values = [value for curve in curves.values() for value in curve.values()]
+        decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
+        plotext.yticks(list(decades), [f"{10.0**decade:g}" for decade in decades])
+    else:
+        plotext.ylim(0, None)
     ticks = _ticks(sizes, most=max(2, width // 11))
     plotext.xticks([math.log2(size) for size in ticks], [size_text(size).replace(" ", "") for size in ticks])
     picture = plotext.uncolorize(plotext.build())

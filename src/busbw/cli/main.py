@@ -15,9 +15,13 @@ from busbw.errors import BusbwError, Exit
 
 COMMANDS = {
     "run": "Measures one collective on this machine and shows table, picture and verdict.",
-    "show": "Reads a log and shows busbw over size and what was wrong.",
+    "show": "Shows a run or a log: what ran on what, the table, curves, what was wrong.",
+    "runs": "Lists the runs that are kept, by what was measured, where and when.",
+    "history": "Shows how a measurement went over time, and where it changed.",
+    "export": "Writes runs as CSV, JSON, Markdown, JUnit, Prometheus or Parquet.",
     "refs": "Lists the reference figures, or shows one.",
     "compare": "Compares two logs, or two variants within one: what changed and how sure that is.",
+    "ab": "Measures two ways of running a collective, interleaved, and says what differs.",
 }
 """Every command and its line in the help. `busbw.cli.<name>` holds it under that name (`import_`: a keyword);
 it is imported when it is called, because some bring libraries that take longer to import than others to run."""

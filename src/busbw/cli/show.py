@@ -1,29 +1,51 @@
-"""`busbw show`: reads a log of this program or of nccl-tests and shows picture and verdict."""
-
-from pathlib import Path
+"""`busbw show`: one log or run on one screen."""
 
 import click
 
-from busbw import plot, readers
-from busbw.errors import Exit
-from busbw.units import count_text
+from busbw import readers
+from busbw.errors import Exit, UsageError
+from busbw.expect import Range, estimator
+from busbw.logs import Log, Row, Table
+from busbw.redact import redact
+from busbw.store import find
+from busbw.terminal import Expected, console, screen, width_of
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-def show(file: Path) -> int:
-    """Reads FILE (records, or the text of nccl-tests) and shows busbw over size and what was wrong."""
-    log = readers.read(file)
-    if picture := plot.busbw_over_size(log.rows):
-        click.echo(picture)
-    figures = [figure for row in log.rows for figure in row.figures.values()]
-    wrong = [figure for figure in figures if figure.wrong_elements]
-    unchecked = [figure for figure in figures if figure.check != "checked"]
-    has_no_end = any(table.complete is False for table in log.tables)
-    click.echo(
-        f"{count_text(len(figures), 'measurement')}: {len(wrong)} with wrong data, {len(unchecked)} not checked"
-        + ("; the log has no end: the run was killed or is still going on" if has_no_end else "")
-    )
-    for refusal in log.refused:
-        click.echo(f"left out: line {refusal.line}: {refusal.reason}", err=True)
-    return Exit.WRONG_DATA if wrong else Exit.GOOD
+@click.argument("run", metavar="RUN|FILE")
+@click.option("--table", "numbers", type=click.IntRange(min=1), multiple=True, metavar="N", help="Only table N.")
+@click.option("--plot/--no-plot", "draw", default=True, help="Draw busbw and time over size.  [default: --plot]")
+@click.option("--redact", "is_redacted", is_flag=True, help="For sharing: no names of hosts and people, paths, ids.")
+def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> int:
+    """Shows RUN (a run's name or the beginning of it, or "last") or the log FILE of this or another tool.
+
+    What ran on what, whether the data were right, the table, curves, warnings. Exit code 1 where data are wrong.
+    """
+    log = readers.read(find(run))
+    _demand(log, numbers)
+    shown = redact(log) if is_redacted else log
+    out = console()
+    for line in screen(shown, width=width_of(), expected=_expected, draw=draw, numbers=numbers or None):
+        out.print(line)
+    figures = (figure for row in log.rows for figure in row.figures.values())
+    return Exit.WRONG_DATA if any(figure.wrong_elements for figure in figures) else Exit.GOOD
+
+
+def _demand(log: Log, numbers: tuple[int, ...]) -> None:
+    """Refuses to show nothing."""
+    if not log.rows:
+        reasons = [f"line {line.line}: {line.reason}" for line in log.refused] or list(log.warnings)
+        why = f": {reasons[0]}" if reasons else ""
+        raise UsageError(f"no row of a table could be read from {log.source}{why}", remedy="give a log with its table")
+    if wrong := [number for number in numbers if number > len(log.tables)]:
+        raise UsageError(f"--table {wrong[0]}: the log has {len(log.tables)}", remedy="give a number up to that")
+
+
+def _expected(table: Table) -> Expected:
+    estimate = estimator(table)
+
+    def busbw(row: Row) -> Range | None:
+        known = estimate(row)
+        return known.busbw_gbps if known else None
+
+    return busbw

@@ -3,8 +3,8 @@
 The question is asked of the order alone. If nothing changed, every order of the values is as likely as the one that
 was seen. So the largest shift over all places where the series can be cut is held against the largest shifts of the
 same values in random orders (a permutation test); it is a change when at most a fraction `false_alarms` of the orders
-has one as large. That holds for every distribution of the noise, and the search over all places is paid for. Values enter by
-their ranks, so that one wild run cannot make a change, nor hide one.
+has one as large. That holds for every distribution of the noise, and the search over all places is paid for. Values
+enter by their ranks, so that one wild run cannot make a change, nor hide one.
 
 What the test does not know: runs that resemble their neighbours in time without a change (a drift, a machine that is
 busy in the morning) are not in random order, and are reported as changes. docs/store.md says more.

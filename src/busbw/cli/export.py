@@ -1,0 +1,50 @@
+"""`busbw export`: runs in the form that another program takes."""
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from busbw import readers
+from busbw.errors import BusbwError, UsageError
+from busbw.exporters import EXPORTERS
+from busbw.logs import Log
+from busbw.redact import redact_all
+from busbw.store import find
+
+
+@click.command()
+@click.argument("form", metavar="FORMAT", type=click.Choice(list(EXPORTERS)))
+@click.argument("names", metavar="RUN|FILE...", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where it goes, in place of what was there.  [default: standard output]",
+)
+@click.option("--redact", "is_redacted", is_flag=True, help="For sharing: no names of hosts and people, paths, ids.")
+def export(form: str, names: Sequence[str], output: Path | None, *, is_redacted: bool) -> None:
+    """Writes runs as FORMAT: csv, json, markdown, junit, prometheus or parquet."""
+    exporter = EXPORTERS[form]
+    if output is None and form == "parquet" and sys.stdout.isatty():
+        raise UsageError("parquet is not for a terminal", remedy=f"give -o runs{exporter.SUFFIX}")
+    logs: Sequence[Log] = [readers.read(find(name)) for name in names]
+    for log in logs:
+        if not log.rows:
+            raise UsageError(f"no row of a table could be read from {log.source}", remedy="busbw show says why")
+    if is_redacted:
+        logs = redact_all(logs)
+    whole = io.BytesIO()
+    exporter.write(logs, whole)
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(whole.getvalue())
+        sys.stdout.buffer.flush()
+        return
+    try:
+        output.write_bytes(whole.getvalue())
+    except OSError as error:
+        raise BusbwError(f"cannot write {output}: {error.strerror}", remedy="give -o another place") from error

@@ -1,0 +1,95 @@
+"""The options that say which of the kept runs are meant; `runs` and `history` share them."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from busbw.errors import UsageError
+from busbw.store import STORE_VARIABLE, Filter
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+_OPTIONS = (
+    click.option("--dtype", metavar="TYPE", help="The element type: float, half, ..."),
+    click.option("--redop", metavar="OP", help="The reduction: sum, max, ..."),
+    click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="How many ranks took part."),
+    click.option("--backend", metavar="NAME", help="What ran the collectives: host, nccl, ..."),
+    click.option("--library", metavar="TEXT", help="A part of the library's name and version: 2.28."),
+    click.option("--host", metavar="NAME", help="One of the hosts."),
+    click.option("--system", metavar="TEXT", help="A part of the hosts' or the device's names: H100."),
+    click.option("--since", metavar="WHEN", help="2026-10-01, 2026-10-01T12:00+02:00, or an age: 12h, 7d, 4w."),
+    click.option("--until", metavar="WHEN", help="As --since; runs that began before."),
+    click.option(
+        "--placement",
+        type=click.Choice(["out_of_place", "in_place", "unstated"]),
+        help="Which buffers; in a list of rows and in a history.",
+    ),
+    click.option("--sizes", metavar="MIN..MAX", help="Only these sizes: 1M..1G, or one: 8M."),
+    click.option(
+        "--store",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help=f"Where the runs are.  [default: ${STORE_VARIABLE}, or busbw-records here]",
+    ),
+)
+
+
+def filter_options(function: _Function) -> _Function:
+    """Gives a command the options of `made_filter`, and --store."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def made_filter(now: datetime, collective: str | None, **given: Any) -> Filter:
+    """What the options ask for.
+
+    Raises:
+        UsageError: A time or a size cannot be read.
+    """
+    low, high = _sizes(given.pop("sizes"))
+    since, until = given.pop("since"), given.pop("until")
+    return Filter(
+        collective=re.sub(r"_perf$", "", collective) if collective else None,
+        since_s=moment(since, now, "--since"),
+        until_s=moment(until, now, "--until"),
+        min_bytes=low,
+        max_bytes=high,
+        **given,
+    )
+
+
+def moment(text: str | None, now: datetime, option: str) -> float | None:
+    """A point in time in seconds since 1970; one without a zone is UTC."""
+    if text is None:
+        return None
+    if age := re.fullmatch(r"(\d{1,4})([hdw])", text):
+        return (now - int(age[1]) * _AGES[age[2]]).timestamp()
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise UsageError(
+            f'{option} "{text}" is no time', remedy="give 2026-10-01, 2026-10-01T12:00+00:00, or an age as 12h, 7d, 4w"
+        ) from error
+    return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _sizes(text: str | None) -> tuple[int | None, int | None]:
+    if text is None:
+        return None, None
+    low, dots, high = text.partition("..")
+    return (_bytes(low, text) if low else None), (_bytes(high, text) if high else None) if dots else _bytes(low, text)
+
+
+def _bytes(text: str, whole: str) -> int:
+    found = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise UsageError(f'--sizes "{whole}" is no range of sizes', remedy="give 1M..1G, 1M.., ..1G or 8M")
+    return int(found[1]) * _UNITS[found[2].upper()]

@@ -1,0 +1,134 @@
+"""`busbw history`: how a measurement went over time."""
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.text import Text
+
+from busbw.cli.filters import filter_options, made_filter
+from busbw.cli.runs import store_folder, tell, time_text
+from busbw.errors import UsageError
+from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
+from busbw.store import Index
+from busbw.terminal import console, width_of
+from busbw.units import count_text, size_text
+
+_MOST_DIFFERENCES = 6
+
+
+@click.command()
+@click.argument("collective")
+@filter_options
+@click.option("--any-host", is_flag=True, help="Runs on other hosts are the same, where there are as many of them.")
+@click.option(
+    "--false-alarms",
+    type=click.FloatRange(min=0.0001, max=0.2),
+    default=FALSE_ALARMS,
+    show_default=True,
+    metavar="P",
+    help="The chance that a trend in which nothing changed is said to have changed; at most.",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=4, show_default=True, metavar="N", help="Trends shown.")
+@click.option("--plot/--no-plot", "draw", default=True, help="Draw the scores.  [default: --plot]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per trend.")
+def history(
+    collective: str,
+    store: Path | None,
+    *,
+    any_host: bool,
+    false_alarms: float,
+    limit: int,
+    draw: bool,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """Shows how COLLECTIVE went over time, per band of sizes, and where its level changed.
+
+    Only the same is put into one trend: collective, type, operator, root, ranks, hosts, device, backend, placement, and
+    the settings that make a time mean something else.
+    """
+    folder = store_folder(store)
+    wanted = made_filter(datetime.now(timezone.utc), collective, **filters)
+    with Index(folder) as index:
+        found = index.ask(lambda connection: trends(connection, wanted, any_host=any_host, false_alarms=false_alarms))
+        tell(index)
+    if not found:
+        raise UsageError(f"no run of {wanted.collective} in {folder} matches", remedy="busbw runs lists what is there")
+    if as_json:
+        for trend in found:
+            click.echo(msgspec.json.encode(_json(trend)))
+        return
+    out = console()
+    for trend in found[:limit]:
+        for line in _lines(trend, width_of() if draw else 0):
+            out.print(line)
+    if len(found) > limit:
+        click.echo(f"the longest {limit} of {len(found)} trends; --limit shows more, and filters choose", err=True)
+
+
+def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
+    same = trend.same
+    kind = [same.collective, same.dtype, same.redop, None if same.root is None else f"root {same.root}"]
+    kind += [f"group {same.group}" if same.group else None, same.variant, same.placement.replace("_", " "), same.method]
+    yield Text(" ".join(part for part in kind if part), style="bold")
+    ranks = "unknown number of ranks" if same.ranks is None else count_text(same.ranks, "rank")
+    yield Text(
+        f"on: {ranks}, hosts {same.hosts or 'unknown'}, {same.device or 'unknown device'}, "
+        f"backend {same.backend or 'unknown'}"
+    )
+    count = len(trend.names)
+    span = f"{time_text(trend.times_s[0])} to {time_text(trend.times_s[-1])} UTC" if count else ""
+    yield Text(f"{count_text(count, 'run')}, {span}")
+    if picture_width and (drawn := picture(trend, width=picture_width)):
+        yield Text(drawn)
+    for band in trend.bands:
+        yield from _band_lines(trend, band)
+    yield Text()
+
+
+def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
+    sizes = f"{size_text(band.sizes_bytes[0])} to {size_text(band.sizes_bytes[-1])}"
+    known = [score for score in band.scores if score is not None]
+    last = f"the last run at {known[-1]:.1%} of the usual speed" if known else "no run"
+    if not band.changes:
+        yield Text(f"{band.band} ({sizes}): no change of level, {last}")
+        return
+    yield Text(f"{band.band} ({sizes}): {count_text(len(band.changes), 'change')} of level, {last}")
+    for change in band.changes:
+        style = "red" if change.shift < 0 else "green"
+        word = "slower" if change.shift < 0 else "faster"
+        yield Text(
+            f"  {abs(change.shift):.1%} {word} from {time_text(trend.times_s[change.at])} on: {trend.names[change.at]}",
+            style=style,
+        )
+        differences = trend.differences(change.at)
+        for what in differences[:_MOST_DIFFERENCES]:
+            yield Text(f"    with {what.name}: {what.before} -> {what.after}")
+        if not differences:
+            yield Text("    nothing that the records hold was different in the run before it")
+
+
+def _json(trend: Trend) -> dict[str, object]:
+    return {
+        "same": trend.same._asdict(),
+        "runs": [
+            {"name": name, "time_s": time_s, "speed": {band.band: band.scores[number] for band in trend.bands}}
+            for number, (name, time_s) in enumerate(zip(trend.names, trend.times_s, strict=True))
+        ],
+        "usual_us": {str(size): time_us for size, time_us in trend.usual_us.items()},
+        "changes": [
+            {
+                "band": band.band,
+                "run": trend.names[change.at],
+                "time_s": trend.times_s[change.at],
+                "shift": change.shift,
+                "differences": [what._asdict() for what in trend.differences(change.at)],
+            }
+            for band in trend.bands
+            for change in band.changes
+        ],
+    }

@@ -1,0 +1,193 @@
+"""`busbw runs`: which runs are kept."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from busbw.cli.filters import filter_options, made_filter
+from busbw.errors import UsageError
+from busbw.store import (
+    Filter,
+    Index,
+    Point,
+    RunLine,
+    count_points,
+    count_runs,
+    default_folder,
+    list_points,
+    list_runs,
+)
+from busbw.terminal import Cell, Column, console, lines, width_of
+from busbw.units import count_text, size_text
+
+_MOST_PROBLEMS = 3
+
+
+@click.command()
+@click.option("--collective", metavar="NAME", help="What was measured: all_reduce, ...")
+@filter_options
+@click.option("--rows", "wants_rows", is_flag=True, help="List every measurement instead of every run.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=40, show_default=True, metavar="N", help="The newest N; 0 for all."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--rebuild", is_flag=True, help="Build the index anew from the logs before.")
+def runs(
+    collective: str | None,
+    store: Path | None,
+    *,
+    wants_rows: bool,
+    limit: int,
+    as_json: bool,
+    rebuild: bool,
+    **filters: Any,
+) -> None:
+    """Lists the runs that are kept, the newest first."""
+    folder = store_folder(store)
+    wanted = made_filter(datetime.now(timezone.utc), collective, **filters)
+    if wanted.placement and not wants_rows:
+        raise UsageError("--placement has no meaning for a list of runs: each has all it measured", remedy="add --rows")
+    with Index(folder, rebuild=rebuild) as index:
+        list_them = _list_rows if wants_rows else _list_runs
+        shown, total = list_them(index, wanted, limit, as_json=as_json)
+        if not total:
+            click.echo(f"no run in {folder} matches; busbw run makes one", err=True)
+        elif shown < total:
+            things = count_text(total, "measurement" if wants_rows else "run")
+            click.echo(f"the newest {shown} of {things}; --limit 0 lists all", err=True)
+        tell(index)
+
+
+def store_folder(store: Path | None) -> Path:
+    """The folder that was named, which must be there, or the usual one, which need not."""
+    if store is not None and not store.is_dir():
+        raise UsageError(f"--store {store} is not a folder", remedy="name the folder that holds the runs")
+    return store or default_folder()
+
+
+def tell(index: Index) -> None:
+    """What a user should know of the index, and of files that could not be read."""
+    problems = index.problems()
+    for sentence in index.words:
+        click.echo(f"busbw: {sentence}", err=True)
+    for name, problem in problems[:_MOST_PROBLEMS]:
+        click.echo(f"left out: {name}: {problem}", err=True)
+    if len(problems) > _MOST_PROBLEMS:
+        click.echo(f"left out: and {len(problems) - _MOST_PROBLEMS} more files", err=True)
+
+
+def time_text(time_s: float, source: str = "log") -> str:
+    """In UTC, to the minute; one that is the file's and not the log's is marked."""
+    return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M}" + ("" if source == "log" else " (file)")
+
+
+def _list_runs(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
+    """How many were listed, and how many match."""
+    found = index.ask(lambda connection: list_runs(connection, wanted, limit=limit or None))
+    total = index.ask(lambda connection: count_runs(connection, wanted)) if len(found) == limit else len(found)
+    if as_json:
+        _write_json(found)
+    elif found:
+        _write_table(_run_columns(found))
+    return len(found), total
+
+
+def _list_rows(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
+    if as_json:
+        shown = index.ask(lambda connection: _write_json(list_points(connection, wanted, limit=limit or None)))
+    else:
+        found = index.ask(lambda connection: list(list_points(connection, wanted, limit=limit or None)))
+        shown = len(found)
+        if found:
+            _write_table(_row_columns(found))
+    total = index.ask(lambda connection: count_points(connection, wanted)) if shown == limit else shown
+    return shown, total
+
+
+def _write_json(items: Iterable[RunLine | Point]) -> int:
+    encode, count = msgspec.json.Encoder().encode, 0
+    sys.stdout.flush()
+    for item in items:
+        sys.stdout.buffer.write(encode(item) + b"\n")
+        count += 1
+    return count
+
+
+def _write_table(columns: Sequence[Column]) -> None:
+    out = console()
+    for line in lines(columns, width_of()):
+        out.print(line)
+
+
+def _run_columns(found: Sequence[RunLine]) -> list[Column]:
+    def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = False) -> Column:
+        cells = [Cell("" if text is None else str(text)) for text in texts]
+        return Column(name, cells, right=right, weight=weight)
+
+    sizes = [
+        f"{size_text(run.min_bytes)} to {size_text(run.max_bytes)}"
+        if run.min_bytes is not None and run.max_bytes is not None
+        else ""
+        for run in found
+    ]
+    hosts = [run.hosts if run.host_count < 2 else f"{run.hosts.split()[0]} +{run.host_count - 1}" for run in found]
+    return [
+        column("run", (run.name + (f" #{run.number}" if run.number > 1 else "") for run in found)),
+        column("time (UTC)", (time_text(run.time_s, run.time_source) for run in found), 4),
+        column("collective", (run.collectives for run in found), 9),
+        column("type", (_few(run.dtypes) for run in found), 7),
+        column("ranks", (run.ranks for run in found), 8, right=True),
+        column("hosts", hosts, 3),
+        column("device", (run.device for run in found), 1),
+        column("library", (run.library for run in found), 5),
+        column("sizes", sizes, 2),
+        column("rows", (run.rows for run in found), 6, right=True),
+        column("peak busbw", (_gbps(run.peak_busbw_gbps) for run in found), 10, right=True),
+        Column("data", [_data(run) for run in found], right=False),
+    ]
+
+
+def _few(names: str | None) -> str | None:
+    """Two names at most; of more only how many."""
+    count = names.count(",") + 1 if names else 0
+    return names if count <= 2 else f"{count} types"
+
+
+def _data(run: RunLine) -> Cell:
+    if run.wrong:
+        return Cell("WRONG", "bold red")
+    if run.complete is False:
+        return Cell("no end", "yellow")
+    return Cell("right", "green") if run.checked else Cell("unchecked", "yellow")
+
+
+def _gbps(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} GB/s"
+
+
+def _row_columns(found: Sequence[Point]) -> list[Column]:
+    def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = True) -> Column:
+        cells = [Cell("" if text is None else str(text)) for text in texts]
+        return Column(name, cells, right=right, weight=weight)
+
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:.2f}"
+
+    return [
+        column("run", (point.name for point in found), right=False),
+        column("collective", (point.collective for point in found), 9, right=False),
+        column("type", (point.dtype for point in found), 7, right=False),
+        column("redop", (point.redop for point in found), 5, right=False),
+        column("ranks", (point.ranks for point in found), 4),
+        column("size", (size_text(point.size_bytes) for point in found)),
+        column("placement", (point.placement.replace("_", " ") for point in found), 6, right=False),
+        column("time us", (number(point.time_us) for point in found)),
+        column("algbw GB/s", (number(point.algbw_gbps) for point in found), 3),
+        column("busbw GB/s", (number(point.busbw_gbps) for point in found)),
+        column("wrong", (point.wrong_elements for point in found), 8),
+    ]

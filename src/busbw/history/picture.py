@@ -1,0 +1,47 @@
+"""A trend as a small picture for a terminal: each run's speed in each band, and where a level changed."""
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from statistics import median
+
+import plotext
+
+from busbw.history.trends import Trend
+
+WIDEST, HEIGHT = 120, 14
+_MARKERS = {"latency": "dot", "middle": "x", "plateau": "o"}
+_TICKS = 5
+
+
+def picture(trend: Trend, *, width: int) -> str:
+    """Speed in percent of the usual over the runs in order of time. Empty where there are fewer than three runs.
+
+    Where there are more runs than columns, a mark is the median of neighbours.
+    """
+    count = len(trend.names)
+    if count < 3:
+        return ""
+    each = math.ceil(2 * count / width)
+    of = f", a mark for {each} runs" if each > 1 else ""
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plot_size(min(width, WIDEST), HEIGHT)
+    plotext.title(f"speed in % of the usual{of}; | where a level changed")
+    for band in trend.bands:
+        points = list(_marks(band.scores, each))
+        if points:
+            plotext.scatter(*map(list, zip(*points, strict=True)), label=band.band, marker=_MARKERS[band.band])
+    for at in sorted({change.at for band in trend.bands for change in band.changes}):
+        plotext.vertical_line(at - 0.5)
+    ticks = sorted({round(place * (count - 1) / (_TICKS - 1)) for place in range(_TICKS)})
+    plotext.xticks(ticks, [f"{datetime.fromtimestamp(trend.times_s[at], timezone.utc):%Y-%m-%d}" for at in ticks])
+    drawn = plotext.uncolorize(plotext.build())
+    return "\n".join(line.rstrip() for line in drawn.splitlines())
+
+
+def _marks(scores: Sequence[float | None], each: int) -> Iterator[tuple[float, float]]:
+    for first in range(0, len(scores), each):
+        known = [score for score in scores[first : first + each] if score is not None]
+        if known:
+            yield first + (each - 1) / 2, 100 * median(known)

@@ -1,0 +1,249 @@
+"""One log on one screen: what ran on what, whether the data were right, the table, curves, warnings."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from rich.text import Text
+
+from busbw import plot
+from busbw.logs import PLACEMENTS, Figure, Log, Placement, Row, Table
+from busbw.terminal.tables import Cell, Column, lines, plain
+from busbw.units import count_text, size_text
+
+NOISY_CV_PERCENT = 10
+"""Beyond it a figure is shown in yellow: the mean of such times says little."""
+
+_BESIDE_WIDTH = 110
+"""From here on two pictures stand next to each other."""
+
+_MOST_SENTENCES = 8
+_TITLES: dict[Placement, str] = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
+
+
+class Span(Protocol):
+    """A figure with the range of a healthy system."""
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+
+    @property
+    def typical(self) -> float:
+        """In the middle."""
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+
+
+Expected = Callable[[Row], Span | None]
+"""The busbw in GB/s that a healthy system reaches in a row; None where nothing is known of it."""
+
+
+class _Sides(NamedTuple):
+    """What all parts of a table's screen need."""
+
+    table: Table
+    expected: Expected
+    placements: tuple[Placement, ...]
+
+
+def screen(
+    log: Log,
+    *,
+    width: int,
+    expected: Callable[[Table], Expected] | None = None,
+    draw: bool = True,
+    numbers: Sequence[int] | None = None,
+) -> list[Text]:
+    """The lines to print.
+
+    Args:
+        log: What to show.
+        width: Of the terminal.
+        expected: Makes for a table the function that says what to expect in a row; None for no such column.
+        draw: Whether curves are drawn.
+        numbers: The tables to show, from 1; None for all.
+    """
+    made: list[str | Text] = []
+    for number, table in enumerate(log.tables, start=1):
+        if numbers is not None and number not in numbers:
+            continue
+        placements = tuple(name for name in PLACEMENTS if any(name in row.figures for row in table.rows))
+        sides = _Sides(table, expected(table) if expected else lambda _: None, placements)
+        if made:
+            made.append("")
+        which = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
+        made += _heading(table, which)
+        made.append(verdict(table))
+        if table.rows:
+            made += ["", *lines(_columns(sides), width)]
+        if draw:
+            made += _pictures(sides, width)
+        made += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
+    made += _sentences("warning", log.warnings, "yellow")
+    made += _sentences("left out", [f"line {line.line}: {line.reason}" for line in log.refused], "yellow")
+    return [Text(line) if isinstance(line, str) else line for line in made]
+
+
+def verdict(table: Table) -> Text:
+    """Whether the data were right; how fast they were is another question."""
+    figures = [(row, name, figure) for row in table.rows for name, figure in row.figures.items()]
+    wrong = [entry for entry in figures if entry[2].wrong_elements]
+    checked = sum(figure.check == "checked" for _, _, figure in figures)
+    end = "" if table.complete is not False else f"; {_how_it_ended(table)}"
+    if not figures:
+        return Text(f"data: no row{end}", style="red")
+    if wrong:
+        row, name, figure = wrong[0]
+        where = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, _TITLES[name]]))
+        first = figure.first_wrong[0] if figure.first_wrong else None
+        at = f", first at rank {first.rank}, index {first.index}" if first else ""
+        count = count_text(figure.wrong_elements or 0, "element")
+        return Text(
+            f"data: WRONG in {len(wrong)} of {len(figures)} measurements: {where} ({count}{at}){end}", "bold red"
+        )
+    if checked == len(figures):
+        return Text(f"data: right in all {count_text(checked, 'measurement')}{end}", style="yellow" if end else "green")
+    if checked:
+        return Text(f"data: right where checked, {checked} of {len(figures)} measurements{end}", style="yellow")
+    return Text(f"data: not checked, or the log does not say{end}", style="yellow")
+
+
+def _how_it_ended(table: Table) -> str:
+    if table.end_reason and table.end_reason != "killed":
+        return f"the run ended early ({plain(table.end_reason)})"
+    return "the log has no end: the run was killed or is still going on"
+
+
+def _heading(table: Table, which: str) -> list[Text]:
+    names = list(dict.fromkeys(row.collective for row in table.rows if row.collective))
+    title = ", ".join(names) or table.collective or table.program or "unknown collective"
+    hosts = table.hosts
+    devices = dict.fromkeys(rank.device_name for rank in table.rank_list if rank.device_name)
+    where = f"{count_text(len(hosts), 'host')} ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})"
+    kinds = ("dtype", "redop", "root", "ranks")
+    shared = {kind: next(iter({getattr(row, kind) for row in table.rows})) for kind in kinds if _agree(table, kind)}
+    ranks = table.ranks or shared.get("ranks")
+    what = [shared.get("dtype"), shared.get("redop"), None if (root := shared.get("root")) is None else f"root {root}"]
+    title = " ".join([title, *(str(part) for part in what if part)])
+    made = [Text(which + plain(title), style="bold")]
+    if table.title:
+        made.append(Text(plain(table.title)))
+    facts = [
+        count_text(ranks, "rank") if ranks else "unknown number of ranks",
+        f"on {where}" if hosts else "",
+        ", ".join(devices),
+    ]
+    made.append(Text(plain("ran: " + " ".join(filter(None, facts[:2])) + (f", {facts[2]}" if facts[2] else ""))))
+    by = [table.library, table.program_version, table.start_time, f"format {table.format}"]
+    made.append(Text(plain("by:  " + ", ".join(part for part in by if part))))
+    return made
+
+
+def _agree(table: Table, kind: str) -> bool:
+    return len({getattr(row, kind) for row in table.rows}) == 1
+
+
+def _columns(sides: _Sides) -> list[Column]:
+    rows = sides.table.rows
+    columns = [Column("size", [Cell(size_text(row.size_bytes)) for row in rows])]
+    for weight, name in enumerate(("group", "cycle", "root", "redop", "dtype", "variant", "collective"), start=30):
+        if not _agree(sides.table, name):
+            values = [getattr(row, name) for row in rows]
+            cells = [Cell("" if value is None else plain(str(value))) for value in values]
+            columns.append(Column(name, cells, right=False, weight=weight))
+    for placement in sides.placements:
+        columns += _side(sides, placement)
+    expected = [sides.expected(row) for row in rows]
+    texts = [f"{_number(span.low)}-{_number(span.high)}" if span else "" for span in expected]
+    columns.append(Column("expected", [Cell(text, "dim") for text in texts], weight=20, group="busbw GB/s"))
+    return columns
+
+
+def _side(sides: _Sides, placement: Placement) -> list[Column]:
+    rows = sides.table.rows
+    figures = [row.figures.get(placement, Figure()) for row in rows]
+    group = _TITLES[placement]
+    times = [_number(figure.time_us if figure.time_us is not None else figure.cpu_time_us) for figure in figures]
+    busbw = [
+        Cell(_number(figure.busbw_gbps), _style(figure, sides.expected(row)))
+        for row, figure in zip(rows, figures, strict=True)
+    ]
+    p99 = [_number(figure.stats.p99_us if figure.stats else None) for figure in figures]
+    spread = [figure.stats.cv_percent if figure.stats else None for figure in figures]
+    return [
+        Column("time us", [Cell(text) for text in times], group=group),
+        Column("p99 us", [Cell(text) for text in p99], weight=10, group=group),
+        Column(
+            "cv %",
+            [
+                Cell(_number(value), "yellow" if value is not None and value > NOISY_CV_PERCENT else "")
+                for value in spread
+            ],
+            weight=8,
+            group=group,
+        ),
+        Column("algbw", [Cell(_number(figure.algbw_gbps)) for figure in figures], weight=15, group=group),
+        Column("busbw", busbw, group=group),
+        Column("wrong", [_wrong(figure) for figure in figures], weight=25, group=group),
+    ]
+
+
+def _style(figure: Figure, expected: Span | None) -> str:
+    """Red below what a healthy system reaches, green within it; nothing where that is not known."""
+    if expected is None or figure.busbw_gbps is None:
+        return ""
+    return "red" if figure.busbw_gbps < expected.low else "green"
+
+
+def _wrong(figure: Figure) -> Cell:
+    if figure.wrong_elements:
+        return Cell(str(figure.wrong_elements), "bold red")
+    texts = {"checked": "0", "not_applicable": "N/A", "not_checked": "-", "unstated": ""}
+    return Cell(texts[figure.check])
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
+
+
+def _pictures(sides: _Sides, width: int) -> list[str | Text]:
+    rows = sides.table.rows
+    spans = {row.size_bytes: span.typical for row in rows if (span := sides.expected(row))}
+    is_beside = width >= _BESIDE_WIDTH
+    each = (width - 2) // 2 if is_beside else width
+    left = plot.busbw_over_size(rows, width=each, height=_height(is_beside), expected=spans)
+    right = plot.time_over_size(rows, width=each, height=_height(is_beside))
+    if not left and not right:
+        return []
+    if left and right and is_beside:
+        return ["", *plot.beside(left, right, min(each, plot.WIDTH) + 2).splitlines()]
+    return [line for picture in (left, right) if picture for line in ("", *picture.splitlines())]
+
+
+def _height(is_beside: bool) -> int:
+    return plot.HEIGHT if is_beside else plot.HEIGHT - 4
+
+
+def _row_warnings(table: Table) -> list[str]:
+    """Those of the measurements, each once, with how many have it."""
+    places: dict[str, list[str]] = {}
+    for row in table.rows:
+        for name, figure in row.figures.items():
+            for warning in figure.warnings:
+                where = " ".join(filter(None, [size_text(row.size_bytes), _TITLES[name]]))
+                places.setdefault(warning, []).append(where)
+    return [
+        f"{where[0]}{f' and {len(where) - 1} more' if len(where) > 1 else ''}: {warning}"
+        for warning, where in places.items()
+    ]
+
+
+def _sentences(kind: str, sentences: Sequence[str], style: str) -> list[Text]:
+    made = [Text(f"{kind}: {plain(sentence)}", style=style) for sentence in sentences[:_MOST_SENTENCES]]
+    if len(sentences) > _MOST_SENTENCES:
+        made.append(Text(f"{kind}: and {len(sentences) - _MOST_SENTENCES} more (busbw import shows all)", style=style))
+    return made
