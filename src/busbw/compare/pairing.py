@@ -106,7 +106,7 @@ def demand_common(a: Observations, b: Observations) -> list[Point]:
         if not points:
             raise UsageError(f"{side} has no rows", remedy="give a log with a table, or see what `busbw import` says")
     if common := a.keys() & b.keys():
-        return sorted(common, key=_order)
+        return sorted(common, key=by_configuration)
     different = [
         f"{words} {_list(_values(a, field))} against {_list(_values(b, field))}"
         for field, words in _KINDS.items()
@@ -116,6 +116,12 @@ def demand_common(a: Observations, b: Observations) -> list[Point]:
         different.append(f"sizes {_span(a)} against {_span(b)}")
     why = "; ".join(different) or "each value is on both sides, but no row has the same combination of them"
     raise UsageError(f"A and B have no row in common: {why}", remedy="compare runs of the same configuration and sizes")
+
+
+def by_configuration(point: Point) -> tuple[object, ...]:
+    """The order of a comparison: sizes of one configuration and placement stand together."""
+    texts = (str(value) for value in (point.collective, point.dtype, point.redop, point.root, point.ranks))
+    return (*texts, point.group, point.placement != "out_of_place", point.size_bytes)
 
 
 def adjacent_sizes(points: Sequence[Point]) -> list[tuple[int, int]]:
@@ -132,11 +138,6 @@ def both_placements(points: Sequence[Point]) -> list[tuple[int, int]]:
     for index, point in enumerate(points):
         sizes[msgspec.structs.replace(point, placement="unstated")].append(index)
     return [pair for placements in sizes.values() for pair in pairwise(placements)]
-
-
-def _order(point: Point) -> tuple[object, ...]:
-    texts = (str(value) for value in (point.collective, point.dtype, point.redop, point.root, point.ranks))
-    return (*texts, point.group, point.placement != "out_of_place", point.size_bytes)
 
 
 def _values(side: Observations, field: str) -> set[object]:

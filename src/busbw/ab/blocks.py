@@ -1,0 +1,70 @@
+"""One block: the engine started once for one side, and the time of each row in it."""
+
+import math
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from busbw import stats
+from busbw.ab.sides import SideSpec
+from busbw.compare.pairing import Observations, observations
+from busbw.compare.result import Point
+from busbw.errors import BusbwError, Exit
+from busbw.launchers import Job, Watch, local
+from busbw.logs import Figure
+from busbw.readers import own_records
+
+Block: TypeAlias = dict[Point, Figure]
+
+
+class BlockEndedError(BusbwError):
+    """A block did not come to its end: the user stopped it, or the engine failed."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured on either side."""
+
+    program: Path
+    flags: tuple[str, ...]
+    """Of both sides."""
+    folder: Path
+
+    def block(self, side: SideSpec, name: str, *extra: str) -> Block:
+        """Runs a block and returns its figures; its record stays in the folder.
+
+        Raises:
+            BlockEndedError: It ended early; carries the engine's exit code.
+        """
+        path = self.folder / f"{name}.jsonl"
+        code = local.submit(local.render(self._job(side, path, extra)), Watch(lambda _line: None, lambda: None))
+        if code not in (Exit.GOOD, Exit.WRONG_DATA):
+            raise BlockEndedError(
+                f"the engine ended with exit code {code} in the block {name}",
+                remedy=f"what it said stands above; its record is {os.path.relpath(path)}",
+                exit_code=Exit(code) if code in list(Exit) else Exit.ENVIRONMENT,
+            )
+        return first_figures(observations(own_records.read(path).tables))
+
+    def _job(self, side: SideSpec, path: Path, extra: tuple[str, ...]) -> Job:
+        arguments = (*self.flags, *side.flags, *extra)
+        if not side.environment:
+            return Job(self.program, arguments, path)
+        # Only the engine sees the side's variables: a preloaded library has no business in this process.
+        assignments = tuple(f"{name}={value}" for name, value in side.environment)
+        return Job(Path(shutil.which("env") or "/usr/bin/env"), (*assignments, str(self.program), *arguments), path)
+
+
+def first_figures(found: Observations) -> Block:
+    """A block has one figure of each row; later cycles (-N) add nothing that a further block would not."""
+    return {point: each[0].figure for point, each in found.items()}
+
+
+def median_us(figure: Figure) -> float:
+    """The median over iterations of the slowest rank; NaN where the block has no time."""
+    if figure.samples_us and figure.samples_us[0]:
+        ordered = sorted(stats.slowest_rank_us(figure.samples_us))
+        return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    return figure.time_us if figure.time_us else math.nan

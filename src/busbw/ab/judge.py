@@ -1,0 +1,156 @@
+"""From quadruples of blocks to a comparison."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from busbw import stats
+from busbw.ab.blocks import Block, median_us
+from busbw.compare.pairing import adjacent_sizes, both_placements
+from busbw.compare.result import Point, SideFigures, SizeResult, Verdict
+from busbw.logs import Figure
+
+
+@dataclass(frozen=True)
+class Quadruple:
+    """Four blocks in the order of time."""
+
+    order: str
+    """'ABBA' or 'BAAB'."""
+    blocks: tuple[Block, Block, Block, Block]
+
+    def of(self, side: str) -> list[Block]:
+        """The two blocks of a side."""
+        return [block for letter, block in zip(self.order, self.blocks, strict=True) if letter == side]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the quadruples say."""
+
+    results: tuple[SizeResult, ...]
+    level: float
+    """Of each interval by itself; 0 where there are none."""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether more quadruples could add a verdict."""
+        return all(result.verdict is not Verdict.UNCLEAR for result in self.results)
+
+
+def speedups(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> stats.Matrix:
+    """Log of B's speed over A's, per quadruple and point."""
+    rows = []
+    for quadruple in quadruples:
+        times = [np.array([_time_us(block, point) for point in points]) for block in quadruple.blocks]
+        difference = stats.quadruple_difference(*times)
+        rows.append(-difference if quadruple.order == "ABBA" else difference)
+    return np.array(rows).reshape(len(quadruples), len(points))
+
+
+def _time_us(block: Block, point: Point) -> float:
+    time = median_us(block[point]) if point in block else math.nan
+    return time if time > 0 else math.nan
+
+
+def judge(
+    points: Sequence[Point],
+    quadruples: Sequence[Quadruple],
+    *,
+    alpha: float,
+    resolution: float,
+    unfit: frozenset[Point] = frozenset(),
+) -> Judgement:
+    """A verdict for each point.
+
+    Args:
+        points: What is compared.
+        quadruples: All of them so far.
+        alpha: The chance to call any point changed when none is.
+        resolution: The smallest relative change that matters.
+        unfit: Points at which A differed from itself when the noise was measured; they get no verdict.
+    """
+    matrix = speedups(points, quadruples)
+    measured = [i for i in range(len(points)) if len(matrix) and np.isfinite(matrix[:, i]).all()]
+    kept = [points[i] for i in measured]
+    neighbours = [*adjacent_sizes(kept), *both_placements(kept)]
+    judged = stats.judge_quadruples(matrix[:, measured], neighbours, alpha=alpha)
+    paired = {index for pair in neighbours for index in pair}
+    by_point = {
+        point: (interval, changed, index not in paired)
+        for index, (point, interval, changed) in enumerate(zip(kept, judged.intervals, judged.changed, strict=True))
+    }
+    results = []
+    for point in points:
+        interval, changed, alone = by_point.get(point, (None, False, False))
+        verdict, reason = _verdict(interval, changed, alone, resolution, is_measured=point in by_point)
+        if point in unfit:
+            verdict, reason = Verdict.UNCLEAR, "A differed from itself here when the noise was measured."
+        results.append(
+            SizeResult(
+                point=point,
+                a=_figures(point, quadruples, "A"),
+                b=_figures(point, quadruples, "B"),
+                speedup=None if interval is None else math.exp(interval.estimate),
+                interval=None if interval is None else (math.exp(interval.low), math.exp(interval.high)),
+                basis="blocks",
+                verdict=verdict,
+                reason=reason,
+            )
+        )
+    return Judgement(tuple(results), judged.level)
+
+
+def _verdict(
+    interval: stats.Interval | None, changed: bool, alone: bool, resolution: float, *, is_measured: bool
+) -> tuple[Verdict, str]:
+    if not is_measured:
+        return Verdict.UNCLEAR, "not every block has a time for it."
+    if interval is None:
+        return Verdict.UNCLEAR, "too few quadruples for an interval."
+    if changed:
+        who = "there is no neighbour to ask" if alone else "a neighbour agrees"
+        return (Verdict.FASTER if interval.low > 0 else Verdict.SLOWER), f"the interval excludes 1, and {who}."
+    step = math.log1p(resolution)
+    if -step <= interval.low and interval.high <= step:
+        return Verdict.SAME, f"no difference as large as {resolution * 100:g} %."
+    if interval.excludes_zero:
+        return Verdict.UNCLEAR, "the interval excludes 1, but no neighbour agrees."
+    return Verdict.UNCLEAR, f"the interval holds both no change and more than {resolution * 100:g} %."
+
+
+def _figures(point: Point, quadruples: Sequence[Quadruple], side: str) -> SideFigures:
+    figures = [block[point] for each in quadruples for block in each.of(side) if point in block]
+    wrong = [figure.wrong_elements for figure in figures if figure.wrong_elements is not None]
+    medians = [time for figure in figures if math.isfinite(time := median_us(figure))]
+    return SideFigures(
+        time_us=_median([figure.time_us for figure in figures]),
+        algbw_gbps=_median([figure.algbw_gbps for figure in figures]),
+        busbw_gbps=_median([figure.busbw_gbps for figure in figures]),
+        median_us=median(medians) if medians else None,
+        samples=sum(_samples(figure) for figure in figures),
+        runs=len(figures),
+        wrong_elements=sum(wrong) if wrong else None,
+    )
+
+
+def _samples(figure: Figure) -> int:
+    return len(figure.samples_us[0]) if figure.samples_us else 0
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def noise(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> dict[Point, float]:
+    """By how much a quadruple of A against itself is off, per point: the median over quadruples, as a share."""
+    matrix = np.abs(speedups(points, quadruples))
+    return {
+        point: math.expm1(float(np.median(matrix[:, i])))
+        for i, point in enumerate(points)
+        if len(matrix) and np.isfinite(matrix[:, i]).all()
+    }

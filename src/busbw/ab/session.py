@@ -1,0 +1,220 @@
+"""An A/B measurement from its first block to its comparison: proof, noise, quadruples until it is decided."""
+
+import random
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from busbw.ab import judge, plan
+from busbw.ab.blocks import Block, BlockEndedError, Measurement
+from busbw.ab.judge import Quadruple
+from busbw.ab.sides import SideSpec
+from busbw.compare.pairing import by_configuration
+from busbw.compare.result import Comparison, Difference, Point, Side, Verdict
+from busbw.errors import Exit, UsageError
+from busbw.units import count_text, size_text
+
+_FAST = ("-c", "0")
+_PROOF = ("-n", "1", "-w", "0", "-N", "1")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When to stop and what to call a change."""
+
+    resolution: float
+    most_quadruples: int = plan.MOST_QUADRUPLES
+    max_time_s: float | None = None
+    checks_every_block: bool = False
+    """Whether the user asked for checks (-c); otherwise only one short block of each side is checked."""
+
+
+@dataclass
+class State:
+    """How far a measurement is; what is here when it is interrupted is what can be judged."""
+
+    points: list[Point] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    calibration: list[Quadruple] = field(default_factory=list)
+    quadruples: list[Quadruple] = field(default_factory=list)
+    phase: str = "checking both sides"
+    ended_by: BlockEndedError | None = None
+    is_interrupted: bool = False
+    stopped_because: str = ""
+
+    @property
+    def exit_code(self) -> Exit:
+        """Of the measurement itself, before what it found."""
+        if self.is_interrupted:
+            return Exit.INTERRUPTED
+        return self.ended_by.exit_code if self.ended_by else Exit.GOOD
+
+
+class Session:
+    """Measures two sides against each other."""
+
+    def __init__(
+        self,
+        measurement: Measurement,
+        sides: tuple[SideSpec, SideSpec],
+        rules: Rules,
+        *,
+        on_progress: Callable[[State], None] = lambda _state: None,
+        seed: int | None = None,
+    ) -> None:
+        self._measurement = measurement
+        self._sides = {"A": sides[0], "B": sides[1]}
+        self._rules = rules
+        self._on_progress = on_progress
+        # The coin is what makes the test exact, so it must know nothing of the machine.
+        self._coin = random.Random(secrets.randbits(64) if seed is None else seed)
+        self._start_s = monotonic()
+        self._extra = () if rules.checks_every_block else _FAST
+        self.state = State()
+
+    def run(self) -> Comparison:
+        """Measures until all is decided or the rules end it, and says what can be said; also when interrupted.
+
+        Raises:
+            BusbwError: A side did not get through its first block; nothing can be said.
+        """
+        self._prove()
+        try:
+            self._calibrate()
+            self._measure()
+        except BlockEndedError as error:
+            if error.exit_code == Exit.INTERRUPTED:
+                self.state.is_interrupted = True
+            else:
+                self.state.ended_by = error
+        except KeyboardInterrupt:
+            self.state.is_interrupted = True
+        return self._comparison()
+
+    def _prove(self) -> None:
+        """A short checked block of each side: what is refused or wrong shows before the time is spent."""
+        blocks = {name: self._measurement.block(side, f"proof-{name}", *_PROOF) for name, side in self._sides.items()}
+        for name, block in blocks.items():
+            wrong = [point for point, figure in block.items() if figure.wrong_elements]
+            if wrong:
+                self.state.wrong.append(
+                    f"{name} has wrong data in {len(wrong)} of {count_text(len(block), 'measurement')}, first at "
+                    f"{size_text(wrong[0].size_bytes)} {wrong[0].placement.replace('_', ' ')}."
+                )
+        a, b = blocks["A"], blocks["B"]
+        self.state.points = sorted((point for point in a if point in b), key=by_configuration)
+        if not self.state.points:
+            raise UsageError(
+                "the two sides have no row in common",
+                remedy="let --a and --b change how it is done, not what is measured",
+            )
+        if unpaired := len(a.keys() ^ b.keys()):
+            self.state.left_out.append(f"{count_text(unpaired, 'measurement')} of one side only were left out.")
+
+    def _calibrate(self) -> None:
+        self.state.phase = "measuring the noise (A against A)"
+        while len(self.state.calibration) < plan.FIRST_LOOK:
+            number = len(self.state.calibration) + 1
+            self._on_progress(self.state)
+            self.state.calibration.append(self._quadruple(f"noise-{number:03}", {"A": "A", "B": "A"}))
+
+    def _measure(self) -> None:
+        self.state.phase = "measuring A against B"
+        most = self._rules.most_quadruples
+        for look in plan.looks(most):
+            while len(self.state.quadruples) < look:
+                if self._is_late():
+                    self.state.stopped_because = f"the time given ({self._rules.max_time_s:g} s) was over"
+                    return
+                self._on_progress(self.state)
+                number = len(self.state.quadruples) + 1
+                self.state.quadruples.append(self._quadruple(f"block-{number:03}", {"A": "A", "B": "B"}))
+            if self._judge().is_decided:
+                self.state.stopped_because = "every size was decided"
+                return
+        self.state.stopped_because = f"{count_text(most, 'quadruple')} are the most (--quadruples)"
+
+    def _is_late(self) -> bool:
+        limit_s = self._rules.max_time_s
+        return limit_s is not None and monotonic() - self._start_s >= limit_s
+
+    def _quadruple(self, name: str, sides: dict[str, str]) -> Quadruple:
+        order = plan.order(lambda: self._coin.random() < 0.5)
+        blocks: list[Block] = [
+            self._measurement.block(self._sides[sides[letter]], f"{name}-{place}-{letter}", *self._extra)
+            for place, letter in enumerate(order, start=1)
+        ]
+        return Quadruple(order, (blocks[0], blocks[1], blocks[2], blocks[3]))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the last quadruple that may come, at the speed so far; None before there is one."""
+        done = len(self.state.calibration) + len(self.state.quadruples)
+        if not done:
+            return None
+        elapsed_s = monotonic() - self._start_s
+        left_s = elapsed_s / done * (plan.FIRST_LOOK + self._rules.most_quadruples - done)
+        return left_s if self._rules.max_time_s is None else max(0.0, min(left_s, self._rules.max_time_s - elapsed_s))
+
+    def _judge(self) -> judge.Judgement:
+        return judge.judge(
+            self.state.points,
+            self.state.quadruples,
+            alpha=plan.alpha_per_look(self._rules.most_quadruples),
+            resolution=self._rules.resolution,
+            unfit=self._unfit(),
+        )
+
+    def _unfit(self) -> frozenset[Point]:
+        """Where A differed from itself."""
+        judged = judge.judge(
+            self.state.points,
+            self.state.calibration,
+            alpha=plan.alpha_per_look(self._rules.most_quadruples),
+            resolution=self._rules.resolution,
+        )
+        changed = (Verdict.FASTER, Verdict.SLOWER)
+        return frozenset(result.point for result in judged.results if result.verdict in changed)
+
+    def _comparison(self) -> Comparison:
+        judged = self._judge()
+        a, b = self._sides["A"], self._sides["B"]
+        number = len(self.state.quadruples)
+        noise = judge.noise(self.state.points, self.state.calibration)
+        method = [
+            f"{count_text(number, 'quadruple')} of interleaved blocks (ABBA or BAAB, by a coin), each block a start of "
+            "the engine; a size counts as changed when its interval excludes 1 and so does that of a neighbour (the next "
+            "size, or the other placement), on the same side.",
+            f"Chance of any false alarm in a run: at most {plan.RUN_ALPHA * 100:g} %, by relabelling quadruples.",
+        ]
+        if noise:
+            worst = max(noise, key=lambda point: noise[point])
+            method.append(
+                f"Noise: A against A was off by {min(noise.values()) * 100:.1f} % to {noise[worst] * 100:.1f} % per "
+                f"quadruple (most at {size_text(worst.size_bytes)}), over {len(self.state.calibration)} of them."
+            )
+        return Comparison(
+            a=Side(label="A", source=a.description, runs=2 * number),
+            b=Side(label="B", source=b.description, runs=2 * number),
+            results=judged.results,
+            resolution=self._rules.resolution,
+            method=tuple(method),
+            level_text=f"each {judged.level * 100:.4g} %" if judged.level else "no intervals",
+            wrong_data=tuple(self.state.wrong),
+            warnings=tuple(self._warnings()),
+            differences=(Difference(what="side", a=a.description, b=b.description),) if a != b else (),
+        )
+
+    def _warnings(self) -> list[str]:
+        said = list(self.state.left_out)
+        if self.state.is_interrupted:
+            said.append(f"Interrupted while {self.state.phase}; this is what the finished quadruples say.")
+        elif self.state.ended_by:
+            said.append(f"Ended early: {self.state.ended_by}.")
+        else:
+            said.append(f"Stopped because {self.state.stopped_because}.")
+        if self._sides["A"] == self._sides["B"]:
+            said.append("Both sides are the same: any change reported here is a false alarm.")
+        return said

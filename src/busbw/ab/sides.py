@@ -1,0 +1,82 @@
+"""What a side of an A/B measurement changes: variables, a preloaded library, options of the engine."""
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.errors import UsageError
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_OURS = {"--records", "-J", "--output_file"}
+
+
+@dataclass(frozen=True)
+class SideSpec:
+    """One side, understood."""
+
+    text: str
+    """As it was written; empty for what is there anyway."""
+    environment: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...] = ()
+    """For the engine, after those of both sides."""
+
+    @property
+    def description(self) -> str:
+        """For a person."""
+        return self.text or "nothing changed"
+
+
+def parse_side(option: str, text: str) -> SideSpec:
+    """Understands a side: `KEY=VALUE ...`, `--preload PATH`, and options of the engine such as `-z 1`.
+
+    Args:
+        option: The option that it stands in, for complaints: '--a'.
+        text: Its words, quoted as for a shell.
+
+    Raises:
+        UsageError: A word is none of these, or asks for what cannot be had.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{option} '{text}': {error}", remedy="close every quotation mark") from error
+    environment: dict[str, str] = {}
+    flags: list[str] = []
+    preloads: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in {"--preload", "--image"}:
+            value = value if equals else next(rest, "")
+            if not value:
+                raise UsageError(f"{option}: {name} has no value", remedy=f"give {name} VALUE")
+            if name == "--image":
+                raise UsageError(
+                    f"{option}: --image {value} asks for a container, and ab starts both sides on this machine",
+                    remedy="run `busbw run --records FILE` inside each image and give both files to `busbw compare`",
+                )
+            preloads.append(_library(option, value))
+        elif name in _OURS:
+            raise UsageError(f"{option}: {name} is set for each block by ab itself", remedy="leave it out")
+        elif _ASSIGNMENT.match(word):
+            environment[name] = value
+        elif word.startswith("-") or (flags and flags[-1].startswith("-")):
+            flags.append(word)
+        else:
+            raise UsageError(
+                f'{option}: "{word}" is neither KEY=VALUE nor an option',
+                remedy="give KEY=VALUE, --preload PATH, --library PATH or an option of the engine",
+            )
+    if preloads:
+        before = environment.get("LD_PRELOAD") or os.environ.get("LD_PRELOAD")
+        environment["LD_PRELOAD"] = ":".join([*preloads, *([before] if before else [])])
+    return SideSpec(" ".join(text.split()), tuple(environment.items()), tuple(flags))
+
+
+def _library(option: str, path: str) -> str:
+    if not Path(path).is_file():
+        # The dynamic linker would say so and go on without it, and both sides would be the same.
+        raise UsageError(f"{option}: there is no library {path}", remedy="give the path of a shared library")
+    return str(Path(path).absolute())

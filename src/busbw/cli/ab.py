@@ -1,0 +1,165 @@
+"""`busbw ab`: two ways of running a collective, measured interleaved."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from busbw import engine
+from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
+from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
+from busbw.cli.compare import exit_code, share, show
+from busbw.cli.run import HOST_RANKS, RECORDS_FOLDER
+from busbw.compare import RESOLUTION, Comparison
+from busbw.errors import UsageError
+
+_SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    options_metavar="[OPTIONS]",
+    epilog="A side is written in quotes: KEY=VALUE sets a variable, --preload PATH a library before all others, and "
+    "anything else is an option of the engine (--library PATH, -z 1); a side left out changes nothing. Write "
+    "--b='-z 1' where it begins with a dash. Every other option goes to the engine on both sides; without them: 4 ranks "
+    "(-t 4), 1 KiB to 16 MiB by a factor of 4 (-b 1K -e 16M -f 4).",
+)
+@click.option("--a", "text_a", default="", metavar="SIDE", help="What side A changes.  [default: nothing]")
+@click.option("--b", "text_b", default="", metavar="SIDE", help="What side B changes.  [default: nothing]")
+@click.option(
+    "--resolution",
+    type=share,
+    default=f"{RESOLUTION:.0%}",
+    show_default=True,
+    metavar="SHARE",
+    help="The smallest change that matters: SAME means less than this.",
+)
+@click.option(
+    "--quadruples",
+    type=click.IntRange(min=FIRST_LOOK),
+    default=MOST_QUADRUPLES,
+    show_default=True,
+    help="Stop after so many groups of four blocks, decided or not.",
+)
+@click.option("--budget", "budget_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop then.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the records go; a new folder.  [default: busbw-records/TIME-COLLECTIVE-ab]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@click.option("--not-slower", is_flag=True, help="Exit with 5 where any size is SLOWER.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
+def ab(
+    text_a: str,
+    text_b: str,
+    resolution: float,
+    quadruples: int,
+    budget_s: float | None,
+    folder: Path | None,
+    as_json: bool,
+    not_slower: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Measures COLLECTIVE in two ways, interleaved on the same ranks, and says at which sizes they differ."""
+    collective = named_collective(words)
+    sides = (parse_side("--a", text_a), parse_side("--b", text_b))
+    flags = words[1:]
+    rules = Rules(
+        resolution=resolution,
+        most_quadruples=quadruples,
+        max_time_s=budget_s,
+        checks_every_block=has(flags, "-c", "--check"),
+    )
+    program = engine.program(f"{collective}_perf")
+    where = new_folder(folder, f"{collective}-ab")
+    measurement = Measurement(program, (*defaults(flags), *flags), where)
+    comparison, state = measure(measurement, sides, rules)
+    (where / "comparison.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
+    if as_json:
+        click.echo(msgspec.json.encode(comparison))
+    else:
+        show(comparison)
+    click.echo(f"Records: {where}", err=True)
+    return state.exit_code or exit_code(comparison, not_slower=not_slower)
+
+
+def measure(measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: Rules) -> tuple[Comparison, State]:
+    """Runs an A/B measurement with its progress on stderr."""
+    with _progress() as draw:
+        session = Session(measurement, sides, rules, on_progress=lambda state: draw(_line(state, session)))
+        return session.run(), session.state
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    with Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True) as live:
+        yield lambda text: live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
+
+
+def _line(state: State, session: Session) -> str:
+    left_s = session.seconds_left
+    time_left = "" if left_s is None else f", at most {left_s:.0f} s left"
+    done = len(state.quadruples) if len(state.calibration) == FIRST_LOOK else len(state.calibration)
+    return f"{state.phase}: quadruple {done + 1}{time_left}"
+
+
+def named_collective(words: tuple[str, ...]) -> str:
+    """The collective of a command line that begins with one.
+
+    Raises:
+        UsageError: It does not.
+    """
+    allowed = ", ".join(engine.COLLECTIVES)
+    if not words or words[0].startswith("-"):
+        raise UsageError("the collective must come first", remedy=f"name one of {allowed}")
+    if not (collective := engine.collective_of(words[0])):
+        raise UsageError(f'there is no collective "{words[0]}"', remedy=f"allowed are {allowed}")
+    return collective
+
+
+def defaults(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """The engine's flags that the user left open."""
+    ranks = (
+        () if has(flags, "-t", "-g", "--nthreads", "--ngpus", "--processes", "--backend") else ("-t", str(HOST_RANKS))
+    )
+    sized = has(flags, "-b", "-e", "-f", "-i", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes", "--sizes")
+    return (*ranks, *(() if sized else _SWEEP))
+
+
+def has(flags: tuple[str, ...], *names: str) -> bool:
+    """Whether one of these flags is among the words, in any of the forms that the engine takes."""
+    return any(
+        word.partition("=")[0] == name or (len(name) == 2 and word.startswith(name) and not word.startswith("--"))
+        for word in flags
+        for name in names
+    )
+
+
+def new_folder(wanted: Path | None, name: str) -> Path:
+    """Makes the folder of a measurement.
+
+    Raises:
+        UsageError: It is there already, or cannot be made.
+    """
+    stem = f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{name}"
+    names = (f"{stem}{suffix}" for suffix in ("", *(f"-{i}" for i in range(2, 1000))))
+    folder = wanted or next(path for each in names if not (path := RECORDS_FOLDER / each).exists())
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise UsageError(f"the folder {folder} is there already", remedy="name a new one") from error
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror}", remedy="give --folder FOLDER") from error
+    return folder
