@@ -67,13 +67,13 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
   if (name.ends_with(kSuffix) && is_collective(name.substr(0, name.size() - kSuffix.size())))
     return {name, name.substr(0, name.size() - kSuffix.size()), std::move(arguments)};
   if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
-    throw UsageError(fmt::format("{} {}: no such collective; allowed are{}, or a program name such as all_reduce_perf", kEngine,
-                                 arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));
+    throw UsageError(fmt::format("{} {}: no such collective; allowed are{}, or a program name such as all_reduce_perf",
+                                 kEngine, arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));
   if (arguments.front().starts_with('-')) {
     constexpr std::array allowed{"--version", "--help", "-h"};
     if (std::ranges::find(allowed, arguments.front()) == allowed.end())
-      throw UsageError(fmt::format("{} {}: no collective is named before the options; allowed are{}", kEngine, arguments.front(),
-                                   list_of_collectives()));
+      throw UsageError(fmt::format("{} {}: no collective is named before the options; allowed are{}", kEngine,
+                                   arguments.front(), list_of_collectives()));
     return {std::string(kEngine), "all_reduce", std::move(arguments)};
   }
   const std::string collective = arguments.front();
@@ -82,7 +82,8 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
 }
 
 std::string version_text() {
-  return fmt::format("busbw {}\nbackend host {}\nrecord schema {}\nnccl-tests table 2.19.6\n", version(), version(), kSchemaVersion);
+  return fmt::format("busbw {}\nbackend host {}\nrecord schema {}\nnccl-tests table 2.19.6\n", version(), version(),
+                     kSchemaVersion);
 }
 
 /// Groups for which the collective cannot run are a doubt about the command line.
@@ -107,9 +108,10 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
 std::vector<std::string> run_warnings(const Options& options) {
   const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
   if (options.ranks() <= processors) return {};
-  return {fmt::format("{} ranks share {} processors, so times include waiting for a turn; use at most {} ranks to time the "
-                      "communication alone",
-                      options.ranks(), processors, processors)};
+  return {
+      fmt::format("{} ranks share {} processors, so times include waiting for a turn; use at most {} ranks to time the "
+                  "communication alone",
+                  options.ranks(), processors, processors)};
 }
 
 RunInfo run_info(const Options& options, const RunPlan& plan, const Backend& backend, const MemoryPlan& memory) {
@@ -179,7 +181,8 @@ JobResult measure(const Options& options) {
   RunSettings settings = options.settings;
   if (memory.max_bytes < settings.max_bytes) {
     settings.max_bytes = memory.max_bytes;
-    sweep.sizes_bytes = sizes_between(settings.min_bytes, settings.max_bytes, settings.step_factor, settings.step_bytes);
+    sweep.sizes_bytes =
+        sizes_between(settings.min_bytes, settings.max_bytes, settings.step_factor, settings.step_bytes);
   }
   RunPlan plan{*collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
   if (options.out_of_place) plan.placements.push_back(Placement::out_of_place);
@@ -192,8 +195,7 @@ JobResult measure(const Options& options) {
 
   const RunCallbacks callbacks{[&](const std::vector<RankInfo>& ranks) { reporter.begin(ranks); },
                                [&](const CaseRows& rows) { reporter.rows(rows); }};
-  const JobLayout layout{settings.processes, plan.ranks_per_process(),
-                         limit_s(options)};
+  const JobLayout layout{settings.processes, plan.ranks_per_process(), limit_s(options)};
   const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
                                    [&](const std::optional<Failure>& failure) { return reporter.finish(failure); }};
   const JobResult result = run_job(job, layout, job_callbacks);
@@ -213,7 +215,8 @@ void occupy_standard_descriptors() {
 
 int run(std::string_view called_as, std::vector<std::string> arguments) {
   const Invocation invocation = read_invocation(called_as, std::move(arguments));
-  const auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment);
+  const auto parsed =
+      parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment);
   if (const auto* request = std::get_if<Request>(&parsed)) {
     fmt::print("{}", *request == Request::help ? help_text(invocation.program) : version_text());
     return 0;
@@ -229,8 +232,7 @@ int main(int argc, char** argv) {
     busbw::occupy_standard_descriptors();
     return busbw::run(argv[0], {argv + 1, argv + argc});
   } catch (const busbw::Error& error) {
-    if (error.exit() != busbw::Exit::output_closed)
-      busbw::complain(busbw::without_folder(argv[0]), error.what());
+    if (error.exit() != busbw::Exit::output_closed) busbw::complain(busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(error.exit());
   } catch (const std::exception& error) {
     busbw::complain(busbw::without_folder(argv[0]), error.what());

@@ -27,12 +27,12 @@ class Given {
     const auto found = values_.find(flag);
     return found == values_.end() ? fallback : found->second;
   }
-  std::int64_t integer(const std::string& flag, std::int64_t fallback, std::int64_t least, std::int64_t most = kMaxInt) const {
+  std::int64_t integer(const std::string& flag, std::int64_t fallback, std::int64_t least,
+                       std::int64_t most = kMaxInt) const {
     if (!has(flag)) return fallback;
     const auto value = parse_integer(text(flag, ""));
     if (value && *value >= least && *value <= most) return *value;
-    throw refuse(flag, most == kMaxInt ? fmt::format("a whole number from {} on", least)
-                                       : fmt::format("a whole number from {} to {}", least, most));
+    throw refuse(flag, fmt::format("a whole number from {} to {}", least, most));
   }
   bool on(const std::string& flag) const { return integer(flag, 0, 0, 1) == 1; }
   std::uint64_t size(const std::string& flag, std::uint64_t fallback) const {
@@ -51,7 +51,8 @@ class Given {
   std::map<std::string, std::string> values_;
 };
 
-Given read_command_line(const std::string& program, const std::vector<std::string>& arguments, bool& help, bool& version) {
+Given read_command_line(const std::string& program, const std::vector<std::string>& arguments, bool& help,
+                        bool& version) {
   CLI::App app{fmt::format("{}: measures one collective operation over a sweep of sizes", program), program};
   app.set_help_flag();
   app.allow_extras();
@@ -60,7 +61,8 @@ Given read_command_line(const std::string& program, const std::vector<std::strin
   std::map<std::string, std::string> values;
   for (const Flag& flag : flag_table())
     app.add_option_function<std::string>(
-           flag.short_name.empty() ? std::string(flag.long_name) : fmt::format("{},{}", flag.short_name, flag.long_name),
+           flag.short_name.empty() ? std::string(flag.long_name)
+                                   : fmt::format("{},{}", flag.short_name, flag.long_name),
            [&values, &flag](const std::string& text) { values[std::string(flag.long_name)] = text; })
         ->type_name(std::string(flag.placeholder))
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
@@ -71,15 +73,16 @@ Given read_command_line(const std::string& program, const std::vector<std::strin
     app.parse(reversed);
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string what = error.what();  // "--minbytes: ..."
-    throw UsageError(fmt::format("{}: a value is missing; see {} --help", spelling(what.substr(0, what.find(':'))), program));
+    throw UsageError(
+        fmt::format("{}: a value is missing; see {} --help", spelling(what.substr(0, what.find(':'))), program));
   } catch (const CLI::ParseError& error) {
     throw UsageError(fmt::format("{}; see {} --help", error.what(), program));
   }
   const auto extras = app.remaining();
   if (!extras.empty())
     throw UsageError(fmt::format("{} \"{}\"; allowed are the options that {} --help lists",
-                                 extras.front().starts_with('-') ? "unknown option" : "unexpected argument", extras.front(),
-                                 program));
+                                 extras.front().starts_with('-') ? "unknown option" : "unexpected argument",
+                                 extras.front(), program));
   return Given(std::move(values));
 }
 
@@ -101,8 +104,8 @@ void read_sizes(const Given& given, Options& options) {
   if (given.has("--sizes")) {
     for (const auto* other : {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor"})
       if (given.has(other))
-        throw UsageError(fmt::format("--sizes {} and {} {}: give one or the other", given.text("--sizes", ""), spelling(other),
-                                     given.text(other, "")));
+        throw UsageError(fmt::format("--sizes {} and {} {}: give one or the other", given.text("--sizes", ""),
+                                     spelling(other), given.text(other, "")));
     settings.sizes_bytes = parse_sizes(given);
     settings.min_bytes = *std::ranges::min_element(settings.sizes_bytes);
     settings.max_bytes = *std::ranges::max_element(settings.sizes_bytes);
@@ -117,14 +120,17 @@ void read_sizes(const Given& given, Options& options) {
     throw UsageError(fmt::format("-i {} and -f {}: give a step in bytes or a factor, not both",
                                  given.text("--stepbytes", ""), given.text("--stepfactor", "")));
   if (settings.min_bytes > settings.max_bytes)
-    throw UsageError(fmt::format("-b {} (--minbytes) is more than -e {} (--maxbytes, 32M if not given); allowed is at most as much",
-                                 given.text("--minbytes", "32M"), given.text("--maxbytes", "32M")));
+    throw UsageError(
+        fmt::format("-b {} (--minbytes) is more than -e {} (--maxbytes, 32M if not given); allowed is at most as much",
+                    given.text("--minbytes", "32M"), given.text("--maxbytes", "32M")));
   constexpr std::uint64_t kMostSizes = 10'000'000;
   if (settings.step_factor == 1 && (settings.max_bytes - settings.min_bytes) / settings.step_bytes >= kMostSizes)
-    throw UsageError(fmt::format("-i {} (--stepbytes) from {} to {} bytes makes more than {} sizes; allowed is a larger step",
-                                 given.text("--stepbytes", "1M"), settings.min_bytes, settings.max_bytes, kMostSizes));
+    throw UsageError(
+        fmt::format("-i {} (--stepbytes) from {} to {} bytes makes more than {} sizes; allowed is a larger step",
+                    given.text("--stepbytes", "1M"), settings.min_bytes, settings.max_bytes, kMostSizes));
   if (given.has("--stepfactor") && settings.step_factor == 1)
-    options.notes.push_back(fmt::format("-f 1 is no factor: sizes grow by the fixed step of {} bytes (-i)", settings.step_bytes));
+    options.notes.push_back(
+        fmt::format("-f 1 is no factor: sizes grow by the fixed step of {} bytes (-i)", settings.step_bytes));
 }
 
 template <class Value, class All>
@@ -170,11 +176,14 @@ void read_measurement(const Given& given, Options& options) {
     throw UsageError(fmt::format("-K {} (--per_iter_skip) leaves samples out of -I's summary; allowed only with -I 1",
                                  settings.per_iteration_skip));
   if (settings.per_iteration_skip >= settings.iterations)
-    throw given.refuse("--per_iter_skip", fmt::format("0 to {} (below -n {})", settings.iterations - 1, settings.iterations));
+    throw given.refuse("--per_iter_skip",
+                       fmt::format("0 to {} (below -n {})", settings.iterations - 1, settings.iterations));
   if (settings.per_iteration && settings.graph_launches > 0)
-    throw UsageError(fmt::format("-I 1 (--per_iter_timing) and -G {} (--cudagraph) exclude each other", settings.graph_launches));
+    throw UsageError(
+        fmt::format("-I 1 (--per_iter_timing) and -G {} (--cudagraph) exclude each other", settings.graph_launches));
   if (settings.blocking == 3 && settings.graph_launches > 0)
-    throw UsageError(fmt::format("-z 3 (--blocking) and -G {} (--cudagraph) exclude each other", settings.graph_launches));
+    throw UsageError(
+        fmt::format("-z 3 (--blocking) and -G {} (--cudagraph) exclude each other", settings.graph_launches));
   if (given.has("--target-ci")) {
     settings.target_ci = parse_fraction(given.text("--target-ci", ""));
     if (!settings.target_ci || *settings.target_ci <= 0 || *settings.target_ci >= 1)
@@ -215,7 +224,8 @@ void refuse_gpu_flags(const Given& given, Environment environment) {
   }
   if (given.integer("--ngpus", 1, 1) > 1)
     throw UsageError(fmt::format(
-        "-g {} (--ngpus): the host backend has no GPUs; allowed is 1. For {} ranks on the host use -t {} or --processes {}",
+        "-g {} (--ngpus): the host backend has no GPUs; allowed is 1. For {} ranks on the host use -t {} or "
+        "--processes {}",
         given.text("--ngpus", ""), given.text("--ngpus", ""), given.text("--ngpus", ""), given.text("--ngpus", "")));
   if (const auto device = environment("NCCL_TESTS_DEVICE"))
     throw UsageError(
@@ -234,17 +244,18 @@ void read_alltoallv(Environment environment, Options& options) {
   AlltoallvSettings& settings = options.collective_settings.alltoallv;
   constexpr double kNoLimit = std::numeric_limits<double>::max();
   settings.spread = number_of(environment, "NCCL_TESTS_ALLTOALLV_SPREAD", 1, 1, "a number from 0 to 1");
-  settings.matrix_scale = number_of(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number from 0 on");
-  settings.print_summary =
-      number_of(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", 0, 1, "0 or 1") != 0;
+  settings.matrix_scale =
+      number_of(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number from 0 on");
+  settings.print_summary = number_of(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", 0, 1, "0 or 1") != 0;
   const auto file = environment("NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
   if (!file) return;
   settings.matrix = read_traffic_matrix(*file, settings.matrix_scale);
   settings.max_bytes = options.settings.max_bytes;
   if (options.settings.min_bytes != options.settings.max_bytes)
-    throw UsageError(fmt::format("-b {} and -e {} with NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix gives the sizes; allowed is "
-                                 "the same value for both, such as -b 32M -e 32M",
-                                 options.settings.min_bytes, options.settings.max_bytes));
+    throw UsageError(
+        fmt::format("-b {} and -e {} with NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix gives the sizes; allowed is "
+                    "the same value for both, such as -b 32M -e 32M",
+                    options.settings.min_bytes, options.settings.max_bytes));
 }
 
 void read_environment(Environment environment, Options& options) {
@@ -262,12 +273,14 @@ void read_ranks(const Given& given, Options& options) {
   settings.threads = given.integer("--nthreads", 1, 1, kMaxHostRanks);
   settings.processes = given.integer("--processes", 1, 1, kMaxHostRanks);
   if (options.ranks() > kMaxHostRanks)
-    throw UsageError(fmt::format("--processes {} times -t {} are {} ranks; the host backend allows up to {}", settings.processes,
-                                 settings.threads, options.ranks(), kMaxHostRanks));
+    throw UsageError(fmt::format("--processes {} times -t {} are {} ranks; the host backend allows up to {}",
+                                 settings.processes, settings.threads, options.ranks(), kMaxHostRanks));
   int smallest_group = options.ranks();
-  for (const auto& [colour, ranks] : options.groups()) smallest_group = std::min(smallest_group, static_cast<int>(ranks.size()));
+  for (const auto& [colour, ranks] : options.groups())
+    smallest_group = std::min(smallest_group, static_cast<int>(ranks.size()));
   if (options.data.root && *options.data.root >= smallest_group)
-    throw UsageError(fmt::format("-r {} (--root): allowed is a rank from 0 to {}, or all", *options.data.root, smallest_group - 1));
+    throw UsageError(
+        fmt::format("-r {} (--root): allowed is a rank from 0 to {}, or all", *options.data.root, smallest_group - 1));
 }
 
 void read_outputs(const Given& given, Options& options) {
@@ -276,17 +289,18 @@ void read_outputs(const Given& given, Options& options) {
   if (given.has("--output_file") && !CLI::detail::to_lower(options.json_path).ends_with(".json"))
     throw given.refuse("--output_file", "a path that ends in .json");
   if (given.has("--records") && options.records_path.empty()) throw given.refuse("--records", "a path");
+  if (!options.json_path.empty() && options.json_path == options.records_path)
+    throw UsageError(fmt::format("-J {0} and --records {0}: give each a file of its own", options.json_path));
   if (given.has("--fault")) options.faults = {given.text("--fault", "")};
   const std::string backend = given.text("--backend", "auto");
-  if (backend == "nccl")
-    throw UsageError("--backend nccl: this build has no NCCL backend; allowed are host and auto");
+  if (backend == "nccl") throw UsageError("--backend nccl: this build has no NCCL backend; allowed are host and auto");
   if (backend != "host" && backend != "auto") throw given.refuse("--backend", "host, nccl or auto");
 }
 
 }  // namespace
 
 std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
-                                                  const std::vector<std::string>& arguments, Environment environment) {
+                                             const std::vector<std::string>& arguments, Environment environment) {
   bool help = false;
   bool version = false;
   const Given given = read_command_line(program, arguments, help, version);

@@ -44,7 +44,7 @@ enum class Request { help, version };
 /// Throws UsageError.
 using Environment = std::optional<std::string> (*)(const char* variable);
 std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
-                                                  const std::vector<std::string>& arguments, Environment environment);
+                                             const std::vector<std::string>& arguments, Environment environment);
 
 /// The same, from the process's environment.
 std::optional<std::string> process_environment(const char* variable);

@@ -22,7 +22,8 @@ const std::vector<Flag>& flag_table() {
       {"-t", "--nthreads", "N", "threads per process; on the host backend each is a rank (default 1)", kRanks},
       {"-g", "--ngpus", "N", "GPUs per thread (default 1)", kRanks},
       {"", "--processes", "N", "processes on this machine, each with -t threads (default 1)", kRanks},
-      {"-p", "--parallel_init", "0|1", "threads initialise side by side; on the host they always do (default 0)", kRanks},
+      {"-p", "--parallel_init", "0|1", "threads initialise side by side; on the host they always do (default 0)",
+       kRanks},
       {"", "--backend", "NAME", "host, nccl or auto: GPUs where there are some (default auto)", kRanks},
       {"-b", "--minbytes", "SIZE", "smallest size; K, M and G are binary (default 32M)", kSizes},
       {"-e", "--maxbytes", "SIZE", "largest size (default 32M)", kSizes},
@@ -44,7 +45,8 @@ const std::vector<Flag>& flag_table() {
        "1: wait and barrier after each operation, 2: wait only, 3: wait and barrier after each iteration, not timed "
        "(default 0)",
        kMeasuring},
-      {"-T", "--timeout", "SECONDS", "end when no rank gets on for so long, initialisation included; 0 without limit (default 600)", kMeasuring},
+      {"-T", "--timeout", "SECONDS",
+       "end when no rank gets on for so long, initialisation included; 0 without limit (default 600)", kMeasuring},
       {"", "--placement", "WHICH", "in, out or both (default both)", kMeasuring},
       {"", "--target-ci", "SHARE",
        "sample in batches of -n until the 95 % interval of the median is within +-SHARE of it, such as 1%", kMeasuring},
@@ -93,9 +95,11 @@ std::string help_text(std::string_view program) {
   text +=
       "\n  -h, --help                            this text\n"
       "      --version                         versions of program, backend and record schema\n"
-      "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (demanded average\n"
+      "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (demanded "
+      "average\n"
       "busbw in GB/s), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n"
-      "Exit codes: 0 good, 1 wrong data, 2 usage, 3 environment, 4 a rank was lost or timed out, 5 slower than demanded,\n"
+      "Exit codes: 0 good, 1 wrong data, 2 usage, 3 environment, 4 a rank was lost or timed out, 5 slower than "
+      "demanded,\n"
       "130 interrupted.\n";
   return text;
 }

@@ -25,7 +25,8 @@ std::vector<std::uint64_t> sizes_between(std::uint64_t min_bytes, std::uint64_t 
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t size = min_bytes; size <= max_bytes;) {
     sizes.push_back(size);
-    const bool last = step_factor > 1 ? size > max_bytes / step_factor : size > max_bytes - step_bytes || step_bytes > max_bytes;
+    const bool last =
+        step_factor > 1 ? size > max_bytes / step_factor : size > max_bytes - step_bytes || step_bytes > max_bytes;
     if (last) break;
     size = step_factor > 1 ? size * step_factor : size + step_bytes;
   }
@@ -39,8 +40,8 @@ Sweep plan_sweep(const DataChoice& data, const RunSettings& settings, const Coll
     for (const Redop redop : redops_of(data, collective))
       for (const int root : roots_of(data, collective, ranks))
         sweep.configurations.push_back(
-            {dtype, redop,
-             std::string(collective.loops_over_redops() ? name(redop) : collective.no_redop_name()), root});
+            {dtype, redop, std::string(collective.loops_over_redops() ? name(redop) : collective.no_redop_name()),
+             root});
   sweep.sizes_bytes = settings.sizes_bytes.empty() ? sizes_between(settings.min_bytes, settings.max_bytes,
                                                                    settings.step_factor, settings.step_bytes)
                                                    : settings.sizes_bytes;

@@ -6,17 +6,10 @@ namespace busbw {
 
 const std::vector<CollectiveEntry>& all_collectives() {
   static const std::vector<CollectiveEntry> entries{
-      {"all_reduce", make_all_reduce},
-      {"all_gather", make_all_gather},
-      {"reduce_scatter", make_reduce_scatter},
-      {"broadcast", make_broadcast},
-      {"reduce", make_reduce},
-      {"alltoall", make_alltoall},
-      {"alltoallv", make_alltoallv},
-      {"gather", make_gather},
-      {"scatter", make_scatter},
-      {"sendrecv", make_sendrecv},
-      {"hypercube", make_hypercube},
+      {"all_reduce", make_all_reduce}, {"all_gather", make_all_gather}, {"reduce_scatter", make_reduce_scatter},
+      {"broadcast", make_broadcast},   {"reduce", make_reduce},         {"alltoall", make_alltoall},
+      {"alltoallv", make_alltoallv},   {"gather", make_gather},         {"scatter", make_scatter},
+      {"sendrecv", make_sendrecv},     {"hypercube", make_hypercube},
   };
   return entries;
 }
@@ -30,7 +23,8 @@ std::unique_ptr<Collective> make_collective(std::string_view name, const Collect
 Pieces from_every_rank(std::size_t count, int ranks) {
   Pieces pieces;
   pieces.reserve(ranks);
-  for (int rank = 0; rank < ranks; ++rank) pieces.push_back({.offset = count * rank, .count = count, .source_rank = rank});
+  for (int rank = 0; rank < ranks; ++rank)
+    pieces.push_back({.offset = count * rank, .count = count, .source_rank = rank});
   return pieces;
 }
 

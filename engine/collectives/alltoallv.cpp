@@ -18,13 +18,14 @@ class Alltoallv final : public Collective {
   std::string refuses(int ranks) const override {
     if (!from_matrix()) return {};
     if (ranks > settings_.matrix.ranks)
-      return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}", settings_.matrix.ranks,
-                         ranks);
+      return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}",
+                         settings_.matrix.ranks, ranks);
     const Shape in_bytes = shape(0, 1, ranks);
     const std::size_t most = std::max(in_bytes.send_count, in_bytes.recv_count);
     if (most <= settings_.max_bytes) return {};
-    return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes at a rank, -e allows {}; raise -b and -e",
-                       most, settings_.max_bytes);
+    return fmt::format(
+        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes at a rank, -e allows {}; raise -b and -e",
+        most, settings_.max_bytes);
   }
 
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
@@ -83,11 +84,10 @@ class Alltoallv final : public Collective {
     if (!settings_.print_summary) return std::nullopt;
     RankSummary summary;
     summary.bus_factor = others_share(ranks);
-    summary.title =
-        from_matrix()
-            ? fmt::format("mode=matrix nranks={} matrix_dim={} scale={:.3f}", ranks, settings_.matrix.ranks, settings_.matrix_scale)
-            : fmt::format("mode=generated nranks={} total_bytes={} spread={:.3f}", ranks,
-                          shape.param_count * ranks * element_bytes, settings_.spread);
+    summary.title = from_matrix() ? fmt::format("mode=matrix nranks={} matrix_dim={} scale={:.3f}", ranks,
+                                                settings_.matrix.ranks, settings_.matrix_scale)
+                                  : fmt::format("mode=generated nranks={} total_bytes={} spread={:.3f}", ranks,
+                                                shape.param_count * ranks * element_bytes, settings_.spread);
     for (int rank = 0; rank < ranks; ++rank)
       summary.ranks.push_back({sent_before(shape, element_bytes, rank, ranks, ranks) * element_bytes,
                                received_before(shape, element_bytes, rank, ranks, ranks) * element_bytes});
@@ -99,8 +99,9 @@ class Alltoallv final : public Collective {
 
   /// Elements from one rank to another.
   std::size_t elements(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
-    const std::uint64_t bytes = from_matrix() ? settings_.matrix.at(from, to)
-                                              : generated_bytes(shape.param_count * ranks * element_bytes, from, to, ranks);
+    const std::uint64_t bytes = from_matrix()
+                                    ? settings_.matrix.at(from, to)
+                                    : generated_bytes(shape.param_count * ranks * element_bytes, from, to, ranks);
     return bytes / element_bytes;
   }
   /// nccl-tests' blend of an even split with one in proportion to the distance (to - from) mod ranks, in its order of

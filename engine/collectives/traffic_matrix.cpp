@@ -19,8 +19,8 @@ std::uint64_t cell_bytes(const std::string& text, double scale, const std::strin
                          std::size_t column) {
   const auto refuse = [&](std::string_view why) {
     return UsageError(fmt::format(
-        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} column {} is \"{}\": {}; allowed are numbers of bytes from 0 on", path,
-        row + 1, column + 1, text, why));
+        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} column {} is \"{}\": {}; allowed are numbers of bytes from 0 on",
+        path, row + 1, column + 1, text, why));
   };
   std::size_t used = 0;
   double value = 0;
@@ -43,8 +43,8 @@ TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
   if (!regular || std::filesystem::file_size(path, error) > kLargestFileBytes)
-    throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {}; allowed is a text file of up to {} bytes", path,
-                                 regular ? "the file is too large" : "there is no such file", kLargestFileBytes));
+    throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {}; allowed is a text file of up to {} bytes",
+                                 path, regular ? "the file is too large" : "there is no such file", kLargestFileBytes));
   std::ifstream file(path);
   if (!file) throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file cannot be read", path));
   TrafficMatrix matrix;
@@ -56,15 +56,16 @@ TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
     for (std::string text; cells >> text; ++column) matrix.bytes.push_back(cell_bytes(text, scale, path, rows, column));
     if (column == 0) continue;
     if (rows > 0 && column != columns)
-      throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} has {} columns, the rows before have {}",
-                                   path, rows + 1, column, columns));
+      throw UsageError(
+          fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} has {} columns, the rows before have {}", path,
+                      rows + 1, column, columns));
     columns = column;
     ++rows;
   }
   if (rows == 0) throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file holds no numbers", path));
   if (rows != columns)
-    throw UsageError(
-        fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {} rows and {} columns; the matrix must be square", path, rows, columns));
+    throw UsageError(fmt::format(
+        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {} rows and {} columns; the matrix must be square", path, rows, columns));
   matrix.ranks = static_cast<int>(rows);
   return matrix;
 }

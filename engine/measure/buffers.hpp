@@ -21,7 +21,8 @@ constexpr std::size_t buffer_bytes(std::uint64_t max_bytes, int unalign_elements
 class CaseBuffers {
  public:
   /// `max_bytes`: what the buffers were made for; iterations rotate through it.
-  CaseBuffers(Communicator& communicator, const Shape& shape, Dtype dtype, std::uint64_t max_bytes, int unalign_elements)
+  CaseBuffers(Communicator& communicator, const Shape& shape, Dtype dtype, std::uint64_t max_bytes,
+              int unalign_elements)
       : send_(communicator.send_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
         recv_(communicator.recv_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
         rank_(communicator.rank()),

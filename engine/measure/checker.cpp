@@ -11,7 +11,9 @@ constexpr int kPoisonSource = -1;
 /// The four guards, each with a seed of its own.
 enum class Guard : std::uint64_t { before_send, after_send, before_recv, after_recv };
 
-std::uint64_t guard_seed(const RankCase& rank_case, Guard guard) { return rank_case.seed * 4 + static_cast<std::uint64_t>(guard); }
+std::uint64_t guard_seed(const RankCase& rank_case, Guard guard) {
+  return rank_case.seed * 4 + static_cast<std::uint64_t>(guard);
+}
 
 }  // namespace
 
@@ -41,11 +43,11 @@ void Checker::prepare(const RankCase& rank_case, Placement placement) {
   guard(recv.data() - kGuardBytes, Guard::before_recv);
   guard(recv.data() + recv.size(), Guard::after_recv);
   communicator_.fill(recv.data(), poison(rank_case), 0, recv.size() / element_bytes);
-  const auto pieces = rank_case.collective.to_send(rank_case.shape, element_bytes, communicator_.rank(), communicator_.size(),
-                                                   rank_case.root);
+  const auto pieces = rank_case.collective.to_send(rank_case.shape, element_bytes, communicator_.rank(),
+                                                   communicator_.size(), rank_case.root);
   for (const Piece& piece : pieces)
-    communicator_.fill(buffers_.send_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece), piece.first,
-                       piece.count);
+    communicator_.fill(buffers_.send_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece),
+                       piece.first, piece.count);
   communicator_.synchronize();
 }
 
@@ -53,8 +55,8 @@ RankFindings Checker::verify(const RankCase& rank_case, Placement placement) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   RankFindings findings;
   Mismatches mismatches;
-  const auto pieces = rank_case.collective.expected(rank_case.shape, element_bytes, communicator_.rank(), communicator_.size(),
-                                                    rank_case.root);
+  const auto pieces = rank_case.collective.expected(rank_case.shape, element_bytes, communicator_.rank(),
+                                                    communicator_.size(), rank_case.root);
   const auto recv = buffers_.recv_region(placement);
   const std::size_t result = static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
   // In place the result may lie within the data that is sent, whose other parts must stay as they were.
@@ -64,16 +66,20 @@ RankFindings Checker::verify(const RankCase& rank_case, Placement placement) {
       compare_untouched(rank_case, placement, result + piece.offset, result + piece.offset + piece.count, mismatches);
       continue;
     }
-    communicator_.compare(buffers_.recv_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece), piece.first,
-                          piece.count, piece.offset, mismatches);
+    communicator_.compare(buffers_.recv_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece),
+                          piece.first, piece.count, piece.offset, mismatches);
   }
   compare_untouched(rank_case, placement, result + rank_case.shape.recv_count, recv.size() / element_bytes, mismatches);
   keep(mismatches, rank_case.dtype, "receive buffer", findings);
   const auto send = buffers_.send_region();
-  compare_guard(send.data() - kGuardBytes, guard_seed(rank_case, Guard::before_send), "guard before the send buffer", findings);
-  compare_guard(send.data() + send.size(), guard_seed(rank_case, Guard::after_send), "guard after the send buffer", findings);
-  compare_guard(recv.data() - kGuardBytes, guard_seed(rank_case, Guard::before_recv), "guard before the receive buffer", findings);
-  compare_guard(recv.data() + recv.size(), guard_seed(rank_case, Guard::after_recv), "guard after the receive buffer", findings);
+  compare_guard(send.data() - kGuardBytes, guard_seed(rank_case, Guard::before_send), "guard before the send buffer",
+                findings);
+  compare_guard(send.data() + send.size(), guard_seed(rank_case, Guard::after_send), "guard after the send buffer",
+                findings);
+  compare_guard(recv.data() - kGuardBytes, guard_seed(rank_case, Guard::before_recv), "guard before the receive buffer",
+                findings);
+  compare_guard(recv.data() + recv.size(), guard_seed(rank_case, Guard::after_recv), "guard after the receive buffer",
+                findings);
   return findings;
 }
 

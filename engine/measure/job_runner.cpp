@@ -29,6 +29,9 @@ sigset_t watched_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
+  // Under nohup the run goes on when its terminal is closed.
+  struct sigaction hangup{};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   return signals;
 }
 
@@ -55,9 +58,10 @@ class RankThreads {
         });
       } catch (const std::system_error& error) {
         running_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
-        job.abort(Exit::environment, fmt::format("the thread of rank {} could not be started: {}; use fewer ranks, or raise "
-                                                 "the limit on threads (ulimit -u)",
-                                                 rank, error.what()));
+        job.abort(Exit::environment,
+                  fmt::format("the thread of rank {} could not be started: {}; use fewer ranks, or raise "
+                              "the limit on threads (ulimit -u)",
+                              rank, error.what()));
         return;
       }
     }
@@ -111,6 +115,7 @@ class Supervisor {
   void watch() {
     switch (wait_for_signal()) {
       case SIGINT: interrupt(Exit::interrupted, "interrupted"); break;
+      case SIGHUP:
       case SIGTERM: interrupt(Exit::terminated, "terminated"); break;
       default: break;
     }
@@ -140,7 +145,8 @@ JobResult run_in_this_process(LocalJob& job, const JobLayout& layout, const JobC
 }
 
 /// A process of a job of several: its ranks, and rank 0's also the end of the output. Does not return.
-[[noreturn]] void run_child(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks, int process, pid_t parent) {
+[[noreturn]] void run_child(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks, int process,
+                            pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(static_cast<int>(Exit::rank_lost));  // it died before that took effect
   RankThreads threads(job, process * layout.ranks_per_process, layout.ranks_per_process, callbacks);
@@ -158,8 +164,8 @@ class Children {
       const pid_t pid = fork();
       if (pid == 0) run_child(job, layout, callbacks, process, parent);
       if (pid < 0) {
-        job.abort(Exit::environment, fmt::format("process {} of {} could not be started: {}; use fewer processes", process,
-                                                 layout.processes, std::strerror(errno)));
+        job.abort(Exit::environment, fmt::format("process {} of {} could not be started: {}; use fewer processes",
+                                                 process, layout.processes, std::strerror(errno)));
         return;
       }
       pids_.push_back(pid);
@@ -193,10 +199,12 @@ class Children {
   void report_loss(std::size_t process, const std::string& how) {
     const int first = static_cast<int>(process) * layout_.ranks_per_process;
     const int last = first + layout_.ranks_per_process - 1;
-    const std::string ranks = first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
-    job_.abort(Exit::rank_lost,
-               fmt::format("{} (process {}, pid {}) {} in phase {}; see the kernel's log for a reason such as lack of memory",
-                           ranks, process, pids_[process], how, name(job_.progress(first).phase)));
+    const std::string ranks =
+        first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
+    job_.abort(
+        Exit::rank_lost,
+        fmt::format("{} (process {}, pid {}) {} in phase {}; see the kernel's log for a reason such as lack of memory",
+                    ranks, process, pids_[process], how, name(job_.progress(first).phase)));
   }
 
   LocalJob& job_;

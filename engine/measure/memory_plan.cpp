@@ -27,7 +27,8 @@ std::uint64_t whole_bytes(double bytes) {
 
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes) {
   const auto needed = [&](std::uint64_t max_bytes) {
-    return 2.0 * ranks * static_cast<double>(buffer_bytes(max_bytes, settings.unalign_elements)) + static_cast<double>(work_bytes);
+    return 2.0 * ranks * static_cast<double>(buffer_bytes(max_bytes, settings.unalign_elements)) +
+           static_cast<double>(work_bytes);
   };
   const double usable = kUsableShare * static_cast<double>(available_bytes);
   if (needed(settings.max_bytes) <= usable) return {settings.max_bytes, {}};
@@ -39,7 +40,8 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
   const double left = (usable - needed(0)) / (2.0 * ranks);
   const auto fits = left > 0 ? static_cast<std::uint64_t>(left) / kReducedToMultipleOf * kReducedToMultipleOf : 0;
   if (fits < settings.min_bytes || !settings.sizes_bytes.empty())
-    throw EnvironmentError(fmt::format("{}: ask for sizes up to {} (-e, --sizes) or for fewer ranks", situation, size_text(fits)));
+    throw EnvironmentError(
+        fmt::format("{}: ask for sizes up to {} (-e, --sizes) or for fewer ranks", situation, size_text(fits)));
   return {fits, {fmt::format("Reducing maxBytes to {} due to memory limitation", fits), situation}};
 }
 
@@ -47,10 +49,11 @@ void require_room_for_samples(const RunSettings& settings, int ranks, std::size_
   const double needed = kSampleBytes * settings.iterations * ranks;
   const double usable = kUsableShare * static_cast<double>(available_bytes);
   if (needed <= usable) return;
-  throw EnvironmentError(fmt::format("-n {} (--iters): the samples of {} ranks need {}, of {} free memory {} may be used; ask for up "
-                                     "to {} iterations or for fewer ranks",
-                                     settings.iterations, ranks, size_text(whole_bytes(needed)), size_text(available_bytes),
-                                     size_text(whole_bytes(usable)), whole_bytes(usable / (kSampleBytes * ranks))));
+  throw EnvironmentError(
+      fmt::format("-n {} (--iters): the samples of {} ranks need {}, of {} free memory {} may be used; ask for up "
+                  "to {} iterations or for fewer ranks",
+                  settings.iterations, ranks, size_text(whole_bytes(needed)), size_text(available_bytes),
+                  size_text(whole_bytes(usable)), whole_bytes(usable / (kSampleBytes * ranks))));
 }
 
 }  // namespace busbw

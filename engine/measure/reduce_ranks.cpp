@@ -25,11 +25,13 @@ double combine_ranks(std::span<const RankReport> ranks, double operations, Avera
 std::vector<double> last_rank_s(std::span<const RankReport> ranks) {
   std::vector<double> last = ranks.front().samples.iteration_s;
   for (const RankReport& rank : ranks.subspan(1))
-    std::ranges::transform(last, rank.samples.iteration_s, last.begin(), [](double a, double b) { return std::max(a, b); });
+    std::ranges::transform(last, rank.samples.iteration_s, last.begin(),
+                           [](double a, double b) { return std::max(a, b); });
   return last;
 }
 
-std::vector<std::vector<double>> last_rank_of_process_s(std::span<const RankReport> ranks, std::size_t ranks_per_process) {
+std::vector<std::vector<double>> last_rank_of_process_s(std::span<const RankReport> ranks,
+                                                        std::size_t ranks_per_process) {
   std::vector<std::vector<double>> processes;
   for (std::size_t first = 0; first < ranks.size(); first += ranks_per_process)
     processes.push_back(last_rank_s(ranks.subspan(first, ranks_per_process)));

@@ -18,6 +18,7 @@ double combine_ranks(std::span<const RankReport> ranks, double operations, Avera
 std::vector<double> last_rank_s(std::span<const RankReport> ranks);
 
 /// As above, for each run of `ranks_per_process` ranks.
-std::vector<std::vector<double>> last_rank_of_process_s(std::span<const RankReport> ranks, std::size_t ranks_per_process);
+std::vector<std::vector<double>> last_rank_of_process_s(std::span<const RankReport> ranks,
+                                                        std::size_t ranks_per_process);
 
 }  // namespace busbw

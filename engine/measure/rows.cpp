@@ -36,14 +36,15 @@ std::vector<std::string> warnings_of(const RunSettings& settings, const Measurem
   std::vector<std::string> warnings;
   const bool missed = settings.target_ci && measurement.stopped_by != StoppedBy::target_ci;
   if (missed)
-    warnings.push_back(fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; give more "
-                                   "--max-time, or find what disturbs the machine",
-                                   *settings.target_ci * 100, measurement.iteration_s.size()));
+    warnings.push_back(
+        fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; give more "
+                    "--max-time, or find what disturbs the machine",
+                    *settings.target_ci * 100, measurement.iteration_s.size()));
   return warnings;
 }
 
-Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report, const Traffic& traffic,
-                             const std::string& policy) {
+Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report,
+                             const Traffic& traffic, const std::string& policy) {
   const RunSettings& settings = plan.settings;
   Measurement measurement;
   measurement.iteration_s = last_rank_s(report.ranks);
@@ -72,13 +73,15 @@ void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t eleme
   for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
     if (!*measurement) continue;
     const double time_s = (*measurement)->time_s;
-    row.comments.push_back(fmt::format("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: {} time_usec={:.2f}", summary->title, time_s * 1e6));
+    row.comments.push_back(
+        fmt::format("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: {} time_usec={:.2f}", summary->title, time_s * 1e6));
     for (std::size_t rank = 0; rank < summary->ranks.size(); ++rank) {
       const auto& bytes = summary->ranks[rank];
       const Traffic traffic{static_cast<double>(std::max(bytes.sent, bytes.received)), summary->bus_factor};
       const Bandwidth reached = bandwidth(traffic, time_s);
-      row.comments.push_back(fmt::format("  rank={} send_bytes={} recv_bytes={} alg_bw={:.2f} bus_bw={:.2f}", rank, bytes.sent,
-                                         bytes.received, reached.algbw_bytes_per_s / 1e9, reached.busbw_bytes_per_s / 1e9));
+      row.comments.push_back(fmt::format("  rank={} send_bytes={} recv_bytes={} alg_bw={:.2f} bus_bw={:.2f}", rank,
+                                         bytes.sent, bytes.received, reached.algbw_bytes_per_s / 1e9,
+                                         reached.busbw_bytes_per_s / 1e9));
     }
   }
 }

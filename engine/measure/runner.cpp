@@ -86,7 +86,11 @@ RankFindings read_findings(const Bytes& bytes) {
 class RankRun {
  public:
   RankRun(const RunPlan& plan, Team& world, Communicator& communicator, const RunCallbacks& callbacks)
-      : plan_(plan), world_(world), communicator_(communicator), callbacks_(callbacks), groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {}
+      : plan_(plan),
+        world_(world),
+        communicator_(communicator),
+        callbacks_(callbacks),
+        groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {}
 
   void sweep() {
     for (const Configuration& configuration : plan_.sweep.configurations) {
@@ -119,20 +123,22 @@ class RankRun {
   }
 
   void fill_numbers(std::span<std::byte> memory, Dtype dtype, ReductionValues& values) {
-    communicator_.fill(memory.data(), values.contribution(communicator_.rank(), 0), 0, memory.size() / size_bytes(dtype));
+    communicator_.fill(memory.data(), values.contribution(communicator_.rank(), 0), 0,
+                       memory.size() / size_bytes(dtype));
   }
 
   void run_case(const Configuration& configuration, ReductionValues& values, std::uint64_t requested_bytes, int cycle) {
     const std::size_t element_bytes = size_bytes(configuration.dtype);
     const Shape shape = plan_.collective.shape(requested_bytes / element_bytes, element_bytes, communicator_.size());
-    const CaseBuffers buffers(communicator_, shape, configuration.dtype, plan_.max_bytes, plan_.settings.unalign_elements);
+    const CaseBuffers buffers(communicator_, shape, configuration.dtype, plan_.max_bytes,
+                              plan_.settings.unalign_elements);
     std::map<Placement, std::vector<RankReport>> world_reports;
     std::map<Placement, StoppedBy> stopped_by;
     for (const Placement placement : plan_.placements) {
       world_reports[placement].resize(reports() ? world_.size() : 0);
       stopped_by[placement] = sample(configuration, buffers, placement, world_reports[placement]);
-      check({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0}, buffers, values, placement,
-            world_reports[placement]);
+      check({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0}, buffers, values,
+            placement, world_reports[placement]);
       // The check left patterns behind that are no data to time.
       fill_numbers(buffers.send_region(), configuration.dtype, values);
       fill_numbers(buffers.recv_region(placement), configuration.dtype, values);
@@ -145,7 +151,8 @@ class RankRun {
         placements[placement].stopped_by = stopped_by[placement];
         for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
       }
-      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle}, placements, policy_for(configuration, values, members.size())));
+      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle}, placements,
+                              policy_for(configuration, values, members.size())));
     }
     callbacks_.rows(rows);
   }
@@ -158,8 +165,8 @@ class RankRun {
 
   StoppedBy sample(const Configuration& configuration, const CaseBuffers& buffers, Placement placement,
                    std::vector<RankReport>& reports_of_all) {
-    Sampler sampler(world_, communicator_, plan_.collective, buffers, plan_.settings, configuration.dtype, configuration.redop,
-                    configuration.root);
+    Sampler sampler(world_, communicator_, plan_.collective, buffers, plan_.settings, configuration.dtype,
+                    configuration.redop, configuration.root);
     enter(Phase::warmup);
     sampler.warm_up(placement);
     enter(Phase::timing);
@@ -176,7 +183,8 @@ class RankRun {
       Samples batch;
       sampler.run_batch(placement, batch);
       const auto all = world_.gather(samples_message(batch));
-      for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
+      for (std::size_t rank = 0; rank < all.size(); ++rank)
+        append(read_samples(all[rank]), reports_of_all[rank].samples);
       if (!rule.target_ci && !rule.max_time_s) return StoppedBy::iterations;
       std::optional<StoppedBy> decision;
       if (reports()) {
@@ -269,7 +277,8 @@ void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallb
   const auto infos = world.gather(rank_info_message(plan, backend.device(world.rank()), world.rank()));
   if (world.rank() == 0) {
     std::vector<RankInfo> ranks;
-    for (std::size_t rank = 0; rank < infos.size(); ++rank) ranks.push_back(read_rank_info(infos[rank], static_cast<int>(rank)));
+    for (std::size_t rank = 0; rank < infos.size(); ++rank)
+      ranks.push_back(read_rank_info(infos[rank], static_cast<int>(rank)));
     callbacks.begin(ranks);
   }
   RankRun(plan, world, *communicator, callbacks).sweep();

@@ -44,7 +44,8 @@ void Sampler::run_batch(Placement placement, Samples& samples) {
   for (std::size_t iteration = 0; iteration < iterations; ++iteration) {
     world_.enter(Phase::timing);
     starts_s[iteration] = monotonic_s();
-    for (std::size_t operation = 0; operation < aggregated; ++operation) run_once(placement, iteration * aggregated + operation);
+    for (std::size_t operation = 0; operation < aggregated; ++operation)
+      run_once(placement, iteration * aggregated + operation);
     if (barrier_between) {
       ends_s[iteration] = monotonic_s();
       world_.barrier();
@@ -72,7 +73,8 @@ double Sampler::time_batch(Placement placement, std::size_t iterations) {
   const double start_s = monotonic_s();
   for (std::size_t iteration = 0; iteration < iterations; ++iteration) {
     if (iteration % kUnstampedStride == 0) world_.enter(Phase::timing);
-    for (std::size_t operation = 0; operation < aggregated; ++operation) run_once(placement, iteration * aggregated + operation);
+    for (std::size_t operation = 0; operation < aggregated; ++operation)
+      run_once(placement, iteration * aggregated + operation);
   }
   communicator_.synchronize();
   return monotonic_s() - start_s;

@@ -33,7 +33,8 @@ std::optional<std::pair<std::size_t, std::size_t>> median_ci95_ranks(std::size_t
   std::size_t rank = 0;
   double below = 0;
   for (std::size_t k = 0; k <= samples; ++k) {
-    below += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1.0) - std::lgamma(n - static_cast<double>(k) + 1) - n * std::log(2.0));
+    below += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1.0) - std::lgamma(n - static_cast<double>(k) + 1) -
+                      n * std::log(2.0));
     if (below > kTail) break;
     rank = k + 1;
   }

@@ -38,11 +38,13 @@ std::string Watchdog::stalled() const {
     if (last_steps_[rank] == fewest) missing.push_back(rank);
   const std::string_view phase = name(job_.progress(missing.front()).phase);
   if (fewest == most)
-    return fmt::format("no rank got on for {:g} s in phase {}, all are at the same step; raise -T if one step may take longer",
-                       limit_s_, phase);
-  return fmt::format("no rank got on for {:g} s: {} did not get past phase {}, the others wait; look at its process and host, "
-                     "or raise -T",
-                     limit_s_, list_of(missing), phase);
+    return fmt::format(
+        "no rank got on for {:g} s in phase {}, all are at the same step; raise -T if one step may take longer",
+        limit_s_, phase);
+  return fmt::format(
+      "no rank got on for {:g} s: {} did not get past phase {}, the others wait; look at its process and host, "
+      "or raise -T",
+      limit_s_, list_of(missing), phase);
 }
 
 }  // namespace busbw

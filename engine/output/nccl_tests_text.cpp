@@ -116,8 +116,8 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
   const auto line_end = [&](std::string_view stamp) {
     append(out, " {:>{}}\n", settings.report_timestamps ? stamp : "", settings.report_timestamps ? 19 : 0);
   };
-  const Headings names{settings.report_cputime ? "cputime" : "time", "algbw", "busbw", "#wrong", "i_min", "i_max",
-                       "i_p99", "i_cv%"};
+  const Headings names{
+      settings.report_cputime ? "cputime" : "time", "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%"};
   const Headings units{"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"};
 
   out += "#\n";
@@ -222,8 +222,8 @@ void NcclTestsText::rows(const CaseRows& rows) {
     append_placement_notes(out, row, Placement::in_place);
   }
   if (rows.size() > 1) {
-    append(out, "# Sum over {} groups: out-of-place {}, in-place {}\n", rows.size(),
-           sum_text(rows, &Row::out_of_place), sum_text(rows, &Row::in_place));
+    append(out, "# Sum over {} groups: out-of-place {}, in-place {}\n", rows.size(), sum_text(rows, &Row::out_of_place),
+           sum_text(rows, &Row::in_place));
   }
   write(out);
 }
@@ -232,10 +232,14 @@ void NcclTestsText::end(const RunEnd& end) {
   if (!begun_) return;
   std::string out;
   if (ended_early(end)) append_comment(out, "Run ended early: " + end.reason);
-  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds, end.out_of_bounds > 0 ? "FAILED" : "OK");
+  // Where nothing was measured, nothing was right.
+  const std::string_view verdict = end.out_of_bounds > 0 ? "FAILED" : end.rows > 0 ? "OK" : kMissing;
+  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds, verdict);
   append(out, "# {:<20} : {} {}\n", "Avg bus bandwidth",
          end.average_busbw_bytes_per_s ? fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb) : kMissing,
-         !end.min_busbw_bytes_per_s ? "" : fast_enough(end) ? "OK" : "FAILED");
+         !end.min_busbw_bytes_per_s ? ""
+         : fast_enough(end)         ? "OK"
+                                    : "FAILED");
   append(out, "#\n# Collective test concluded: {}\n#\n", program_);
   if (ended_early(end) && !end.message.empty()) {
     append_comment(out, "error: " + end.message);

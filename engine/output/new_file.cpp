@@ -15,9 +15,7 @@ namespace {
 
 constexpr int kClosed = -1;
 
-int open_new(const std::string& path) {
-  return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-}
+int open_new(const std::string& path) { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
 
 /// Opens the first of path, path.0, path.1, ... that does not exist, and puts its name into `path`.
 int open_new_numbered(std::string& path) {
@@ -36,15 +34,17 @@ std::string reason(int error) { return std::system_category().message(error); }
   if (error == EEXIST) {
     throw UsageError(fmt::format("option {}: the file '{}' exists; name a new file, or remove that one", option, path));
   }
-  throw UsageError(fmt::format("option {}: cannot create the file '{}': {}; name a new file in a folder that exists "
-                               "and that you may write to",
-                               option, path, reason(error)));
+  throw UsageError(
+      fmt::format("option {}: cannot create the file '{}': {}; name a new file in a folder that exists "
+                  "and that you may write to",
+                  option, path, reason(error)));
 }
 
 [[noreturn]] void fail(std::string_view action, const std::string& path, int error) {
-  throw EnvironmentError(fmt::format("cannot {} '{}': {}; what was written before is kept; make room there or name a "
-                                     "file elsewhere",
-                                     action, path, reason(error)));
+  throw EnvironmentError(
+      fmt::format("cannot {} '{}': {}; what was written before is kept; make room there or name a "
+                  "file elsewhere",
+                  action, path, reason(error)));
 }
 
 }  // namespace

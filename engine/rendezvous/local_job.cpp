@@ -92,7 +92,8 @@ class LocalJob::MemberTeam final : public Team {
     std::uint64_t total = 0;
     for (std::size_t done = 0; done == 0 || done < total; done += kMailboxBytes) {
       if (mine_ == 0 && done < from_first.size())
-        std::ranges::copy(from_first.subspan(done, std::min(kMailboxBytes, from_first.size() - done)), first.mailbox.begin());
+        std::ranges::copy(from_first.subspan(done, std::min(kMailboxBytes, from_first.size() - done)),
+                          first.mailbox.begin());
       barrier();
       total = first.message_bytes;
       const std::size_t part = done < total ? std::min<std::size_t>(kMailboxBytes, total - done) : 0;
@@ -126,8 +127,8 @@ class LocalJob::MemberTeam final : public Team {
 LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(Shared) + ranks * sizeof(RankBlock)) {
   void* memory = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    throw EnvironmentError(fmt::format("no shared memory for {} ranks ({} bytes): {}; free memory or use fewer ranks", ranks,
-                                       mapped_bytes_, std::strerror(errno)));
+    throw EnvironmentError(fmt::format("no shared memory for {} ranks ({} bytes): {}; free memory or use fewer ranks",
+                                       ranks, mapped_bytes_, std::strerror(errno)));
   // Fresh anonymous memory is zero, which is the initial value of every member.
   shared_ = static_cast<Shared*>(memory);
 }

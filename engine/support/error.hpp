@@ -15,7 +15,7 @@ enum class Exit : int {
   slower_than_demanded = 5,
   interrupted = 130,    // SIGINT, as shells report it
   output_closed = 141,  // the reader of stdout went away, as shells report SIGPIPE
-  terminated = 143,     // SIGTERM, as shells report it
+  terminated = 143,     // SIGTERM, as shells report it, and SIGHUP
 };
 
 /// One sentence for the user: what was wrong, where, and what to do about it.

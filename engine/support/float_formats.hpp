@@ -90,8 +90,8 @@ struct SmallFloat {
     if constexpr (kBias != 127) {
       result += static_cast<std::uint32_t>(127 - kBias) << 23;
       constexpr float kSmallest = power_of_two(1 - kBias - FractionBits);
-      const auto small = std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude)) *
-                                                      kSmallest);
+      const auto small =
+          std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude)) * kSmallest);
       result = select(magnitude < (1u << FractionBits), small, result);
       if constexpr (HasInfinity) {
         result = select(magnitude >= kExponentMask, 0x7f800000u | (magnitude << kDropped), result);

@@ -13,12 +13,27 @@
 namespace busbw {
 namespace {
 
-constexpr std::array<std::string_view, 19> kAllowedPrefixes{
-    "NCCL_",        "BUSBW_",     "UCX_",       "FI_",         "OMPI_MCA_",  "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
-    "OMP_NUM_",     "OMP_PROC_",  "OMP_PLACES", "GOMP_CPU_",   "NUMA_",      "HSA_",                 "RCCL_",
-    "SLURM_JOB_ID", "SLURM_JOB_N", "SLURM_NTASKS", "SLURM_NNODES", "LD_PRELOAD"};
-constexpr std::array<std::string_view, 7> kSecretWords{"TOKEN",  "SECRET",     "PASSWORD", "PASSWD",
-                                                       "_KEY", "CREDENTIAL", "APIKEY"};
+constexpr std::array<std::string_view, 19> kAllowedPrefixes{"NCCL_",
+                                                            "BUSBW_",
+                                                            "UCX_",
+                                                            "FI_",
+                                                            "OMPI_MCA_",
+                                                            "CUDA_VISIBLE_DEVICES",
+                                                            "CUDA_DEVICE_ORDER",
+                                                            "OMP_NUM_",
+                                                            "OMP_PROC_",
+                                                            "OMP_PLACES",
+                                                            "GOMP_CPU_",
+                                                            "NUMA_",
+                                                            "HSA_",
+                                                            "RCCL_",
+                                                            "SLURM_JOB_ID",
+                                                            "SLURM_JOB_N",
+                                                            "SLURM_NTASKS",
+                                                            "SLURM_NNODES",
+                                                            "LD_PRELOAD"};
+constexpr std::array<std::string_view, 7> kSecretWords{"TOKEN", "SECRET",     "PASSWORD", "PASSWD",
+                                                       "_KEY",  "CREDENTIAL", "APIKEY"};
 
 bool allowed(std::string_view variable) {
   // OMPI_MCA_ variables are in lower case.

@@ -66,10 +66,10 @@ struct RunInfo {
   std::string start_time_iso;   // "2026-11-21T08:16:39.123+00:00"
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> environment;  // the allow-listed variables only
-  std::vector<std::pair<std::string, std::string>> machine;      // "cpu_model", "cpus", "kernel", "memory_bytes", ...
+  std::vector<std::pair<std::string, std::string>> machine;  // "cpu_model", "cpus", "kernel", "memory_bytes", ...
   RunSettings settings;
   std::vector<RankInfo> ranks;
-  std::vector<std::string> notes;     // sentences that the header shows as '#' lines after the settings
+  std::vector<std::string> notes;  // sentences that the header shows as '#' lines after the settings
   std::vector<std::string> warnings;  // about the whole run, each saying what to do next; shown after the notes
 };
 
@@ -78,16 +78,16 @@ struct Statistics {
   std::size_t samples = 0;
   double mean_s = 0, median_s = 0, p95_s = 0, p99_s = 0, min_s = 0, max_s = 0;
   double stdev_s = 0;  // of the population, as nccl-tests computes it
-  double cv = 0;       // stdev / mean
+  double cv = 0;  // stdev / mean
   std::optional<std::pair<double, double>> median_ci95_s;  // missing below 6 samples
 };
 
 /// One wrong element.
 struct WrongElement {
   int rank = 0;
-  std::string place;        // "receive buffer", "guard after the send buffer", ...
-  std::int64_t index = 0;   // element counted from the start of that rank's result; negative before it
-  std::string expected;     // value and bits: "3 (0x40400000)"
+  std::string place;  // "receive buffer", "guard after the send buffer", ...
+  std::int64_t index = 0;  // element counted from the start of that rank's result; negative before it
+  std::string expected;  // value and bits: "3 (0x40400000)"
   std::string got;
 };
 
@@ -96,8 +96,8 @@ struct CheckResult {
   enum class State { not_checked, not_applicable, checked };
   State state = State::not_checked;
   std::uint64_t wrong_elements = 0;  // over all ranks of the group
-  int wrong_ranks = 0;               // ranks of the group that saw at least one wrong element
-  std::string policy;                // "exact", or what exact data cannot show
+  int wrong_ranks = 0;  // ranks of the group that saw at least one wrong element
+  std::string policy;  // "exact", or what exact data cannot show
   std::vector<WrongElement> first_wrong;
 };
 
@@ -106,14 +106,14 @@ enum class StoppedBy { iterations, target_ci, max_time, sample_limit };
 
 /// One placement of one row.
 struct Measurement {
-  double time_s = 0;               // per operation, combined over ranks by -a: nccl-tests' `time`
+  double time_s = 0;  // per operation, combined over ranks by -a: nccl-tests' `time`
   std::optional<double> cpu_time_s;  // with -C
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
-  std::vector<double> iteration_s;                  // per iteration: until its last rank ended
-  std::vector<std::vector<double>> process_max_s;   // [process][iteration]; filled with -I and several processes
-  Statistics statistics;                            // over iteration_s, after -K
+  std::vector<double> iteration_s;  // per iteration: until its last rank ended
+  std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes
+  Statistics statistics;  // over iteration_s, after -K
   StoppedBy stopped_by = StoppedBy::iterations;
   CheckResult check;
   std::vector<std::string> warnings;
@@ -126,14 +126,14 @@ struct Row {
   int cycle = 0;
   std::string collective;
   std::uint64_t requested_bytes = 0;  // the size that the sweep asked for
-  std::uint64_t size_bytes = 0;       // the size column: max of bytes sent and received by a rank
-  std::uint64_t count = 0;            // the count column, in elements
+  std::uint64_t size_bytes = 0;  // the size column: max of bytes sent and received by a rank
+  std::uint64_t count = 0;  // the count column, in elements
   Dtype dtype = Dtype::float32;
-  std::string redop;                  // "sum", "none", or "" (hypercube)
-  int root = -1;                      // -1: no root
+  std::string redop;  // "sum", "none", or "" (hypercube)
+  int root = -1;  // -1: no root
   std::optional<Measurement> out_of_place;
   std::optional<Measurement> in_place;
-  std::string timestamp;              // local time at the row's end, "2026-11-21 08:16:39"
+  std::string timestamp;  // local time at the row's end, "2026-11-21 08:16:39"
   std::vector<std::string> comments;  // '#' lines that follow the row (alltoallv's per-rank summary)
 };
 
@@ -144,12 +144,12 @@ using CaseRows = std::vector<Row>;
 struct RunEnd {
   int exit_code = 0;
   std::string reason;  // "completed", "interrupted", "wrong data", "rank lost", ...
-  std::string message; // the sentence on stderr, empty when all went well
+  std::string message;  // the sentence on stderr, empty when all went well
   std::string end_time, end_time_iso;
   std::uint64_t rows = 0;
   std::uint64_t out_of_bounds = 0;  // nccl-tests' footer: (rank, placement, row) triples with wrong data
   std::optional<double> average_busbw_bytes_per_s;  // missing without a row
-  std::optional<double> min_busbw_bytes_per_s;      // NCCL_TESTS_MIN_BW
+  std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
 };
 
 }  // namespace busbw

@@ -61,7 +61,8 @@ int Split::colour(int process) const {
 
 std::map<int, std::vector<int>> Split::groups(int processes, int ranks_per_process) const {
   std::map<int, std::vector<int>> groups;
-  for (int rank = 0; rank < processes * ranks_per_process; ++rank) groups[colour(rank / ranks_per_process)].push_back(rank);
+  for (int rank = 0; rank < processes * ranks_per_process; ++rank)
+    groups[colour(rank / ranks_per_process)].push_back(rank);
   return groups;
 }
 

@@ -39,9 +39,7 @@ auto find_by_name(const Values& values, std::string_view wanted) -> std::optiona
 
 std::string_view name(Dtype type) { return facts(type).name; }
 std::string_view name(Redop op) { return kRedopNames[static_cast<std::size_t>(op)]; }
-std::string_view name(Placement placement) {
-  return placement == Placement::in_place ? "in_place" : "out_of_place";
-}
+std::string_view name(Placement placement) { return placement == Placement::in_place ? "in_place" : "out_of_place"; }
 
 std::optional<Dtype> dtype_of(std::string_view name) { return find_by_name(kDtypes, name); }
 std::optional<Redop> redop_of(std::string_view name) { return find_by_name(kRedops, name); }

@@ -13,9 +13,9 @@ enum class Dtype { int8, uint8, int32, uint32, int64, uint64, float16, float32, 
 enum class Redop { sum, prod, max, min, avg, mulsum };
 enum class Placement { out_of_place, in_place };
 
-inline constexpr std::array kDtypes{Dtype::int8,    Dtype::uint8,   Dtype::int32,   Dtype::uint32,
-                                    Dtype::int64,   Dtype::uint64,  Dtype::float16, Dtype::float32,
-                                    Dtype::float64, Dtype::bfloat16, Dtype::f8e4m3, Dtype::f8e5m2};
+inline constexpr std::array kDtypes{Dtype::int8,    Dtype::uint8,    Dtype::int32,   Dtype::uint32,
+                                    Dtype::int64,   Dtype::uint64,   Dtype::float16, Dtype::float32,
+                                    Dtype::float64, Dtype::bfloat16, Dtype::f8e4m3,  Dtype::f8e5m2};
 inline constexpr std::array kRedops{Redop::sum, Redop::prod, Redop::max, Redop::min, Redop::avg, Redop::mulsum};
 
 /// The name nccl-tests uses: "int8", "half", "float", "double", "bfloat16", "f8e4m3", ...

@@ -67,9 +67,7 @@ class IntegerReduction {
   static constexpr std::uint32_t kTotalLane = 16;  // 0 .. 15 belong to slots
   static constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
 
-  std::uint64_t drawn(int slot, std::size_t position) const {
-    return draw(position, static_cast<std::uint32_t>(slot));
-  }
+  std::uint64_t drawn(int slot, std::size_t position) const { return draw(position, static_cast<std::uint32_t>(slot)); }
 
   T extreme(int slot, std::size_t position) const {
     return extreme_in_slot(op_, slot, slots_.count(), [&](int i) { return static_cast<T>(drawn(i, position)); });

@@ -104,11 +104,8 @@ inline RunEnd made_up_end(std::uint64_t rows) {
 }
 
 inline WrongElement made_up_wrong(int rank, std::int64_t index) {
-  return {.rank = rank,
-          .place = "receive buffer",
-          .index = index,
-          .expected = "3 (0x40400000)",
-          .got = "4 (0x40800000)"};
+  return {
+      .rank = rank, .place = "receive buffer", .index = index, .expected = "3 (0x40400000)", .got = "4 (0x40800000)"};
 }
 
 }  // namespace busbw::test

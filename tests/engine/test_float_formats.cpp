@@ -24,13 +24,21 @@ struct Definition {
 template <class T>
 Definition definition();
 template <>
-Definition definition<Float16>() { return {5, 10, true, false, 65504}; }
+Definition definition<Float16>() {
+  return {5, 10, true, false, 65504};
+}
 template <>
-Definition definition<Bfloat16>() { return {8, 7, true, false, std::ldexp(255.0, 120)}; }
+Definition definition<Bfloat16>() {
+  return {8, 7, true, false, std::ldexp(255.0, 120)};
+}
 template <>
-Definition definition<F8e4m3>() { return {4, 3, false, true, 448}; }
+Definition definition<F8e4m3>() {
+  return {4, 3, false, true, 448};
+}
 template <>
-Definition definition<F8e5m2>() { return {5, 2, true, true, 57344}; }
+Definition definition<F8e5m2>() {
+  return {5, 2, true, true, 57344};
+}
 
 template <class T>
 double by_definition(unsigned bits) {
@@ -89,8 +97,8 @@ bool same(double a, double b) {
 /// Numbers where rounding is decided: every number of T, the middle between it and the next, and their neighbours.
 template <class T>
 std::vector<float> hard_numbers() {
-  std::vector<float> numbers{0.0f, 1e-45f, 1e-38f, 1e38f, std::numeric_limits<float>::max(),
-                             std::numeric_limits<float>::infinity()};
+  std::vector<float> numbers{
+      0.0f, 1e-45f, 1e-38f, 1e38f, std::numeric_limits<float>::max(), std::numeric_limits<float>::infinity()};
   constexpr unsigned kPositive = 1u << (sizeof(T) * 8 - 1);
   for (unsigned bits = 0; bits + 1 < kPositive; ++bits) {
     const double value = by_definition<T>(bits);

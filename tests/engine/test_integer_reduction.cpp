@@ -58,14 +58,14 @@ TEST_CASE_TEMPLATE("integers have one result in any order", T, std::int8_t, std:
       for (const std::size_t position : test::positions(ranks)) {
         const std::vector<T> values = inputs(reduction, op, ranks, position);
         const T expected = reduction.reduced(position);
-        test::for_orders(values, random, [op](T a, T b) { return combine(op, a, b); },
-                         [&](T result) {
-                           if (op == Redop::avg) {
-                             result = static_cast<T>(static_cast<std::uint64_t>(result) /
-                                                     static_cast<std::uint64_t>(ranks));
-                           }
-                           wrong += result != expected;
-                         });
+        test::for_orders(
+            values, random, [op](T a, T b) { return combine(op, a, b); },
+            [&](T result) {
+              if (op == Redop::avg) {
+                result = static_cast<T>(static_cast<std::uint64_t>(result) / static_cast<std::uint64_t>(ranks));
+              }
+              wrong += result != expected;
+            });
         if (op == Redop::avg) {
           __extension__ using Wide = __int128;
           Wide sum = 0;
@@ -93,8 +93,8 @@ TEST_CASE_TEMPLATE("results vary over the tile", T, std::int8_t, std::uint8_t, s
       for (std::size_t position = 0; position < kTileElements; ++position) results.insert(reduction.reduced(position));
       if (op == Redop::avg) {
         const bool all_zero = reduction.policy() != "exact";
-        CHECK(all_zero == (static_cast<std::uint64_t>(ranks) >
-                           static_cast<std::uint64_t>(std::numeric_limits<T>::max())));
+        CHECK(all_zero ==
+              (static_cast<std::uint64_t>(ranks) > static_cast<std::uint64_t>(std::numeric_limits<T>::max())));
         CHECK((results.size() > 1) == !all_zero);
       } else {
         CHECK(results.size() > (op == Redop::max || op == Redop::min ? 30 : 100));

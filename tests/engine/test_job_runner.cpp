@@ -204,7 +204,22 @@ TEST_CASE("run_job: an interrupt and a request to terminate end all ranks in an 
     };
     CHECK(ChildProcess(job_that_signals(SIGINT)).said() == "exit 130 finishes 1: interrupted");
     CHECK(ChildProcess(job_that_signals(SIGTERM)).said() == "exit 143 finishes 1: terminated");
+    CHECK(ChildProcess(job_that_signals(SIGHUP)).said() == "exit 143 finishes 1: terminated");
   }
+}
+
+TEST_CASE("run_job: a closed terminal does not end what was started to outlive it") {
+  ChildProcess child([] {
+    std::signal(SIGHUP, SIG_IGN);
+    const Shared<Seen> seen;
+    LocalJob job(2);
+    const auto rank = [&](int number) {
+      if (number == 1) kill(getpid(), SIGHUP);
+      job.team(number)->barrier();
+    };
+    return ending(run_job(job, {1, 2, kPatient}, callbacks_of(seen, rank)), seen);
+  });
+  CHECK(child.said() == "exit 0 finishes 1: ");
 }
 
 TEST_CASE("run_job: a second interrupt does not wait for ranks that hang") {

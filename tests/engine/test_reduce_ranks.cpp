@@ -10,7 +10,8 @@ RankReport report(const std::vector<double>& iteration_s, double total_s) {
   return {.samples = {.iteration_s = iteration_s, .total_s = total_s}, .findings = {}};
 }
 
-const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12), report({1, 1, 1}, 3)};
+const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12),
+                                     report({1, 1, 1}, 3)};
 
 }  // namespace
 

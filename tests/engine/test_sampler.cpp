@@ -120,8 +120,13 @@ TEST_CASE("sampler: the clock matters where an iteration is short, and never whe
     bool matters;
   };
   // an iteration of 2 x 3 operations
-  for (const Expected& expected : {Expected{1e-6, 0, true}, {1.6e-6, 0, true}, {1.7e-6, 0, false}, {1e-3, 0, false},
-                                   {1e-6, 1, true}, {1e-6, 2, true}, {1e-6, 3, false}}) {
+  for (const Expected& expected : {Expected{1e-6, 0, true},
+                                   {1.6e-6, 0, true},
+                                   {1.7e-6, 0, false},
+                                   {1e-3, 0, false},
+                                   {1e-6, 1, true},
+                                   {1e-6, 2, true},
+                                   {1e-6, 3, false}}) {
     CAPTURE(expected.iteration_s);
     CAPTURE(expected.blocking);
     Scene scene(settings_of(2, 3, expected.blocking), 2);

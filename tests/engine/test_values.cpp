@@ -80,9 +80,7 @@ TEST_CASE("numbers of ranks beyond the proof are refused") {
 }
 
 TEST_CASE("the policy says what the data cannot show") {
-  const auto policy = [](Dtype dtype, int ranks) {
-    return ReductionValues(dtype, Redop::avg, ranks).policy();
-  };
+  const auto policy = [](Dtype dtype, int ranks) { return ReductionValues(dtype, Redop::avg, ranks).policy(); };
   CHECK(policy(Dtype::int8, 127) == "exact");
   CHECK(policy(Dtype::int8, 128) ==
         "exact, but each average is 0: the inputs must not sum to more than 127 over 128 ranks");

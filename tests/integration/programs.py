@@ -11,19 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-COLLECTIVES = [
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "reduce",
-    "alltoall",
-    "alltoallv",
-    "gather",
-    "scatter",
-    "sendrecv",
-    "hypercube",
-]
+from busbw.engine import COLLECTIVES
+
 REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
 ROOTED = ["broadcast", "reduce", "gather", "scatter"]
 

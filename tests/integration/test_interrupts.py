@@ -67,8 +67,9 @@ def expect_rows_kept(running: Running, finished: Finished, reason: str, code: in
         ("SIGINT", False, "interrupted", 130),
         ("SIGTERM", True, "terminated", 143),
         ("SIGTERM", False, "terminated", 143),
+        ("SIGHUP", True, "terminated", 143),
     ],
-    ids=["ctrl-c", "sigint", "sigterm-to-all", "sigterm"],
+    ids=["ctrl-c", "sigint", "sigterm-to-all", "sigterm", "terminal-closed"],
 )
 @RANKS
 def test_a_signal_ends_the_run(

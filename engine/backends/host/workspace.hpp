@@ -7,8 +7,8 @@
 #include <span>
 
 #include "backends/host/arena.hpp"
-#include "rendezvous/barrier.hpp"
 #include "backends/host/channels.hpp"
+#include "rendezvous/barrier.hpp"
 
 namespace busbw {
 
