@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from busbw import stats
+from busbw import records, stats
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import Observations, observations
 from busbw.compare.result import Point
@@ -46,7 +46,7 @@ class Measurement:
                 remedy=f"what it said stands above; its record is {os.path.relpath(path)}",
                 exit_code=Exit(code) if code in list(Exit) else Exit.ENVIRONMENT,
             )
-        return first_figures(observations(own_records.read(path).tables))
+        return first_figures(observations([own_records.table_of(records.read(path))]))
 
     def _job(self, side: SideSpec, path: Path, extra: tuple[str, ...]) -> Job:
         arguments = (*self.flags, *side.flags, *extra)

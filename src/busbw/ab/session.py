@@ -185,8 +185,8 @@ class Session:
         noise = judge.noise(self.state.points, self.state.calibration)
         method = [
             f"{count_text(number, 'quadruple')} of interleaved blocks (ABBA or BAAB, by a coin), each block a start of "
-            "the engine; a size counts as changed when its interval excludes 1 and so does that of a neighbour (the next "
-            "size, or the other placement), on the same side.",
+            "the engine; a size counts as changed when its interval excludes 1 and so does that of a neighbour (the "
+            "next size, or the other placement), on the same side.",
             f"Chance of any false alarm in a run: at most {plan.RUN_ALPHA * 100:g} %, by relabelling quadruples.",
         ]
         if noise:

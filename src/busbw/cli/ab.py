@@ -16,9 +16,10 @@ from busbw import engine
 from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.compare import exit_code, share, show
-from busbw.cli.run import HOST_RANKS, RECORDS_FOLDER
+from busbw.cli.run import HOST_RANKS
 from busbw.compare import RESOLUTION, Comparison
 from busbw.errors import UsageError
+from busbw.store import default_folder, new_run, run_name
 
 _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
 
@@ -28,8 +29,8 @@ _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
     options_metavar="[OPTIONS]",
     epilog="A side is written in quotes: KEY=VALUE sets a variable, --preload PATH a library before all others, and "
     "anything else is an option of the engine (--library PATH, -z 1); a side left out changes nothing. Write "
-    "--b='-z 1' where it begins with a dash. Every other option goes to the engine on both sides; without them: 4 ranks "
-    "(-t 4), 1 KiB to 16 MiB by a factor of 4 (-b 1K -e 16M -f 4).",
+    "--b='-z 1' where it begins with a dash. Every other option goes to the engine on both sides; without them: 4 "
+    "ranks (-t 4), 1 KiB to 16 MiB by a factor of 4 (-b 1K -e 16M -f 4).",
 )
 @click.option("--a", "text_a", default="", metavar="SIDE", help="What side A changes.  [default: nothing]")
 @click.option("--b", "text_b", default="", metavar="SIDE", help="What side B changes.  [default: nothing]")
@@ -53,7 +54,7 @@ _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
     "--folder",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Where the records go; a new folder.  [default: busbw-records/TIME-COLLECTIVE-ab]",
+    help="Where the blocks' records go; a new folder in place of one in the store.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 @click.option("--not-slower", is_flag=True, help="Exit with 5 where any size is SLOWER.")
@@ -147,15 +148,14 @@ def has(flags: tuple[str, ...], *names: str) -> bool:
     )
 
 
-def new_folder(wanted: Path | None, name: str) -> Path:
+def new_folder(folder: Path | None, name: str) -> Path:
     """Makes the folder of a measurement.
 
     Raises:
         UsageError: It is there already, or cannot be made.
     """
-    stem = f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{name}"
-    names = (f"{stem}{suffix}" for suffix in ("", *(f"-{i}" for i in range(2, 1000))))
-    folder = wanted or next(path for each in names if not (path := RECORDS_FOLDER / each).exists())
+    if folder is None:
+        return new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
     try:
         folder.mkdir(parents=True)
     except FileExistsError as error:

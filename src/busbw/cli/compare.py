@@ -3,7 +3,6 @@
 import re
 import shutil
 import sys
-from pathlib import Path
 
 import click
 import msgspec
@@ -13,7 +12,8 @@ from busbw import readers
 from busbw.compare import RESOLUTION, Comparison, Verdict, compare_logs, compare_variants
 from busbw.compare.text import render
 from busbw.errors import Exit, UsageError
-from busbw.logs import Placement
+from busbw.logs import Log, Placement
+from busbw.store import find
 
 PIPE_WIDTH = 140
 """Where nobody's terminal sets one."""
@@ -29,8 +29,8 @@ def share(text: str) -> float:
 
 
 @click.command()
-@click.argument("a", type=click.Path(path_type=Path, allow_dash=True))
-@click.argument("b", type=click.Path(path_type=Path, allow_dash=True), required=False)
+@click.argument("a")
+@click.argument("b", required=False)
 @click.option(
     "--variants",
     nargs=2,
@@ -53,29 +53,34 @@ def share(text: str) -> float:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 @click.option("--not-slower", is_flag=True, help="Exit with 5 where any size is SLOWER.")
 def compare(
-    a: Path,
-    b: Path | None,
+    a: str,
+    b: str | None,
     variants: tuple[str, str] | None,
     resolution: float,
     placement: Placement | None,
     as_json: bool,
     not_slower: bool,
 ) -> int:
-    """Compares B against A: recorded runs or logs; with one log, the two variants within it.
+    """Compares B against A: runs by name, or logs; with one log, the two variants within it.
 
     Rows are compared only with rows of the same collective, type, operator, root, ranks, group, placement and size.
     """
     if b is None:
-        comparison = compare_variants(readers.read(a), variants, resolution=resolution, placement=placement)
+        comparison = compare_variants(_read(a), variants, resolution=resolution, placement=placement)
     elif variants:
         raise UsageError("--variants belongs to one log, and two are given", remedy="leave out one of them")
     else:
-        comparison = compare_logs(readers.read(a), readers.read(b), resolution=resolution, placement=placement)
+        comparison = compare_logs(_read(a), _read(b), resolution=resolution, placement=placement)
     if as_json:
         click.echo(msgspec.json.encode(comparison))
     else:
         show(comparison)
     return exit_code(comparison, not_slower=not_slower)
+
+
+def _read(name: str) -> Log:
+    """A log by its path, or a run of the store by its name."""
+    return readers.read(find(name))
 
 
 def show(comparison: Comparison) -> None:
