@@ -1,5 +1,6 @@
 """`busbw run`: what it makes of a command line, and how it behaves around the engine."""
 
+import json
 import os
 import pty
 import re
@@ -58,6 +59,7 @@ def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> 
         (["all_reduce", "--ranks", "2", "-t", "2"], ["--ranks 2", "-t"]),
         (["all_reduce", "--ranks", "0"], ["--ranks", "0"]),
         (["all_reduce", "--plot", "maybe"], ["--plot", "maybe", "always"]),
+        (["all_reduce", "--records", "a", "--store", "b"], ["--records", "--store"]),
     ],
 )
 def test_a_doubt_is_refused_before_anything_runs(
@@ -88,9 +90,45 @@ def test_stderr_has_the_verdict_and_the_record_but_no_picture(
     verdict, place = done.stderr.splitlines()
     assert verdict.startswith("Verdict: WRONG DATA in 1 of ")
     path = here / place.removeprefix("Record: ")
-    assert re.fullmatch(r"\d{8}T\d{6}Z-all_reduce\.jsonl", path.name)
-    assert path.parent == here / "busbw-records"
+    assert path.name == "records.jsonl"
+    assert re.fullmatch(r"\d{8}T\d{6}Z-all_reduce", path.parent.name)
+    assert path.parent.parent == here / "busbw-records"
     assert records.read(path).rows
+
+
+def test_beside_the_records_stands_what_was_typed_and_how_it_ended(
+    fake_engine: FakeEngine, busbw: Busbw, here: Path
+) -> None:
+    busbw("run", "all_reduce", "-n", "7", environment={"FAKE_EXIT": "5"})
+    (folder,) = (here / "busbw-records").iterdir()
+    run = json.loads((folder / "run.json").read_text())
+    assert run["command"] == ["run", "all_reduce", "-n", "7"]
+    assert run["exit_code"] == 5
+    assert run["started"] <= run["ended"]
+    assert sorted(path.name for path in folder.iterdir()) == ["records.jsonl", "run.json"]
+
+
+def test_the_store_may_be_elsewhere(fake_engine: FakeEngine, busbw: Busbw, here: Path) -> None:
+    assert busbw("run", "all_reduce", "--store", "kept").returncode == 0
+    assert busbw("run", "all_reduce", environment={"BUSBW_STORE": "kept"}).returncode == 0
+    assert len(list((here / "kept").glob("*/records.jsonl"))) == 2
+    assert [path.name for path in here.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("fake_exit", "pieces"),
+    [(-9, ["killed (SIGKILL)", "memory", "smaller -e"]), (-11, ["crashed (SIGSEGV)"]), (-6, ["crashed (SIGABRT)"])],
+)
+def test_an_engine_that_was_killed_is_said_to_be(
+    fake_engine: FakeEngine, busbw: Busbw, fake_exit: int, pieces: list[str]
+) -> None:
+    done = busbw("run", "all_reduce", environment={"FAKE_EXIT": str(fake_exit)})
+    assert done.returncode == 128 - fake_exit
+    assert all(piece in done.stderr.splitlines()[0] for piece in pieces), done.stderr
+
+
+def test_an_engine_that_ended_by_itself_is_not_said_to_be_killed(fake_engine: FakeEngine, busbw: Busbw) -> None:
+    assert "killed" not in busbw("run", "all_reduce", environment={"FAKE_EXIT": "4"}).stderr
 
 
 def test_two_runs_in_one_second_get_two_records(fake_engine: FakeEngine, here: Path) -> None:

@@ -7,13 +7,15 @@ import difflib
 import os
 import shlex
 import shutil
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
 import click
+import msgspec
 
 from busbw import engine, plot
 from busbw.errors import Exit, UsageError
@@ -21,10 +23,13 @@ from busbw.launchers import Job, Watch, local
 from busbw.progress import Progress
 from busbw.readers import own_records
 from busbw.records import RecordsError, read
+from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
+from busbw.terminal import width_of
 from busbw.verdict import correctness
 
-RECORDS_FOLDER = Path("busbw-records")
 HOST_RANKS = 4
+
+_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
 _SHORT_NAMES = {
     "--nthreads": "-t",
@@ -48,7 +53,13 @@ _SHORT_NAMES = {
     "records_path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where the record goes; a new file.  [default: busbw-records/TIME-COLLECTIVE.jsonl]",
+    help="Where the record goes; a new file in place of a run in the store.",
+)
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help=f"Where the run is kept.  [default: ${STORE_VARIABLE}, or busbw-records here]",
 )
 @click.option(
     "--plot",
@@ -59,8 +70,12 @@ _SHORT_NAMES = {
     help="Draw busbw over size; auto: when stderr is a terminal.",
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
-def run(ranks: int | None, records_path: Path | None, plot_when: str, words: tuple[str, ...]) -> int:
+def run(
+    ranks: int | None, records_path: Path | None, store: Path | None, plot_when: str, words: tuple[str, ...]
+) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
+    if records_path is not None and store is not None:
+        raise UsageError("--records and --store both say where the record goes", remedy="give one of them")
     collective = _collective(words)
     given = _flags(words[1:])
     if ranks is not None and "-t" in given:
@@ -68,19 +83,23 @@ def run(ranks: int | None, records_path: Path | None, plot_when: str, words: tup
     chosen = [*_ranks(given, ranks), *_sweep(given)]
     program = engine.program(f"{collective}_perf")
 
-    with _record_file(records_path, collective) as path:
+    with _place(records_path, store or default_folder(), collective) as path:
         is_ours = not path.exists()  # the engine refuses a file that is there
         rendered = local.render(Job(program, (*chosen, *words[1:]), records=path))
         shown = shlex.join([program.name, *chosen, *words[1:]])
         on_terminal = sys.stderr.isatty()
-        if on_terminal:
-            click.echo(f"{shown} --records {shlex.quote(str(path))}", err=True)
-            with Progress(path) as progress:
-                code = local.submit(rendered, Watch(on_line=progress.line, on_wait=progress.refresh))
-        else:
-            code = local.submit(rendered)
+        with _written_down(None if records_path else path.parent) as ended:
+            if on_terminal:
+                click.echo(f"{shown} --records {shlex.quote(str(path))}", err=True)
+                with Progress(path) as progress:
+                    code = local.submit(rendered, Watch(on_line=progress.line, on_wait=progress.refresh))
+            else:
+                code = local.submit(rendered)
+            ended(code)
         if code == Exit.USAGE and chosen and not on_terminal:
             click.echo(f"busbw: the command line was: {shown}", err=True)
+    if sentence := _death(code):
+        click.echo(f"busbw: {sentence}", err=True)
 
     if is_ours and path.exists() and code != Exit.USAGE:
         try:
@@ -137,33 +156,61 @@ def _sweep(given: set[str]) -> list[str]:
 
 
 @contextmanager
-def _record_file(wanted: Path | None, collective: str) -> Iterator[Path]:
-    """The path of the record; a folder made for it goes again when nothing was written."""
+def _place(wanted: Path | None, store: Path, collective: str) -> Iterator[Path]:
+    """The path of the record: the file that was named, or one in a new run folder.
+
+    Folders that were made for it go again when nothing was written.
+    """
     if wanted is not None:
         yield wanted
         return
-    made = not RECORDS_FOLDER.exists()
+    made = not store.exists()
+    folder = new_run(store, run_name(datetime.now(timezone.utc), collective))
     try:
-        RECORDS_FOLDER.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot make the folder {RECORDS_FOLDER} for the record: {error.strerror}",
-            remedy="run in a folder where you may write, or give --records FILE",
-        ) from error
-    stem = f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{collective}"
-    names = (f"{stem}{suffix}.jsonl" for suffix in ("", *(f"-{i}" for i in range(2, 1000))))
-    try:
-        yield next(path for name in names if not (path := RECORDS_FOLDER / name).exists())
+        yield folder / RECORDS
     finally:
-        if made and not any(RECORDS_FOLDER.iterdir()):
-            RECORDS_FOLDER.rmdir()
+        if not (folder / RECORDS).exists():
+            shutil.rmtree(folder)
+            if made and not any(store.iterdir()):
+                store.rmdir()
+
+
+@contextmanager
+def _written_down(folder: Path | None) -> Iterator[Callable[[int], None]]:
+    """Keeps beside the records what the engine cannot know: what was typed, and how its process ended."""
+    if folder is None:
+        yield lambda _: None
+        return
+    run = RunFile(command=sys.argv[1:], started=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    write_run_file(folder, run)
+
+    def ended(code: int) -> None:
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        write_run_file(folder, msgspec.structs.replace(run, ended=now, exit_code=code))
+
+    yield ended
+
+
+def _death(code: int) -> str:
+    """The sentence on an engine that did not end by itself; it had no time to say one."""
+    number = code - 128
+    if number == signal.SIGKILL:
+        return (
+            "the engine was killed (SIGKILL), most often because the memory was used up; look at dmesg or the job's "
+            "memory limit, then run with fewer --ranks or a smaller -e"
+        )
+    if number in _CRASHES:
+        name = signal.Signals(number).name
+        return f"the engine crashed ({name}); repeat it with NCCL_DEBUG=INFO and report both, as that is a fault in it"
+    return ""
 
 
 def _report(path: Path, *, draw: bool) -> None:
     record = read(path)
     if draw:
-        width = min(shutil.get_terminal_size((plot.WIDTH, 24)).columns, plot.WIDTH)
-        if picture := plot.busbw_over_size(own_records.table_of(record).rows, width=width):
-            click.echo(picture, err=True)
+        rows, width = own_records.table_of(record).rows, width_of()
+        for picture in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
+            if picture:
+                click.echo(f"{picture}\n", err=True)
     click.echo(correctness(record), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

@@ -1,0 +1,17 @@
+"""What the installed command `busbw` starts: it makes an interrupt quiet before the slow imports begin."""
+
+import os
+import signal
+
+
+def main() -> int:
+    """Runs the command line and returns its exit code."""
+    quiet = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored, and stays so
+    if quiet:
+        # Nothing has been done yet that would have to be undone.
+        signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(130))
+    from busbw.cli.main import main as run_command_line
+
+    if quiet:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return run_command_line()
