@@ -7,7 +7,7 @@ from statistics import median
 
 from busbw import stats
 from busbw.compare.pairing import Observation, adjacent_sizes
-from busbw.compare.result import Basis, Point, SideFigures, SizeResult, Verdict
+from busbw.compare.result import Basis, Point, Quantity, SideFigures, SizeResult, Verdict
 from busbw.logs import Figure
 from busbw.units import size_text
 
@@ -21,7 +21,7 @@ _RUN_TO_RUN = ((8 << 10, 0.20), (1 << 20, 0.10))
 logs of one machine with 4 H200 and the same settings differ by up to 16 % up to 8 KiB, by up to 10 % up to 1 MiB, and
 by at most 1.1 % above (docs/comparison.md). Larger sizes have the resolution alone."""
 
-_QUANTITIES = ("time_us", "algbw_gbps", "busbw_gbps")
+_PRINTED: tuple[Quantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class _Evidence:
     speedup: float | None
     interval: stats.Interval | None
     rounding: tuple[float, float] | None
+    compared: Quantity = "median_us"
     lacking: str = ""
     """Why there is no speed-up, where there is none."""
 
@@ -62,6 +63,7 @@ def judge(
                 speedup=each.speedup,
                 interval=_exp(each.interval),
                 rounding=each.rounding,
+                compared=each.compared,
                 basis=each.basis,
                 verdict=verdict,
                 reason=reason,
@@ -89,7 +91,7 @@ def _step(point: Point, basis: Basis, resolution: float) -> float:
 def side_figures(found: Sequence[Observation]) -> SideFigures:
     """One side's figures at a point; over several runs the median of each."""
     values = {}
-    for name in _QUANTITIES:
+    for name in _PRINTED:
         known = [value for each in found if (value := getattr(each.figure, name)) is not None]
         values[name] = median(known) if known else None
     wrong = [each.figure.wrong_elements for each in found if each.figure.wrong_elements is not None]
@@ -141,7 +143,7 @@ def _stretches(figure: Figure) -> stats.Summary | None:
 def _from_means(a: list[Observation], b: list[Observation]) -> _Evidence:
     """The ratio of the quantity that both sides print most exactly, and what its digits leave open."""
     best: _Evidence | None = None
-    for name in _QUANTITIES:
+    for name in _PRINTED:
         values = [_printed(a, name), _printed(b, name)]
         if not all(values):
             continue
@@ -151,11 +153,11 @@ def _from_means(a: list[Observation], b: list[Observation]) -> _Evidence:
         (slow_low, slow_high), (fast_low, fast_high) = stats.rounding_bounds(slow), stats.rounding_bounds(fast)
         if slow_low <= 0 or fast_low <= 0:
             continue
-        found = _Evidence("means", slow / fast, None, (slow_low / fast_high, slow_high / fast_low))
+        found = _Evidence("means", slow / fast, None, (slow_low / fast_high, slow_high / fast_low), name)
         if best is None or _width(found) < _width(best):
             best = found
     lacking = "no time and no bandwidth that both sides print is above zero by more than its last digit"
-    return best or _Evidence("means", None, None, None, lacking)
+    return best or _Evidence("means", None, None, None, lacking=lacking)
 
 
 def _printed(found: list[Observation], name: str) -> float | None:

@@ -30,6 +30,10 @@ Basis = Literal["blocks", "runs", "iterations", "means"]
 blocks (`busbw ab`), whole runs or cycles of runs, stretches of iterations within one run each, single figures."""
 
 
+Quantity = Literal["median_us", "time_us", "algbw_gbps", "busbw_gbps"]
+"""A field of `SideFigures`."""
+
+
 class Point(Struct, kw_only=True, frozen=True, order=True):
     """What two rows must have in common to be compared. Null: unknown, or not applicable, on both sides."""
 
@@ -84,6 +88,8 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     """Of the speed-up, at the level that `Comparison.level_text` describes; null where there are only means."""
     rounding: tuple[float, float] | None = None
     """Where only means are known: the bounds that the printed digits leave for the speed-up."""
+    compared: Quantity = "median_us"
+    """What the speed-up is of."""
     basis: Basis
     verdict: Verdict
     reason: str

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult, Verdict
+from busbw.compare.result import Comparison, Difference, Point, Quantity, Side, SizeResult, Verdict
 from busbw.units import count_text, size_text
 
 _STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "", Verdict.UNCLEAR: "yellow"}
@@ -17,7 +17,12 @@ _MOST_CHARACTERS = 60
 _WIDE = 118
 """From here on each line has room for its reason."""
 
-_FIGURES = (("median_us", "median us"), ("time_us", "us"), ("busbw_gbps", "GB/s bus"), ("algbw_gbps", "GB/s alg"))
+_UNITS: dict[Quantity, str] = {
+    "median_us": "median us",
+    "time_us": "us",
+    "algbw_gbps": "GB/s alg",
+    "busbw_gbps": "GB/s bus",
+}
 
 
 def render(comparison: Comparison, *, width: int) -> RenderableType:
@@ -112,11 +117,11 @@ def _configuration(point: Point) -> str:
 
 
 def _table(results: Sequence[SizeResult], width: int) -> Table:
-    name, unit = next((pair for pair in _FIGURES if _on_both(results, pair[0])), _FIGURES[1])
+    name = max((result.compared for result in results), key=[result.compared for result in results].count)
     has_interval = any(result.interval for result in results)
     has_claim = any(result.claimed_speedup is not None for result in results)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for title in ("size", f"A {unit}", f"B {unit}", "speed B/A"):
+    for title in ("size", f"A {_UNITS[name]}", f"B {_UNITS[name]}", "speed B/A"):
         table.add_column(title, justify="right", no_wrap=True)
     if has_interval:
         table.add_column("interval", justify="center", no_wrap=True)
@@ -141,11 +146,6 @@ def _table(results: Sequence[SizeResult], width: int) -> Table:
             row.append(result.reason)
         table.add_row(*row)
     return table
-
-
-def _on_both(results: Sequence[SizeResult], name: str) -> bool:
-    sides = [side for result in results for side in (result.a, result.b)]
-    return all(getattr(side, name) is not None for side in sides)
 
 
 def _claim_cell(result: SizeResult) -> str:
