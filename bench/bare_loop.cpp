@@ -27,8 +27,8 @@ int main(int argc, char** argv) {
       const auto communicator = backend.connect(*world, *group);
       const auto run = [&](long times) {
         for (long i = 0; i < times; ++i)
-          communicator->all_reduce(communicator->send_buffer().data(), communicator->recv_buffer().data(), count, Dtype::float32,
-                                   Redop::sum);
+          communicator->all_reduce(communicator->send_buffer().data(), communicator->recv_buffer().data(), count,
+                                   Dtype::float32, Redop::sum);
       };
       run(iterations / 10 + 1);
       world->barrier();

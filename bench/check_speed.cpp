@@ -51,11 +51,10 @@ int main(int argc, char** argv) {
     sums[rank] = sum;
   });
   std::vector<Mismatches> mismatches(kRanks);
-  const double compare = best_gbps(bytes, [&](int rank) {
-    compare_host(bytes_of(rank), expected, 0, elements, 0, mismatches[rank]);
-  });
+  const double compare =
+      best_gbps(bytes, [&](int rank) { compare_host(bytes_of(rank), expected, 0, elements, 0, mismatches[rank]); });
   std::uint64_t wrong = 0;
   for (const Mismatches& found : mismatches) wrong += found.count;
-  fmt::print("{{\"read_gbps\": {:.2f}, \"compare_gbps\": {:.2f}, \"fill_gbps\": {:.2f}, \"wrong\": {}, \"sum\": {}}}\n", read, compare,
-             fill, wrong, sums[0] % 10);
+  fmt::print("{{\"read_gbps\": {:.2f}, \"compare_gbps\": {:.2f}, \"fill_gbps\": {:.2f}, \"wrong\": {}, \"sum\": {}}}\n",
+             read, compare, fill, wrong, sums[0] % 10);
 }
