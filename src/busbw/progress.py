@@ -6,6 +6,7 @@ that is measured.
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -19,16 +20,64 @@ from rich.text import Text
 from busbw.records import Header, Record, Row, Settings
 from busbw.units import size_text
 
+_SIZES_TO_JUDGE_BY = 3
+_LAST_SIZES = 3
+_FEW_TIMES = 4
+_NOTICEABLE_S = 0.05
+
 
 def place_in_sweep(settings: Settings, requested_bytes: int) -> tuple[int, int]:
     """Which size of how many this is, from 1."""
-    if settings.step_bytes and not settings.sizes_bytes:
-        steps = (settings.max_bytes - settings.min_bytes) // settings.step_bytes
-        return (requested_bytes - settings.min_bytes) // settings.step_bytes + 1, steps + 1
-    sizes = settings.sizes_bytes or [settings.min_bytes]
-    while not settings.sizes_bytes and settings.step_factor and sizes[-1] * settings.step_factor <= settings.max_bytes:
-        sizes.append(sizes[-1] * settings.step_factor)
+    sizes = sizes_of(settings)
     return sizes.index(requested_bytes) + 1 if requested_bytes in sizes else len(sizes), len(sizes)
+
+
+def sizes_of(settings: Settings) -> Sequence[int]:
+    """The sizes of the sweep, in its order; small steps make millions, so those are not written out."""
+    if settings.sizes_bytes:
+        return settings.sizes_bytes
+    if settings.step_bytes:
+        return range(settings.min_bytes, settings.max_bytes + 1, settings.step_bytes)
+    sizes = [settings.min_bytes]
+    while settings.step_factor and settings.step_factor > 1 and sizes[-1] * settings.step_factor <= settings.max_bytes:
+        sizes.append(sizes[-1] * settings.step_factor)
+    return sizes
+
+
+def seconds_left(settings: Settings, spent: Sequence[tuple[int, float]]) -> float | None:
+    """How long the rest of this pass over the sizes will take, from what those took that are done.
+
+    What a size takes, with its warm-up and its check, is taken to be a fixed part, the least that any took, and a part
+    that grows with the bytes, as much for each as the last sizes took. Where bandwidth still grows that is too long
+    rather than too short. None while too little is known: until three sizes are done and, where much larger ones are to
+    come, until one has shown what bytes cost.
+
+    Args:
+        settings: Of the run.
+        spent: For each size that is done its bytes and the seconds from the end of the one before, in order.
+    """
+    left = sizes_of(settings)[len(spent) :]
+    if not left:
+        return 0.0
+    if len(spent) < _SIZES_TO_JUDGE_BY:
+        return None
+    fixed_s = min(took for _, took in spent)
+    last = [(size, took) for size, took in spent[-_LAST_SIZES:] if size > 0]
+    bytes_left = (left[0] + left[-1]) * len(left) / 2 if isinstance(left, range) else sum(left)
+    is_large = bytes_left / len(left) > _FEW_TIMES * max(size for size, _ in spent)
+    if not last or (is_large and max(took for _, took in last) < max(2 * fixed_s, _NOTICEABLE_S)):
+        return None
+    per_byte_s = max((took - fixed_s) / size for size, took in last)
+    return fixed_s * len(left) + per_byte_s * bytes_left
+
+
+def duration_text(seconds: float) -> str:
+    """An estimate, no finer than it can be: "about 40 s", "about 3 min"."""
+    if seconds < 1:
+        return "about 1 s"
+    if seconds < 60:
+        return f"about {seconds:.0f} s" if seconds < 10 else f"about {round(seconds, -1):.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
 class Progress:
@@ -43,6 +92,8 @@ class Progress:
         self._unfinished = b""
         self._settings: Settings | None = None
         self._done: Row | None = None
+        self._configuration: tuple[object, ...] = ()
+        self._ends_s: dict[int, float] = {}
         self._shown = ""
         self._start_s = monotonic()
         self._shares_stdout = sys.stdout.isatty()
@@ -85,7 +136,21 @@ class Progress:
         row = self._done
         place, total = place_in_sweep(self._settings, row.requested_bytes)
         what = " ".join(filter(None, [row.dtype, row.redop, row.placement.replace("_", " ")]))
-        return f"done: {size_text(row.requested_bytes)} {what}, size {place} of {total}, {elapsed}"
+        return f"done: {size_text(row.requested_bytes)} {what}, size {place} of {total}, {elapsed}{self._left()}"
+
+    def _left(self) -> str:
+        """The time that this pass will still take; nothing where nothing honest can be said.
+
+        A pass is one configuration: how many types, operators and roots are still to come the record does not say.
+        """
+        assert self._settings is not None
+        ends = list(self._ends_s.items())
+        spent = [(size, end - begin) for (size, end), (_, begin) in zip(ends[1:], ends, strict=False)]
+        if self._settings.run_cycles == 0:
+            return ", without end"
+        # The first size has no begin of its own: it holds the start. Its place in the sweep is taken by the second.
+        seconds = seconds_left(self._settings, [spent[0], *spent]) if spent else None
+        return f", {duration_text(seconds)} left of this pass" if seconds else ""
 
     def _read_record(self) -> None:
         try:
@@ -101,4 +166,11 @@ class Progress:
             if isinstance(entry, Header):
                 self._settings = entry.settings
             elif isinstance(entry, Row):
-                self._done = entry
+                self._take(entry)
+
+    def _take(self, row: Row) -> None:
+        self._done = row
+        configuration = (row.cycle, row.dtype, row.redop, row.root)
+        if configuration != self._configuration:
+            self._configuration, self._ends_s = configuration, {}
+        self._ends_s[row.requested_bytes] = monotonic() - self._start_s  # the later placement's end stands

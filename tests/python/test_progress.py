@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from busbw import records
-from busbw.progress import place_in_sweep
+from busbw.progress import duration_text, place_in_sweep, seconds_left
 
 SETTINGS = records.read(Path(__file__).resolve().parents[1] / "golden" / "records.jsonl").header.settings
 
@@ -24,3 +24,49 @@ SETTINGS = records.read(Path(__file__).resolve().parents[1] / "golden" / "record
 )
 def test_place_in_sweep(changes: dict[str, object], requested_bytes: int, place: tuple[int, int]) -> None:
     assert place_in_sweep(msgspec.structs.replace(SETTINGS, **changes), requested_bytes) == place
+
+
+def spent(sizes: list[int], fixed_s: float, per_byte_s: float) -> list[tuple[int, float]]:
+    return [(size, fixed_s + per_byte_s * size) for size in sizes]
+
+
+SWEEP = msgspec.structs.replace(SETTINGS, min_bytes=8, max_bytes=8 << 24, step_factor=2, sizes_bytes=None)
+SIZES = [8 << step for step in range(25)]
+
+
+@pytest.mark.parametrize("done", [18, 20, 22, 24])
+def test_time_left_of_a_run_whose_sizes_cost_what_they_weigh(done: int) -> None:
+    costs = spent(SIZES, 0.2, 1e-6)
+    truth = sum(took for _, took in costs[done:])
+    left = seconds_left(SWEEP, costs[:done])
+    assert left is not None
+    assert 0.999 * truth <= left <= 1.3 * truth
+
+
+@pytest.mark.parametrize("done", [0, 1, 2, 3, 10])
+def test_nothing_is_said_before_bytes_have_shown_what_they_cost(done: int) -> None:
+    assert seconds_left(SWEEP, spent(SIZES, 0.2, 1e-6)[:done]) is None
+
+
+def test_nothing_is_left_after_the_last_size() -> None:
+    assert seconds_left(SWEEP, spent(SIZES, 0.2, 1e-6)) == 0
+
+
+def test_millions_of_steps_are_not_written_out() -> None:
+    steps = msgspec.structs.replace(SETTINGS, min_bytes=8, max_bytes=1 << 36, step_bytes=8, step_factor=None)
+    assert place_in_sweep(steps, 1 << 35) == ((1 << 32), 1 << 33)
+    left = seconds_left(steps, [(8, 0.5), (16, 0.5), (24, 0.5)])
+    assert left is None
+
+
+def test_small_steps_need_no_growth() -> None:
+    steps = msgspec.structs.replace(SETTINGS, min_bytes=1000, max_bytes=1900, step_bytes=100, step_factor=None)
+    assert seconds_left(steps, [(1000, 0.5), (1100, 0.5), (1200, 0.5)]) == pytest.approx(7 * 0.5)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "about 1 s"), (7.3, "about 7 s"), (38, "about 40 s"), (170, "about 3 min"), (9000, "about 2.5 h")],
+)
+def test_an_estimate_is_no_finer_than_it_can_be(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
