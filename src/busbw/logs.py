@@ -32,6 +32,8 @@ class Figure(Struct, kw_only=True, frozen=True):
     """Null unless checked."""
     first_wrong: tuple[WrongElement, ...] = ()
     stats: Stats | None = None
+    per_iteration: dict[str, float] = {}
+    """What a table of -I shows of a row's iterations: min_us, max_us, p99_us, cv_percent."""
     samples_us: tuple[tuple[float, ...], ...] = ()
     """Per rank, per iteration; empty where the log has none."""
     warnings: tuple[str, ...] = ()

@@ -1,15 +1,21 @@
-"""ADD A READER HERE: logs of this and other tools become rows.
+"""ADD A READER HERE: logs of this and other tools become tables of rows.
 
-A reader is one module with two functions: `recognises(text)`, which looks at the beginning of a file, and
-`read(path) -> Log`. It takes only what it is sure of, and says what it left out.
+A reader is one module with two functions: `recognises(beginning)`, which looks at the beginning of a file, and
+`stream(source, claims)`, which gives out tables, refused rows and notes one after the other (events.py), so that a log
+of any length is read in bounded memory. It takes only what it is sure of, and says what it did not take.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 from busbw.errors import UsageError
 from busbw.logs import Log
-from busbw.readers import nccl_tests_text, own_records
+from busbw.readers import own_records, text
+from busbw.readers.events import Claims, Event, Note, Piece, collect
+from busbw.readers.source import Source, opened
+
+_NO_CLAIMS = Claims()
 
 
 class Reader(Protocol):
@@ -18,31 +24,48 @@ class Reader(Protocol):
     def recognises(self, beginning: str) -> bool:
         """Whether a file that begins so is this reader's."""
 
-    def read(self, path: Path) -> Log:
-        """The whole file."""
+    def stream(self, source: Source, claims: Claims) -> Iterator[Event]:
+        """What the file holds, one thing after the other."""
 
 
-READERS: dict[str, Reader] = {"records": own_records, "nccl-tests text": nccl_tests_text}
+READERS: dict[str, Reader] = {
+    "records": own_records,
+    "text": text,
+}
 """Every reader by name, tried in this order; tests loop over them."""
 
-_LOOKED_AT_BYTES = 65536
 
-
-def read(path: Path) -> Log:
-    """Reads a log with the first reader that recognises it.
+def read(path: Path, claims: Claims = _NO_CLAIMS) -> Log:
+    """Reads a log whole; `-` is standard input.
 
     Raises:
-        UsageError: The file cannot be read, or no reader knows it.
+        UsageError: The file cannot be read, or holds no row that any reader knows.
+        RecordsError: It is a file of records that is broken or of another version.
     """
-    try:
-        with path.open("rb") as file:
-            beginning = file.read(_LOOKED_AT_BYTES).decode("utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", remedy="give a file that can be read") from error
-    for reader in READERS.values():
-        if reader.recognises(beginning):
-            return reader.read(path)
-    raise UsageError(f"no reader knows the format of {path}", remedy=f"give one of: {', '.join(READERS)}")
+    return collect(str(path), stream(path, claims))
 
 
-__all__ = ["READERS", "Log", "Reader", "read"]
+def stream(path: Path, claims: Claims = _NO_CLAIMS) -> Iterator[Event]:
+    """Reads a log piece by piece, with the first reader that recognises it.
+
+    Raises:
+        UsageError: As `read`; that there is no row shows at the end.
+    """
+    with opened(path) as source:
+        beginning = source.beginning.decode("utf-8", errors="replace")
+        reader = next(reader for reader in READERS.values() if reader.recognises(beginning))
+        has_rows = False
+        refused = 0
+        for event in reader.stream(source, claims):
+            if isinstance(event, Piece):
+                has_rows = has_rows or bool(event.table.rows) or event.table.end_reason is not None
+            elif not isinstance(event, Note):
+                refused += 1
+            yield event
+        if not has_rows and not refused:
+            raise UsageError(
+                f"{source.name} holds no row of a known format", remedy="docs/import.md lists what can be read"
+            )
+
+
+__all__ = ["READERS", "Claims", "Event", "Note", "Piece", "Reader", "collect", "read", "stream"]

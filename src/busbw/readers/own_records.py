@@ -1,9 +1,11 @@
 """Reads this program's own records (docs/records.md)."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
 from busbw import records
-from busbw.logs import Figure, Log, Placement, Rank, Row, Table
+from busbw.logs import Figure, Placement, Rank, Row, Table
+from busbw.readers.events import Claims, Event, Note, Piece
+from busbw.readers.source import Source
 
 
 def recognises(beginning: str) -> bool:
@@ -11,17 +13,12 @@ def recognises(beginning: str) -> bool:
     return beginning.startswith("{") and '"kind":"run"' in beginning.partition("\n")[0].replace(" ", "")
 
 
-def read(path: Path) -> Log:
+def stream(source: Source, claims: Claims) -> Iterator[Event]:
     """All rows; a last line that was cut off is named."""
-    run = records.read(path)
-    table = table_of(run)
-    cut = ("the last line is cut off: the run was killed while it wrote; what stands before is whole",)
-    return Log(
-        source=str(path),
-        tables=(table,),
-        candidate_rows=len(table.rows),
-        warnings=cut if run.truncated else (),
-    )
+    run = records.read(source.name)
+    yield Piece(table_of(run))
+    if run.truncated:
+        yield Note("the last line is cut off: the run was killed while it wrote; what stands before is whole")
 
 
 def table_of(run: records.Run) -> Table:

@@ -1,0 +1,142 @@
+"""What printed figures can mean: intervals from their last digits, and whether bytes, time and bandwidths agree.
+
+algbw = bytes / time and busbw = algbw x factor hold for the numbers that were measured; what is printed is rounded. So
+a figure is an interval, a contradiction is two intervals that do not meet, and no tolerance is made up.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from busbw.readers.layouts import RawRow, Side
+from busbw.readers.quantities import ELEMENT_BYTES, NO_NUMBER, half_step
+
+EPSILON = 1e-3
+"""On top of rounding: programs that print a mean of rates beside a rate of means."""
+
+UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
+_NARROW = 0.02
+_INFINITE = float("inf")
+
+
+class Printed(NamedTuple):
+    """One placement's figures with half of their last digits; None where no number is printed."""
+
+    time: float | None
+    time_step: float
+    algbw: float | None
+    algbw_step: float
+    busbw: float | None
+    busbw_step: float
+
+
+def printed(side: Side) -> Printed:
+    """The numbers of a side."""
+    time, algbw, busbw = side.time, side.algbw, side.busbw
+    return Printed(
+        None if time in NO_NUMBER else float(time),
+        0.0 if time in NO_NUMBER else half_step(time),
+        None if not algbw or algbw in NO_NUMBER else float(algbw),
+        0.0 if not algbw or algbw in NO_NUMBER else half_step(algbw),
+        None if not busbw or busbw in NO_NUMBER else float(busbw),
+        0.0 if not busbw or busbw in NO_NUMBER else half_step(busbw),
+    )
+
+
+class Basis(NamedTuple):
+    """How a table's times and bandwidths are to be read."""
+
+    unit: str = "us"
+    less_own_share: bool = False
+    """algbw counts the shares of the others only: hypercube, and all_gather until 2019."""
+    has_time: bool = True
+    """False with -C: the time shown is not the time that algbw is made of."""
+
+    def data_bytes(self, raw: RawRow) -> int:
+        """The bytes that algbw is made of."""
+        if self.less_own_share and raw.dtype:
+            return raw.size - raw.count * ELEMENT_BYTES[raw.dtype]
+        return raw.size
+
+    def rate(self, raw: RawRow, side: Printed) -> tuple[float, float]:
+        """The least and the most GB/s that bytes over time can be; (0, inf) where there is no time."""
+        time = side.time
+        if time is None or not self.has_time:
+            return (0.0, _INFINITE)
+        scale = self.data_bytes(raw) / (UNITS_US[self.unit] * 1e3)
+        low = scale / (time + side.time_step) if time + side.time_step > 0 else _INFINITE
+        high = scale / (time - side.time_step) if time > side.time_step else _INFINITE
+        return (low, high)
+
+    def agrees(self, raw: RawRow, side: Printed) -> bool:
+        """Whether the printed algbw can be bytes over time."""
+        if side.algbw is None:
+            return True
+        low, high = self.rate(raw, side)
+        return side.algbw + side.algbw_step >= low * (1 - EPSILON) and side.algbw - side.algbw_step <= high * (
+            1 + EPSILON
+        )
+
+
+def best_basis(rows: Iterable[tuple[RawRow, tuple[Printed, ...]]], first: Basis) -> tuple[Basis, int]:
+    """The reading of a table that the fewest figures contradict, the given one before all others; and how many do."""
+    rows = list(rows)
+    if not first.has_time:
+        return first, 0
+    best, fewest = first, contradictions(rows, first)
+    if fewest == 0:
+        return best, 0
+    for unit in UNITS_US:
+        for less in (False, True):
+            basis = Basis(unit, less)
+            count = contradictions(rows, basis)
+            if count < fewest:
+                best, fewest = basis, count
+    return best, fewest
+
+
+def contradictions(rows: Iterable[tuple[RawRow, tuple[Printed, ...]]], basis: Basis) -> int:
+    """How many placements the reading does not fit."""
+    return sum(not basis.agrees(raw, side) for raw, sides in rows for side in sides)
+
+
+class Interval(NamedTuple):
+    """What the ratio of busbw and algbw can be."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    def meets(self, value: float) -> bool:
+        return self.low - EPSILON * value <= value <= self.high + EPSILON * value
+
+
+def ratio(raw: RawRow, side: Printed, basis: Basis) -> Interval | None:
+    """Busbw over algbw in one placement; None where it is unknown or could be anything."""
+    if side.busbw is None or raw.size == 0:
+        return None
+    low, high = basis.rate(raw, side)
+    if side.algbw is not None:
+        low, high = max(low, side.algbw - side.algbw_step), min(high, side.algbw + side.algbw_step)
+    if not 0 < low <= high < _INFINITE:
+        return None
+    return Interval(max(0.0, side.busbw - side.busbw_step) / high, (side.busbw + side.busbw_step) / low)
+
+
+def common_ratio(intervals: Iterable[Interval]) -> tuple[Interval | None, int]:
+    """The ratio that a table's figures have in common, and how many of the telling ones contradict it.
+
+    The narrowest intervals decide by their median, so that some wrong figures among many right ones do no harm.
+    """
+    telling = sorted((it for it in intervals if it.high - it.low < _NARROW), key=lambda it: it.high - it.low)
+    if not telling:
+        return None, 0
+    middles = sorted(it.middle for it in telling[:25])
+    middle = middles[len(middles) // 2]
+    agreeing = [it for it in telling if it.meets(middle)]
+    low, high = max(it.low for it in agreeing), min(it.high for it in agreeing)
+    if low > high:  # they meet in the middle only with the tolerance
+        low, high = min(low, high), max(low, high)
+    return Interval(low, high), len(telling) - len(agreeing)

@@ -1,0 +1,231 @@
+"""What the lines around the rows say: header, device list, footer, remarks, command lines and headings."""
+
+import re
+from dataclasses import dataclass, field
+
+from busbw.logs import Placement, Rank
+from busbw.readers import collectives
+from busbw.readers.layouts import BOTH, Columns
+
+_RANK = re.compile(
+    r"#?\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)$"
+)
+_NTHREAD = re.compile(r"#?\s*nThreads?:?\s+(\d+)\s+(.*)$")
+_PARAMETER = re.compile(r"([A-Za-z][A-Za-z ]*?):?\s+([\d.]+(?:\([a-z]+\))?)(?=\s|$)")
+_VERSION = re.compile(r"#?\s*nccl-tests version (\S+)(.*)$")
+_RCCL_VERSION = re.compile(r"#?\s*rccl-tests: Version (\S+)")
+_LIBRARY = re.compile(r"\b(N|R)CCL version\s*:?\s*([\d.]+\S*)")
+_STARTING = re.compile(r"#?\s*Collective test starting: ([a-z_]+?)(?:_perf)?\s*$")
+_CONCLUDED = re.compile(r"#?\s*Collective test concluded")
+_GROUP = re.compile(r"# Group (\d+): (\d+) ranks")
+_AVERAGE = re.compile(r"#?\s*Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:OK|FAILED)?\s*$")
+_BOUNDS = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d+)")
+_ENDED = re.compile(r"#?\s*(?:Run ended early: (.*)|error: (.+))$")
+_FAILED = re.compile(r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}")
+_REMARK = re.compile(r"#\s*(?:Warning: |Reducing maxBytes|skipping json)")
+_COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf\b(?=\s+-|\s*$)")
+_HEADING = re.compile(r"(?:#{1,6}|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")
+_CUT_LIST = re.compile(r"#.*\bRank?.*\.\.\.\s*$|#\s.*\.\.\.\s*$")
+_NUMBER_OF_GPUS = re.compile(
+    r"\b(\d{1,6})\s*(?:[x×*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
+    r"(?:[ABHGVPT]\d{2,3}\b|GB\d{3}\b|MI\d{3}\w*|L40S?\b|RTX\b)",
+)
+_NODES_AND_GPUS = re.compile(r"\b(\d{1,5})\s+nodes?\b\D{0,12}?\b(\d{1,2})\s+gpus?\s*(?:/|per)\s*node", re.IGNORECASE)
+
+MOST_RANKS = 100_000
+"""A device list longer than this is no longer kept."""
+
+
+@dataclass
+class Facts:
+    """What is known of a table before its rows are settled."""
+
+    first_line: int = 0
+    program: str | None = None
+    named: str | None = None
+    """The collective by the program's own word."""
+    hint: str | None = None
+    """The collective by a heading or a command line."""
+    title: str | None = None
+    command: str | None = None
+    version: str | None = None
+    library: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    ranks: list[Rank] = field(default_factory=list)
+    list_is_cut: bool = False
+    claimed_gpus: int | None = None
+    """By the heading: "32x H800", "1 node, 8 gpus/node"."""
+    columns: Columns = field(default_factory=Columns)
+    has_header: bool = False
+    group: int = 0
+    group_ranks: dict[int, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    average: str | None = None
+    out_of_bounds: int | None = None
+    concluded: bool = False
+    end_reason: str | None = None
+
+    @property
+    def has_footer(self) -> bool:
+        return self.average is not None or self.concluded
+
+    @property
+    def leaders(self) -> list[Rank]:
+        """The processes that call themselves rank 0; more than one: processes that did not find each other."""
+        firsts = {(rank.pid, rank.host): rank for rank in self.ranks if rank.rank == 0}
+        return list(firsts.values())
+
+
+def begins_run(text: str) -> bool:
+    """Whether a line stands at the head of a table, so that rows before it belong to another."""
+    bare = text.lstrip("# ")
+    return bare.startswith(
+        ("nccl-tests version", "Collective test starting", "nThread", "Using devices", "rccl-tests:")
+    )
+
+
+def take(text: str, facts: Facts) -> bool:
+    """Adds to the facts what a line says; whether it said anything."""
+    if found := _RANK.match(text):
+        if len(facts.ranks) < MOST_RANKS:
+            facts.ranks.append(_rank(found))
+    elif found := _NTHREAD.match(text):
+        facts.settings["nThread"] = found[1]
+        for key, value in _PARAMETER.findall(found[2]):
+            facts.settings[key.strip()] = value
+    elif found := _VERSION.match(text):
+        facts.version = f"nccl-tests {found[1]}"
+        if library := re.search(r"nccl-library=(\d+)", found[2]):
+            facts.library = library_text(int(library[1]))
+        if ours := re.search(r"\bbusbw=(\S+) backend=(\S+)", found[2]):
+            facts.version = f"busbw {ours[1]}"
+            facts.library = facts.library or ours[2]
+    elif found := _RCCL_VERSION.match(text):
+        facts.version = f"rccl-tests {found[1]}"
+    elif found := _STARTING.match(text):
+        facts.program, facts.named = f"{found[1]}_perf", collectives.the_one_in(found[1])
+    elif _CONCLUDED.match(text):
+        facts.concluded = True
+    elif found := _GROUP.match(text):
+        facts.group = int(found[1])
+        if len(facts.group_ranks) < MOST_RANKS:
+            facts.group_ranks[facts.group] = int(found[2])
+    elif found := _AVERAGE.match(text):
+        facts.average = found[1]
+    elif found := _BOUNDS.match(text):
+        facts.out_of_bounds = int(found[1])
+    elif found := _ENDED.match(text):
+        facts.end_reason = facts.end_reason or (found[1] or found[2]).strip()
+    elif found := _FAILED.search(text):
+        facts.end_reason = facts.end_reason or found.group().strip()
+    elif _REMARK.match(text):
+        if len(facts.warnings) < 100:
+            facts.warnings.append(text.lstrip("# ").removeprefix("Warning: ").strip())
+    elif _CUT_LIST.match(text):
+        facts.list_is_cut = facts.list_is_cut or bool(facts.ranks)
+    elif found := _LIBRARY.search(text):
+        facts.library = f"{found[1]}CCL {found[2]}"
+    else:
+        return _columns(text, facts)
+    return True
+
+
+def library_text(code: int) -> str:
+    """NCCL's version code in words; it gained a digit for the minor version with 2.9."""
+    if code >= 10000:
+        return f"NCCL {code // 10000}.{code // 100 % 100}.{code % 100}"
+    if code >= 2000:
+        return f"NCCL {code // 1000}.{code // 100 % 10}.{code % 100}"
+    return f"a library that calls itself version {code}"
+
+
+def _rank(found: "re.Match[str]") -> Rank:
+    return Rank(
+        rank=int(found[1]),
+        group=int(found[2] or 0),
+        pid=int(found[3]),
+        host=found[4],
+        device=int(found[5]),
+        bus_id=found[6],
+        device_name=found[7].strip() or None,
+    )
+
+
+def is_column_header(text: str) -> bool:
+    """Whether a line names the columns of a table."""
+    words = text.lower().replace("(", " (").split()
+    return "algbw" in words and "busbw" in words and ("size" in words or "bytes" in words)
+
+
+def is_of_a_table(text: str) -> bool:
+    """Whether a line belongs to a table and not to the document around it."""
+    return take(text, Facts())
+
+
+def _columns(text: str, facts: Facts) -> bool:
+    words = text.lower().replace("(", " (").split()
+    if is_column_header(text):
+        facts.has_header = True
+        sides = words.count("algbw")
+        facts.columns = facts.columns._replace(
+            has_type="type" in words,
+            cpu_time="cputime" in words,
+            shows_error="error" in words or "res" in words,
+            single=sides == 1,
+            placements=facts.columns.placements if sides == 2 else ("unstated",) if sides == 1 else BOTH,
+            unit="us" if "(us)" in words else "ms" if "(ms)" in words else "",
+        )
+        if sides != 2 and sides != 1:
+            facts.columns = facts.columns._replace(backends=tuple(f"backend {i + 1}" for i in range(sides)))
+        return True
+    placements = re.findall(r"in-place|out-of-place", text)
+    if len(placements) == 2 and len(set(placements)) == 2 and not re.search(r"\d", text):
+        order: tuple[Placement, ...] = BOTH if placements[0] == "out-of-place" else ("in_place", "out_of_place")
+        facts.columns = facts.columns._replace(placements=order)
+        return True
+    if "(gb/s)" in words and ("(us)" in words or "(ms)" in words):
+        facts.columns = facts.columns._replace(unit="us" if "(us)" in words else "ms")
+        return True
+    return False
+
+
+@dataclass
+class Context:
+    """What a document says around its tables: the headings, the last command line."""
+
+    document: str = ""
+    heading: str = ""
+    command: str = ""
+    program: str = ""
+    in_place_only: bool = False
+
+    def take(self, text: str) -> None:
+        """Looks at a line that is no part of a table."""
+        if "_perf" in text and len(programs := set(_COMMAND.findall(text))) == 1:
+            (program,) = programs
+            if collectives.the_one_in(program):
+                self.program, self.command = f"{program}_perf", text.strip("#$> ")[:2000]
+        elif found := _HEADING.match(text):
+            self.heading = found[1][:200]
+            self.document = self.document or self.heading
+            self.command = self.program = ""
+        elif "in-place" in text and re.search(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)", text):
+            self.in_place_only = True
+        elif _NODES_AND_GPUS.search(text) and len(text) < 200:
+            self.heading = ": ".join(filter(None, [self.heading.strip(": "), text.strip("*-: ")]))[:200]
+
+    def tell(self, facts: Facts) -> None:
+        """Adds to a table's facts what stands above it."""
+        facts.title = self.heading or None
+        facts.claimed_gpus = gpus_in(self.heading) or gpus_in(self.document)
+        facts.hint = collectives.the_one_in(self.program) if self.program else collectives.the_one_in(self.heading)
+        facts.command = self.command or None
+        facts.program = facts.program or self.program or None
+
+
+def gpus_in(text: str) -> int | None:
+    """How many GPUs a heading names: 32 for "32x H800 NVLink", 8 for "1 node, 8 gpus/node"."""
+    if found := _NODES_AND_GPUS.search(text):
+        return int(found[1]) * int(found[2])
+    found = _NUMBER_OF_GPUS.search(text)
+    return int(found[1]) if found else None

@@ -1,0 +1,186 @@
+"""Which collective a table shows and how many ranks it had, from what the log says and what its figures allow."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from busbw.errors import UsageError
+from busbw.readers import collectives
+from busbw.readers.arithmetic import Interval
+from busbw.readers.headers import Facts
+from busbw.readers.layouts import RawRow, share_count
+from busbw.units import count_text
+
+
+class Identity(NamedTuple):
+    """What a table is."""
+
+    collective: str | None
+    ranks: int | None
+    warnings: tuple[str, ...] = ()
+    ranks_from: str = ""
+    """Where the number of ranks comes from, if not from a device list."""
+
+
+class _Shape(NamedTuple):
+    names: frozenset[str]
+    """The collectives that all rows can be."""
+    shares: int | None
+    """The ranks, by size over count."""
+
+
+def identify(raws: Sequence[RawRow], ratio: Interval | None, facts: Facts, claim: str | None, where: str) -> Identity:
+    """Puts together what the program, the headings, the columns and the arithmetic say.
+
+    Raises:
+        UsageError: The user claims a collective that the log contradicts.
+    """
+    shape = _shape(raws)
+    possible = frozenset(name for name in shape.names if _fits(name, ratio, shape.shares))
+    if claim:
+        _demand(claim, possible, ratio, facts, where)
+    warnings = []
+    collective = claim or facts.named or _only(raws, possible, facts.hint)
+    if facts.named and facts.named not in possible and not claim:
+        warnings.append(
+            f"the log calls itself {facts.named}, but {_ratio_text(ratio)} its columns fit {_list(possible)}; "
+            "look whether two logs were mixed"
+        )
+    ranks, ranks_from, doubts = _ranks(collective, possible, ratio, shape.shares, facts)
+    return Identity(collective, ranks, (*warnings, *doubts), ranks_from)
+
+
+def _shape(raws: Sequence[RawRow]) -> _Shape:
+    names: frozenset[str] | None = None
+    shares: set[int] = set()
+    for kind in {(raw.redop is not None, raw.root is not None) for raw in raws if raw.dtype is not None}:
+        some = frozenset(collectives.by_shape("sum" if kind[0] else None, 0 if kind[1] else None, None))
+        names = some if names is None else names & some
+    if names is None:  # no type, so no operator: anything
+        names = frozenset(
+            name for redop in (None, "sum") for root in (None, 0) for name in collectives.by_shape(redop, root, None)
+        )
+    for raw in raws:
+        share = share_count(raw)
+        if share is not None and share >= 1 and share == int(share):
+            shares.add(int(share))
+    if len(shares) == 1:
+        (share_ranks,) = shares
+        kinds = frozenset(
+            name
+            for redop in (None, "sum")
+            for root in (None, 0)
+            for name in collectives.by_shape(redop, root, share_ranks > 1)
+        )
+        # One rank's share is the whole, so there a count says nothing.
+        return _Shape(names & kinds if share_ranks > 1 else names, share_ranks if share_ranks > 1 else None)
+    return _Shape(names, None)
+
+
+def _fits(name: str, ratio: Interval | None, shares: int | None) -> bool:
+    """Whether the arithmetic allows a collective."""
+    if ratio is None or ratio.meets(0.0):
+        return True  # no bandwidth to judge by, or one rank
+    if shares is not None:
+        return ratio.meets(collectives.factor(name, shares))
+    return collectives.ranks_for(name, *_widened(ratio)) is not None
+
+
+def _widened(ratio: Interval) -> tuple[float, float]:
+    """A touch wider than rounding, so that an exact factor at the very edge is in."""
+    return ratio.low * (1 - 1e-5), ratio.high * (1 + 1e-5)
+
+
+def _only(raws: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
+    """The collective that is left; a heading or a command line decides between several, but not against the figures."""
+    if hint:
+        return hint if hint in possible else None
+    left = possible - {"alltoallv", "hypercube"}  # older programs, whose logs do not name themselves, had neither
+    if left == {"all_gather", "alltoall"}:
+        # In place, alltoall has no result to check: N/A beside a checked placement.
+        checks = {
+            (raw.sides[0].wrong != "N/A", raw.sides[1].wrong != "N/A")
+            for raw in raws
+            if len(raw.sides) == 2 and raw.sides[0].wrong
+        }
+        left = frozenset(
+            {"alltoall"} if checks == {(True, False)} else {"all_gather"} if checks == {(True, True)} else left
+        )
+    return next(iter(left)) if len(left) == 1 else None
+
+
+def _ranks(
+    collective: str | None, possible: frozenset[str], ratio: Interval | None, shares: int | None, facts: Facts
+) -> tuple[int | None, str, list[str]]:
+    listed = None if facts.list_is_cut or not facts.ranks else len({(r.rank, r.group) for r in facts.ranks})
+    if len(facts.leaders) > 1:
+        listed = 1
+    if facts.group_ranks or len({rank.group for rank in facts.ranks}) > 1:
+        return listed, "", []  # each group has its own ratio
+    low, high = _bounds(collective, possible, ratio, shares)
+    by_figures = low if low == high else None
+    if listed is not None:
+        if low <= listed and (listed <= high or high == 0):
+            return listed, "", []
+        return (
+            by_figures,
+            "busbw / algbw",
+            [
+                f"the device list has {count_text(listed, 'rank')}, but {_ratio_text(ratio)} the figures are those of "
+                f"{_range(low, high)}; the list may be cut"
+            ],
+        )
+    claimed = facts.claimed_gpus
+    if by_figures is not None:
+        doubts = []
+        if claimed is not None and claimed != by_figures:
+            doubts.append(
+                f"the heading says {claimed} GPUs, but {_ratio_text(ratio)} the figures are those of "
+                f"{count_text(by_figures, 'rank')}; judge them as such"
+            )
+        return by_figures, "size / count" if shares else "busbw / algbw", doubts
+    if claimed is not None and low <= claimed and (claimed <= high or high == 0):
+        return claimed, "the heading", []
+    return None, "", []
+
+
+def _bounds(
+    collective: str | None, possible: frozenset[str], ratio: Interval | None, shares: int | None
+) -> tuple[int, int]:
+    """The fewest and the most ranks; 0 as the most: no bound."""
+    if ratio is not None and ratio.meets(0.0) and ratio.high < 0.02:
+        return (1, 1)
+    if shares is not None:
+        return (shares, shares)
+    names = [collective] if collective else sorted(possible)
+    if ratio is None or not names:
+        return (1, 0)
+    found = [bounds for name in names if (bounds := collectives.ranks_for(name, *_widened(ratio))) is not None]
+    if not found:
+        return (1, 0)
+    return (min(low for low, _ in found), 0 if any(high == 0 for _, high in found) else max(high for _, high in found))
+
+
+def _demand(claim: str, possible: frozenset[str], ratio: Interval | None, facts: Facts, where: str) -> None:
+    if facts.named and facts.named != claim:
+        raise UsageError(
+            f"{where} says of itself that it is {facts.named}, not {claim}", remedy="leave --collective out"
+        )
+    if claim not in possible:
+        raise UsageError(
+            f"{where} cannot be {claim}: {_ratio_text(ratio)} its columns fit {_list(possible)}",
+            remedy="correct --collective, or leave it out",
+        )
+
+
+def _ratio_text(ratio: Interval | None) -> str:
+    return f"with busbw / algbw = {ratio.middle:.4g}" if ratio else "by type, operator and root"
+
+
+def _list(names: frozenset[str]) -> str:
+    return " or ".join(sorted(names)) or "no collective"
+
+
+def _range(low: int, high: int) -> str:
+    if low == high:
+        return count_text(low, "rank")
+    return f"{low} to {high} ranks" if high else f"{low} ranks or more"

@@ -1,0 +1,101 @@
+"""What is printed in a log and how exactly: numbers with their last digit, sizes, element types."""
+
+import re
+from typing import NamedTuple
+
+ELEMENT_BYTES = {
+    "int8": 1,
+    "uint8": 1,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "half": 2,
+    "float": 4,
+    "double": 8,
+    "bfloat16": 2,
+    "f8e4m3": 1,
+    "f8e5m2": 1,
+}
+"""nccl-tests' element types."""
+
+_OTHER_NAMES = {
+    "char": "int8",
+    "int": "int32",
+    "fp16": "half",
+    "float16": "half",
+    "fp32": "float",
+    "float32": "float",
+    "fp64": "double",
+    "float64": "double",
+    "bf16": "bfloat16",
+    "fp8_e4m3": "f8e4m3",
+    "fp8_e5m2": "f8e5m2",
+    "float8_e4m3": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
+    "fp8e4m3": "f8e4m3",
+    "fp8e5m2": "f8e5m2",
+}
+
+DTYPES = {name: name for name in ELEMENT_BYTES} | _OTHER_NAMES
+"""From a type's name in a log to nccl-tests' name of today."""
+
+REDOPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum", "premulsum", "none"})
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$")
+NO_NUMBER = frozenset({"N/A", "n/a", "nan", "-nan", "inf", "-inf", "NaN", "Inf"})
+
+_HALF_STEPS = tuple(0.5 * 10.0**-places for places in range(20))
+
+
+def is_number(text: str) -> bool:
+    """Whether the text is a printed number, and no more."""
+    return _NUMBER.match(text) is not None
+
+
+def is_value(text: str) -> bool:
+    """Whether the text can stand in a column of figures: a number or what is printed in place of one."""
+    return text in NO_NUMBER or _NUMBER.match(text) is not None
+
+
+def half_step(text: str) -> float:
+    """Half of what the last printed digit is worth: 0.005 for "0.12", 0.5 for "12275", 5e6 for "1.2e+08"."""
+    if "e" in text or "E" in text:
+        digits, _, power = text.lower().partition("e")
+        return half_step(digits) * 10.0 ** max(-300, min(300, int(power)))
+    point = text.find(".")
+    places = 0 if point < 0 else len(text) - point - 1
+    return _HALF_STEPS[min(places, 19)]
+
+
+class Quantity(NamedTuple):
+    """A number with its last digit and its unit: "0.92GBps", "7.50", "1.80x"."""
+
+    value: float
+    half_step: float
+    unit: str
+
+
+_QUANTITY = re.compile(r"[*_`~\s]*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµμ/%×]*)[*_`\s]*$")
+
+
+def quantity(text: str) -> Quantity | None:
+    """A cell's number; None where it holds anything else."""
+    found = _QUANTITY.match(text) if len(text) < 64 else None
+    if not found:
+        return None
+    digits = found[1].replace(",", "")
+    return Quantity(float(digits), half_step(digits), found[2])
+
+
+_SIZE = re.compile(r"[*_`\s]*(\d[\d,]*(?:\.\d+)?)\s*(?:([KMGT])(?:i?B)?|B|bytes?)?[*_`\s]*$", re.IGNORECASE)
+_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def size_bytes(text: str) -> int | None:
+    """A size as people write it: binary, as nccl-tests takes it ("1MB" is 1,048,576 bytes); None where it is none."""
+    found = _SIZE.match(text) if len(text) < 40 else None
+    if not found:
+        return None
+    size = float(found[1].replace(",", "")) * 2.0 ** _POWERS[(found[2] or "").upper()]
+    return int(size) if size == int(size) and size < 2**63 else None

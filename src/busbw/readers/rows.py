@@ -1,0 +1,151 @@
+"""Makes the shared row of a printed one whose meaning is settled."""
+
+from busbw.logs import Figure, Placement, Row
+from busbw.readers.arithmetic import UNITS_US, Basis, Printed
+from busbw.readers.headers import Facts
+from busbw.readers.identity import Identity
+from busbw.readers.layouts import RawRow, Side
+from busbw.readers.quantities import DTYPES, NO_NUMBER
+
+_PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
+
+
+class RowMaker:
+    """The rows of one table in their order; knows which pass of -N a row is of, and keeps the sums for the footer."""
+
+    def __init__(self, facts: Facts, identity: Identity, basis: Basis) -> None:
+        self.busbw_sum = self.busbw_steps = 0.0
+        self.busbw_count = 0
+        self.wrong_figures = 0
+        self._facts = facts
+        self._identity = identity
+        self._scale_us = UNITS_US[basis.unit]
+        self._cpu_time = facts.columns.cpu_time
+        self._may_repeat = len(facts.leaders) < 2
+        self._cycle: dict[int, int] = {}
+        self._first: dict[int, tuple[object, ...]] = {}
+        self._last_size: dict[int, int] = {}
+
+    def rows(self, raw: RawRow, sides: tuple[Printed, ...]) -> list[Row]:
+        """One row, or one for each of the backends that a line shows side by side."""
+        columns = self._facts.columns
+        figures = [self._figure(words, side, at) for at, (words, side) in enumerate(zip(raw.sides, sides, strict=True))]
+        if columns.backends:
+            return [
+                self._row(raw, {"unstated": figure} if figure else {}, variant)
+                for variant, figure in zip(columns.backends, figures, strict=False)
+            ]
+        names: tuple[Placement, ...] = columns.placements if len(figures) == len(columns.placements) else ("unstated",)
+        named: dict[Placement, Figure] = {
+            name: figure for name, figure in zip(names, figures, strict=False) if figure is not None
+        }
+        return [self._row(raw, named, None)]
+
+    @property
+    def takes_quick(self) -> bool:
+        """Whether rows may come the short way."""
+        columns = self._facts.columns
+        return columns.is_classic and not self._facts.group_ranks
+
+    def quick_row(self, line: int, size: int, words: list[str], first: Figure, second: Figure) -> Row:
+        """A row of the classic columns."""
+        self.busbw_sum += first.busbw_gbps + second.busbw_gbps  # type: ignore[operator]
+        self.busbw_steps += 0.01
+        self.busbw_count += 2
+        dtype, root = DTYPES[words[2]], int(words[4])
+        redop = None if words[3] == "none" else words[3]
+        return Row(
+            line=line,
+            collective=self._identity.collective,
+            size_bytes=size,
+            count=int(words[1]),
+            dtype=dtype,
+            redop=redop,
+            root=root if root >= 0 else None,
+            ranks=self._identity.ranks,
+            cycle=self._cycle_of(0, size, (dtype, redop, root)) if self._may_repeat else 0,
+            figures={"out_of_place": first, "in_place": second},
+        )
+
+    def _row(self, raw: RawRow, figures: dict[Placement, Figure], variant: str | None) -> Row:
+        identity, groups = self._identity, self._facts.group_ranks
+        return Row(
+            line=raw.line,
+            collective=identity.collective,
+            size_bytes=raw.size,
+            count=raw.count,
+            dtype=raw.dtype,
+            redop=raw.redop,
+            root=raw.root,
+            ranks=groups.get(raw.group, identity.ranks) if groups else identity.ranks,
+            group=raw.group,
+            cycle=self._cycle_of(raw.group, raw.size, (raw.dtype, raw.redop, -1 if raw.root is None else raw.root))
+            if self._may_repeat
+            else 0,
+            variant=variant,
+            figures=figures,
+            timestamp=raw.timestamp,
+        )
+
+    def _cycle_of(self, group: int, size: int, configuration: tuple[object, ...]) -> int:
+        """Which pass a row is of: a new one begins where the first configuration comes again and sizes do not grow.
+
+        Small sizes are rounded to nothing by collectives with shares, so several zeros in a row are one pass.
+        """
+        last = self._last_size.get(group, -1)
+        self._last_size[group] = size
+        if last < 0:
+            self._first[group] = configuration
+        elif size <= last and last > 0 and configuration == self._first[group]:
+            self._cycle[group] = self._cycle.get(group, 0) + 1
+        return self._cycle.get(group, 0)
+
+    def _figure(self, words: Side, side: Printed, at: int) -> Figure | None:
+        """None where nothing was measured in this placement."""
+        if side.time is None and side.algbw is None and side.busbw is None:
+            return None
+        if side.busbw is not None:
+            self.busbw_sum += side.busbw
+            self.busbw_steps += side.busbw_step
+            self.busbw_count += 1
+        time_us = None if side.time is None else side.time * self._scale_us
+        wrong = words.wrong
+        if wrong == "0" and not words.per_iteration and not self._cpu_time:  # nearly all figures
+            return Figure(
+                time_us=time_us, algbw_gbps=side.algbw, busbw_gbps=side.busbw, check="checked", wrong_elements=0
+            )
+        elements, warnings = self._wrong(wrong)
+        self.wrong_figures += bool(elements)
+        return Figure(
+            time_us=None if self._cpu_time else time_us,
+            cpu_time_us=time_us if self._cpu_time else None,
+            algbw_gbps=side.algbw,
+            busbw_gbps=side.busbw,
+            check=(
+                "unstated"
+                if not wrong
+                else "checked"
+                if wrong not in NO_NUMBER
+                else "not_applicable"
+                if at == 1 and self._identity.collective in ("alltoall", "alltoallv")
+                else "not_checked"
+            ),
+            wrong_elements=elements,
+            warnings=warnings,
+            per_iteration=_per_iteration(words.per_iteration),
+        )
+
+    def _wrong(self, wrong: str) -> tuple[int | None, tuple[str, ...]]:
+        """Wrong elements, by the last column. Until 2022 it held the largest error, which is no number of elements."""
+        if not wrong or wrong in NO_NUMBER:
+            return None, ()
+        value = float(wrong)
+        if value == int(value) and not self._facts.columns.shows_error:
+            return int(value), ()
+        if value == 0 or self._facts.out_of_bounds == 0:
+            return 0, ()
+        return None, (f"the largest error is {wrong}; the log does not count the wrong elements",)
+
+
+def _per_iteration(words: tuple[str, ...]) -> dict[str, float]:
+    return {name: float(word) for name, word in zip(_PER_ITERATION, words, strict=False) if word not in NO_NUMBER}

@@ -1,0 +1,199 @@
+"""Settles a table by arithmetic: its times' unit, its factor, its collective, its ranks, and what is no row of it."""
+
+from collections.abc import Sequence
+
+from busbw.logs import Refusal, Row
+from busbw.readers import arithmetic, collectives, quick
+from busbw.readers.arithmetic import Basis, Interval, Printed
+from busbw.readers.headers import Facts
+from busbw.readers.identity import Identity, identify
+from busbw.readers.layouts import NotARow, RawRow, parse
+from busbw.readers.quantities import half_step, is_number
+from busbw.readers.rows import RowMaker
+from busbw.units import count_text
+
+_MOST_CONTRADICTING = 0.2
+"""Of the rows: more, and it is not some rows that are wrong but the table that is not one."""
+_SAMPLE = 8
+
+Entry = RawRow | quick.Line
+_Numbered = tuple[RawRow, tuple[Printed, ...]]
+
+
+class Settler:
+    """The arithmetic of one table; what the first piece of a long one settles holds for the others."""
+
+    def __init__(self, facts: Facts, claim: str | None, where: str) -> None:
+        self.facts = facts
+        self.identity = Identity(None, None)
+        self.warnings: list[str] = []
+        self._claim = claim
+        self._where = where
+        self._basis = Basis()
+        self._factor: float | None = None
+        self._maker: RowMaker | None = None
+
+    def settle(self, entries: Sequence[Entry]) -> tuple[list[Row], list[Refusal]]:
+        """The rows, and those that the figures contradict.
+
+        A few telling rows decide; where all others agree, that is all. Otherwise all rows decide together.
+        """
+        if self._maker is not None:
+            return self._judge(entries, self._maker)
+        settings = dict(self.facts.settings)
+        if len(entries) > 2 * _SAMPLE:
+            maker = self._decide(_telling(entries))
+            rows, refused = self._judge(entries, maker)
+            if not refused:
+                self._maker = maker
+                return rows, refused
+        self.facts.settings = settings
+        self.warnings = []
+        self._maker = self._decide(entries)
+        return self._judge(entries, self._maker)
+
+    def closing_warnings(self) -> list[str]:
+        """What the footer says that the rows do not."""
+        warnings = list(self.warnings)
+        maker, claimed = self._maker, self.facts.average
+        if maker is None:
+            return warnings
+        if claimed is not None and maker.busbw_count and is_number(claimed):
+            mean = maker.busbw_sum / maker.busbw_count
+            tolerance = maker.busbw_steps / maker.busbw_count + half_step(claimed) + abs(mean) * 1e-4
+            if abs(mean - float(claimed)) > tolerance:
+                warnings.append(
+                    f"the footer's average is {claimed} GB/s, but the rows above it have {mean:.6g} GB/s: rows are "
+                    "missing or were changed; do not use the footer's figure"
+                )
+        if self.facts.out_of_bounds == 0 and maker.wrong_figures:
+            warnings.append(
+                f"the footer says that no value is out of bounds, but {count_text(maker.wrong_figures, 'figure')} "
+                "counted wrong elements; look at the rows"
+            )
+        return warnings
+
+    def _judge(self, entries: Sequence[Entry], maker: RowMaker) -> tuple[list[Row], list[Refusal]]:
+        rows: list[Row] = []
+        refused: list[Refusal] = []
+        may_be_quick = self._basis == Basis() and maker.takes_quick
+        factor = self._factor
+        for entry in entries:
+            if may_be_quick and isinstance(entry, quick.Line):
+                words = entry.words
+                size = int(words[0])
+                first = quick.figure(size, words[5], words[6], words[7], words[8], factor)
+                if first is not None:
+                    second = quick.figure(size, words[9], words[10], words[11], words[12], factor)
+                    if second is not None:
+                        rows.append(maker.quick_row(entry.number, size, words, first, second))
+                        continue
+            try:
+                raw = self._raw(entry)
+            except NotARow as error:
+                refused.append(Refusal(line=entry[0], text=_text(entry), reason=str(error)))
+                continue
+            sides = tuple(map(arithmetic.printed, raw.sides))
+            if reason := self._contradiction(raw, sides):
+                refused.append(Refusal(line=raw.line, text=raw.text, reason=reason))
+            else:
+                rows += maker.rows(raw, sides)
+        return rows, refused
+
+    def _raw(self, entry: Entry) -> RawRow:
+        if isinstance(entry, RawRow):
+            return entry
+        return parse(entry.number, " ".join(entry.words), entry.words, self.facts.columns, self.facts.group)
+
+    def _decide(self, entries: Sequence[Entry]) -> RowMaker:
+        numbered: list[_Numbered] = []
+        for entry in entries:
+            try:
+                raw = self._raw(entry)
+            except NotARow:
+                continue
+            numbered.append((raw, tuple(map(arithmetic.printed, raw.sides))))
+        self._choose_basis(numbered)
+        ratios = [
+            ratio
+            for raw, sides in numbered
+            for side in sides
+            if self._basis.agrees(raw, side) and (ratio := arithmetic.ratio(raw, side, self._basis))
+        ]
+        ratio, against = arithmetic.common_ratio(ratios)
+        has_one_ratio = len(self.facts.group_ranks) < 2
+        is_mixed = has_one_ratio and against > max(1, len(ratios) * _MOST_CONTRADICTING)
+        if is_mixed:
+            self.warnings.append(
+                "busbw / algbw differs inside the table, so rows of different runs are mixed in it: neither the "
+                "collective nor the ranks can be told; give each run in a file of its own"
+            )
+        known = ratio if has_one_ratio and not is_mixed else None
+        self._factor = known.middle if known else None
+        self.identity = identify([raw for raw, _ in numbered], known, self.facts, self._claim, self._where)
+        if is_mixed:
+            self.identity = Identity(self._claim, None, self.identity.warnings)
+        self.warnings += self.identity.warnings
+        if self.identity.ranks_from:
+            self.facts.settings["ranks from"] = self.identity.ranks_from
+        if self._basis.less_own_share and self.identity.collective != "hypercube":
+            self.warnings.append(
+                "algbw counts only the shares of the other ranks, as nccl-tests did until 2019: it is (n-1)/n of what "
+                "newer logs show; compare busbw"
+            )
+        self._sharpen(known)
+        return RowMaker(self.facts, self.identity, self._basis)
+
+    def _choose_basis(self, numbered: list[_Numbered]) -> None:
+        columns = self.facts.columns
+        first = Basis(columns.unit or "us", has_time=not columns.cpu_time)
+        self._basis, contradicting = arithmetic.best_basis(numbered, first)
+        figures = sum(len(sides) for _, sides in numbered)
+        if contradicting * 2 >= figures:
+            self._basis = first  # no reading fits; the rows will be refused by the header's own
+        elif self._basis.unit != first.unit:
+            unit = self._basis.unit
+            if columns.unit:
+                self.warnings.append(
+                    f"the header says {columns.unit}, but by bytes / algbw the times are in {unit}; they were read so"
+                )
+            self.facts.settings["time unit"] = f"{unit}, by bytes / algbw"
+
+    def _sharpen(self, ratio: Interval | None) -> None:
+        """The exact factor in place of the measured one, where it is known."""
+        identity = self.identity
+        if identity.collective and identity.ranks and ratio:
+            exact = collectives.factor(identity.collective, identity.ranks)
+            if ratio.meets(exact):
+                self._factor = exact
+
+    def _contradiction(self, raw: RawRow, sides: tuple[Printed, ...]) -> str:
+        """Why the figures cannot be a row; empty where they can."""
+        for side, words in zip(sides, raw.sides, strict=True):
+            if not self._basis.agrees(raw, side):
+                low, high = self._basis.rate(raw, side)
+                rate = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
+                data = self._basis.data_bytes(raw)
+                return f"algbw {words.algbw} is not {data} bytes / {words.time} {self._basis.unit} = {rate} GB/s"
+            if self._factor is not None and side.busbw is not None:
+                ratio = arithmetic.ratio(raw, side, self._basis)
+                if ratio is not None and not ratio.meets(self._factor):
+                    return (
+                        f"busbw {words.busbw} is not algbw {words.algbw} x {self._factor:.4g}, "
+                        "as in the rest of the table"
+                    )
+        return ""
+
+
+def _telling(entries: Sequence[Entry]) -> list[Entry]:
+    """The first rows, and those that show the most digits of busbw: they say most about the factor."""
+    most = sorted(range(len(entries)), key=lambda at: _digits(entries[at]), reverse=True)[:_SAMPLE]
+    return [entries[at] for at in sorted({*range(_SAMPLE), *most})]
+
+
+def _digits(entry: Entry) -> int:
+    return len(entry.words[7]) if isinstance(entry, quick.Line) else len(entry.sides[0].busbw)
+
+
+def _text(entry: Entry) -> str:
+    return " ".join(entry.words) if isinstance(entry, quick.Line) else entry.text

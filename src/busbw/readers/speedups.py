@@ -1,0 +1,94 @@
+"""Computes again the speed-ups that a published table prints, and names those that its own figures contradict."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from busbw.readers.quantities import Quantity, quantity
+from busbw.units import count_text, size_text
+
+_MOST_NAMED = 4
+
+
+class _Column(Protocol):
+    @property
+    def index(self) -> int: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def variant(self) -> str | None: ...
+
+
+class _Wrong(NamedTuple):
+    size: int
+    printed: str
+    computed: str
+
+
+class Checks:
+    """The speed-ups of one table."""
+
+    def __init__(self, variants: Sequence[str | None]) -> None:
+        self._variants = list(dict.fromkeys(variants))
+        self._looked_at = 0
+        self._wrong: list[_Wrong] = []
+
+    def look(self, size: int, cells: list[str], index: int, header: str, columns: Sequence[_Column]) -> None:
+        """One printed speed-up: of the variant that its header names, over the first other one."""
+        pair = self._pair(header, columns, index)
+        printed = quantity(cells[index])
+        if pair is None or printed is None:
+            return
+        old, new = (quantity(cells[column.index]) if column.index < len(cells) else None for column in pair)
+        if old is None or new is None or old.value <= 0 or new.value <= 0:
+            return
+        if pair[0].metric != "time":
+            old, new = new, old
+        low, high = _quotient(old, new)
+        claim, step = printed.value, printed.half_step
+        if printed.unit == "%":
+            claim, step = 1 + claim / 100, step / 100
+        self._looked_at += 1
+        if claim + step < low or claim - step > high:
+            # What is 1.749 is printed as 1.75: as many digits as the claim has, and the unit it has.
+            self._wrong.append(
+                _Wrong(size, cells[index], f"{old.value:g} / {new.value:g} = {old.value / new.value:.2f}x")
+            )
+
+    def _pair(self, header: str, columns: Sequence[_Column], index: int) -> tuple[_Column, _Column] | None:
+        """The columns of the old and of the new variant; None where the header leaves it open."""
+        candidates = [column for column in columns if column.metric != "speedup" and column.index < index]
+        by_variant: dict[str, _Column] = {}
+        for column in candidates:
+            by_variant.setdefault(column.variant or "", column)
+        named = [name for name in by_variant if name and _names(header, name)]
+        new = max(named, key=len) if named else None
+        if new is None and len(by_variant) == 2:
+            new = list(by_variant)[1]
+        others = [name for name in by_variant if name != new]
+        if new is None or not others or by_variant[others[0]].metric != by_variant[new].metric:
+            return None
+        return by_variant[others[0]], by_variant[new]
+
+    def warnings(self) -> list[str]:
+        """One sentence, where there is something to say."""
+        if not self._wrong:
+            return []
+        named = "; ".join(f"{size_text(w.size)}: {w.printed}, but {w.computed}" for w in self._wrong[:_MOST_NAMED])
+        more = f"; and {len(self._wrong) - _MOST_NAMED} more" if len(self._wrong) > _MOST_NAMED else ""
+        return [
+            f"{len(self._wrong)} of {count_text(self._looked_at, 'printed speed-up')} "
+            f"{'is' if len(self._wrong) == 1 else 'are'} not what the figures beside them give ({named}{more})"
+        ]
+
+
+def _names(header: str, variant: str) -> bool:
+    """Whether a header has the variant's name as words: "MSCCL Speedup" names MSCCL and not NCCL."""
+    words, name = header.lower().split(), variant.lower().split()
+    return any(words[at : at + len(name)] == name for at in range(len(words) - len(name) + 1))
+
+
+def _quotient(old: Quantity, new: Quantity) -> tuple[float, float]:
+    """The least and the most that the ratio can be."""
+    low = (old.value - old.half_step) / (new.value + new.half_step)
+    high = (old.value + old.half_step) / (new.value - new.half_step) if new.value > new.half_step else float("inf")
+    return low, high
