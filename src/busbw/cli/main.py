@@ -19,6 +19,8 @@ COMMANDS = {
     "runs": "Lists the runs that are kept, by what was measured, where and when.",
     "history": "Shows how a measurement went over time, and where it changed.",
     "export": "Writes runs as CSV, JSON, Markdown, JUnit, Prometheus or Parquet.",
+    "check": "Judges a run or a log: GOOD, SLOW, BROKEN or UNSURE, with the evidence.",
+    "expect": "Says what a collective should reach on a system, and what limits it.",
     "refs": "Lists the reference figures, or shows one.",
     "compare": "Compares two logs, or two variants within one: what changed and how sure that is.",
     "ab": "Measures two ways of running a collective, interleaved, and says what differs.",

@@ -1,0 +1,249 @@
+"""`busbw expect`: what a collective should reach on a system, and why."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+
+import click
+import msgspec
+
+from busbw import engine, system
+from busbw.errors import UsageError
+from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, Job, Limit, Range, Route, with_nics
+from busbw.expect import expect as expectation_of
+from busbw.system import System
+from busbw.system.detect import Machine, look, system_here
+from busbw.terminal import console, width_of
+from busbw.units import size_text
+
+_DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
+_MOST_SIZES = 200
+
+
+@click.command()
+@click.argument("collective", required=False)
+@click.option("-d", "--dtype", metavar="TYPE", help="Element type; only shown, the wires do not care.")
+@click.option("--sizes", metavar="LIST", help="Sizes such as 8,1M,8G, instead of a sweep.")
+@click.option("-b", "--minbytes", "smallest", metavar="SIZE", help="Smallest size.  [default: 8]")
+@click.option("-e", "--maxbytes", "largest", metavar="SIZE", help="Largest size.  [default: 8G]")
+@click.option("-f", "--stepfactor", "factor", type=click.IntRange(min=2), help="Ratio of two sizes.  [default: 8]")
+@click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks.  [default: one node's]")
+@click.option("--ranks-per-node", "per_node", type=click.IntRange(min=1), metavar="M", help="[default: the system's]")
+@click.option(
+    "--system",
+    "where",
+    metavar="NAME|FILE|auto",
+    default="auto",
+    show_default=True,
+    help="The kind of node; auto: this machine.",
+)
+@click.option("--nics", metavar="COUNTxGBIT", help="The NICs of a node, such as 8x400.")
+@click.option("--nvls/--no-nvls", "nvls", default=True, help="Whether the switch may reduce.  [default: --nvls]")
+@click.option("--algorithm", metavar="NAME", help="Only this one: Ring, Tree, NVLS, NVLSTree (NCCL_ALGO).")
+@click.option("--explain", is_flag=True, help="Show where each constant is from.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@click.option("--systems", "list_systems", is_flag=True, help="List the systems that are described.")
+def expect(
+    collective: str | None,
+    dtype: str | None,
+    sizes: str | None,
+    smallest: str | None,
+    largest: str | None,
+    factor: int | None,
+    ranks: int | None,
+    per_node: int | None,
+    where: str,
+    nics: str | None,
+    nvls: bool,
+    algorithm: str | None,
+    explain: bool,
+    as_json: bool,
+    list_systems: bool,
+) -> None:
+    """Says what COLLECTIVE should reach: the limit of each wire, which one binds, busbw and time per size."""
+    out = console()
+    if list_systems:
+        for line in _systems():
+            out.print(line)
+        return
+    name = _collective(collective)
+    machine = look() if where == "auto" else None
+    place, how = system_here(machine) if machine else (system.find(where), "")
+    if nics:
+        place = with_given_nics(place, nics)
+    count = ranks or max(2, place.ranks_per_node)
+    job = Job(
+        collective=name,
+        ranks=count,
+        ranks_per_node=per_node or min(count, place.ranks_per_node),
+        dtype=dtype,
+        nvls=nvls,
+        algorithm=_algorithm(algorithm),
+    )
+    expectation = expectation_of(job, place, _sizes(sizes, smallest, largest, factor))
+    if as_json:
+        out.print(msgspec.json.encode(expectation).decode())
+        return
+    for line in _page(expectation, machine, how, explain=explain):
+        out.print(line)
+
+
+def with_given_nics(place: System, text: str) -> System:
+    """The system with the NICs of --nics."""
+    found = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)", text)
+    if not found or not int(found[1]) or not float(found[2]):
+        raise UsageError(f'--nics "{text}" is not understood', remedy="give count and Gb/s of each, such as 8x400")
+    return with_nics(place, int(found[1]), float(found[2]), "given with --nics")
+
+
+def _collective(name: str | None) -> str:
+    found = engine.collective_of(name or "")
+    if not found:
+        allowed = f"allowed are {', '.join(engine.COLLECTIVES)}"
+        what = f'there is no collective "{name}"' if name else "no collective is named"
+        raise UsageError(what, remedy=allowed)
+    return found
+
+
+def _algorithm(name: str | None) -> str | None:
+    if name is None or name.lower() in ("ring", "tree", "nvls", "nvlstree"):
+        return name.lower() if name else None
+    raise UsageError(f'--algorithm "{name}" is not one of NCCL\'s', remedy="allowed are Ring, Tree, NVLS, NVLSTree")
+
+
+def _size(text: str, option: str) -> int:
+    found = re.fullmatch(r"(\d+)([KMGT]?)", text.strip(), re.IGNORECASE)
+    value = int(found[1]) << (10 * " KMGT".index(found[2].upper() or " ")) if found else 0
+    if not 0 < value < 1 << 60:
+        raise UsageError(f'{option} "{text}" is not a size', remedy="give bytes, or with K, M, G or T, such as 64M")
+    return value
+
+
+def _sizes(listed: str | None, smallest: str | None, largest: str | None, factor: int | None) -> list[int]:
+    if listed is not None:
+        if smallest or largest or factor:
+            raise UsageError("--sizes and -b, -e or -f say the same", remedy="give one of them")
+        return sorted({_size(word, "--sizes") for word in listed.split(",")})
+    if not (smallest or largest or factor):
+        return list(_DEFAULT_SIZES)
+    first, last, step = _size(smallest or "8", "-b"), _size(largest or "8G", "-e"), factor or 8
+    if first > last:
+        raise UsageError(f"-b {smallest or 8} is larger than -e {largest or '8G'}", remedy="exchange them")
+    found = [first]
+    while found[-1] * step <= last and len(found) < _MOST_SIZES:
+        found.append(found[-1] * step)
+    return found
+
+
+def _systems() -> Iterator[str]:
+    for name, one in system.systems().items():
+        nics = one.nics.text if one.nics else "no NICs given"
+        fabric = one.fabrics[0] if one.fabrics else None
+        links = f"{fabric.kind}, {nics}" if fabric else "nothing is known of its wires"
+        yield f"{name:<15} {one.title}"
+        yield f"{'':<15} {links}"
+
+
+def _page(expectation: Expectation, machine: Machine | None, how: str, *, explain: bool) -> Iterator[str]:
+    job, place = expectation.job, expectation.system
+    nodes = -(-job.ranks // min(job.ranks, job.ranks_per_node))
+    words = " ".join(word for word in (job.collective, job.dtype) if word)
+    yield f"{words}, {job.ranks} ranks on {nodes} node{'s' if nodes > 1 else ''} of {place.name}"
+    yield from _wrapped("system", place.title + (f"; NICs {place.nics.text} per node" if place.nics else ""))
+    if machine is not None:
+        yield from _wrapped("this machine", f"{how}; {_machine_text(machine)}")
+    for note in expectation.notes:
+        yield from _wrapped("note", note)
+    if expectation.unknown:
+        yield from _wrapped("unknown", expectation.unknown)
+        return
+    best = expectation.best
+    assert best is not None
+    assert expectation.floor_us is not None
+    yield ""
+    yield from _routes(expectation.routes, best)
+    yield ""
+    yield from _wrapped(
+        "limited by", f"{best.binding.wire}, by way of {best.name}, for large messages: {best.binding.why}"
+    )
+    if best.binding.traffic < 1:
+        share = f"{best.binding.traffic:.2f} GB/s cross it for each GB/s of busbw"
+        yield from _wrapped("", f"busbw exceeds what that wire carries: {share}")
+    yield from _wrapped("latency", f"{expectation.floor_us:.1f} us at least in NCCL's own model of the quickest way")
+    yield ""
+    yield from _estimates(expectation.estimates)
+    yield "us: time; busbw and wire in GB/s, wire: what crosses the wire that is full first; - is a healthy range"
+    if explain:
+        yield ""
+        yield from _sources(expectation.routes)
+
+
+def _machine_text(machine: Machine) -> str:
+    memory = size_text(machine.memory_bytes) if machine.memory_bytes else "memory unknown"
+    ports = ", ".join(f"{port.name} {f'{port.gbit:g} Gb/s' if port.gbit else 'rate unknown'}" for port in machine.ports)
+    processors = f"{machine.processors or 'an unknown number of'} x {machine.processor or 'unknown processor'}"
+    return f"{processors}, {memory}, NICs: {ports or 'none found'}"
+
+
+def _wrapped(label: str, text: str, indent: int = 14) -> Iterator[str]:
+    lines = textwrap.wrap(text, max(40, width_of() - indent), break_long_words=False)
+    for number, line in enumerate(lines):
+        yield f"{label if not number else '':<{indent}}{line}"
+
+
+def _routes(routes: Iterable[Route], best: Route) -> Iterator[str]:
+    yield f"{'route':<11}{'wire':<18}{'carries, GB/s':>14}{'busbw limit':>13}{'healthy busbw':>20}"
+    for route in routes:
+        for number, limit in enumerate(route.limits):
+            name = f"{route.name}{' *' if route is best else ''}" if not number else ""
+            wire = f"{limit.wire}{' *' if limit is route.binding and len(route.limits) > 1 else ''}"
+            reach = _reach(route) if not number else ""
+            carries = f"{limit.capacity_gbps:.4g}/{limit.per}"
+            yield f"{name:<11}{wire:<18}{carries:>14}{limit.busbw_gbps:>13.4g}{reach:>20}"
+    yield "* wins for large messages, and the wire that is full first"
+
+
+def _reach(route: Route) -> str:
+    share = route.efficiency
+    low, typical, high = (route.limit_gbps * one for one in (share.low, share.typical, share.high))
+    return f"{typical:.4g} ({low:.3g}-{high:.3g})"
+
+
+def _estimates(estimates: Iterable[Estimate]) -> Iterator[str]:
+    yield f"{'size':>8}{'us':>8}{'range':>17}{'busbw':>8}{'range':>18}{'wire':>8}  by"
+    for one in estimates:
+        yield (
+            f"{size_text(one.size_bytes):>8}{_short(one.time_us.typical):>8}{_range(one.time_us):>17}"
+            f"{_short(one.busbw_gbps.typical):>8}{_range(one.busbw_gbps):>18}{_short(one.wire_gbps):>8}"
+            f"  {one.route} {one.protocol}"
+        )
+
+
+def _short(value: float) -> str:
+    if value >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.3g}" if value >= 0.01 else "0.00"
+
+
+def _range(one: Range) -> str:
+    return f"{_short(one.low)}-{_short(one.high)}"
+
+
+def _sources(routes: Iterable[Route]) -> Iterator[str]:
+    yield "where the constants are from"
+    said: dict[str, list[str]] = {}
+    for route in routes:
+        for limit in route.limits:
+            said.setdefault(f"{limit.wire}: {limit.source}", []).append(route.name)
+            said.setdefault(_why(limit), []).append(route.name)
+        share = route.efficiency
+        shares = f"{share.low:g} to {share.high:g} of the limit, {share.typical:g} typical"
+        said.setdefault(f"{shares}: {share.source}", []).append(route.name)
+        said.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
+    for sentence, names in said.items():
+        yield from _wrapped("", f"{', '.join(dict.fromkeys(names))}: {sentence}", indent=2)
+    yield from _wrapped("", f"range of latency: half to two and a half times the model: {LATENCY_SOURCE}", indent=2)
+
+
+def _why(limit: Limit) -> str:
+    return f"{limit.wire}: {limit.why}"

@@ -1,0 +1,90 @@
+"""From figures beside their ranges to a grade per band."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Literal
+
+from busbw.bands import BANDS, BandName
+from busbw.expect import Range
+from busbw.judge.series import Measured, Series
+from busbw.judge.types import BandVerdict, Grade, Judged
+from busbw.judge.yardstick import Yardstick
+from busbw.units import count_text, size_text
+
+_NOISY = 0.30
+"""Two placements of one size, or the passes over it, that differ by more say that the machine was not quiet."""
+_ALONE = 1.2
+"""A single size counts as slow only where it is this factor beyond the range: no neighbour can confirm it."""
+
+
+def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
+    """One verdict for each band in which run and yardstick share a size."""
+    by_band: dict[BandName, list[tuple[Measured, Judged]]] = {}
+    for point in series.points:
+        limits = yardstick.range_us(point.size_bytes, point.placement)
+        if limits is not None:
+            by_band.setdefault(yardstick.band(point.size_bytes), []).append((point, _judge(point, limits)))
+    return tuple(_grade(band, by_band[band]) for band in BANDS if band in by_band)
+
+
+def _judge(point: Measured, limits: Range) -> Judged:
+    outcome: Literal["inside", "slower", "faster", "unclear"] = "inside"
+    low, high = point.interval_us or (point.time_us, point.time_us)
+    if low > limits.high:
+        outcome = "slower"
+    elif high < limits.low:
+        outcome = "faster"
+    elif high > limits.high and point.interval_us is not None:
+        outcome = "unclear"
+    return Judged(
+        size_bytes=point.size_bytes,
+        placement=point.placement,
+        time_us=point.time_us,
+        busbw_gbps=point.busbw_gbps,
+        range_us=limits,
+        outcome=outcome,
+    )
+
+
+def _grade(band: BandName, pairs: Sequence[tuple[Measured, Judged]]) -> BandVerdict:
+    judged = [one for _, one in pairs]
+    sizes = sorted({one.size_bytes for one in judged})
+    slow = [size for size in sizes if _all(judged, size, "slower")]
+    unclear = [size for size in sizes if _any(judged, size, "unclear")]
+    noisy = [size for size in sizes if _is_noisy([point for point, one in pairs if one.size_bytes == size])]
+    worst = max(judged, key=lambda one: one.time_us / one.range_us.high)
+    grade, reason = _decide(sizes, slow, unclear, noisy, worst)
+    return BandVerdict(band=band, grade=grade, reason=reason, judged=tuple(judged), worst=worst)
+
+
+def _all(judged: Sequence[Judged], size: int, outcome: str) -> bool:
+    return all(one.outcome == outcome for one in judged if one.size_bytes == size)
+
+
+def _any(judged: Sequence[Judged], size: int, outcome: str) -> bool:
+    return any(one.outcome == outcome for one in judged if one.size_bytes == size)
+
+
+def _is_noisy(points: Sequence[Measured]) -> bool:
+    times = [point.time_us for point in points]
+    return max(times) > (1 + _NOISY) * min(times)
+
+
+def _decide(
+    sizes: Sequence[int], slow: Sequence[int], unclear: Sequence[int], noisy: Sequence[int], worst: Judged
+) -> tuple[Grade, str]:
+    neighbours = any(one in slow and other in slow for one, other in itertools.pairwise(sizes))
+    if neighbours or (slow and len(sizes) == 1 and worst.time_us > _ALONE * worst.range_us.high):
+        return "SLOW", f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range"
+    if len(sizes) == 1 and slow:
+        return "UNSURE", "one size only, just beyond the range: measure its neighbours too (-f 2)"
+    if 2 * len(unclear) >= len(sizes):
+        return "UNSURE", f"too noisy at {count_text(len(unclear), 'size')}: measure longer (-n 200, --target-ci 2%)"
+    if 2 * len(noisy) > len(sizes):
+        return (
+            "UNSURE",
+            f"the placements of {count_text(len(noisy), 'size')} disagree: measure on a quiet machine, longer",
+        )
+    if slow:
+        return "GOOD", f"only {size_text(slow[0])} is beyond the range, its neighbours are not"
+    return "GOOD", "every size within the range or better"

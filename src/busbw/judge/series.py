@@ -1,0 +1,163 @@
+"""A log's rows as series: the figures of one configuration by size, fit to be held against others."""
+
+import statistics
+
+from msgspec import Struct
+
+from busbw.expect import bus_factor
+from busbw.logs import Figure, Log, Placement, Row, Table
+
+_CONTRADICTS = 0.03
+"""A share by which time, bytes and bandwidth may differ: more than their last printed digit, which is added apart."""
+
+
+class Measured(Struct, kw_only=True, frozen=True):
+    """One size in one placement, over all passes of it."""
+
+    size_bytes: int
+    placement: Placement
+    time_us: float
+    busbw_gbps: float | None
+    interval_us: tuple[float, float] | None = None
+    """95 % interval of the median, where the log has one."""
+    spread: float | None = None
+    """How far the slow twentieth of the iterations is from the median, as a share; None without statistics."""
+    repeats: int = 1
+
+
+class Series(Struct, kw_only=True, frozen=True):
+    """All figures of one configuration."""
+
+    table: Table
+    row: Row
+    """Its first: collective, type and ranks are in it."""
+    points: tuple[Measured, ...]
+    """By size, then placement."""
+    wrong: tuple[str, ...] = ()
+    unchecked: int = 0
+    contradictions: tuple[str, ...] = ()
+
+    @property
+    def collective(self) -> str | None:
+        """Where it is known."""
+        return self.row.collective or self.table.collective
+
+    @property
+    def ranks(self) -> int | None:
+        """Where it is known."""
+        return self.row.ranks or self.table.ranks
+
+    @property
+    def title(self) -> str:
+        """What was run."""
+        what = [self.collective or "unknown collective", self.row.dtype, self.row.redop]
+        ranks = f"{self.ranks} ranks" if self.ranks else "unknown number of ranks"
+        root = f"root {self.row.root}" if self.row.root is not None else None
+        group = f"group {self.row.group}" if self.row.group else None
+        words = " ".join(word for word in what if word and word != "none")
+        return ", ".join(filter(None, [words, ranks, root, group, self.row.variant]))
+
+
+def series_of(log: Log) -> tuple[Series, ...]:
+    """Every configuration of a log, in its order."""
+    return tuple(_one(table, rows) for table in log.tables for rows in _by_configuration(table))
+
+
+def _by_configuration(table: Table) -> list[list[Row]]:
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in table.rows:
+        key = (row.collective, row.dtype, row.redop, row.root, row.ranks, row.group, row.variant)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def _one(table: Table, rows: list[Row]) -> Series:
+    found: dict[tuple[int, Placement], list[tuple[Row, Figure]]] = {}
+    wrong, contradictions, unchecked = [], [], 0
+    for row in rows:
+        for placement, figure in row.figures.items():
+            if figure.wrong_elements:
+                wrong.append(f"line {row.line}: {figure.wrong_elements:,} wrong, {placement.replace('_', ' ')}")
+            unchecked += figure.check != "checked"
+            if sentence := _contradiction(table, row, figure):
+                contradictions.append(sentence)
+            if row.size_bytes > 0 and _time_us(table, row, figure):
+                found.setdefault((row.size_bytes, placement), []).append((row, figure))
+    points = [_measured(table, key, figures) for key, figures in sorted(found.items())]
+    return Series(
+        table=table,
+        row=rows[0],
+        points=tuple(points),
+        wrong=tuple(wrong),
+        unchecked=unchecked,
+        contradictions=tuple(contradictions),
+    )
+
+
+def _factor(table: Table, row: Row) -> float | None:
+    collective, ranks = row.collective or table.collective, row.ranks or table.ranks
+    return bus_factor(collective, ranks) if collective and ranks else None
+
+
+def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
+    """As the log has it, or from its bandwidth."""
+    if figure.time_us:
+        return figure.time_us
+    if figure.algbw_gbps:
+        return row.size_bytes / figure.algbw_gbps / 1e3
+    factor = _factor(table, row)
+    return row.size_bytes * factor / figure.busbw_gbps / 1e3 if factor and figure.busbw_gbps else None
+
+
+def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
+    if figure.busbw_gbps is not None:
+        return figure.busbw_gbps
+    factor, time_us = _factor(table, row), _time_us(table, row, figure)
+    return row.size_bytes * factor / time_us / 1e3 if factor is not None and time_us else None
+
+
+def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row, Figure]]) -> Measured:
+    times = [time for row, figure in figures if (time := _time_us(table, row, figure))]
+    buses = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
+    stats = [figure.stats for _, figure in figures if figure.stats]
+    intervals = [one.median_ci95_us for one in stats if one.median_ci95_us]
+    # A mean that a few late iterations have raised lies outside its own median's interval; the interval then says
+    # nothing of it, so both are kept and the wider of the two counts.
+    interval = None
+    if intervals and len(figures) == 1:
+        interval = (min(intervals[0][0], times[0]), max(intervals[0][1], times[0]))
+    spreads = [one.p95_us / one.median_us - 1 for one in stats if one.median_us > 0]
+    if len(times) > 1:
+        spreads.append((max(times) - min(times)) / statistics.median(times))
+    return Measured(
+        size_bytes=key[0],
+        placement=key[1],
+        time_us=statistics.median(times),
+        busbw_gbps=statistics.median(buses) if buses else None,
+        interval_us=interval,
+        spread=max(spreads) if spreads else None,
+        repeats=len(times),
+    )
+
+
+def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
+    """Whether size, time, algbw and busbw can all be true; a figure that was made from the others says nothing."""
+    given = {
+        name: value
+        for name in ("time_us", "algbw_gbps", "busbw_gbps")
+        if (value := getattr(figure, name)) is not None and name not in figure.derived
+    }
+    time_us, algbw, busbw = given.get("time_us"), given.get("algbw_gbps"), given.get("busbw_gbps")
+    if row.size_bytes <= 0:
+        return None
+    if time_us and algbw is not None and not _close(row.size_bytes / time_us / 1e3, algbw):
+        return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw:g} GB/s"
+    factor = _factor(table, row)
+    if factor and algbw and busbw is not None and not _close(algbw * factor, busbw, extra=0.006 * factor):
+        ranks = row.ranks or table.ranks
+        return f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, and {factor:.4g} for {ranks} ranks"
+    return None
+
+
+def _close(one: float, other: float, extra: float = 0.0) -> bool:
+    return abs(one - other) <= _CONTRADICTS * max(one, other) + 0.006 + extra

@@ -1,0 +1,219 @@
+"""From a log to verdicts: chooses the yardstick, refuses what cannot be judged, gathers reasons and advice."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from busbw.expect import Expectation, bus_factor, expect, job_of, system_of
+from busbw.fit import Feature, features, fit, half_bandwidth_bytes
+from busbw.judge.causes import likely_causes
+from busbw.judge.grade import grade_bands
+from busbw.judge.nearest import Nearest, nearest, of_name
+from busbw.judge.series import Series, series_of
+from busbw.judge.types import BandVerdict, Verdict, worst
+from busbw.judge.yardstick import Yardstick, of_expectation, of_series
+from busbw.logs import Log
+from busbw.reference import Reference
+from busbw.system import System
+from busbw.units import size_text
+
+_MOST_NAMED = 3
+_ABOVE = 1.10
+"""Busbw that is this factor above the highest limit of all routes is not believed."""
+
+
+class Against(Struct, kw_only=True, frozen=True):
+    """What the user wants a run to be held against; all empty: the expectation of its system."""
+
+    name: str = ""
+    reference: Reference | None = None
+    log: Log | None = None
+    nearest: bool = False
+    """The nearest published figures (auto)."""
+
+
+def judge(log: Log, *, system: System | None = None, against: Against | None = None) -> tuple[Verdict, ...]:
+    """A verdict for each configuration of a log.
+
+    Args:
+        log: What is judged.
+        system: What it ran on; without it what the log says of its devices.
+        against: A reference that decides instead of the expectation.
+    """
+    chosen = against or Against()
+    return tuple(_verdict(series, system, chosen) for series in series_of(log))
+
+
+def _verdict(series: Series, system: System | None, against: Against) -> Verdict:
+    expectation = _expectation(series, system)
+    yardstick, reasons, beside = _yardstick(series, expectation, against)
+    verdict = Verdict(
+        grade="UNSURE",
+        title=series.title,
+        yardstick=yardstick.name if yardstick else "nothing",
+        beside=(*beside, *_beside(series)),
+        **_own_words(series),  # type: ignore[arg-type]
+    )
+    if series.wrong:
+        more = f" and {len(series.wrong) - _MOST_NAMED} more" if len(series.wrong) > _MOST_NAMED else ""
+        reason = f"wrong data: {'; '.join(series.wrong[:_MOST_NAMED])}{more}"
+        return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
+    if series.table.claimed_out_of_bounds:
+        reason = f"the log's own footer counts {series.table.claimed_out_of_bounds} out of bounds"
+        return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
+    if doubt := _doubt(series):
+        return replace(verdict, reasons=(doubt[0],), advice=(doubt[1],))
+    if yardstick is None:
+        return replace(verdict, reasons=tuple(reasons), advice=(_NO_YARDSTICK_ADVICE,))
+    if yardstick.unlike:
+        reason = "not comparable: " + "; ".join(yardstick.unlike)
+        return replace(verdict, reasons=(reason,), advice=("give a reference of the same job (--reference FILE)",))
+    return _graded(verdict, series, yardstick, expectation)
+
+
+_BROKEN_ADVICE = (
+    "repeat it with -c 1 -n 1 over the same sizes; with the same result suspect the library, then the hardware"
+)
+_NO_YARDSTICK_ADVICE = (
+    "say what it ran on (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "
+    "(--reference FILE)"
+)
+
+
+def _expectation(series: Series, system: System | None) -> Expectation | None:
+    where = system or system_of(series.table)
+    job = job_of(series.table, series.row, where) if where else None
+    if job is None or where is None:
+        return None
+    return expect(job, where, sorted({point.size_bytes for point in series.points}))
+
+
+def _yardstick(
+    series: Series, expectation: Expectation | None, against: Against
+) -> tuple[Yardstick | None, list[str], list[str]]:
+    """What decides, why nothing does, and what is only shown beside."""
+    if against.log is not None:
+        return _of_log(series, against)
+    if against.reference is not None:
+        found = of_name(series, against.name, against.reference)
+        if found is None:
+            return None, [f"{against.name} has no figures of {series.collective}"], []
+        return found.yardstick, [], [f"reference {found.name}: {found.how_near}"]
+    close = nearest(series)
+    beside = [_nearest_text(series, close)] if close else []
+    if against.nearest:
+        return (close.yardstick, [], beside) if close else (None, [f"no published figures of {series.collective}"], [])
+    if expectation is None:
+        return None, ["what it ran on is not known: the log names no device that is described here"], beside
+    if expectation.unknown:
+        return None, [expectation.unknown], beside
+    return of_expectation(expectation), [], beside
+
+
+def _of_log(series: Series, against: Against) -> tuple[Yardstick | None, list[str], list[str]]:
+    assert against.log is not None
+    candidates = [of_series(against.name, other, series) for other in series_of(against.log) if other.points]
+    same = sorted(candidates, key=lambda one: (len(one.unlike), len(one.differs)))
+    if not same:
+        return None, [f"{against.name} holds no rows"], []
+    differs = [f"the reference differs in {'; '.join(same[0].differs)}"] if same[0].differs else []
+    return same[0], [], differs
+
+
+def _nearest_text(series: Series, close: Nearest) -> str:
+    text = f"nearest published: {close.name} ({close.how_near})"
+    if close.yardstick.unlike:
+        return text
+    published = {point.size_bytes: point.busbw_gbps for point in close.sweep.points if point.size_bytes}
+    shared = [point for point in series.points if point.size_bytes in published and point.busbw_gbps]
+    if not shared:
+        return text
+    last = max(shared, key=lambda point: point.size_bytes)
+    there, here = published[last.size_bytes], last.busbw_gbps
+    return f"{text}: {there:.4g} GB/s there, {here:.4g} here at {size_text(last.size_bytes)}"
+
+
+def _doubt(series: Series) -> tuple[str, str] | None:
+    """Why the figures cannot be judged at all, and what to do."""
+    if series.ranks == 1:
+        return (
+            "one rank: nothing crosses a link, so busbw is 0 and times are those of a copy or of nothing",
+            "start all ranks in one job; several such tables mean that each process ran alone (build with MPI=1)",
+        )
+    if series.contradictions:
+        more = f" (and {len(series.contradictions) - 1} more)" if len(series.contradictions) > 1 else ""
+        return (
+            f"the figures contradict each other: {series.contradictions[0]}{more}",
+            "look at the units of time and bandwidth and at the number of ranks in the log",
+        )
+    if not series.points:
+        return ("no row has a time at a size above 0", "measure sizes above 0, such as -b 8 -e 1G -f 2")
+    return None
+
+
+def _beside(series: Series) -> list[str]:
+    found = []
+    figures = sum(len(row.figures) for row in series.table.rows)
+    if series.unchecked:
+        found.append(f"data not checked in {series.unchecked} of {figures} measurements")
+    return found
+
+
+def _own_words(series: Series) -> dict[str, object]:
+    """What the sweep says by itself: fit, half-bandwidth size, dips and cliffs."""
+    if not series.collective or not series.ranks or series.ranks < 2:
+        return {}
+    factor = bus_factor(series.collective, series.ranks)
+    placement = series.points[0].placement if series.points else "unstated"
+    points = [(point.size_bytes, point.time_us) for point in series.points if point.placement == placement]
+    found: tuple[Feature, ...] = features(points, factor)
+    return {
+        "fit": fit(points, factor),
+        "half_bytes": half_bandwidth_bytes([(size, size * factor / time / 1e3) for size, time in points]),
+        "features": found,
+    }
+
+
+def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation: Expectation | None) -> Verdict:
+    bands = grade_bands(series, yardstick)
+    if not bands:
+        reason = "no size of the run lies among those of the reference"
+        return replace(verdict, reasons=(reason,), advice=("measure sizes that both have (-b 8 -e 8G -f 2)",))
+    reasons = [
+        f"{band.band}: {band.reason}"
+        for band in sorted(bands, key=lambda one: one.grade == "GOOD")
+        if band.grade != "GOOD" or any(one.outcome == "slower" for one in band.judged)
+    ]
+    grade = worst([band.grade for band in bands])
+    advice: list[str] = []
+    causes: tuple[str, ...] = ()
+    if grade == "SLOW" and expectation is not None and expectation.best is not None:
+        causes = likely_causes(expectation, bands)
+    if expectation is not None and (above := _above_every_wire(bands, expectation)):
+        grade = "UNSURE" if grade == "GOOD" else grade
+        reasons.append(above)
+        advice.append("say what it ran on (--system), and look at ranks and hosts in the log")
+    if series.table.complete is False:
+        grade = "UNSURE" if grade == "GOOD" else grade
+        reasons.append(f"the run ended early{f' ({series.table.end_reason})' if series.table.end_reason else ''}")
+        advice.append("repeat it to its end: sizes that are missing may be those that fail")
+    missing = [band for band in ("latency", "middle", "plateau") if band not in {one.band for one in bands}]
+    beside = (*verdict.beside, f"not measured: {' and '.join(missing)}") if missing else verdict.beside
+    return replace(
+        verdict,
+        grade=grade,
+        bands=bands,
+        reasons=tuple(reasons) or ("every band within its range",),
+        causes=causes,
+        advice=tuple(advice),
+        beside=beside,
+    )
+
+
+def _above_every_wire(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
+    if not expectation.routes:
+        return None
+    highest = max(route.limit_gbps for route in expectation.routes)
+    measured = max((one.busbw_gbps or 0.0 for band in bands for one in band.judged), default=0.0)
+    if measured <= _ABOVE * highest:
+        return None
+    return f"{measured:.4g} GB/s is more than the wires of {expectation.system.name} carry ({highest:.4g})"

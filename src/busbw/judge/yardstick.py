@@ -1,0 +1,188 @@
+"""What a series is held against: an expectation, or the figures of a reference with their spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from busbw.bands import BandName, band_of, plateau_from
+from busbw.expect import Expectation, Range, bus_factor, system_of
+from busbw.judge.series import Series
+from busbw.logs import Placement
+from busbw.reference import Reference, Sweep
+
+SPREAD: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
+"""How far two runs of one healthy machine differ at one size: two runs of the same sweep on 4 x H200, an hour apart,
+differed by up to 14 % to 8 KiB, 8 % between and 0.4 % on the plateau. A reference's own spread counts where it is
+larger."""
+
+FURTHEST = 4.0
+"""Between two sizes of a reference that are at most this factor apart its time is interpolated by logarithms."""
+
+
+class Yardstick(Struct, kw_only=True, frozen=True):
+    """Ranges of time by size."""
+
+    name: str
+    range_us: Callable[[int, Placement], Range | None]
+    """None where it says nothing of that size."""
+    plateau_from_bytes: int | None
+    differs: tuple[str, ...] = ()
+    """In what it is not the same as the run; decides nothing by itself."""
+    unlike: tuple[str, ...] = ()
+    """Why it must not decide."""
+
+    def band(self, size_bytes: int) -> BandName:
+        """The band of a size, by the yardstick's own curve."""
+        return band_of(size_bytes, self.plateau_from_bytes)
+
+
+def of_expectation(expectation: Expectation) -> Yardstick:
+    """An expectation's ranges."""
+    known = {estimate.size_bytes: estimate for estimate in expectation.estimates}
+    best = expectation.best.limit_gbps * expectation.best.efficiency.typical if expectation.best else 0.0
+    curve = [(size, estimate.busbw_gbps.typical) for size, estimate in known.items()]
+    # The plateau is that of the system, which a short sweep may not reach.
+    reached = [size for size, busbw in curve if busbw >= 0.9 * best]
+    return Yardstick(
+        name=f"what {expectation.system.title} reaches when healthy",
+        range_us=lambda size, _placement: known[size].time_us if size in known else None,
+        plateau_from_bytes=max(min(reached), 8193) if reached else None,
+    )
+
+
+def of_series(name: str, reference: Series, run: Series) -> Yardstick:
+    """Another run's figures: those of the same placement, or of the other where there is none."""
+    points = [
+        (point.size_bytes, point.placement, point.time_us, point.spread or 0.0, point.busbw_gbps)
+        for point in reference.points
+    ]
+    unlike, differs = _differences(
+        run,
+        {
+            "collective": reference.collective,
+            "ranks": reference.ranks,
+            "GPU": _gpu(reference),
+            "hosts": len(reference.table.hosts) or None,
+            "type": reference.row.dtype,
+            "operator": reference.row.redop,
+            "library": reference.table.library,
+        },
+    )
+    if reference.table.complete is False:
+        differs.append("the reference ended early")
+    return _of_points(name, points, differs, unlike)
+
+
+def of_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> Yardstick:
+    """Published figures."""
+    factor = bus_factor(sweep.collective, reference.ranks)
+    points = [
+        (
+            point.size_bytes,
+            sweep.placement,
+            point.time_us or point.size_bytes * factor / point.busbw_gbps / 1e3,
+            0.0,
+            point.busbw_gbps,
+        )
+        for point in sweep.points
+        if point.size_bytes and (point.time_us or point.busbw_gbps)
+    ]
+    unlike, differs = _differences(
+        run,
+        {
+            "collective": sweep.collective,
+            "ranks": reference.ranks,
+            "GPU": reference.gpu,
+            "hosts": reference.nodes,
+            "type": sweep.dtype,
+            "operator": None,
+            "library": reference.library,
+        },
+    )
+    if sweep.kind == "floor":
+        unlike.append("it is a floor that somebody demands, and no measurement")
+    return _of_points(f"{name} ({reference.title})", points, differs, unlike)
+
+
+def _gpu(series: Series) -> str | None:
+    """The devices that the log names, or the kind of system that its title does."""
+    names = {rank.device_name for rank in series.table.rank_list if rank.device_name}
+    system = system_of(series.table)
+    return ", ".join(sorted(names)) or (system.title if system else None)
+
+
+def _differences(run: Series, other: dict[str, object]) -> tuple[list[str], list[str]]:
+    """What forbids the comparison, and what is only said. What one of them does not say is said, too."""
+    mine: dict[str, object] = {
+        "collective": run.collective,
+        "ranks": run.ranks,
+        "GPU": _gpu(run),
+        "hosts": len(run.table.hosts) or None,
+        "type": run.row.dtype,
+        "operator": run.row.redop,
+        "library": run.table.library,
+    }
+    unlike, differs = [], []
+    for key, value in other.items():
+        own = mine[key]
+        if own is None or value is None:
+            if key in ("collective", "ranks"):
+                unlike.append(f"the {key} of one of them is not known")
+            elif key in ("GPU", "hosts") and own != value:
+                differs.append(f"{key} not said by {'the run' if own is None else 'the reference'}")
+        elif not _same(key, own, value):
+            (unlike if key in ("collective", "ranks", "GPU", "hosts") else differs).append(
+                f"{key} {own} against {value}"
+            )
+    return unlike, differs
+
+
+def _same(key: str, one: object, other: object) -> bool:
+    if key not in ("GPU", "library"):
+        return one == other
+    a, b = str(one).lower(), str(other).lower()
+    return a == b or a.startswith(b) or b.startswith(a)
+
+
+Points = Sequence[tuple[int, Placement, float, float, "float | None"]]
+
+
+def _of_points(name: str, points: Points, differs: list[str], unlike: list[str]) -> Yardstick:
+    by_placement: dict[Placement, dict[int, tuple[float, float]]] = {}
+    for size, placement, time_us, spread, _ in points:
+        by_placement.setdefault(placement, {})[size] = (time_us, spread)
+    plateau = plateau_from([(size, busbw) for size, _, _, _, busbw in points if busbw])
+
+    def range_us(size: int, placement: Placement) -> Range | None:
+        known = by_placement.get(placement) or next(iter(by_placement.values()), {})
+        found = _between(size, known)
+        if found is None:
+            return None
+        time_us, spread = found
+        others = [table[size][0] for table in by_placement.values() if size in table]
+        own = (max(others) - min(others)) / time_us if len(others) > 1 else 0.0
+        wide = max(SPREAD[band_of(size, plateau)], spread, own)
+        return Range(low=time_us / (1 + wide), typical=time_us, high=time_us * (1 + wide))
+
+    if not points:
+        unlike = [*unlike, "it has no figure with a size"]
+    return Yardstick(
+        name=name, range_us=range_us, plateau_from_bytes=plateau, differs=tuple(differs), unlike=tuple(unlike)
+    )
+
+
+def _between(size: int, known: dict[int, tuple[float, float]]) -> tuple[float, float] | None:
+    if size in known:
+        return known[size]
+    below = max((other for other in known if other < size), default=None)
+    above = min((other for other in known if other > size), default=None)
+    if below is None or above is None or above > FURTHEST * below:
+        return None
+    (time_below, spread_below), (time_above, spread_above) = known[below], known[above]
+    share = math.log(size / below) / math.log(above / below)
+    # Half of what the two differ by may lie between them in one step.
+    step = abs(math.log(time_above / time_below)) / 4
+    return time_below * (time_above / time_below) ** share, max(spread_below, spread_above, step)

@@ -1,0 +1,127 @@
+"""Looks at this machine, reading only: its GPUs, its NICs, its memory. What cannot be read is unknown, not absent."""
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from busbw.system import Nics, System, by_words, find
+
+SLOWEST_GBIT = 10
+"""Ports below are for management and carry no collectives."""
+
+
+class Port(Struct, kw_only=True, frozen=True):
+    """One network port that is up or whose state is not said."""
+
+    name: str
+    kind: str
+    """'InfiniBand', 'RoCE', 'EFA' or 'Ethernet'."""
+    gbit: float | None
+    """None where the driver does not say."""
+
+
+class Machine(Struct, kw_only=True, frozen=True):
+    """What can be read of a machine."""
+
+    gpus: tuple[str, ...] | None
+    """Names; None where no driver says anything, which is not the same as none."""
+    ports: tuple[Port, ...]
+    processor: str | None
+    processors: int | None
+    numa_nodes: int | None
+    memory_bytes: int | None
+
+
+def look(root: Path = Path("/")) -> Machine:
+    """This machine, or what a tree of files says of another one."""
+    cpuinfo = _text(root / "proc/cpuinfo") or ""
+    model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    processors = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
+    memory = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo") or "", re.MULTILINE)
+    return Machine(
+        gpus=_gpus(root),
+        ports=(*_rdma_ports(root), *_ethernet_ports(root)),
+        processor=model[1].strip() if model else None,
+        processors=processors or None,
+        numa_nodes=len(list(root.glob("sys/devices/system/node/node[0-9]*"))) or None,
+        memory_bytes=int(memory[1]) * 1024 if memory else None,
+    )
+
+
+def system_here(machine: Machine) -> tuple[System, str]:
+    """The description that fits a machine, with its own NICs, and a sentence on how it was found."""
+    if not machine.gpus:
+        why = "no GPU driver says anything here" if machine.gpus is None else "no GPU here"
+        return find("host"), f"{why}: the host backend"
+    names = ", ".join(f"{number} x {name}" for name, number in Counter(machine.gpus).items())
+    system = by_words(machine.gpus[0])
+    if system is None or len(set(machine.gpus)) > 1:
+        return find("host"), f"{names}: not described; write a system file and give it with --system FILE"
+    nics = _fastest(machine.ports)
+    if nics is None:
+        return replace(system, nics=None), f"{names} found; no NIC for collectives found"
+    latency = system.nics.latency_us if system.nics else None
+    found = Nics(count=nics[0], gbit=nics[1], latency_us=latency, source="/sys of this machine")
+    return replace(system, nics=found), f"{names} and {found.text} found"
+
+
+def _fastest(ports: tuple[Port, ...]) -> tuple[int, float] | None:
+    """How many ports have the highest rate; a node's slower ones serve storage and management."""
+    rdma = [port for port in ports if port.kind != "Ethernet"] or list(ports)
+    rates = Counter(port.gbit for port in rdma if port.gbit and port.gbit >= SLOWEST_GBIT)
+    return (rates[best], best) if (best := max(rates, default=0.0)) else None
+
+
+def _text(path: Path) -> str | None:
+    with suppress(OSError, UnicodeDecodeError):
+        return path.read_text()
+    return None
+
+
+def _gpus(root: Path) -> tuple[str, ...] | None:
+    files = sorted(root.glob("proc/driver/nvidia/gpus/*/information"))
+    names = [match[1].strip() for file in files if (match := re.search(r"^Model:\s*(.+)$", _text(file) or "", re.M))]
+    if names:
+        return tuple(names)
+    tool = shutil.which("nvidia-smi") if root == Path("/") else None
+    if tool is None:
+        return None
+    try:
+        done = subprocess.run(
+            [tool, "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return tuple(line.strip() for line in done.stdout.splitlines() if line.strip())
+
+
+def _rdma_ports(root: Path) -> list[Port]:
+    found = []
+    for port in sorted(root.glob("sys/class/infiniband/*/ports/*")):
+        if "ACTIVE" not in (_text(port / "state") or "ACTIVE"):
+            continue
+        rate = re.match(r"([\d.]+) Gb/sec", _text(port / "rate") or "")
+        device = port.parent.parent.name
+        link = (_text(port / "link_layer") or "").strip()
+        kind = "EFA" if re.match(r"efa|rdmap", device) else "RoCE" if link == "Ethernet" else "InfiniBand"
+        found.append(Port(name=device, kind=kind, gbit=float(rate[1]) if rate else None))
+    return found
+
+
+def _ethernet_ports(root: Path) -> list[Port]:
+    found = []
+    for interface in sorted(root.glob("sys/class/net/*")):
+        if not (interface / "device").exists() or (_text(interface / "operstate") or "up").strip() == "down":
+            continue  # virtual interfaces have no device
+        if (interface / "device" / "infiniband").exists():
+            continue  # counted as an RDMA port
+        speed = (_text(interface / "speed") or "").strip()
+        gbit = int(speed) / 1000 if speed.isdigit() and int(speed) > 0 else None
+        found.append(Port(name=interface.name, kind="Ethernet", gbit=gbit))
+    return found
