@@ -59,5 +59,5 @@ def test_whenever_it_comes_there_is_no_traceback(wait_s: float) -> None:
         time.sleep(wait_s)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
-    assert process.returncode in (0, 130)
+    assert process.returncode in (0, 130, -signal.SIGINT)  # the last: while Python ends
     assert "Traceback" not in stderr

@@ -69,7 +69,7 @@ def _number(value: float | None) -> str:
 
 def _plain(text: str) -> str:
     """Text of a log that a Markdown reader must not take for markup."""
-    text = " ".join(text.split())
+    text = "".join(mark for mark in " ".join(text.split()) if mark.isprintable())
     for mark in "\\`*_{}[]<>#|":
         text = text.replace(mark, f"\\{mark}" if mark not in "<>" else {"<": "&lt;", ">": "&gt;"}[mark])
     return text
