@@ -18,6 +18,11 @@ from busbw.readers import own_records
 
 Block: TypeAlias = dict[Point, Figure]
 
+UNCHECKED = ("-c", "0")
+"""More flags of a block that is there to be timed."""
+PROOF = ("-n", "1", "-w", "0", "-N", "1")
+"""More flags of a short block that shows whether a side runs and computes right."""
+
 
 class BlockEndedError(BusbwError):
     """A block did not come to its end: the user stopped it, or the engine failed."""
@@ -38,7 +43,7 @@ class Measurement:
         Raises:
             BlockEndedError: It ended early; carries the engine's exit code.
         """
-        path = self.folder / f"{name}.jsonl"
+        path = self.record(name)
         code = local.submit(local.render(self._job(side, path, extra)), Watch(lambda _line: None, lambda: None))
         if code not in (Exit.GOOD, Exit.WRONG_DATA):
             raise BlockEndedError(
@@ -47,6 +52,10 @@ class Measurement:
                 exit_code=Exit(code) if code in list(Exit) else Exit.ENVIRONMENT,
             )
         return first_figures(observations([own_records.table_of(records.read(path))]))
+
+    def record(self, name: str) -> Path:
+        """Where the record of a block is, or will be."""
+        return self.folder / f"{name}.jsonl"
 
     def _job(self, side: SideSpec, path: Path, extra: tuple[str, ...]) -> Job:
         arguments = (*self.flags, *side.flags, *extra)

@@ -7,16 +7,13 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from busbw.ab import judge, plan
-from busbw.ab.blocks import Block, BlockEndedError, Measurement
+from busbw.ab.blocks import PROOF, UNCHECKED, Block, BlockEndedError, Measurement
 from busbw.ab.judge import Quadruple
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import by_configuration
 from busbw.compare.result import Comparison, Difference, Point, Side, Verdict
 from busbw.errors import Exit, UsageError
 from busbw.units import count_text, size_text
-
-_FAST = ("-c", "0")
-_PROOF = ("-n", "1", "-w", "0", "-N", "1")
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class Session:
         # The coin is what makes the test exact, so it must know nothing of the machine.
         self._coin = random.Random(secrets.randbits(64) if seed is None else seed)
         self._start_s = monotonic()
-        self._extra = () if rules.checks_every_block else _FAST
+        self._extra = () if rules.checks_every_block else UNCHECKED
         self.state = State()
 
     def run(self) -> Comparison:
@@ -95,7 +92,7 @@ class Session:
 
     def _prove(self) -> None:
         """A short checked block of each side: what is refused or wrong shows before the time is spent."""
-        blocks = {name: self._measurement.block(side, f"proof-{name}", *_PROOF) for name, side in self._sides.items()}
+        blocks = {name: self._measurement.block(side, f"proof-{name}", *PROOF) for name, side in self._sides.items()}
         for name, block in blocks.items():
             wrong = [point for point, figure in block.items() if figure.wrong_elements]
             if wrong:

@@ -1,12 +1,9 @@
 """`busbw compare`: two logs, or two variants within one."""
 
 import re
-import shutil
-import sys
 
 import click
 import msgspec
-from rich.console import Console
 
 from busbw import readers
 from busbw.compare import RESOLUTION, Comparison, Verdict, compare_logs, compare_variants
@@ -14,9 +11,7 @@ from busbw.compare.text import render
 from busbw.errors import Exit, UsageError
 from busbw.logs import Log, Placement
 from busbw.store import find
-
-PIPE_WIDTH = 140
-"""Where nobody's terminal sets one."""
+from busbw.terminal import console, width_of
 
 
 def share(text: str) -> float:
@@ -84,12 +79,14 @@ def _read(name: str) -> Log:
 
 
 def show(comparison: Comparison) -> None:
-    """Prints it as wide as the terminal, or for a pipe."""
-    width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns if sys.stdout.isatty() else PIPE_WIDTH
-    console = Console(width=width, highlight=False, markup=False)
-    with console.capture() as captured:
-        console.print(render(comparison, width=width))
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    """Prints it as wide as the terminal."""
+    width = width_of()
+    out = console()
+    for line in render(comparison, width=width):
+        # Lines of tables fit; sentences are wrapped between words.
+        for part in line.wrap(out, width) if len(line) > width else [line]:
+            part.rstrip()
+            out.print(part)
 
 
 def exit_code(comparison: Comparison, *, not_slower: bool) -> Exit:

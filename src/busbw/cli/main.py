@@ -24,6 +24,7 @@ COMMANDS = {
     "refs": "Lists the reference figures, or shows one.",
     "compare": "Compares two logs, or two variants within one: what changed and how sure that is.",
     "ab": "Measures two ways of running a collective, interleaved, and says what differs.",
+    "tune": "Looks for settings that make a collective faster, and confirms them.",
 }
 """Every command and its line in the help. `busbw.cli.<name>` holds it under that name (`import_`: a keyword);
 it is imported when it is called, because some bring libraries that take longer to import than others to run."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import msgspec
-from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from busbw.compare.result import Comparison, Difference, Point, Quantity, Side, SizeResult, Verdict
+from busbw.terminal import Cell, Column, lines
+from busbw.terminal.tables import plain
 from busbw.units import count_text, size_text
 
 _STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "", Verdict.UNCLEAR: "yellow"}
@@ -25,18 +25,18 @@ _UNITS: dict[Quantity, str] = {
 }
 
 
-def render(comparison: Comparison, *, width: int) -> RenderableType:
-    """The whole comparison for a terminal of that width."""
-    parts: list[RenderableType] = [Text(f"WRONG DATA: {line}", style="bold red") for line in comparison.wrong_data]
+def render(comparison: Comparison, *, width: int) -> list[Text]:
+    """The lines of the whole comparison; text is for the caller to wrap, tables fit the width."""
+    parts = [Text(f"WRONG DATA: {line}", style="bold red") for line in comparison.wrong_data]
     if comparison.wrong_data:
         parts.append(Text("The speeds below are of runs that did not do their work.", style="bold red"))
     parts += [_side(comparison.a, "A"), _side(comparison.b, "B")]
     for line, results in groupby(comparison.results, key=lambda result: _configuration(result.point)):
-        parts += [Text(), Text(line, style="bold"), _table(list(results), width)]
+        parts += [Text(), Text(plain(line), style="bold"), *_table(list(results), width)]
     parts.append(Text())
-    parts += [Text(sentence) for sentence in summary(comparison)]
+    parts += [Text(plain(sentence)) for sentence in summary(comparison)]
     parts += _notes(comparison)
-    return Group(*parts)
+    return parts
 
 
 def summary(comparison: Comparison) -> list[str]:
@@ -94,10 +94,10 @@ def _stretch(results: Sequence[SizeResult]) -> str:
 def _side(side: Side, letter: str) -> Text:
     text = Text(f"{letter}  ")
     if side.label != letter:
-        text.append(f"{side.label}, ")
-    text.append(side.source)
+        text.append(plain(f"{side.label}, "))
+    text.append(plain(side.source))
     if side.library:
-        text.append(f"  {side.library}", style="dim")
+        text.append(plain(f"  {side.library}"), style="dim")
     if side.runs > 1:
         text.append(f"  {side.runs} runs", style="dim")
     return text
@@ -116,41 +116,32 @@ def _configuration(point: Point) -> str:
     return " ".join(filter(None, words))
 
 
-def _table(results: Sequence[SizeResult], width: int) -> Table:
+def _table(results: Sequence[SizeResult], width: int) -> list[Text]:
     name = max((result.compared for result in results), key=[result.compared for result in results].count)
-    has_interval = any(result.interval for result in results)
-    has_claim = any(result.claimed_speedup is not None for result in results)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for title in ("size", f"A {_UNITS[name]}", f"B {_UNITS[name]}", "speed B/A"):
-        table.add_column(title, justify="right", no_wrap=True)
-    if has_interval:
-        table.add_column("interval", justify="center", no_wrap=True)
-    if has_claim:
-        table.add_column("claimed", justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    if width >= _WIDE:
-        table.add_column("because", style="dim")
-    for result in results:
-        cells = [
-            size_text(result.point.size_bytes),
-            _number(getattr(result.a, name)),
-            _number(getattr(result.b, name)),
-            "-" if result.speedup is None else f"{result.speedup:.3f}x",
-        ]
-        if has_interval:
-            cells.append(f"{result.interval[0]:.3f} - {result.interval[1]:.3f}" if result.interval else "none")
-        if has_claim:
-            cells.append(_claim_cell(result))
-        row: list[RenderableType] = [*cells, Text(result.verdict.value, style=_STYLES[result.verdict])]
-        if width >= _WIDE:
-            row.append(result.reason)
-        table.add_row(*row)
-    return table
+    columns = [
+        Column("size", [Cell(size_text(result.point.size_bytes)) for result in results]),
+        Column(f"A {_UNITS[name]}", [Cell(_number(getattr(result.a, name))) for result in results]),
+        Column(f"B {_UNITS[name]}", [Cell(_number(getattr(result.b, name))) for result in results]),
+        Column("B/A", [Cell(_times(result.speedup)) for result in results]),
+        Column("interval", [Cell(_interval(result)) for result in results]),
+        Column("claimed", [Cell(_claim_cell(result)) for result in results]),
+        Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),
+    ]
+    because = Column("because", [Cell(result.reason.rstrip("."), "dim") for result in results], right=False)
+    return lines([*columns, because] if width >= _WIDE else columns, width)
+
+
+def _times(speedup: float | None) -> str:
+    return "-" if speedup is None else f"{speedup:.3f}x"
+
+
+def _interval(result: SizeResult) -> str:
+    return f"{result.interval[0]:.3f} - {result.interval[1]:.3f}" if result.interval else ""
 
 
 def _claim_cell(result: SizeResult) -> str:
     if result.claimed_speedup is None:
-        return "-"
+        return ""
     return f"{result.claimed_speedup:.2f}x" + ("" if result.claim_agrees else " (no)")
 
 
@@ -161,7 +152,7 @@ def _number(value: float | None) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
 
 
-def _notes(comparison: Comparison) -> list[RenderableType]:
+def _notes(comparison: Comparison) -> list[Text]:
     notes = [*comparison.method]
     if comparison.level_text != "no intervals":
         notes.append(f"Intervals: {comparison.level_text}.")
@@ -169,11 +160,11 @@ def _notes(comparison: Comparison) -> list[RenderableType]:
         if points:
             notes.append(f"Only in {side}, so not compared: {_points(points)}.")
     notes += comparison.warnings
-    parts: list[RenderableType] = [Text(note, style="dim") for note in notes]
+    parts = [Text(plain(note), style="dim") for note in notes]
     if comparison.differences:
         parts += [Text(), Text("Also different:", style="dim")]
         shown = comparison.differences[:_MOST_DIFFERENCES]
-        parts += [Text(f"  {_difference(each)}", style="dim") for each in shown]
+        parts += [Text(plain(f"  {_difference(each)}"), style="dim") for each in shown]
         if more := len(comparison.differences) - len(shown):
             parts.append(Text(f"  and {more} more; --json has all", style="dim"))
     return parts

@@ -1,0 +1,168 @@
+"""How often `busbw ab` is wrong, measured: false alarms where nothing differs, misses where one side is 5 % slower.
+
+Each run is a whole A/B measurement on the host backend. For a null run both sides are the same; for a slower run side B
+has bench/slower.c preloaded, which makes every measured time 5 % longer. Runs of the two kinds alternate. One line per
+run is appended to the results at once, so a measurement that was stopped goes on where it was:
+
+    BUSBW_PROGRAMS=build/dev python bench/ab_false_alarms.py --runs 200
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from scipy.stats import binomtest
+
+from busbw import engine
+from busbw.ab import Measurement, Rules, Session, parse_side
+from busbw.compare import Verdict
+from busbw.units import size_text
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "ab_false_alarms.jsonl"
+SUMMARY = HERE / "results" / "ab_false_alarms.md"
+FLAGS = ("-t", "2", "--sizes", "64K,256K,512K,1M,2M", "-n", "10", "-w", "2")
+SLOWER_BY = 0.05
+SOUGHT_BYTES = 1 << 20
+KINDS = ("null", "slower")
+
+
+class Outcome(Struct, kw_only=True, frozen=True):
+    """One A/B measurement."""
+
+    kind: str
+    flags: list[str]
+    at: str
+    seconds: float
+    quadruples: int
+    load_average: float
+    changed: list[str]
+    """Points that were called changed: '1 MiB in_place SLOWER 0.952'."""
+    is_found: bool
+    """Whether 1 MiB was called slower in either placement."""
+
+
+def main() -> int:
+    """Measures what is missing up to the number of runs, and writes the summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200, help="runs of each kind (default 200)")
+    parser.add_argument("--kind", choices=[*KINDS, "both"], default="both")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--summary", type=Path, default=SUMMARY)
+    arguments = parser.parse_args()
+    kinds = KINDS if arguments.kind == "both" else (arguments.kind,)
+    done = list(read(arguments.results))
+    counts = {kind: sum(outcome.kind == kind for outcome in done) for kind in kinds}
+    with tempfile.TemporaryDirectory() as folder:
+        library = compiled(Path(folder))
+        while min(counts.values()) < arguments.runs:
+            kind = min(kinds, key=lambda each: counts[each])
+            outcome = measure(kind, library, Path(folder) / f"{kind}-{counts[kind]}")
+            counts[kind] += 1
+            with arguments.results.open("ab") as results:
+                results.write(msgspec.json.encode(outcome) + b"\n")
+            print(
+                f"{kind} {counts[kind]}/{arguments.runs}: {outcome.quadruples} quadruples, {outcome.seconds:.1f} s, "
+                f"{'; '.join(outcome.changed) or 'no change'}",
+                file=sys.stderr,
+            )
+    text = summary(list(read(arguments.results)))
+    arguments.summary.write_text(text)
+    print(text)
+    return 0
+
+
+def read(path: Path) -> Iterator[Outcome]:
+    """The outcomes so far; those of other flags are left alone and not counted."""
+    if path.exists():
+        for line in path.read_bytes().splitlines():
+            outcome = msgspec.json.decode(line, type=Outcome)
+            if tuple(outcome.flags) == FLAGS:
+                yield outcome
+
+
+def compiled(folder: Path) -> Path:
+    """The library that makes a side slower."""
+    library = folder / "slower.so"
+    source = HERE / "slower.c"
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def measure(kind: str, library: Path, folder: Path) -> Outcome:
+    """One A/B measurement; its blocks' records are not kept."""
+    folder.mkdir()
+    preload = f"--preload {library}"
+    # Both sides have the library, so that they differ in the share alone.
+    sides = (preload, f"{preload} SLOWER_BY={SLOWER_BY if kind == 'slower' else 0}")
+    start_s = time.monotonic()
+    session = Session(
+        Measurement(engine.program("all_reduce_perf"), FLAGS, folder),
+        (parse_side("--a", sides[0]), parse_side("--b", sides[1])),
+        Rules(resolution=SLOWER_BY),
+    )
+    comparison = session.run()
+    if session.state.exit_code:
+        raise SystemExit(session.state.exit_code)
+    for record in folder.iterdir():
+        record.unlink()
+    slower = [each.point.size_bytes for each in comparison.changed if each.verdict is Verdict.SLOWER]
+    return Outcome(
+        kind=kind,
+        flags=list(FLAGS),
+        at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - start_s, 2),
+        quadruples=len(session.state.quadruples),
+        load_average=round(os.getloadavg()[0], 2),
+        changed=[
+            f"{size_text(each.point.size_bytes)} {each.point.placement} {each.verdict.value} {each.speedup:.3f}"
+            for each in comparison.changed
+        ],
+        is_found=SOUGHT_BYTES in slower,
+    )
+
+
+def summary(outcomes: list[Outcome]) -> str:
+    """What was found, as a table for the documentation."""
+    lines = [
+        f"`all_reduce_perf {' '.join(FLAGS)}`, {os.cpu_count()} processors, "
+        f"{min((o.at for o in outcomes), default='never')} to {max((o.at for o in outcomes), default='never')}; "
+        f"load average while measuring {loads(outcomes)}.",
+        "",
+        "| | runs | said so | share | 95 % interval | quadruples, median | seconds a run, median and most |",
+        "| --- | ---: | ---: | ---: | --- | ---: | ---: |",
+    ]
+    for kind, words in (
+        ("null", "any change reported, both sides the same"),
+        ("slower", f"1 MiB SLOWER, side B slower by {SLOWER_BY:.0%}"),
+    ):
+        chosen = [outcome for outcome in outcomes if outcome.kind == kind]
+        if not chosen:
+            continue
+        hits = sum(bool(o.changed) if kind == "null" else o.is_found for o in chosen)
+        low, high = binomtest(hits, len(chosen)).proportion_ci(0.95)
+        seconds = sorted(o.seconds for o in chosen)
+        quadruples = sorted(o.quadruples for o in chosen)
+        lines.append(
+            f"| {words} | {len(chosen)} | {hits} | {hits / len(chosen):.1%} | {low:.1%} to {high:.1%} "
+            f"| {quadruples[len(quadruples) // 2]} | {seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def loads(outcomes: list[Outcome]) -> str:
+    """The range of the machine's load while measuring: other work is what makes this hard."""
+    values = [outcome.load_average for outcome in outcomes]
+    return f"{min(values)} to {max(values)}" if values else "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

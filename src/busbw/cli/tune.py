@@ -1,0 +1,174 @@
+"""`busbw tune`: settings that make a collective faster, found and confirmed."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from busbw import engine, records
+from busbw.ab import Measurement, Rules, parse_side
+from busbw.ab.blocks import PROOF
+from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
+from busbw.cli.ab import defaults, has, named_collective, new_folder
+from busbw.cli.compare import share
+from busbw.compare import RESOLUTION, SizeResult
+from busbw.errors import UsageError
+from busbw.terminal import Cell, Column, console, lines, width_of
+from busbw.tune import (
+    TUNER_FORMAT,
+    Screened,
+    Tuning,
+    chosen,
+    confirm,
+    environment_file,
+    given,
+    screen,
+    tuner_file,
+)
+from busbw.units import size_text
+
+SIZES = ("8K", "1M", "64M")
+"""One for each band: latency, middle, plateau."""
+ENVIRONMENT_FILE = "tuned.env"
+TUNER_FILE = "nccl_tuner.conf"
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    options_metavar="[OPTIONS]",
+    epilog="Every other option goes to the engine; without them: 4 ranks (-t 4), and --sizes 8K,1M,64M.",
+)
+@click.option(
+    "--knob",
+    "knobs",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="Try these values of a variable, instead of the list that comes with busbw; may be repeated.",
+)
+@click.option("--with", "common", default="", metavar="SIDE", help="What all runs have, as a side of `busbw ab`.")
+@click.option("--confirm", "most", type=click.IntRange(min=1), default=4, show_default=True, help="Confirm so many.")
+@click.option(
+    "--resolution",
+    type=share,
+    default=f"{RESOLUTION:.0%}",
+    show_default=True,
+    metavar="SHARE",
+    help="The smallest change that matters when confirming.",
+)
+@click.option(
+    "--quadruples",
+    type=click.IntRange(min=FIRST_LOOK),
+    default=MOST_QUADRUPLES,
+    show_default=True,
+    help="Most groups of four blocks per confirmation.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where records and results go; a new folder in place of one in the store.",
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
+def tune(
+    knobs: tuple[str, ...],
+    common: str,
+    most: int,
+    resolution: float,
+    quadruples: int,
+    folder: Path | None,
+    words: tuple[str, ...],
+) -> int:
+    """Varies settings, one at a time, at three sizes; confirms the best by `busbw ab`, and writes them down."""
+    collective = named_collective(words)
+    base = parse_side("--with", common)
+    candidates = given(knobs) if knobs else []
+    flags = words[1:]
+    if has(flags, "-b", "-e", "-f", "-i", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes"):
+        raise UsageError("tune measures few sizes, and a sweep is asked for", remedy="name them: --sizes 8K,1M,64M")
+    sizes = () if has(flags, "--sizes") else ("--sizes", ",".join(SIZES))
+    where = new_folder(folder, f"{collective}-tune")
+    measurement = Measurement(
+        engine.program(f"{collective}_perf"), (*defaults((*flags, *sizes)), *sizes, *flags), where
+    )
+
+    with progress() as say:
+        say("checking the settings as they are")
+        measured = measurement.block(base, "proof-000", *PROOF)
+        if any(figure.wrong_elements for figure in measured.values()):
+            raise UsageError("the settings as they are give WRONG DATA", remedy=f"see `busbw run {collective}` first")
+        header = records.read(measurement.record("proof-000")).header
+        hosts = len({rank.host for rank in header.ranks})
+        candidates = candidates or chosen(header.backend, collective, hosts)
+        screened = screen(measurement, base, candidates, on_progress=say)
+        rules = Rules(resolution=resolution, most_quadruples=quadruples)
+        tuning = confirm(measurement, base, screened, most=most, rules=rules, on_progress=say)
+
+    size_list = sorted({point.size_bytes for point in measured})
+    _show_screening(screened, size_list)
+    for each in tuning.confirmed:
+        click.echo(f"{each.candidate.text}: {each.decision}{_effects(each.comparison.changed)}.")
+    _write(where, collective, tuning, size_list, hosts=hosts, ranks=len(header.ranks))
+    click.echo(f"Records: {where}", err=True)
+    return tuning.exit_code
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A line on the terminal that says what goes on; nothing where stderr is none."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    with Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True) as live:
+        yield lambda text: live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
+
+
+def _show_screening(screened: Sequence[Screened], sizes: Sequence[int]) -> None:
+    ordered = sorted(screened, key=lambda each: -each.best_gain)
+    columns = [Column("setting", [Cell(each.candidate.text) for each in ordered], right=False)]
+    for size in sizes:
+        columns.append(Column(size_text(size), [Cell(_percent(each.gains.get(size))) for each in ordered]))
+    columns.append(Column("", [Cell(each.excluded, "yellow") for each in ordered], right=False))
+    out = console()
+    out.print("Screening: how much faster than the settings as they are, by size")
+    for line in lines(columns, width_of()):
+        out.print(line)
+    out.print()
+
+
+def _percent(gain: float | None) -> str:
+    return "" if gain is None else f"{gain * 100:+.1f} %"
+
+
+def _effects(changed: Sequence[SizeResult]) -> str:
+    """What was confirmed: ', FASTER at 1 MiB in place (1.043x)'."""
+    words = [
+        f"{each.verdict.value} at {size_text(each.point.size_bytes)} {each.point.placement.replace('_', ' ')} "
+        f"({each.speedup or 0:.3f}x)"
+        for each in changed
+    ]
+    return f" - {'; '.join(words)}" if words else ""
+
+
+def _write(where: Path, collective: str, tuning: Tuning, sizes: Sequence[int], *, hosts: int, ranks: int) -> None:
+    """The files of what was found; none where nothing was."""
+    if tuning.adopted:
+        path = where / ENVIRONMENT_FILE
+        adopted = [each for each in tuning.confirmed if each.decision == "adopted"]
+        evidence = [f"{each.candidate.text}{_effects(each.comparison.changed)}" for each in adopted]
+        path.write_text(environment_file(tuning.adopted, [f"busbw tune {collective}, {ranks} ranks", *evidence]))
+        click.echo(f"Environment: {path}")
+    if tuning.winners:
+        text, left_out = tuner_file(collective, tuning.winners, sizes, hosts=hosts, ranks=ranks)
+        for sentence in left_out:
+            click.echo(sentence)
+        if len(left_out) < len(tuning.winners):
+            path = where / TUNER_FILE
+            path.write_text(text)
+            click.echo(f"For {TUNER_FORMAT}: {path} (NCCL_TUNER_CONFIG_FILE)")
+    if not tuning.adopted and not tuning.winners:
+        click.echo("Nothing was confirmed to be faster: leave the settings as they are.")

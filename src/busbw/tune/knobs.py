@@ -1,0 +1,94 @@
+"""Which settings are tried: the list in knobs.toml, or what the user names."""
+
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from busbw.errors import UsageError
+
+Setting: TypeAlias = tuple[tuple[str, str], ...]
+"""Variables and their values, by name."""
+
+
+class Knob(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """One factor and the settings of it that are tried; knobs.toml says what the fields mean."""
+
+    name: str
+    backend: str
+    collectives: tuple[str, ...]
+    ranks_on: Literal["any", "one host", "several hosts"]
+    goes_to: Literal["environment", "tuner"]
+    source: str
+    note: str
+    settings: tuple[dict[str, str], ...]
+
+
+class _KnobFile(Struct, frozen=True, forbid_unknown_fields=True):
+    knob: tuple[Knob, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting of one knob."""
+
+    setting: Setting
+    goes_to: Literal["environment", "tuner"]
+
+    @property
+    def text(self) -> str:
+        """As a shell would have it."""
+        return " ".join(f"{name}={value}" for name, value in self.setting)
+
+
+_TUNER_VARIABLES = {"NCCL_ALGO", "NCCL_PROTO"}
+_GIVEN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
+
+
+def known() -> tuple[Knob, ...]:
+    """The knobs of knobs.toml."""
+    return msgspec.toml.decode((files("busbw.tune") / "knobs.toml").read_bytes(), type=_KnobFile).knob
+
+
+def chosen(backend: str, collective: str, hosts: int) -> list[Candidate]:
+    """What knobs.toml has for a backend, a collective and a number of hosts.
+
+    Raises:
+        UsageError: It has nothing.
+    """
+    where = "one host" if hosts == 1 else "several hosts"
+    found = [
+        Candidate(tuple(sorted(setting.items())), knob.goes_to)
+        for knob in known()
+        if knob.backend == backend
+        and knob.ranks_on in ("any", where)
+        and (not knob.collectives or collective in knob.collectives)
+        for setting in knob.settings
+    ]
+    if not found:
+        raise UsageError(
+            f"no knob is known for {collective} on the backend {backend}", remedy="name some: --knob NAME=VALUE,VALUE"
+        )
+    return found
+
+
+def given(texts: tuple[str, ...]) -> list[Candidate]:
+    """What the user named: 'NCCL_ALGO=Ring,Tree' is two candidates.
+
+    Raises:
+        UsageError: A text has no name or no value, or a candidate comes twice.
+    """
+    found = []
+    for text in texts:
+        matched = _GIVEN.fullmatch(text)
+        values = [value.strip() for value in matched[2].split(",")] if matched else []
+        if matched is None or not all(values):
+            raise UsageError(f'--knob "{text}" is not NAME=VALUE,VALUE', remedy="write it as NCCL_ALGO=Ring,Tree")
+        goes_to: Literal["environment", "tuner"] = "tuner" if matched[1] in _TUNER_VARIABLES else "environment"
+        found += [Candidate(((matched[1], value),), goes_to) for value in values]
+    if twice := [candidate.text for candidate in found if found.count(candidate) > 1]:
+        raise UsageError(f"--knob names {twice[0]} twice", remedy="name each value once")
+    return found
