@@ -64,8 +64,16 @@ def job_of(table: Table, row: Row, system: System) -> Job | None:
         ranks_per_node=ranks_per_node_of(table, ranks, system),
         dtype=row.dtype,
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
+        gpus_per_thread=_gpus_per_thread(table),
         algorithm=_only_algorithm(table.environment.get("NCCL_ALGO", "")),
     )
+
+
+def _gpus_per_thread(table: Table) -> int:
+    """-g, where the log has it; in a CUDA graph (-G) a launch costs the operations nothing."""
+    given = table.settings.get("nGpus") or table.settings.get("gpus_per_thread") or ""
+    graph = table.settings.get("graph") or table.settings.get("graph_launches") or "0"
+    return int(given) if given.isdigit() and int(given) > 0 and graph == "0" else 1
 
 
 def _only_algorithm(value: str) -> str | None:

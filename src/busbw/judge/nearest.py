@@ -22,8 +22,8 @@ class Nearest(Struct, kw_only=True, frozen=True):
         if self.yardstick.unlike:
             return "not comparable: " + "; ".join([*self.yardstick.unlike, *self.yardstick.differs])
         if self.yardstick.differs:
-            return "same collective, ranks and GPU; differs in " + "; ".join(self.yardstick.differs)
-        return "same collective, ranks, GPU, type and library"
+            return "same collective and ranks, but " + "; ".join(self.yardstick.differs)
+        return "same collective, ranks, hosts, GPU, type and library"
 
 
 def nearest(run: Series) -> Nearest | None:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from busbw.expect import bus_factor
 from busbw.logs import Figure, Log, Placement, Row, Table
+from busbw.units import count_text
 
 _CONTRADICTS = 0.03
 """A share by which time, bytes and bandwidth may differ: more than their last printed digit, which is added apart."""
@@ -34,6 +35,7 @@ class Series(Struct, kw_only=True, frozen=True):
     points: tuple[Measured, ...]
     """By size, then placement."""
     wrong: tuple[str, ...] = ()
+    figures: int = 0
     unchecked: int = 0
     contradictions: tuple[str, ...] = ()
 
@@ -51,7 +53,7 @@ class Series(Struct, kw_only=True, frozen=True):
     def title(self) -> str:
         """What was run."""
         what = [self.collective or "unknown collective", self.row.dtype, self.row.redop]
-        ranks = f"{self.ranks} ranks" if self.ranks else "unknown number of ranks"
+        ranks = count_text(self.ranks, "rank") if self.ranks else "unknown number of ranks"
         root = f"root {self.row.root}" if self.row.root is not None else None
         group = f"group {self.row.group}" if self.row.group else None
         words = " ".join(word for word in what if word and word != "none")
@@ -89,6 +91,7 @@ def _one(table: Table, rows: list[Row]) -> Series:
         row=rows[0],
         points=tuple(points),
         wrong=tuple(wrong),
+        figures=sum(len(row.figures) for row in rows),
         unchecked=unchecked,
         contradictions=tuple(contradictions),
     )

@@ -101,7 +101,12 @@ def _yardstick(
     close = nearest(series)
     beside = [_nearest_text(series, close)] if close else []
     if against.nearest:
-        return (close.yardstick, [], beside) if close else (None, [f"no published figures of {series.collective}"], [])
+        if close is None:
+            return None, [f"no published figures of {series.collective}"], []
+        if not close.yardstick.unlike and any(text.startswith("GPU not said") for text in close.yardstick.differs):
+            # Nobody has said that these are alike: with a name or a file the user does.
+            return replace(close.yardstick, unlike=("the log does not say which GPU it ran on",)), [], beside
+        return close.yardstick, [], beside
     if expectation is None:
         return None, ["what it ran on is not known: the log names no device that is described here"], beside
     if expectation.unknown:
@@ -152,9 +157,9 @@ def _doubt(series: Series) -> tuple[str, str] | None:
 
 def _beside(series: Series) -> list[str]:
     found = []
-    figures = sum(len(row.figures) for row in series.table.rows)
     if series.unchecked:
-        found.append(f"data not checked in {series.unchecked} of {figures} measurements")
+        found.append(f"data not checked in {series.unchecked} of {series.figures} measurements")
+    found += series.table.warnings[:_MOST_NAMED]
     return found
 
 
@@ -181,7 +186,7 @@ def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation:
     reasons = [
         f"{band.band}: {band.reason}"
         for band in sorted(bands, key=lambda one: one.grade == "GOOD")
-        if band.grade != "GOOD" or any(one.outcome == "slower" for one in band.judged)
+        if band.grade != "GOOD" or band.reason.startswith("only")
     ]
     grade = worst([band.grade for band in bands])
     advice: list[str] = []

@@ -49,6 +49,7 @@ class Reference(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     system: Annotated[str, Meta(description="The description in src/busbw/system/ that fits it.")] | None = None
     ranks: Annotated[int, Meta(ge=1)]
     nodes: Annotated[int, Meta(ge=1)]
+    gpus_per_thread: Annotated[int, Meta(ge=1, description="How many one thread launches in turn (-g).")] = 1
     links: Annotated[str, Meta(description="What joins the ranks of a node.")]
     nics: (
         Annotated[str, Meta(pattern=r"^\d+ x \d+ Gb/s", description="Per node; '8 x 400 Gb/s InfiniBand'.")] | None

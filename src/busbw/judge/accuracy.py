@@ -1,0 +1,182 @@
+"""How well the expectation predicts: every published figure beside what the model says of it."""
+
+import statistics
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from busbw.bands import BANDS, BandName
+from busbw.expect import Expectation, Job, Range, expect
+from busbw.judge.yardstick import of_expectation
+from busbw.reference import Reference, Sweep, references
+from busbw.system import find, nics_from_text
+from busbw.units import size_text
+
+AIM = 0.10
+"""The error that a predicted plateau should not exceed."""
+
+_FEWEST = 4
+"""Sizes that make a sweep."""
+
+
+class Plateau(Struct, kw_only=True, frozen=True):
+    """The largest message of one published sweep, published and predicted."""
+
+    reference: str
+    collective: str
+    ranks: int
+    algorithm: str | None
+    is_floor: bool
+    library: str | None
+    size_bytes: int | None
+    """None where only "large" was published."""
+    published_gbps: float
+    predicted_gbps: Range
+    route: str
+
+    @property
+    def error(self) -> float:
+        """Predicted beyond published, as a share of published."""
+        return self.predicted_gbps.typical / self.published_gbps - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the published figure lies in the predicted range."""
+        return self.predicted_gbps.low <= self.published_gbps <= self.predicted_gbps.high
+
+
+class Coverage(Struct, kw_only=True, frozen=True):
+    """All sizes of one published sweep, by band."""
+
+    reference: str
+    collective: str
+    ranks: int
+    variant: str | None
+    bands: dict[BandName, tuple[int, int, float]]
+    """Points, points within the range, median of the absolute error of time."""
+
+
+def plateaus() -> Iterator[Plateau]:
+    """The largest message of every sweep that the model has a route for."""
+    for name, reference, sweep in _modelled():
+        point = max(sweep.points, key=lambda one: one.size_bytes or 1 << 62)
+        # A plateau whose size was not published is that of a very large message.
+        size = point.size_bytes or 1 << 40
+        expectation = _expectation(reference, sweep, [size])
+        estimate = expectation.at(size)
+        if estimate is None:
+            continue
+        yield Plateau(
+            reference=name,
+            collective=sweep.collective,
+            ranks=reference.ranks,
+            algorithm=sweep.algorithm,
+            is_floor=sweep.kind == "floor",
+            library=reference.library,
+            size_bytes=point.size_bytes,
+            published_gbps=point.busbw_gbps,
+            predicted_gbps=estimate.busbw_gbps,
+            route=estimate.route,
+        )
+
+
+def coverages() -> Iterator[Coverage]:
+    """Every sweep of more than three sizes."""
+    for name, reference, sweep in _modelled():
+        points = [(point.size_bytes, point.busbw_gbps, point.time_us) for point in sweep.points if point.size_bytes]
+        if len(points) < _FEWEST:
+            continue
+        expectation = _expectation(reference, sweep, [size for size, _, _ in points])
+        yardstick = of_expectation(expectation)
+        found: dict[BandName, list[tuple[bool, float]]] = {}
+        for size, busbw, time in points:
+            estimate = expectation.at(size)
+            if estimate is None or not (time or busbw):
+                continue
+            measured = time or estimate.time_us.typical * estimate.busbw_gbps.typical / busbw
+            inside = estimate.time_us.low <= measured <= estimate.time_us.high
+            found.setdefault(yardstick.band(size), []).append((inside, abs(estimate.time_us.typical / measured - 1)))
+        yield Coverage(
+            reference=name,
+            collective=sweep.collective,
+            ranks=reference.ranks,
+            variant=sweep.variant,
+            bands={
+                band: (
+                    len(found[band]),
+                    sum(one for one, _ in found[band]),
+                    statistics.median(e for _, e in found[band]),
+                )
+                for band in BANDS
+                if band in found
+            },
+        )
+
+
+def _modelled() -> Iterator[tuple[str, Reference, Sweep]]:
+    """Every sweep once: where both placements were published, out of place."""
+    for name, reference in references().items():
+        both = {sweep.collective for sweep in reference.sweeps if sweep.placement == "out_of_place"}
+        for sweep in reference.sweeps:
+            if sweep.placement != "in_place" or sweep.collective not in both:
+                yield name, reference, sweep
+
+
+def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expectation:
+    assert reference.system is not None
+    system = find(reference.system)
+    nics = nics_from_text(reference.nics, reference.source) if reference.nics else None
+    if nics is not None:
+        latency = system.nics.latency_us if system.nics else None
+        system = msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=latency))
+    job = Job(
+        collective=sweep.collective,
+        ranks=reference.ranks,
+        ranks_per_node=max(1, reference.ranks // reference.nodes),
+        dtype=sweep.dtype,
+        gpus_per_thread=reference.gpus_per_thread,
+        nvls="multicast off" not in reference.links,
+        algorithm=sweep.algorithm.lower() if sweep.algorithm else None,
+    )
+    return expect(job, system, sizes)
+
+
+def markdown() -> str:
+    """Both tables as docs/expectation.md has them."""
+    lines = [
+        "| reference | what | size | published | predicted | healthy range | error | |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for one in plateaus():
+        what = " ".join(word for word in (one.collective, one.algorithm) if word)
+        size = size_text(one.size_bytes) if one.size_bytes else "large"
+        limits = f"{one.predicted_gbps.low:.3g}-{one.predicted_gbps.high:.3g}"
+        predicted = f"{one.predicted_gbps.typical:.4g} ({one.route})"
+        cells = (one.reference, what, size, f"{one.published_gbps:.4g}", predicted, limits, f"{one.error:+.0%}")
+        lines.append(f"| {' | '.join(cells)} | {_remark(one)} |")
+    lines += ["", "| reference | what | latency | middle | plateau |", "| --- | --- | --- | --- | --- |"]
+    for row in coverages():
+        what = " ".join(word for word in (row.collective, row.variant) if word)
+        shares = [
+            f"{row.bands[band][1]} of {row.bands[band][0]}, {row.bands[band][2]:.0%}" if band in row.bands else ""
+            for band in BANDS
+        ]
+        lines.append(f"| {row.reference} | {what} | {' | '.join(shares)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _remark(one: Plateau) -> str:
+    if one.is_floor:
+        return "floor" if one.predicted_gbps.typical >= one.published_gbps else "floor above the prediction"
+    if one.library and "MSCCL" in one.library:
+        return "another library"
+    if abs(one.error) <= AIM:
+        return ""
+    return "in range" if one.inside else "MISS"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(markdown())
