@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
 
 def change_points(
-    values: Sequence[float],
+    values: Sequence[float] | NDArray[np.float64],
     *,
     false_alarms: float = FALSE_ALARMS,
     least_runs: int = LEAST_RUNS,
@@ -73,6 +73,8 @@ def change_points(
     import numpy as np
 
     series = np.asarray(values, dtype=np.float64)
+    if len(series) < 2 * least_runs:
+        return []
     cuts = sorted(_cuts(series, 0, len(series), false_alarms, least_runs))
     ends = [0, *cuts, len(series)]
     for number in range(1, len(ends) - 1):

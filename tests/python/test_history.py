@@ -1,0 +1,217 @@
+"""Change points on simulated series whose truth is known, and trends over a store made for it."""
+
+import json
+import math
+from itertools import pairwise, permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import GOLDEN_RECORD
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from busbw.history import Trend, change_points, picture, trends
+from busbw.history.change_points import LEAST_RUNS
+from busbw.store import RECORDS, Filter, Index
+
+SIZES = [1024, 65536, 1 << 26]
+
+
+def noise(kind: str, random: np.random.Generator, count: int) -> np.ndarray:
+    made: dict[str, np.ndarray] = {
+        "normal": random.normal(0, 0.02, count),
+        "heavy tails": 0.02 * random.standard_t(2, count),
+        "one side": random.exponential(0.05, count),
+        "ties": np.round(random.normal(0, 0.02, count), 2),
+    }
+    return np.asarray(100 * np.exp(made[kind]))
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "one side", "ties"])
+@pytest.mark.parametrize("count", [10, 40])
+def test_false_alarms_are_as_rare_as_promised(kind: str, count: int) -> None:
+    """At a promised 5 %: of 400 series at most 32 is what chance allows in 999 of 1000 cases."""
+    random = np.random.default_rng(7)
+    alarms = sum(
+        bool(change_points(noise(kind, random, count), false_alarms=0.05, smallest_shift=0)) for _ in range(400)
+    )
+    assert alarms <= 32
+
+
+def test_the_default_promise_is_one_in_a_hundred() -> None:
+    """Of 600 series at most 14 is what chance allows in 999 of 1000 cases."""
+    random = np.random.default_rng(8)
+    assert sum(bool(change_points(noise("normal", random, 30), smallest_shift=0)) for _ in range(600)) <= 14
+
+
+@pytest.mark.parametrize(
+    ("count", "shift", "least_found"), [(12, 0.2, 95), (24, 0.1, 95), (40, 0.05, 90), (60, -0.05, 95)]
+)
+def test_true_changes_are_found_at_their_place(count: int, shift: float, least_found: int) -> None:
+    random = np.random.default_rng(9)
+    found, near = 0, 0
+    for _ in range(100):
+        series = noise("normal", random, count)
+        series[count // 2 :] *= 1 + shift
+        changes = change_points(series)
+        found += len(changes) == 1
+        near += any(abs(change.at - count // 2) <= 2 for change in changes)
+    assert found >= least_found
+    assert near >= 0.85 * found
+
+
+def test_the_size_of_a_change() -> None:
+    random = np.random.default_rng(10)
+    series = noise("normal", random, 60)
+    series[30:] *= 0.8
+    (change,) = change_points(series)
+    assert change.shift == pytest.approx(-0.2, abs=0.02)
+
+
+def test_several_changes() -> None:
+    random = np.random.default_rng(11)
+    series = noise("normal", random, 90)
+    series[30:60] *= 0.85
+    assert [change.at for change in change_points(series)] == pytest.approx([30, 60], abs=1)
+
+
+def test_one_wild_run_is_no_change() -> None:
+    random = np.random.default_rng(12)
+    series = noise("normal", random, 40)
+    series[20] /= 10
+    assert change_points(series) == []
+
+
+def test_a_small_change_is_not_worth_a_word() -> None:
+    random = np.random.default_rng(13)
+    series = 100 * np.exp(random.normal(0, 0.0005, 60))
+    series[30:] *= 0.99
+    assert change_points(series) == []
+    assert len(change_points(series, smallest_shift=0.005)) == 1
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0] * 5, [1.0] * 50, [1.0, 2.0, 1.0, 2.0, 1.0, 2.0]])
+def test_too_little_or_nothing_to_find(values: list[float]) -> None:
+    assert change_points(values) == []
+
+
+def test_against_all_orders() -> None:
+    """Ten values are few enough to go through all cuts of all orders of a 0/1 series and count."""
+    values = [1.0] * 5 + [2.0] * 5
+    orders = set(permutations(values[1:-1]))
+
+    def shift(series: tuple[float, ...]) -> float:
+        mean = sum(series) / 10
+        return max(abs(sum(series[:k]) - k * mean) / math.sqrt(k * (10 - k)) for k in range(3, 8))
+
+    inner = [shift((1.0, *order, 2.0)) for order in orders]
+    assert shift(tuple(values)) == pytest.approx(max(inner))
+    # One order of 252 has the low half first and one the high half: 2/252 is rare at 1 % and not at 0.5 %.
+    assert [change.at for change in change_points(values, false_alarms=0.015)] == [5]
+    assert change_points(values, false_alarms=0.004) == []
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.floats(min_value=1e-3, max_value=1e3), max_size=30))
+def test_properties(values: list[float]) -> None:
+    changes = change_points(values)
+    assert changes == change_points(values), "the same values give the same answer"
+    ends = [0, *(change.at for change in changes), len(values)]
+    assert not changes or all(high - low >= LEAST_RUNS for low, high in pairwise(ends))
+    assert all(min(values) <= level <= max(values) for change in changes for level in change[1:])
+    assert [change.at for change in change_points([value * 2.0 for value in values])] == [c.at for c in changes]
+
+
+# ---- trends ----------------------------------------------------------------------------------------------------------
+
+
+def add_run(
+    store: Path, day: int, *, slower: float = 1, host: str = "vm", library: str = "1", **changes: object
+) -> None:
+    header, *_ = (json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines())
+    row = next(json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines() if '"kind":"row"' in line)
+    header |= {"start_time": f"2026-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00+00:00", "backend_version": library}
+    header["settings"] |= changes
+    for rank in header["ranks"]:
+        rank["host"] = host
+    rows = [
+        {
+            **row,
+            "size_bytes": size,
+            "requested_bytes": size,
+            "time_us": (10 + size / 1e5) * slower * (1 + day % 3 / 500),
+        }
+        for size in SIZES
+    ]
+    folder = store / f"run-{len(list(store.glob('run-*'))):04}"
+    folder.mkdir(parents=True)
+    (folder / RECORDS).write_text("".join(json.dumps(line) + "\n" for line in (header, *rows)))
+
+
+def trends_of(store: Path, *, any_host: bool = False, **wanted: object) -> list[Trend]:
+    with Index(store) as index:
+        return index.ask(lambda connection: trends(connection, Filter(**wanted), any_host=any_host))  # type: ignore[arg-type]
+
+
+def test_a_change_and_what_came_with_it(tmp_path: Path) -> None:
+    for day in range(30):
+        add_run(tmp_path, day, slower=1.25 if day >= 20 else 1, library="2" if day >= 20 else "1")
+    (trend,) = trends_of(tmp_path)
+    assert [band.band for band in trend.bands] == ["latency", "middle", "plateau"]
+    for band in trend.bands:
+        (change,) = band.changes
+        assert trend.names[change.at] == "run-0020"
+        assert change.shift == pytest.approx(-0.2, abs=0.01)
+    assert ("library", "host 1", "host 2") in trend.differences(20)
+
+
+def test_no_change_is_reported_where_there_is_none(tmp_path: Path) -> None:
+    for day in range(30):
+        add_run(tmp_path, day)
+    (trend,) = trends_of(tmp_path)
+    assert [band.changes for band in trend.bands] == [(), (), ()]
+    assert all(score == pytest.approx(1, abs=0.01) for band in trend.bands for score in band.scores if score)
+
+
+def test_only_the_same_is_put_together(tmp_path: Path) -> None:
+    for day in range(4):
+        add_run(tmp_path, day)
+        add_run(tmp_path, day, host="other")
+        add_run(tmp_path, day, graph_launches=5)
+    found = trends_of(tmp_path)
+    assert {(trend.same.hosts, trend.same.method, len(trend.names)) for trend in found} == {
+        ("vm", "", 4),
+        ("other", "", 4),
+        ("vm", "graph_launches 5", 4),
+    }
+    assert [len(trend.names) for trend in trends_of(tmp_path, any_host=True)] == [8, 4]
+
+
+def test_unlike_sizes_do_not_weigh_on_each_other(tmp_path: Path) -> None:
+    """A run that has only one of the sizes is as usual where that size is as usual."""
+    for day in range(12):
+        add_run(tmp_path, day)
+    path = tmp_path / "run-0005" / RECORDS
+    path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if "65536" not in line))
+    (trend,) = trends_of(tmp_path)
+    middle = next(band for band in trend.bands if band.band == "middle")
+    assert middle.scores[5] is None
+    assert all(score == pytest.approx(1, abs=0.01) for score in middle.scores if score)
+
+
+def test_the_picture_fits_and_names_the_bands(tmp_path: Path) -> None:
+    for day in range(30):
+        add_run(tmp_path, day, slower=1.25 if day >= 20 else 1)
+    (trend,) = trends_of(tmp_path)
+    for width in (80, 140):
+        lines = picture(trend, width=width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert all(any(name in line for line in lines) for name in ("latency", "middle", "plateau", "2026-01-01"))
+
+
+def test_two_runs_have_no_picture(tmp_path: Path) -> None:
+    add_run(tmp_path, 0)
+    add_run(tmp_path, 1)
+    (trend,) = trends_of(tmp_path)
+    assert picture(trend, width=80) == ""
