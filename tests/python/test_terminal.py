@@ -1,0 +1,254 @@
+"""What a terminal is shown: it fits, it is coloured only where that is welcome, and it says what the log says."""
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.text import Text
+from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
+
+from busbw.logs import Log, Row, Table
+from busbw.records import Stats
+from busbw.terminal import Cell, Column, Expected, console, lines, screen
+
+SIZES = [8 << step for step in range(28)]
+SWEEP = log(
+    table(
+        rows=tuple(
+            row(
+                size,
+                number,
+                figures={
+                    "out_of_place": figure(10 + size / 1e4, busbw_gbps=size / (10 + size / 1e4) / 1e3, stats=STATS),
+                    "in_place": figure(9 + size / 1e4, busbw_gbps=size / (9 + size / 1e4) / 1e3, stats=STATS),
+                },
+            )
+            for number, size in enumerate(SIZES, start=1)
+        )
+    )
+)
+
+
+class Span:
+    def __init__(self, low: float, typical: float, high: float) -> None:
+        self.low, self.typical, self.high = low, typical, high
+
+
+def expects(low: float) -> Expected:
+    return lambda _row: Span(low, 2 * low, 3 * low)
+
+
+def text_of(sample: Log, width: int = 80, *, expected: Expected | None = None, draw: bool = True) -> str:
+    def of_table(_table: Table) -> Expected:
+        assert expected
+        return expected
+
+    return "\n".join(line.plain for line in screen(sample, width=width, expected=expected and of_table, draw=draw))
+
+
+def table_lines(sample: Log, width: int) -> list[str]:
+    text = text_of(sample, width, draw=False)
+    return [line for line in text.splitlines() if re.match(r" *\d[\d.]* (?:[KMG]i)?B ", line)]
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 140, 200])
+def test_a_sweep_fits(width: int) -> None:
+    text = text_of(SWEEP, width, expected=expects(1))
+    wide = [line for line in text.splitlines() if cell_len(line) > width and not line.startswith(("ran:", "by:"))]
+    assert wide == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 140, 200])
+def test_every_row_stays_whatever_the_width(width: int) -> None:
+    assert len(table_lines(SWEEP, width)) == len(SIZES)
+
+
+def test_wider_terminals_show_more() -> None:
+    header = {
+        width: next(line for line in text_of(SWEEP, width).splitlines() if "time us" in line)
+        for width in (60, 100, 140)
+    }
+    assert [header[60].count(name) for name in ("busbw", "algbw", "p99 us")] == [2, 0, 0]
+    assert [header[100].count(name) for name in ("busbw", "algbw", "p99 us")] == [2, 2, 2]
+    assert header[140].count("cv %") == 2
+
+
+TEXTS = st.text(max_size=20)
+
+
+@given(
+    st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=5),
+    st.integers(min_value=30, max_value=120),
+    st.booleans(),
+)
+def test_any_text_fits_where_columns_may_go_or_be_cut(
+    rows: list[tuple[str, str, str]], width: int, is_right: bool
+) -> None:
+    cells = [[Cell("".join(filter(str.isprintable, cell))) for cell in column] for column in zip(*rows, strict=True)]
+    columns = [
+        Column("first", cells[0], right=False),
+        Column("second", cells[1], right=is_right, weight=2),
+        Column("third", cells[2], right=is_right, weight=1),
+    ]
+    made = lines(columns, width)
+    assert all(line.cell_len <= width for line in made)
+    assert len(made) == 1 + len(rows) or not any(line.plain for line in made)
+
+
+def test_heavier_columns_stay_longer() -> None:
+    columns = [Column(name, [Cell("x" * 10)], weight=weight) for name, weight in (("a", 0), ("b", 2), ("c", 1))]
+    assert [lines(columns, width)[0].plain.split() for width in (40, 25, 12)] == [["a", "b", "c"], ["a", "b"], ["a"]]
+
+
+def test_a_column_that_says_nothing_is_left_out() -> None:
+    columns = [Column("a", [Cell("1")]), Column("b", [Cell("")])]
+    assert lines(columns, 80)[0].plain.split() == ["a"]
+
+
+# ---- what is said ----------------------------------------------------------------------------------------------------
+
+
+def test_what_ran_on_what() -> None:
+    text = text_of(log())
+    assert text.splitlines()[0] == "all_reduce float sum"
+    assert "4 ranks on 2 hosts (node17.acme.example, node18.acme.example), NVIDIA H200" in text
+    assert "NCCL 2.28.9" in text
+
+
+@pytest.mark.parametrize(
+    ("sample", "pieces"),
+    [
+        (table(), ["data: right in all 4 measurements"]),
+        (table(rows=(row(figures={"in_place": WRONG}),)), ["data: WRONG in 1 of 1", "8 B float in place", "rank 1"]),
+        (table(rows=(row(figures={"in_place": figure(check="not_checked")}),)), ["data: not checked"]),
+        (
+            table(rows=(row(figures={"a": figure(), "b": figure(check="not_checked")}),)),
+            ["right where checked, 1 of 2"],
+        ),
+        (table(complete=False), ["right in all", "no end"]),
+        (table(complete=False, end_reason="interrupted"), ["ended early (interrupted)"]),
+        (table(complete=None), ["right in all 4 measurements"]),
+        (table(rows=()), ["no row"]),
+    ],
+)
+def test_the_verdict_on_the_data(sample: Table, pieces: list[str]) -> None:
+    said = next(line for line in text_of(log(sample), 200).splitlines() if line.startswith("data:"))
+    assert all(piece in said for piece in pieces), said
+
+
+def test_wrong_and_missing_are_three_things() -> None:
+    kinds = {"checked": "0", "not_applicable": "N/A", "not_checked": "-", "unstated": ""}
+    rows = tuple(
+        row(8 << number, figures={"in_place": figure(check=kind, wrong_elements=0 if kind == "checked" else None)})
+        for number, kind in enumerate(kinds)
+    )
+    last = [line.split()[-1] for line in table_lines(log(table(rows=rows)), 80)]
+    assert last == ["0", "N/A", "-", "0.75"]
+
+
+def test_the_expected_column_and_its_colours() -> None:
+    rows = (
+        row(8, figures={"in_place": figure(busbw_gbps=5.0)}),
+        row(16, figures={"in_place": figure(busbw_gbps=0.33)}),
+    )
+    made = screen(log(table(rows=rows)), width=80, expected=lambda _: expects(1), draw=False)
+    first, second = (line for line in made if "1.00-3.00" in line.plain)
+    assert styles_at(first, "5.00") == {"green"}
+    assert styles_at(second, "0.33") == {"red"}
+
+
+def styles_at(line: Text, text: str) -> set[str]:
+    place = line.plain.index(text, 8)
+    return {str(span.style) for span in line.spans if span.start <= place < span.end}
+
+
+def test_no_expectation_no_column() -> None:
+    assert "expected" not in text_of(log())
+
+
+def test_noise_is_yellow() -> None:
+    noisy = Stats(**{name: getattr(STATS, name) for name in STATS.__struct_fields__})
+    made = screen(log(table(rows=(row(figures={"in_place": figure(stats=noisy)}),))), width=100, draw=False)
+    line = next(line for line in made if "31.25" in line.plain)
+    assert styles_at(line, "31.25") == {"yellow"}
+
+
+def test_curves_of_busbw_and_time() -> None:
+    for width in (80, 140):
+        text = text_of(SWEEP, width, expected=expects(50))
+        assert "busbw (GB/s) over size" in text
+        assert "time (us) over size" in text
+        assert "expected" in text
+    assert any("busbw (GB/s)" in line and "time (us)" in line for line in text_of(SWEEP, 140).splitlines())
+    assert "over size" not in text_of(SWEEP, draw=False)
+
+
+def test_warnings_and_what_was_left_out() -> None:
+    text = text_of(AWKWARD, 120)
+    assert "warning: 8 B out of place: the times scatter by 31 %" in text
+    assert "left out: line 9: 3 columns are no row" in text
+    assert "warning: two logs are mixed" in text
+
+
+def test_many_sentences_are_counted() -> None:
+    assert "and 92 more" in text_of(log(warnings=tuple(f"sentence {number}" for number in range(100))))
+
+
+def test_no_escape_of_a_log_reaches_the_terminal() -> None:
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text_of(AWKWARD))
+
+
+def test_one_table_of_several() -> None:
+    two = log(table(), table(collective="all_gather", rows=(row(collective="all_gather"),)))
+    text = "\n".join(line.plain for line in screen(two, width=80, numbers=[2]))
+    assert "table 2 of 2" in text
+    assert "all_reduce float" not in text
+
+
+def test_rows_that_differ_in_more_than_size_say_so() -> None:
+    sample = log(table(rows=tuple(row(8, dtype=dtype, root=root) for dtype in ("half", "int8") for root in (0, 1))))
+    header = next(line for line in text_of(sample).splitlines() if "time us" in line)
+    assert {"dtype", "root"} <= set(header.split())
+
+
+# ---- colour ----------------------------------------------------------------------------------------------------------
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(stream: io.StringIO) -> str:
+    console(stream).print(Text("bad", style="bold red"))
+    return stream.getvalue()
+
+
+def test_colour_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[" in printed(Screen())
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_none_where_it_is_not_welcome(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv(name, value)
+    assert printed(Screen()) == "bad\n"
+
+
+@pytest.mark.parametrize("force", ["", "1"])
+def test_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch, force: str) -> None:
+    monkeypatch.setenv("FORCE_COLOR", force)
+    assert printed(io.StringIO()) == "bad\n"
+
+
+def test_unknown_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = Row(line=1, size_bytes=8, figures={})
+    assert "unknown collective" in text_of(log(Table(format="x", rows=(bare,))))
