@@ -1,0 +1,277 @@
+"""The expectation: limits by wire against figures worked out by hand, and what must hold for every job."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.expect import Job, Route, bus_factor, estimator, expect, job_of, system_of, with_nics
+from busbw.logs import Figure, Rank, Row, Table
+from busbw.system import find, systems
+
+LARGE = 1 << 40
+GPU_SYSTEMS = [name for name, system in systems().items() if system.fabrics and system.nics]
+
+
+def route_of(name: str, system: str, ranks: int, per_node: int = 8, collective: str = "all_reduce") -> Route:
+    job = Job(collective=collective, ranks=ranks, ranks_per_node=min(ranks, per_node))
+    return next(route for route in expect(job, find(system), [8]).routes if route.name == name)
+
+
+@pytest.mark.parametrize(
+    ("system", "ranks", "gbps"),
+    [
+        ("v100-sxm2", 8, 120),
+        ("a100-sxm", 8, 240),
+        ("h800", 8, 165),
+        ("h200-sxm", 4, 371),
+        ("b200", 8, 722),
+        ("mi300x", 8, 336),  # 7 links of 48
+        ("mi300x", 2, 48),  # one link joins a pair
+        ("v100-pcie", 2, 12),
+        ("a100-nvl-pair", 2, 240),
+        ("a100-nvl-pair", 4, 24),  # beyond the pair it is PCIe 4
+    ],
+)
+def test_the_ring_ceiling(system: str, ranks: int, gbps: float) -> None:
+    assert route_of("Ring", system, ranks).limit_gbps == pytest.approx(gbps, rel=0.003)
+
+
+@pytest.mark.parametrize(
+    ("system", "ranks", "gbps"),
+    # Worked out by hand: efficiency x links x 2 (n-1)/(n+1).
+    [
+        ("h200-sxm", 5, 420),
+        ("h200-sxm", 6, 450),
+        ("h200-sxm", 7, 473),
+        ("h200-sxm", 8, 490),
+        ("h800", 8, 218),
+        ("b200", 6, 763),
+        ("b200", 7, 801),
+        ("b200", 8, 831),
+        ("gb200-nvl72", 64, 1035),
+        ("gb200-nvl72", 72, 1039),
+    ],
+)
+def test_the_switch_that_adds(system: str, ranks: int, gbps: float) -> None:
+    route = route_of("NVLS", system, ranks, 4 if "nvl72" in system else 8)
+    assert route.limit_gbps == pytest.approx(gbps, rel=0.003)
+    # Each GPU sends and receives S (1 + 1/n), while busbw counts 2 S (n-1)/n.
+    assert route.binding.traffic == pytest.approx((1 + 1 / ranks) / (2 * (ranks - 1) / ranks))
+
+
+@pytest.mark.parametrize(("system", "ranks"), [("h200-sxm", 4), ("b200", 5), ("a100-sxm", 8), ("mi300x", 8)])
+def test_where_the_switch_does_not_add(system: str, ranks: int) -> None:
+    job = Job(collective="all_reduce", ranks=ranks, ranks_per_node=ranks)
+    assert "NVLS" not in [route.name for route in expect(job, find(system), [8]).routes]
+
+
+def test_the_switch_can_be_told_not_to_add() -> None:
+    job = Job(collective="all_reduce", ranks=8, ranks_per_node=8, nvls=False)
+    found = expect(job, find("h200-sxm"), [LARGE])
+    assert [route.name for route in found.routes] == ["Ring", "Tree"]
+    assert found.estimates[0].busbw_gbps.typical == pytest.approx(367, rel=0.03)  # published with NVLS off
+
+
+def test_all_gather_uses_no_nvls() -> None:
+    job = Job(collective="all_gather", ranks=8, ranks_per_node=8)
+    assert [route.name for route in expect(job, find("h200-sxm"), [8]).routes] == ["Ring"]
+
+
+@pytest.mark.parametrize(
+    ("nics", "ranks", "wire", "gbps"),
+    [
+        ((8, 400), 32, "NVLink", 370.8),  # 384 of the NICs is more
+        ((4, 400), 32, "NIC", 192),
+        ((8, 200), 32, "NIC", 192),
+        ((1, 400), 32, "NIC", 48),
+    ],
+)
+def test_a_ring_over_nodes(nics: tuple[int, int], ranks: int, wire: str, gbps: float) -> None:
+    system = with_nics(find("h100-sxm"), *nics, "a test")
+    job = Job(collective="all_reduce", ranks=ranks, ranks_per_node=8)
+    ring = next(route for route in expect(job, system, [8]).routes if route.name == "Ring")
+    assert ring.binding.wire == wire
+    assert ring.limit_gbps == pytest.approx(gbps)
+
+
+def test_over_two_nodes_a_tree_uses_each_nic_once() -> None:
+    tree = route_of("Tree", "a100-p4d", 16)
+    ring = route_of("Ring", "a100-p4d", 16)
+    assert ring.limit_gbps == pytest.approx(48)
+    assert tree.limit_gbps == pytest.approx(96)
+    assert tree.binding.traffic == 0.5  # busbw is twice what the NICs carry
+    assert route_of("Tree", "a100-p4d", 32).limit_gbps == pytest.approx(48)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "gbps"),
+    # 8 x 400 Gb/s, 48 GB/s for each GPU; of its n-1 shares only those to other nodes cross the NIC.
+    [(16, 48 * 15 / 8), (32, 48 * 31 / 24), (256, 48 * 255 / 248)],
+)
+def test_alltoall_uses_a_gpus_own_nic(ranks: int, gbps: float) -> None:
+    route = route_of("Pairwise", "h100-sxm", ranks, collective="alltoall")
+    assert route.binding.wire == "NIC"
+    assert route.limit_gbps == pytest.approx(gbps)
+
+
+def test_a_rack_is_one_domain() -> None:
+    job = Job(collective="all_reduce", ranks=72, ranks_per_node=4)
+    found = expect(job, find("gb200-nvl72"), [LARGE])
+    assert found.nodes == 1
+    assert {limit.wire for route in found.routes for limit in route.limits} == {"NVLink"}
+
+
+def test_only_the_algorithm_that_is_allowed() -> None:
+    job = Job(collective="all_reduce", ranks=16, ranks_per_node=8, algorithm="ring")
+    assert [route.name for route in expect(job, find("h100-sxm"), [8]).routes] == ["Ring"]
+
+
+def test_one_rank_crosses_nothing() -> None:
+    found = expect(Job(collective="all_reduce", ranks=1, ranks_per_node=1), find("h100-sxm"), [8])
+    assert found.unknown is not None
+    assert "nothing crosses a link" in found.unknown
+    assert found.estimates == ()
+
+
+def test_memory_is_not_guessed() -> None:
+    found = expect(Job(collective="all_reduce", ranks=4, ranks_per_node=4), find("host"), [8])
+    assert found.unknown is not None
+    assert "--reference FILE" in found.unknown
+
+
+def test_nodes_without_nics_are_not_guessed() -> None:
+    found = expect(Job(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-pcie"), [8])
+    assert found.unknown is not None
+    assert "--nics" in found.unknown
+
+
+def test_the_latency_floor_counts_steps() -> None:
+    # NCCL's own figures: a tree of 4 GPUs is 6.8 us + 2 x 3 steps of 0.6, a ring 6.6 + 6 x 0.6.
+    found = expect(Job(collective="all_reduce", ranks=4, ranks_per_node=4), find("h200-sxm"), [8])
+    assert found.floor_us == pytest.approx(10.2)
+    # 16 GPUs on two nodes: 6.8 + 2 x (7 x 0.6 + 1 x 5.0).
+    found = expect(Job(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-sxm"), [8])
+    assert found.floor_us == pytest.approx(25.2)
+    # The same over EFA, which adds 75 us to each step between nodes.
+    found = expect(Job(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-p5"), [8])
+    assert found.floor_us == pytest.approx(175.2)
+
+
+def test_a_thread_that_launches_several_gpus_takes_longer() -> None:
+    def time_us(gpus: int) -> float:
+        job = Job(collective="all_reduce", ranks=4, ranks_per_node=4, gpus_per_thread=gpus)
+        return expect(job, find("h200-sxm"), [1024]).estimates[0].time_us.typical
+
+    assert time_us(4) == pytest.approx(18.49, rel=0.15)  # measured: 18.5 to 20.3 us
+    assert time_us(1) == pytest.approx(8.99, rel=0.15)  # measured in a graph
+
+
+@given(
+    st.sampled_from(GPU_SYSTEMS),
+    st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall", "sendrecv", "gather"]),
+    st.integers(2, 512),
+    st.integers(0, 40),
+)
+def test_what_holds_for_every_job(name: str, collective: str, ranks: int, power: int) -> None:
+    system = find(name)
+    job = Job(collective=collective, ranks=ranks, ranks_per_node=min(ranks, system.ranks_per_node))
+    found = expect(job, system, [1 << power, 1 << (power + 1)])
+    assert found.unknown is None
+    highest = max(route.limit_gbps * route.efficiency.high for route in found.routes)
+    for one in found.estimates:
+        for limits in (one.time_us, one.busbw_gbps):
+            assert 0 <= limits.low <= limits.typical <= limits.high
+        assert one.busbw_gbps.high <= highest * 1.000001
+        assert one.time_us.typical >= (found.floor_us or 0)
+        factor = bus_factor(collective, ranks)
+        assert one.busbw_gbps.typical == pytest.approx(one.size_bytes * factor / one.time_us.typical / 1e3)
+        assert math.isfinite(one.wire_gbps)
+    assert found.estimates[0].time_us.typical <= found.estimates[1].time_us.typical
+    assert found.estimates[0].busbw_gbps.typical <= found.estimates[1].busbw_gbps.typical * 1.000001
+
+
+# --- what a log says
+
+
+def table(devices: list[str], *, hosts: int = 1, **more: object) -> Table:
+    ranks = tuple(
+        Rank(rank=number, host=f"node{number * hosts // len(devices)}", device_name=name, bus_id="0000:0f:00")
+        for number, name in enumerate(devices)
+    )
+    return Table(format="a test", collective="all_reduce", ranks=len(devices), rank_list=ranks, **more)  # type: ignore[arg-type]
+
+
+def row(size: int = 1 << 30) -> Row:
+    return Row(line=1, size_bytes=size, figures={"out_of_place": Figure(time_us=1.0)})
+
+
+def test_the_system_is_that_of_the_devices() -> None:
+    found = system_of(table(["NVIDIA H200"] * 8))
+    assert found is not None
+    assert found.name == "h200-sxm"
+
+
+def test_mixed_devices_are_no_system() -> None:
+    assert system_of(table(["NVIDIA H200", "NVIDIA B200"])) is None
+    assert system_of(table(["NVIDIA Z9"] * 2)) is None
+
+
+def test_processors_are_the_host() -> None:
+    ranks = tuple(Rank(rank=number, bus_id="cpu", device_name="AMD EPYC") for number in range(4))
+    found = system_of(Table(format="records", rank_list=ranks))
+    assert found is not None
+    assert found.name == "host"
+
+
+def test_a_title_says_gpus_and_nics() -> None:
+    found = system_of(Table(format="a test", title="32x H800 NVLink + 4x 400Gbps IB + all reduce"))
+    assert found is not None
+    assert found.name == "h800"
+    assert found.nics is not None
+    assert (found.nics.count, found.nics.gbit) == (4, 400)
+
+
+def test_ranks_per_node_are_counted_in_the_device_list() -> None:
+    logged = table(["NVIDIA H200"] * 8, hosts=2)
+    job = job_of(logged, row(), find("h200-sxm"))
+    assert job is not None
+    assert (job.ranks, job.ranks_per_node) == (8, 4)
+
+
+@pytest.mark.parametrize(
+    ("environment", "nvls", "algorithm"),
+    [({}, True, None), ({"NCCL_NVLS_ENABLE": "0"}, False, None), ({"NCCL_ALGO": "Ring"}, True, "ring"),
+     ({"NCCL_ALGO": "Ring,Tree"}, True, None), ({"NCCL_ALGO": "^NVLS"}, True, None)],
+)  # fmt: skip
+def test_settings_in_force_count(environment: dict[str, str], nvls: bool, algorithm: str | None) -> None:
+    job = job_of(table(["NVIDIA H200"] * 8, environment=environment), row(), find("h200-sxm"))
+    assert job is not None
+    assert (job.nvls, job.algorithm) == (nvls, algorithm)
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus"),
+    [({}, 1), ({"nGpus": "8", "graph": "0"}, 8), ({"nGpus": "8", "graph": "1"}, 1), ({"nGpus": "x"}, 1),
+     ({"gpus_per_thread": "4", "graph_launches": "0"}, 4)],
+)  # fmt: skip
+def test_launches_are_counted(settings: dict[str, str], gpus: int) -> None:
+    job = job_of(table(["NVIDIA H200"] * 8, settings=settings), row(), find("h200-sxm"))
+    assert job is not None
+    assert job.gpus_per_thread == gpus
+
+
+def test_the_expected_column() -> None:
+    estimate = estimator(table(["NVIDIA H200"] * 8))
+    found = estimate(row())
+    assert found is not None
+    assert found.busbw_gbps.low < 480 < found.busbw_gbps.high
+    assert estimate(row(size=0)) is None
+    assert estimator(Table(format="a test"))(row()) is None
+    assert estimator(table(["NVIDIA H200"]))(row()) is None
+
+
+def test_unknown_ranks_have_no_expectation() -> None:
+    unknown = Table(format="a test", collective="all_reduce", title="H200")
+    assert estimator(unknown)(row()) is None

@@ -1,0 +1,163 @@
+"""Descriptions of systems, and what can be seen of a machine."""
+
+from pathlib import Path
+
+import pytest
+
+from busbw.errors import UsageError
+from busbw.system import by_words, find, nics_from_text, systems
+from busbw.system.detect import look, system_here
+
+# Links of one GPU times what a collective gets through one, by hand: 6 x 20, 12 x 20, 8 x 20.6, 18 x 20.6, 18 x 40.1.
+RING_GBPS = {"v100-sxm2": 120, "a100-sxm": 240, "h800": 164.8, "h100-sxm": 370.8, "h200-sxm": 370.8, "b200": 721.8}
+
+
+@pytest.mark.parametrize("name", systems())
+def test_every_constant_has_its_source(name: str) -> None:
+    system = systems()[name]
+    assert system.title
+    for fabric in system.fabrics:
+        assert fabric.link_gbps.source
+        assert fabric.spec_gbps.source
+        peers = fabric.most_ranks - 1 if fabric.layout == "mesh" else 1
+        assert 0 < fabric.links * peers * fabric.link_gbps.value < fabric.spec_gbps.value
+    assert [fabric.most_ranks for fabric in system.fabrics] == sorted(fabric.most_ranks for fabric in system.fabrics)
+
+
+@pytest.mark.parametrize(("name", "gbps"), RING_GBPS.items())
+def test_links_carry_what_the_library_plans_with(name: str, gbps: float) -> None:
+    fabric = find(name).fabrics[0]
+    assert fabric.links * fabric.link_gbps.value == pytest.approx(gbps)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA H100 NVL", "h100-nvl-pair"),
+        ("NVIDIA H200", "h200-sxm"),
+        ("NVIDIA H20", "h20"),
+        ("Tesla V100-PCIE-16GB", "v100-pcie"),
+        ("Tesla V100-SXM2-32GB", "v100-sxm2"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm"),
+        ("NVIDIA A100 80GB PCIe", "a100-nvl-pair"),
+        ("NVIDIA GB200", "gb200-nvl72"),
+        ("NVIDIA B200", "b200"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("2 x p4de.24xlarge", "a100-p4d"),
+        ("32x H800 NVLink + 4x 400Gbps IB + all2all", "h800"),
+    ],
+)
+def test_a_device_name_says_the_system(words: str, name: str) -> None:
+    found = by_words(words)
+    assert found is not None
+    assert found.name == name
+
+
+@pytest.mark.parametrize("words", ["", "NVIDIA H1000", "GeForce RTX 4090", "XH100X"])
+def test_other_words_say_none(words: str) -> None:
+    assert by_words(words) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "gbit"),
+    [("8x400", 8, 400), ("4x 400Gbps IB", 4, 400), ("32 x 100 Gb/s EFA", 32, 100), ("NVLink + 8x200G", 8, 200)],
+)
+def test_nics_as_people_write_them(text: str, count: int, gbit: float) -> None:
+    found = nics_from_text(text, "a test")
+    assert found is not None
+    assert (found.count, found.gbit, found.source) == (count, gbit, "a test")
+
+
+@pytest.mark.parametrize("text", ["", "8 NICs", "8 x H100", "2x 8", "0x400"])
+def test_other_text_says_no_nics(text: str) -> None:
+    assert nics_from_text(text, "a test") is None
+
+
+def test_an_unknown_system_is_refused() -> None:
+    with pytest.raises(UsageError, match='there is no system "h1000"; give auto'):
+        find("h1000")
+    with pytest.raises(UsageError, match="cannot read"):
+        find("/nowhere/x.toml")
+
+
+def test_a_file_of_ones_own_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('title = "mine"\ngeneration = "hopper"\ndevices = []\nranks_per_node = 2\n')
+    assert find(str(path)).name == "mine"
+    path.write_text('title = "mine"\nranks_per_node = 2\n')
+    with pytest.raises(UsageError, match="is no description of a system"):
+        find(str(path))
+
+
+def machine(root: Path, *, gpus: list[str], rdma: list[tuple[str, str]], ethernet: list[tuple[str, str]]) -> Path:
+    """A tree of files as Linux shows a machine."""
+
+    def write(name: str, text: str) -> None:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    write("proc/cpuinfo", "processor\t: 0\nmodel name\t: A Processor\n\nprocessor\t: 1\nmodel name\t: A Processor\n")
+    write("proc/meminfo", "MemTotal:       1048576 kB\n")
+    write("sys/devices/system/node/node0/cpulist", "0-1\n")
+    for number, name in enumerate(gpus):
+        write(f"proc/driver/nvidia/gpus/0000:0{number}:00.0/information", f"Model: \t\t {name}\nIRQ: 1\n")
+    for name, rate in rdma:
+        write(f"sys/class/infiniband/{name}/ports/1/rate", f"{rate} Gb/sec (4X NDR)\n")
+        write(f"sys/class/infiniband/{name}/ports/1/state", "4: ACTIVE\n")
+        write(f"sys/class/infiniband/{name}/ports/1/link_layer", "InfiniBand\n")
+    for name, speed in ethernet:
+        write(f"sys/class/net/{name}/speed", f"{speed}\n")
+        write(f"sys/class/net/{name}/device/vendor", "0x1\n")
+    write("sys/class/net/lo/speed", "\n")
+    return root
+
+
+def test_a_node_is_seen(tmp_path: Path) -> None:
+    rdma = [(f"mlx5_{number}", "400") for number in range(8)] + [("mlx5_8", "100")]
+    seen = look(machine(tmp_path, gpus=["NVIDIA H200"] * 8, rdma=rdma, ethernet=[("eno1", "1000")]))
+    assert seen.gpus == ("NVIDIA H200",) * 8
+    assert seen.memory_bytes == 1 << 30
+    assert (seen.processor, seen.processors, seen.numa_nodes) == ("A Processor", 2, 1)
+    system, how = system_here(seen)
+    assert system.name == "h200-sxm"
+    assert system.nics is not None
+    assert (system.nics.count, system.nics.gbit) == (8, 400)
+    assert "8 x NVIDIA H200" in how
+
+
+def test_a_port_that_does_not_say_its_rate_is_not_slow(tmp_path: Path) -> None:
+    seen = look(machine(tmp_path, gpus=[], rdma=[], ethernet=[("eth0", "-1"), ("eth1", "25000")]))
+    assert [(port.name, port.gbit) for port in seen.ports] == [("eth0", None), ("eth1", 25.0)]
+
+
+def test_a_node_without_nics_has_none(tmp_path: Path) -> None:
+    system, how = system_here(look(machine(tmp_path, gpus=["NVIDIA B200"] * 8, rdma=[], ethernet=[("eth0", "-1")])))
+    assert system.name == "b200"
+    assert system.nics is None
+    assert "no NIC" in how
+
+
+def test_without_a_driver_nothing_is_said_of_gpus(tmp_path: Path) -> None:
+    seen = look(machine(tmp_path, gpus=[], rdma=[], ethernet=[]))
+    assert seen.gpus is None
+    assert system_here(seen)[0].name == "host"
+
+
+def test_a_gpu_that_is_not_described_is_named(tmp_path: Path) -> None:
+    system, how = system_here(look(machine(tmp_path, gpus=["NVIDIA Z9"], rdma=[], ethernet=[])))
+    assert system.name == "host"
+    assert "NVIDIA Z9" in how
+
+
+def test_an_empty_tree_is_all_unknown(tmp_path: Path) -> None:
+    seen = look(tmp_path)
+    assert (seen.gpus, seen.processor, seen.processors, seen.memory_bytes, seen.ports) == (None, None, None, None, ())
+
+
+def test_this_machine_is_seen_without_failing() -> None:
+    system, how = system_here(look())
+    assert system.title
+    assert how
