@@ -12,10 +12,7 @@ RING_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "
 
 def domain_ranks(job: Job, system: System) -> int:
     """The ranks that meet without a NIC: those of a node, or of a rack that NVLink joins."""
-    per_node = min(job.ranks, job.ranks_per_node)
-    if system.domain_ranks > system.ranks_per_node:
-        return min(job.ranks, system.domain_ranks)
-    return per_node
+    return min(job.ranks, system.rack_ranks or job.ranks_per_node)
 
 
 def node_count(job: Job, system: System) -> int:

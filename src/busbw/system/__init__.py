@@ -83,9 +83,11 @@ class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Of the file; given when it is read."""
 
     @property
-    def domain_ranks(self) -> int:
-        """How many ranks the fastest fabric joins; more than a node has where it leaves the node (NVL72)."""
-        return self.fabrics[0].most_ranks if self.fabrics else self.ranks_per_node
+    def rack_ranks(self) -> int | None:
+        """How many ranks NVLink joins where it leaves the node (NVL72); None where it does not."""
+        first = self.fabrics[0] if self.fabrics else None
+        leaves = first is not None and first.kind == "NVLink" and first.most_ranks > self.ranks_per_node
+        return first.most_ranks if first is not None and leaves else None
 
 
 def _decode(text: bytes, name: str) -> System:
