@@ -147,6 +147,10 @@ def _read_block(grid: Grid, begin: int, block: Block, context: Context) -> Itera
                     line, cells, f'"{" ".join(cells[block.size_column : block.size_column + 1])[:40]}" is no size'
                 )
             continue
+        claims: dict[str | None, float] = {}
+        for column in block.columns:
+            if column.metric == "speedup" and column.index < len(cells):
+                claims |= checks.look(size, cells, column.index, column.text, block.columns)
         for variant in variants:
             figures, reason = _figures(cells, [c for c in block.columns if c.variant == variant], size, block, ranks)
             if reason:
@@ -160,12 +164,10 @@ def _read_block(grid: Grid, begin: int, block: Block, context: Context) -> Itera
                         dtype=block.dtype,
                         ranks=ranks,
                         variant=variant,
+                        claimed_speedup=claims.get(variant),
                         figures=figures,
                     )
                 )
-        for column in block.columns:
-            if column.metric == "speedup" and column.index < len(cells):
-                checks.look(size, cells, column.index, column.text, block.columns)
     if not rows:
         return
     warnings = [*checks.warnings()]

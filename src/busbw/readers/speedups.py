@@ -32,15 +32,17 @@ class Checks:
         self._looked_at = 0
         self._wrong: list[_Wrong] = []
 
-    def look(self, size: int, cells: list[str], index: int, header: str, columns: Sequence[_Column]) -> None:
-        """One printed speed-up: of the variant that its header names, over the first other one."""
+    def look(
+        self, size: int, cells: list[str], index: int, header: str, columns: Sequence[_Column]
+    ) -> dict[str | None, float]:
+        """One printed speed-up: of the variant that its header names, over the first other one; by that variant."""
         pair = self._pair(header, columns, index)
         printed = quantity(cells[index])
         if pair is None or printed is None:
-            return
+            return {}
         old, new = (quantity(cells[column.index]) if column.index < len(cells) else None for column in pair)
         if old is None or new is None or old.value <= 0 or new.value <= 0:
-            return
+            return {}
         if pair[0].metric != "time":
             old, new = new, old
         low, high = _quotient(old, new)
@@ -53,6 +55,7 @@ class Checks:
             self._wrong.append(
                 _Wrong(size, cells[index], f"{old.value:g} / {new.value:g} = {old.value / new.value:.2f}x")
             )
+        return {pair[1].variant: claim}
 
     def _pair(self, header: str, columns: Sequence[_Column], index: int) -> tuple[_Column, _Column] | None:
         """The columns of the old and of the new variant; None where the header leaves it open."""
