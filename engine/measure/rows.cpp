@@ -60,7 +60,10 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.statistics = summarise(std::span(measurement.iteration_s).subspan(skipped));
   if (settings.per_iteration && settings.processes > 1)
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
-  for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
+  for (const RankReport& rank : report.ranks) {
+    measurement.rank_times_s.push_back(rank.samples.total_s / operations);
+    measurement.rank_samples_s.push_back(rank.samples.iteration_s);
+  }
   measurement.stopped_by = report.stopped_by;
   measurement.check = check_result(plan, placement, report.ranks, policy);
   measurement.warnings = warnings_of(settings, measurement);

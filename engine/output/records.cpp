@@ -155,6 +155,13 @@ void write_check(JsonText& line, const CheckResult& check) {
   line.close_object();
 }
 
+void write_rank_times(JsonText& line, const std::vector<double>& rank_times_s) {
+  line.key("rank_times_us");
+  line.open_array();
+  for (const double time_s : rank_times_s) line.value(time_s * kUs);
+  line.close_array();
+}
+
 void write_samples(JsonText& line, const std::vector<std::vector<double>>& rank_samples_s) {
   line.key("samples_us");
   line.open_array();
@@ -242,6 +249,7 @@ void Records::write_row(const Row& row, Placement placement, const Measurement& 
   write_statistics(line_, measurement.statistics);
   line_.field("stopped_by", name(measurement.stopped_by));
   write_check(line_, measurement.check);
+  write_rank_times(line_, measurement.rank_times_s);
   write_samples(line_, measurement.rank_samples_s);
   write_texts(line_, "warnings", measurement.warnings);
   line_.field("timestamp", row.timestamp);

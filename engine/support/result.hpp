@@ -110,6 +110,7 @@ struct Measurement {
   std::optional<double> cpu_time_s;  // with -C
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;
+  std::vector<double> rank_times_s;                 // [rank in group], per operation; `time_s` combines them
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
   std::vector<double> iteration_s;  // per iteration: until its last rank ended
   std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes

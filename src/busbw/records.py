@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 """Of the record schema, by its own rules (schema/README.md); engine/output/records.hpp has the same."""
 
 
@@ -154,6 +154,10 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
         Meta(description="The rule that ended the sampling."),
     ]
     check: Check
+    rank_times_us: Annotated[
+        list[float],
+        Meta(description="Per rank of the group: time per operation over all iterations. `time_us` combines these."),
+    ] = msgspec.field(default_factory=list)
     samples_us: Annotated[
         list[list[float]],
         Meta(description="Per rank of the group, per iteration: time per operation, to the nanosecond."),

@@ -63,6 +63,7 @@ inline Measurement made_up_detailed(double time_us) {
   Measurement measurement = made_up_measurement(time_us, 1000 / time_us, 1500 / time_us);
   const double time_s = measurement.time_s;
   measurement.cpu_time_s = time_s / 4;
+  measurement.rank_times_s = {time_s * 0.75, time_s * 1.25};
   measurement.rank_samples_s = {{time_s * 0.5, time_s, time_s * 1.5}, {time_s * 0.75, time_s, time_s * 1.25}};
   measurement.iteration_s = {time_s * 0.75, time_s, time_s * 1.5};
   measurement.statistics = {.samples = 3,

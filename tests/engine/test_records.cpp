@@ -102,6 +102,7 @@ TEST_CASE("a line is one placement of one row of one group, and complete at once
   CHECK(lines[2].at("placement") == "in_place");
   CHECK(lines[2].at("group") == 0);
   CHECK(lines[3].at("group") == 1);
+  CHECK(lines[1].at("rank_times_us") == json({12, 20}));
   CHECK(lines[1].at("samples_us") == json({{8, 16, 24}, {12, 16, 20}}));
 }
 

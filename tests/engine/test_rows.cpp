@@ -85,6 +85,7 @@ TEST_CASE("make_row: aggregated operations and round trips are divided by") {
 TEST_CASE("make_row: an iteration takes as long as its last rank, and the summary is over those") {
   const Measurement measurement = *Scene("all_reduce").out_of_place(report()).out_of_place;
   CHECK(measurement.iteration_s == std::vector<double>{0.004, 0.002});
+  CHECK(measurement.rank_times_s.size() == 4);
   CHECK(measurement.rank_samples_s.size() == 4);
   CHECK(measurement.rank_samples_s[0] == std::vector<double>{0.0004, 0.0006});
   CHECK(measurement.statistics.samples == 2);

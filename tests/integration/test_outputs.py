@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import statistics
 import subprocess
 from pathlib import Path
@@ -214,3 +215,16 @@ def test_rows_are_recorded_as_they_are_finished(programs: Programs) -> None:
     assert running.process.poll() is None
     running.interrupt_group()
     assert running.finish().code == 130
+
+
+def test_more_ranks_than_processors_is_a_warning_everywhere(programs: Programs) -> None:
+    processors = len(os.sched_getaffinity(0))
+    finished = run_and_record(programs, "all_reduce", "-t", processors + 1, "-b", 8, "-e", 8)
+    sentence = f"{processors + 1} ranks share {processors} processors"
+    assert finished.stdout.count(f"# Warning: {sentence}") == 1
+    (warning,) = of_kind(records_of(programs), "warning")
+    assert warning["message"].startswith(sentence)
+    (written,) = document_of(programs)["busbw"]["warnings"]
+    assert written == warning["message"]
+
+    assert "Warning" not in programs.run("all_reduce", "-b", 8, "-e", 8).stdout

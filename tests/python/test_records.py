@@ -108,9 +108,10 @@ def test_reading_a_whole_file() -> None:
     assert run.header.settings.step_factor == 2
     assert len(run.header.ranks) == 4
     assert [row.placement for row in run.rows] == ["out_of_place", "in_place", "out_of_place", "out_of_place"]
+    assert run.rows[0].rank_times_us == [12, 20]
     assert run.rows[0].samples_us == [[8, 16, 24], [12, 16, 20]]
     assert [row.check.wrong_elements for row in run.rows] == [0, 5, None, None]
-    assert len(run.warnings) == 2
+    assert len(run.warnings) == 1
     assert run.end is not None
     assert run.end.exit_code == 1
     assert not run.truncated
@@ -160,7 +161,7 @@ def test_a_broken_line_in_the_middle_is_refused(tmp_path: Path) -> None:
 
 def test_two_runs_in_one_file_are_refused(tmp_path: Path) -> None:
     lines = engine_lines()
-    with pytest.raises(records.RecordsError, match=r":9: the line of a run comes first and only once"):
+    with pytest.raises(records.RecordsError, match=r":8: the line of a run comes first and only once"):
         records.read(write_lines(tmp_path / "two.jsonl", lines + lines))
 
 
