@@ -175,6 +175,7 @@ std::unique_ptr<NcclTestsJson> NcclTestsJson::open(const std::string& path) {
 
 void NcclTestsJson::begin(const RunInfo& run) {
   begun_ = true;
+  warnings_ = run.warnings;
   busbw_version_ = run.busbw_version;
   backend_ = run.backend;
   settings_ = run.settings;
