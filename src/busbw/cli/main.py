@@ -15,6 +15,7 @@ from busbw.errors import BusbwError, Exit
 
 COMMANDS = {
     "run": "Measures one collective on this machine and shows table, picture and verdict.",
+    "import": "Reads logs of this and other programs: what they hold, what was refused, and why.",
     "show": "Shows a run or a log: what ran on what, the table, curves, what was wrong.",
     "runs": "Lists the runs that are kept, by what was measured, where and when.",
     "history": "Shows how a measurement went over time, and where it changed.",

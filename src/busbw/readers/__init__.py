@@ -11,7 +11,7 @@ from typing import Protocol
 
 from busbw.errors import UsageError
 from busbw.logs import Log
-from busbw.readers import own_records, text
+from busbw.readers import csv_tables, json_documents, own_records, text
 from busbw.readers.events import Claims, Event, Note, Piece, collect
 from busbw.readers.source import Source, opened
 
@@ -30,6 +30,8 @@ class Reader(Protocol):
 
 READERS: dict[str, Reader] = {
     "records": own_records,
+    "JSON": json_documents,
+    "CSV": csv_tables,
     "text": text,
 }
 """Every reader by name, tried in this order; tests loop over them."""

@@ -54,7 +54,7 @@ class Basis(NamedTuple):
     def data_bytes(self, raw: RawRow) -> int:
         """The bytes that algbw is made of."""
         if self.less_own_share and raw.dtype:
-            return raw.size - raw.count * ELEMENT_BYTES[raw.dtype]
+            return raw.size - raw.elements * ELEMENT_BYTES[raw.dtype]
         return raw.size
 
     def rate(self, raw: RawRow, side: Printed) -> tuple[float, float]:

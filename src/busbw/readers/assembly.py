@@ -109,18 +109,25 @@ class Assembler:
             if self._pending.continuations > _MOST_CONTINUATIONS:
                 yield from self._refuse_pending()
 
-    def header(self, line: int, text: str) -> Iterator[Event]:
-        """Takes a line of a header or a footer."""
+    def begins_another(self, text: str) -> bool:
+        """Whether a line is the head of another table than the one that is being read."""
+        facts = self._facts
+        if facts is None or not (self._has_rows or facts.has_footer):
+            return False
+        return headers.begins_run(text) or headers.is_column_header(text)
+
+    def header(self, line: int, text: str) -> bool:
+        """Takes a line of a header or a footer; whether it was one."""
+        facts = self._facts
+        if facts is None:
+            facts = Facts(first_line=line)
+            self._context.tell(facts)
+        if not headers.take(text, facts):
+            return False
         self._takes_quick = False
-        begins = headers.begins_run(text) or headers.is_column_header(text)
-        if begins and self._facts is not None and (self._has_rows or self._facts.has_footer):
-            yield from self.end()
-        if self._facts is None:
-            self._begin(line)
-        assert self._facts is not None
-        headers.take(text, self._facts)
-        if self._facts.has_footer and self._pending:
-            yield from self._refuse_pending()
+        if text.strip("# "):
+            self._facts = facts
+        return True
 
     def refuse(self, line: int, text: str, reason: str) -> Refusal:
         """A line that looks like a row of this table and is none."""
@@ -186,7 +193,11 @@ class Assembler:
         self._entries = []
         for refusal in refused:
             yield self.refuse(refusal.line, refusal.text, refusal.reason)
-        warnings = [*facts.warnings, *(self._settler.closing_warnings() if is_last else []), *_trap(facts)]
+        warnings = [
+            *facts.warnings,
+            *(self._settler.closing_warnings() if is_last else []),
+            *_trap(facts, self._settler.identity.ranks),
+        ]
         identity = self._settler.identity
         yield Piece(
             Table(
@@ -229,7 +240,9 @@ def _number(text: str | None) -> float | None:
     return number if number is not None and number == number and abs(number) != float("inf") else None
 
 
-def _trap(facts: Facts) -> list[str]:
+def _trap(facts: Facts, ranks: int | None) -> list[str]:
+    if len(facts.leaders) == 1 and ranks == 1:
+        return ["one rank: nothing crosses a link, so busbw is 0 and algbw says nothing of the machine"]
     if len(facts.leaders) > 1:
         return [
             f"{count_text(len(facts.leaders), 'process', 'processes')} call themselves rank 0: they did not find each "

@@ -1,6 +1,7 @@
 """What the lines around the rows say: header, device list, footer, remarks, command lines and headings."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from busbw.logs import Placement, Rank
@@ -8,24 +9,19 @@ from busbw.readers import collectives
 from busbw.readers.layouts import BOTH, Columns
 
 _RANK = re.compile(
-    r"#?\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)$"
+    r"Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)$"
 )
-_NTHREAD = re.compile(r"#?\s*nThreads?:?\s+(\d+)\s+(.*)$")
+_NTHREAD = re.compile(r"nThreads?:?\s+(\d+)\s+(.*)$")
 _PARAMETER = re.compile(r"([A-Za-z][A-Za-z ]*?):?\s+([\d.]+(?:\([a-z]+\))?)(?=\s|$)")
-_VERSION = re.compile(r"#?\s*nccl-tests version (\S+)(.*)$")
-_RCCL_VERSION = re.compile(r"#?\s*rccl-tests: Version (\S+)")
+_VERSION = re.compile(r"nccl-tests version (\S+)(.*)$")
 _LIBRARY = re.compile(r"\b(N|R)CCL version\s*:?\s*([\d.]+\S*)")
-_STARTING = re.compile(r"#?\s*Collective test starting: ([a-z_]+?)(?:_perf)?\s*$")
-_CONCLUDED = re.compile(r"#?\s*Collective test concluded")
-_GROUP = re.compile(r"# Group (\d+): (\d+) ranks")
-_AVERAGE = re.compile(r"#?\s*Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:OK|FAILED)?\s*$")
-_BOUNDS = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d+)")
-_ENDED = re.compile(r"#?\s*(?:Run ended early: (.*)|error: (.+))$")
+_STARTING = re.compile(r"Collective test starting: ([a-z_]+?)(?:_perf)?\s*$")
+_GROUP = re.compile(r"Group (\d+): (\d+) ranks")
+_AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:OK|FAILED)?\s*$")
+_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
 _FAILED = re.compile(r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}")
-_REMARK = re.compile(r"#\s*(?:Warning: |Reducing maxBytes|skipping json)")
 _COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf\b(?=\s+-|\s*$)")
 _HEADING = re.compile(r"(?:#{1,6}|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")
-_CUT_LIST = re.compile(r"#.*\bRank?.*\.\.\.\s*$|#\s.*\.\.\.\s*$")
 _NUMBER_OF_GPUS = re.compile(
     r"\b(\d{1,6})\s*(?:[x×*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
     r"(?:[ABHGVPT]\d{2,3}\b|GB\d{3}\b|MI\d{3}\w*|L40S?\b|RTX\b)",
@@ -54,7 +50,8 @@ class Facts:
     ranks: list[Rank] = field(default_factory=list)
     list_is_cut: bool = False
     claimed_gpus: int | None = None
-    """By the heading: "32x H800", "1 node, 8 gpus/node"."""
+    """By a heading, "32x H800" or "1 node, 8 gpus/node", or by what `claimed_by` says."""
+    claimed_by: str = "the heading"
     columns: Columns = field(default_factory=Columns)
     has_header: bool = False
     group: int = 0
@@ -86,48 +83,137 @@ def begins_run(text: str) -> bool:
 
 def take(text: str, facts: Facts) -> bool:
     """Adds to the facts what a line says; whether it said anything."""
-    if found := _RANK.match(text):
-        if len(facts.ranks) < MOST_RANKS:
-            facts.ranks.append(_rank(found))
-    elif found := _NTHREAD.match(text):
+    bare = text.lstrip("# ")
+    if not bare:
+        return True
+    for beginning, reader in _READERS:
+        if bare.startswith(beginning) and reader(bare, facts):
+            return True
+    if "CCL version" in text and (found := _LIBRARY.search(text)):
+        facts.library = f"{found[1]}CCL {found[2]}"
+        return True
+    if ("Test " in text or "Invalid number" in text) and (found := _FAILED.search(text)):
+        facts.end_reason = facts.end_reason or found.group().strip()
+        return True
+    if text.startswith("#") and text.endswith("...") and facts.ranks:
+        facts.list_is_cut = True
+        return True
+    return _columns(text, facts)
+
+
+def _take_rank(text: str, facts: Facts) -> bool:
+    found = _RANK.match(text)
+    if found and len(facts.ranks) < MOST_RANKS:
+        facts.ranks.append(_rank(found))
+    elif not found and text.rstrip().endswith("..."):
+        facts.list_is_cut = True
+        return True
+    return found is not None
+
+
+def _take_parameters(text: str, facts: Facts) -> bool:
+    found = _NTHREAD.match(text)
+    if found:
         facts.settings["nThread"] = found[1]
         for key, value in _PARAMETER.findall(found[2]):
             facts.settings[key.strip()] = value
-    elif found := _VERSION.match(text):
+    return found is not None
+
+
+def _take_version(text: str, facts: Facts) -> bool:
+    found = _VERSION.match(text)
+    if found:
         facts.version = f"nccl-tests {found[1]}"
-        if library := re.search(r"nccl-library=(\d+)", found[2]):
+        if library := re.search(r"nccl-library=(\d{1,9})\b", found[2]):
             facts.library = library_text(int(library[1]))
         if ours := re.search(r"\bbusbw=(\S+) backend=(\S+)", found[2]):
             facts.version = f"busbw {ours[1]}"
             facts.library = facts.library or ours[2]
-    elif found := _RCCL_VERSION.match(text):
-        facts.version = f"rccl-tests {found[1]}"
-    elif found := _STARTING.match(text):
+    return found is not None
+
+
+def _take_rccl_version(text: str, facts: Facts) -> bool:
+    facts.version = f"rccl-tests {text.partition('Version')[2].strip()}"
+    return True
+
+
+def _take_start(text: str, facts: Facts) -> bool:
+    found = _STARTING.match(text)
+    if found:
         facts.program, facts.named = f"{found[1]}_perf", collectives.the_one_in(found[1])
-    elif _CONCLUDED.match(text):
-        facts.concluded = True
-    elif found := _GROUP.match(text):
+    return found is not None
+
+
+def _take_end(_text: str, facts: Facts) -> bool:
+    facts.concluded = True
+    return True
+
+
+def _take_group(text: str, facts: Facts) -> bool:
+    found = _GROUP.match(text)
+    if found:
         facts.group = int(found[1])
         if len(facts.group_ranks) < MOST_RANKS:
             facts.group_ranks[facts.group] = int(found[2])
-    elif found := _AVERAGE.match(text):
+    return found is not None
+
+
+def _take_average(text: str, facts: Facts) -> bool:
+    found = _AVERAGE.match(text)
+    if found:
         facts.average = found[1]
-    elif found := _BOUNDS.match(text):
+    return found is not None
+
+
+def _take_bounds(text: str, facts: Facts) -> bool:
+    found = _BOUNDS.match(text)
+    if found:
         facts.out_of_bounds = int(found[1])
-    elif found := _ENDED.match(text):
-        facts.end_reason = facts.end_reason or (found[1] or found[2]).strip()
-    elif found := _FAILED.search(text):
-        facts.end_reason = facts.end_reason or found.group().strip()
-    elif _REMARK.match(text):
-        if len(facts.warnings) < 100:
-            facts.warnings.append(text.lstrip("# ").removeprefix("Warning: ").strip())
-    elif _CUT_LIST.match(text):
-        facts.list_is_cut = facts.list_is_cut or bool(facts.ranks)
-    elif found := _LIBRARY.search(text):
-        facts.library = f"{found[1]}CCL {found[2]}"
-    else:
-        return _columns(text, facts)
+    return found is not None
+
+
+def _take_reason(text: str, facts: Facts) -> bool:
+    facts.end_reason = facts.end_reason or text.partition(":")[2].strip()[:300]
     return True
+
+
+def _take_remark(text: str, facts: Facts) -> bool:
+    if len(facts.warnings) < 100:
+        facts.warnings.append(text.removeprefix("Warning: ").strip())
+    return True
+
+
+def _take_nothing(_text: str, _facts: Facts) -> bool:
+    return True
+
+
+_READERS: tuple[tuple[str, Callable[[str, Facts], bool]], ...] = (
+    ("Rank", _take_rank),
+    ("nThread", _take_parameters),
+    ("nccl-tests version", _take_version),
+    ("rccl-tests: Version", _take_rccl_version),
+    ("Collective test starting: ", _take_start),
+    ("Collective test concluded", _take_end),
+    ("Group ", _take_group),
+    ("Avg", _take_average),
+    ("Average bus", _take_average),
+    ("Out of bounds values", _take_bounds),
+    ("Run ended early:", _take_reason),
+    ("error: ", _take_reason),
+    ("Warning: ", _take_remark),
+    ("Reducing maxBytes", _take_remark),
+    ("Using devices", _take_nothing),
+    ("Writing JSON output", _take_nothing),
+    ("skipping json output", _take_nothing),
+    ("Blocking Enabled", _take_nothing),
+    ("Parallel Init Enabled", _take_nothing),
+    ("Per-Iteration Report", _take_nothing),
+    ("GPU memory usage", _take_nothing),
+    ("Wrong data: ", _take_nothing),
+    ("Check of ", _take_nothing),
+    ("Sum over ", _take_nothing),
+)
+"""What a line begins with behind its '#', and who reads it."""
 
 
 def library_text(code: int) -> str:
@@ -153,16 +239,15 @@ def _rank(found: "re.Match[str]") -> Rank:
 
 def is_column_header(text: str) -> bool:
     """Whether a line names the columns of a table."""
+    if "algbw" not in text.lower():
+        return False
     words = text.lower().replace("(", " (").split()
     return "algbw" in words and "busbw" in words and ("size" in words or "bytes" in words)
 
 
-def is_of_a_table(text: str) -> bool:
-    """Whether a line belongs to a table and not to the document around it."""
-    return take(text, Facts())
-
-
 def _columns(text: str, facts: Facts) -> bool:
+    if not ("algbw" in text or "-place" in text or "GB/s)" in text):
+        return False
     words = text.lower().replace("(", " (").split()
     if is_column_header(text):
         facts.has_header = True

@@ -134,12 +134,12 @@ def _ranks(
         doubts = []
         if claimed is not None and claimed != by_figures:
             doubts.append(
-                f"the heading says {claimed} GPUs, but {_ratio_text(ratio)} the figures are those of "
+                f"{facts.claimed_by} says {claimed} GPUs, but {_ratio_text(ratio)} the figures are those of "
                 f"{count_text(by_figures, 'rank')}; judge them as such"
             )
         return by_figures, "size / count" if shares else "busbw / algbw", doubts
     if claimed is not None and low <= claimed and (claimed <= high or high == 0):
-        return claimed, "the heading", []
+        return claimed, facts.claimed_by, []
     return None, "", []
 
 

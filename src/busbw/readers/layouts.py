@@ -38,7 +38,8 @@ class RawRow(NamedTuple):
     line: int
     text: str
     size: int
-    count: int
+    elements: int
+    """The count column."""
     dtype: str | None
     redop: str | None
     """None where the row has no such column or "none" in it."""
@@ -119,7 +120,7 @@ def parse(line: int, text: str, words: list[str], columns: Columns, group: int) 
         line=line,
         text=text,
         size=int(words[0]),
-        count=int(words[1]),
+        elements=int(words[1]),
         dtype=dtype,
         redop=None if redop == "none" else redop,
         root=root,
@@ -152,7 +153,7 @@ def _sides(figures: list[str], columns: Columns) -> tuple[Side, ...]:
     width = _widths(columns)[len(figures)]
     if columns.backends:  # one wrong column for all of them, at the end
         starts = range(0, 3 * len(columns.backends), 3)
-        return tuple(Side(*figures[start : start + 3], wrong=figures[-1]) for start in starts)
+        return tuple(Side(figures[start], figures[start + 1], figures[start + 2], figures[-1]) for start in starts)
     sides = []
     for start in range(0, len(figures), width):
         words = figures[start : start + width]
@@ -164,6 +165,6 @@ def _sides(figures: list[str], columns: Columns) -> tuple[Side, ...]:
 
 def share_count(raw: RawRow) -> float | None:
     """How many times the count's bytes go into the size: the ranks where each has a share; None where unknown."""
-    if raw.dtype is None or raw.count == 0:
+    if raw.dtype is None or raw.elements == 0:
         return None
-    return raw.size / (raw.count * ELEMENT_BYTES[raw.dtype])
+    return raw.size / (raw.elements * ELEMENT_BYTES[raw.dtype])

@@ -39,7 +39,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 class Column(NamedTuple):
     """A column of figures."""
 
-    index: int
+    at: int
     metric: str
     unit: str
     """Empty where the cells have it."""
@@ -142,15 +142,15 @@ def _read_block(grid: Grid, begin: int, block: Block, context: Context) -> Itera
     for line, cells in grid.rows[begin:]:
         size = size_bytes(cells[block.size_column]) if block.size_column < len(cells) else None
         if size is None:
-            if any(quantity(cells[column.index]) for column in block.columns if column.index < len(cells)):
+            if any(quantity(cells[column.at]) for column in block.columns if column.at < len(cells)):
                 yield _refusal(
                     line, cells, f'"{" ".join(cells[block.size_column : block.size_column + 1])[:40]}" is no size'
                 )
             continue
         claims: dict[str | None, float] = {}
         for column in block.columns:
-            if column.metric == "speedup" and column.index < len(cells):
-                claims |= checks.look(size, cells, column.index, column.text, block.columns)
+            if column.metric == "speedup" and column.at < len(cells):
+                claims |= checks.look(size, cells, column.at, column.text, block.columns)
         for variant in variants:
             figures, reason = _figures(cells, [c for c in block.columns if c.variant == variant], size, block, ranks)
             if reason:
@@ -202,7 +202,7 @@ def _figures(
     for column in columns:
         if column.metric == "speedup":
             continue
-        cell = cells[column.index] if column.index < len(cells) else ""
+        cell = cells[column.at] if column.at < len(cells) else ""
         if cell.strip(" -–—*") in ("", "N/A", "n/a", "NA", "nan"):
             continue
         number = quantity(cell)
@@ -230,14 +230,15 @@ def in_base_unit(number: Quantity, column: Column) -> float | None:
 
 def _derived(given: dict[str, float], size: int, collective: str | None, ranks: int | None) -> Figure:
     time, algbw, busbw = given.get("time"), given.get("algbw"), given.get("busbw")
-    factor = collectives.factor(collective, ranks) if collective and ranks and collective != "hypercube" else None
-    added = []
+    factor = collectives.factor(collective, ranks) if collective and ranks else None
+    data = size if collective != "hypercube" else size * (ranks - 1) / ranks if ranks else None
+    added: list[str] = []
     if algbw is None and busbw is not None and factor:
         algbw, added = busbw / factor, [*added, "algbw_gbps"]
-    if algbw is None and time and collective != "hypercube":
-        algbw, added = size / time / 1e3, [*added, "algbw_gbps"]
-    if time is None and algbw and collective != "hypercube":
-        time, added = size / algbw / 1e3, [*added, "time_us"]
+    if algbw is None and time and data is not None:
+        algbw, added = data / time / 1e3, [*added, "algbw_gbps"]
+    if time is None and algbw and data is not None:
+        time, added = data / algbw / 1e3, [*added, "time_us"]
     if busbw is None and algbw is not None and factor is not None:
         busbw, added = algbw * factor, [*added, "busbw_gbps"]
     return Figure(time_us=time, algbw_gbps=algbw, busbw_gbps=busbw, derived=tuple(added))

@@ -73,7 +73,7 @@ class RowMaker:
             line=raw.line,
             collective=identity.collective,
             size_bytes=raw.size,
-            count=raw.count,
+            count=raw.elements,
             dtype=raw.dtype,
             redop=raw.redop,
             root=raw.root,

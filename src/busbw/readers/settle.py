@@ -14,7 +14,7 @@ from busbw.units import count_text
 
 _MOST_CONTRADICTING = 0.2
 """Of the rows: more, and it is not some rows that are wrong but the table that is not one."""
-_SAMPLE = 8
+_SAMPLE = 4
 
 Entry = RawRow | quick.Line
 _Numbered = tuple[RawRow, tuple[Printed, ...]]
@@ -130,7 +130,12 @@ class Settler:
             )
         known = ratio if has_one_ratio and not is_mixed else None
         self._factor = known.middle if known else None
-        self.identity = identify([raw for raw, _ in numbered], known, self.facts, self._claim, self._where)
+        fitting = [raw for raw, sides in numbered if all(self._basis.agrees(raw, side) for side in sides)]
+        self.identity = (
+            identify(fitting, known, self.facts, self._claim, self._where)
+            if fitting
+            else Identity(self._claim or self.facts.named, None)
+        )
         if is_mixed:
             self.identity = Identity(self._claim, None, self.identity.warnings)
         self.warnings += self.identity.warnings

@@ -11,7 +11,7 @@ _MOST_NAMED = 4
 
 class _Column(Protocol):
     @property
-    def index(self) -> int: ...
+    def at(self) -> int: ...
     @property
     def metric(self) -> str: ...
     @property
@@ -40,7 +40,7 @@ class Checks:
         printed = quantity(cells[index])
         if pair is None or printed is None:
             return {}
-        old, new = (quantity(cells[column.index]) if column.index < len(cells) else None for column in pair)
+        old, new = (quantity(cells[column.at]) if column.at < len(cells) else None for column in pair)
         if old is None or new is None or old.value <= 0 or new.value <= 0:
             return {}
         if pair[0].metric != "time":
@@ -59,7 +59,7 @@ class Checks:
 
     def _pair(self, header: str, columns: Sequence[_Column], index: int) -> tuple[_Column, _Column] | None:
         """The columns of the old and of the new variant; None where the header leaves it open."""
-        candidates = [column for column in columns if column.metric != "speedup" and column.index < index]
+        candidates = [column for column in columns if column.metric != "speedup" and column.at < index]
         by_variant: dict[str, _Column] = {}
         for column in candidates:
             by_variant.setdefault(column.variant or "", column)

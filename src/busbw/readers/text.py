@@ -21,6 +21,7 @@ from busbw.readers.source import Source
 from busbw.units import count_text
 
 _MOST_WRITERS = 1024
+_TYPES = frozenset(DTYPES)
 _TABLE_WORD = re.compile(r"<\s*(?:table|tr|td|th)\b", re.IGNORECASE)
 _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
 
@@ -107,11 +108,12 @@ class _Text:
         yield from self._plain_line(number, raw, body, writer, cut=cut)
 
     def _plain_line(self, number: int, text: str, body: str, writer: str, *, cut: bool) -> Iterator[Event]:
-        library_line = cleaning.is_library_line(body)
+        words = body.split()
+        library_line = "CCL " in body and cleaning.is_library_line(body)
         if library_line and "CCL version" not in body:
             return
-        at = -1 if library_line or len(body) > 20_000 else layouts.anchor(body)
-        if at >= 0:
+        may_be_row = len(words) > 4 and not library_line and len(body) < 20_000 and not _TYPES.isdisjoint(words)
+        if may_be_row and (at := layouts.anchor(body)) >= 0:
             writer += _CLOCKS.sub("", body[:at]).strip()
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body[at:])).split()
             if cut and not _ends_for_sure(words):
@@ -122,7 +124,8 @@ class _Text:
             yield from self.assembler.row(number, text, words)
             return
         assembler = self._assembler(writer)
-        words = cleaning.without_inner_tags(cleaning.without_library_lines(body)).split()
+        if "[" in body or library_line or "CCL " in body:
+            words = cleaning.without_inner_tags(cleaning.without_library_lines(body)).split()
         if not words:
             return
         if _are_figures(words):
@@ -145,9 +148,9 @@ class _Text:
         stripped = (body[begin:] if 0 < begin < 160 and not body[:begin].strip().startswith("#") else body).strip()
         if len(stripped) > 4000:
             return
-        if headers.is_of_a_table(stripped):
-            yield from assembler.header(number, stripped)
-        else:
+        if assembler.begins_another(stripped):
+            yield from assembler.end()
+        if not assembler.header(number, stripped):
             self._context.take(stripped)
 
     def _grid_ended(self) -> Iterator[Event]:

@@ -1,0 +1,196 @@
+"""Reads the document of nccl-tests' -J, format 3, which this program writes too."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from busbw.errors import UsageError
+from busbw.logs import Placement, Rank, Refusal
+from busbw.readers import tolerant_json
+from busbw.readers.events import Claims, Event, Piece
+from busbw.readers.flat import Flat, FlatTables
+from busbw.readers.headers import MOST_RANKS, Facts, library_text
+from busbw.readers.layouts import Side
+from busbw.records import Stats
+
+VERSION = 3
+_SIZE_KEY = re.compile(rb'"size"\s*:')
+_SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
+"""The rest of the environment that nccl-tests writes down may hold secrets, and is left there."""
+
+
+def stream(document: dict[str, Any], data: bytes, source: str, claims: Claims) -> Iterator[Event]:
+    """The one table of the document.
+
+    Raises:
+        UsageError: It has another version.
+    """
+    version = document.get("version", VERSION)
+    if isinstance(version, int) and version > VERSION:
+        raise UsageError(
+            f"{source} has format {version} of nccl-tests' JSON, this program reads {VERSION}",
+            remedy="read it with a newer busbw, or give the text of the run",
+        )
+    facts = _facts(document)
+    rows = document["results"]
+    lines = _lines(data, len(rows))
+    has_time = not any(
+        isinstance(side, dict) and "cpu_time" in side
+        for row in rows[:1]
+        if isinstance(row, dict)
+        for side in (row.get("out_of_place"), row.get("in_place"))
+    )
+    tables = FlatTables("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
+    is_cut = tolerant_json.CUT in document or "end_time" not in document
+    for line, row in zip(lines, rows, strict=True):
+        if not isinstance(row, dict) or tolerant_json.CUT in row:
+            yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
+            continue
+        for flat in _flats(line, row):
+            for event in tables.add(flat):
+                yield _completed(event, document, is_cut)
+    for event in tables.end():
+        yield _completed(event, document, is_cut)
+
+
+def _lines(data: bytes, rows: int) -> list[int]:
+    """Where each row begins; 1 for all where keys and rows do not go together."""
+    lines, line, last = [], 1, 0
+    for found in _SIZE_KEY.finditer(data):
+        line += data.count(b"\n", last, found.start())
+        last = found.start()
+        lines.append(line)
+    return lines if len(lines) == rows else [1] * rows
+
+
+def _completed(event: Event, document: dict[str, Any], is_cut: bool) -> Event:
+    """With what only the document knows."""
+    if not isinstance(event, Piece):
+        return event
+    errors = [str(error) for error in _list(document.get("errors")) if error]
+    table = msgspec.structs.replace(
+        event.table,
+        start_time=document.get("start_time") if isinstance(document.get("start_time"), str) else None,
+        environment=_environment(document),
+        complete=not is_cut,
+        end_reason=errors[0][:300] if errors else "the document ends before its end" if is_cut else None,
+    )
+    return Piece(table, event.is_last)
+
+
+def _facts(document: dict[str, Any]) -> Facts:
+    args = [str(word) for word in _list(document.get("args"))]
+    config = document.get("config")
+    config = config if isinstance(config, dict) else {}
+    facts = Facts(command=" ".join(args)[:4000] or None)
+    if args:
+        facts.program = args[0].rsplit("/", 1)[-1]
+    code = document.get("nccl_version")
+    facts.library = library_text(code) if isinstance(code, int) and 0 < code < 10**8 else None
+    facts.settings = {
+        key: str(value) for key, value in config.items() if key != "devices" and not isinstance(value, (dict, list))
+    }
+    devices = [device for device in _list(config.get("devices")) if isinstance(device, dict)][:MOST_RANKS]
+    facts.ranks = [rank for device in devices if (rank := _rank(device))]
+    threads, gpus = config.get("nthreads"), config.get("ngpus")
+    if facts.ranks and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
+        # The list has one line for each process, whatever it has threads and GPUs.
+        ours = "busbw" in document
+        facts.claimed_gpus = len(facts.ranks) * (1 if ours else threads * gpus)
+        facts.claimed_by = "the configuration"
+        facts.list_is_cut = True
+    average = document.get("average_bus_bandwidth")
+    if isinstance(average, dict) and isinstance(average.get("bandwidth"), float):
+        facts.average = f"{average['bandwidth']:.6f}"
+    bounds = document.get("out_of_bounds")
+    if isinstance(bounds, dict) and isinstance(bounds.get("count"), int):
+        facts.out_of_bounds = bounds["count"]
+    return facts
+
+
+def _rank(device: dict[str, Any]) -> Rank | None:
+    values = {
+        "rank": device.get("rank"),
+        "group": device.get("group", 0),
+        "pid": device.get("pid"),
+        "host": device.get("hostname"),
+        "device": device.get("device"),
+        "bus_id": device.get("device_hex"),
+        "device_name": device.get("device_info"),
+    }
+    try:
+        return msgspec.convert(values, Rank)
+    except msgspec.ValidationError:
+        return None
+
+
+def _environment(document: dict[str, Any]) -> dict[str, str]:
+    pairs = (str(entry).partition("=") for entry in _list(document.get("env")))
+    return {key: value.replace("\\/", "/") for key, _, value in pairs if _SAFE_VARIABLES.match(key)}
+
+
+def _flats(line: int, row: dict[str, Any]) -> Iterator[Flat]:
+    size, count = row.get("size"), row.get("count")
+    group = row.get("group", 0)
+    for placement in ("out_of_place", "in_place"):
+        side = row.get(placement)
+        if not isinstance(side, dict):
+            continue
+        name: Placement = "out_of_place" if placement == "out_of_place" else "in_place"
+        yield Flat(
+            line=line,
+            text=f"size {size}, count {count}, {row.get('type')}, {row.get('redop')}: {side}",
+            size=str(size),
+            side=Side(
+                _text(side.get("time", side.get("cpu_time"))),
+                _text(side.get("alg_bw")),
+                _text(side.get("bus_bw")),
+                _text(side.get("nwrong")),
+            ),
+            placement=name,
+            elements=str(count) if isinstance(count, int) else "",
+            dtype=str(row.get("type", "")),
+            redop=str(row.get("redop", "")).strip(),
+            root=str(row.get("root", "")).strip(),
+            group=group if isinstance(group, int) else 0,
+            figure=_statistics(row.get(f"{placement}_per_iter")),
+        )
+
+
+def _text(value: Any) -> str:
+    """As nccl-tests prints doubles: six decimals; its "nan" and null are N/A."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
+        return f"{value:.6f}"
+    return "N/A"
+
+
+def _statistics(values: Any) -> dict[str, Any]:
+    """The statistics and samples of -I; nothing where they are not whole."""
+    if not isinstance(values, dict):
+        return {}
+    times = values.get("times_us")
+    per_process = values.get("per_process_max_times_us") or ([times] if times else [])
+    try:
+        samples = msgspec.convert(per_process, tuple[tuple[float, ...], ...])
+        skipped = values.get("skipped_iterations", 0)
+        stats = Stats(
+            samples=max(1, len(times or ()) - int(skipped)),
+            mean_us=float(values["avg_us"]),
+            median_us=float(values["p50_us"]),
+            p95_us=float(values["p95_us"]),
+            p99_us=float(values["p99_us"]),
+            min_us=float(values["min_us"]),
+            max_us=float(values["max_us"]),
+            stdev_us=float(values["stdev_us"]),
+            cv_percent=float(values["cv_pct"]) if values.get("cv_pct") is not None else None,
+            median_ci95_us=None,
+        )
+    except (msgspec.ValidationError, KeyError, TypeError, ValueError, OverflowError):
+        return {}
+    return {"stats": stats, "samples_us": samples}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

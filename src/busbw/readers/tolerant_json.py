@@ -1,0 +1,112 @@
+"""Reads JSON that is not quite JSON: bare nan and inf, and documents that end in the middle because a run was killed.
+
+What was begun and not finished is marked with the key CUT, so that a reader takes whole rows only.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+CUT = "\0cut"
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.DOTALL)
+_DEEPEST = 100
+
+
+class Broken(ValueError):
+    """A text that is no JSON even with tolerance."""
+
+
+def decode(data: bytes) -> Any:
+    """The value of a document.
+
+    Raises:
+        Broken: It is none.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Parser(data.decode("utf-8", errors="replace")).value()
+
+
+class _Parser:
+    """A stack of what is open; a closing bracket or the end of the text finishes the innermost."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(text)
+
+    def value(self) -> Any:
+        root: list[Any] = []
+        stack: list[Any] = [root]
+        keys: list[str | None] = [None]
+        for found in self._tokens:
+            token = found.group()
+            if token in "{[":
+                if len(stack) > _DEEPEST:
+                    raise Broken("it is nested too deeply")
+                child: Any = {} if token == "{" else []
+                self._put(stack[-1], keys, child)
+                stack.append(child)
+                keys.append(None)
+            elif token in "}]":
+                if len(stack) == 1 or isinstance(stack[-1], dict) != (token == "}"):
+                    raise Broken(f"'{token}' closes nothing")
+                stack.pop()
+                keys.pop()
+                if len(stack) == 1:
+                    return root[0]
+            elif token == '"':
+                break  # a string without an end
+            elif token not in ",:":
+                self._scalar(token, stack[-1], keys)
+        for container in stack[1:]:
+            if isinstance(container, dict):
+                container[CUT] = True
+        if not root:
+            raise Broken("it holds nothing")
+        return root[0]
+
+    def _scalar(self, token: str, container: Any, keys: list[str | None]) -> None:
+        value: Any
+        if token[0] == '"':
+            value = _string(token)
+            if isinstance(container, dict) and keys[-1] is None:
+                keys[-1] = value
+                return
+        else:
+            value = _word(token)
+        self._put(container, keys, value)
+
+    @staticmethod
+    def _put(container: Any, keys: list[str | None], value: Any) -> None:
+        if isinstance(container, list):
+            container.append(value)
+        elif keys[-1] is None:
+            raise Broken("a value stands where a key belongs")
+        else:
+            container[keys[-1]] = value
+            keys[-1] = None
+
+
+def _string(token: str) -> str:
+    try:
+        return str(msgspec.json.decode(token.encode("utf-8", errors="replace")))
+    except msgspec.DecodeError:
+        return token[1:-1]
+
+
+def _word(token: str) -> Any:
+    """A number, true, false, null; nan and inf are what is missing."""
+    if token in ("true", "false"):
+        return token == "true"
+    if token.lower().lstrip("+-") in ("null", "none", "nan", "inf", "infinity"):
+        return None
+    try:
+        return int(token) if len(token) < 20 else float(token)
+    except ValueError:
+        pass
+    try:
+        return float(token)
+    except ValueError:
+        raise Broken(f'"{token[:40]}" is no value') from None
