@@ -1,0 +1,386 @@
+"""Verdicts: each grade, the evidence it names, and what must never be judged."""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.judge import EXIT_OF, Against, Verdict, judge, worst
+from busbw.logs import Figure, Log, Placement, Rank, Row, Table
+from busbw.records import Stats
+from busbw.reference import find as find_reference
+from busbw.system import find as find_system
+
+SIZES = tuple(8 << (2 * step) for step in range(15))
+GOOD_H200_X4 = {  # A published run on 4 x H200 in a CUDA graph.
+    1024: 9.85, 4096: 9.72, 16384: 10.90, 65536: 11.26, 262144: 11.78, 1048576: 19.46, 4194304: 41.51,
+    16777216: 98.32, 67108864: 318.96, 268435456: 1174.85, 1073741824: 4567.68,
+}  # fmt: skip
+
+
+def figure(size: int, time_us: float, ranks: int = 4, **more: object) -> Figure:
+    """What a log would have of an all_reduce."""
+    algbw = size / time_us / 1e3
+    busbw = algbw * 2 * (ranks - 1) / ranks
+    return Figure(time_us=time_us, algbw_gbps=algbw, busbw_gbps=busbw, **more)  # type: ignore[arg-type]
+
+
+def log(
+    times_us: dict[int, float] | Iterable[tuple[int, dict[Placement, Figure]]],
+    *,
+    device: str | None = "NVIDIA H200",
+    ranks: int = 4,
+    collective: str = "all_reduce",
+    hosts: int = 1,
+    **more: object,
+) -> Log:
+    figures: Iterable[tuple[int, dict[Placement, Figure]]] = (
+        [(size, {"out_of_place": figure(size, time, ranks)}) for size, time in times_us.items()]
+        if isinstance(times_us, dict)
+        else times_us
+    )
+    rows = tuple(
+        Row(line=number, size_bytes=size, dtype="float", redop="sum", figures=one)
+        for number, (size, one) in enumerate(figures, start=1)
+    )
+    rank_list = tuple(
+        Rank(rank=number, host=f"n{number * hosts // ranks}", device_name=device, bus_id="0000:0f:00")
+        for number in range(ranks if device else 0)
+    )
+    table = Table(
+        format="a test",
+        collective=collective,
+        ranks=ranks,
+        rank_list=rank_list,
+        rows=rows,
+        complete=more.pop("complete", True),  # type: ignore[arg-type]
+        **more,  # type: ignore[arg-type]
+    )
+    return Log(source="a test", tables=(table,))
+
+
+def only(verdicts: tuple[Verdict, ...]) -> Verdict:
+    assert len(verdicts) == 1
+    return verdicts[0]
+
+
+def scaled(by: Callable[[int], float]) -> dict[int, float]:
+    return {size: time * by(size) for size, time in GOOD_H200_X4.items()}
+
+
+def grades(verdict: Verdict) -> dict[str, str]:
+    return {band.band: band.grade for band in verdict.bands}
+
+
+def test_a_healthy_run_is_good() -> None:
+    found = only(judge(log(GOOD_H200_X4)))
+    assert found.grade == "GOOD"
+    assert grades(found) == {"latency": "GOOD", "middle": "GOOD", "plateau": "GOOD"}
+    assert "H200" in found.yardstick
+
+
+@pytest.mark.parametrize(
+    ("by", "slow"),
+    [
+        (lambda size: 1.5 if size > 1 << 25 else 1.0, {"plateau"}),
+        (lambda size: 4.0 if size <= 8192 else 1.0, {"latency"}),
+        (lambda size: 4.0 if 8192 < size < 1 << 25 else 1.0, {"middle"}),
+        (lambda size: 9.0, {"latency", "middle", "plateau"}),
+    ],
+)
+def test_a_slow_band_is_found_and_the_others_are_not(by: Callable[[int], float], slow: set[str]) -> None:
+    found = only(judge(log(scaled(by))))
+    assert found.grade == "SLOW"
+    assert {band for band, grade in grades(found).items() if grade == "SLOW"} == slow
+
+
+def test_fast_large_sizes_do_not_make_up_for_slow_small_ones() -> None:
+    # Its mean busbw is above that of the healthy run.
+    found = only(judge(log(scaled(lambda size: 6.0 if size <= 8192 else 0.97))))
+    assert found.grade == "SLOW"
+
+
+def test_one_slow_size_alone_is_named_and_is_no_verdict() -> None:
+    found = only(judge(log(scaled(lambda size: 1.5 if size == 268435456 else 1.0))))
+    assert found.grade == "GOOD"
+    assert "256 MiB" in found.reasons[0]
+    assert [(one.kind, one.size_bytes) for one in found.features] == [("dip", 268435456)]
+
+
+def test_wrong_data_is_broken_whatever_the_speed() -> None:
+    figures: list[tuple[int, dict[Placement, Figure]]] = [
+        (size, {"out_of_place": figure(size, time, check="checked", wrong_elements=7 if size == 65536 else 0)})
+        for size, time in GOOD_H200_X4.items()
+    ]
+    found = only(judge(log(figures)))
+    assert found.grade == "BROKEN"
+    assert "7 wrong" in found.reasons[0]
+
+
+def test_a_footer_that_counts_wrong_data_is_believed() -> None:
+    assert only(judge(log(GOOD_H200_X4, claimed_out_of_bounds=2))).grade == "BROKEN"
+
+
+def test_a_run_without_its_end_is_not_good() -> None:
+    found = only(judge(log(GOOD_H200_X4, complete=False, end_reason="killed")))
+    assert found.grade == "UNSURE"
+    assert "ended early (killed)" in found.reasons[-1]
+    slow = only(judge(log(scaled(lambda size: 9.0), complete=False)))
+    assert slow.grade == "SLOW"
+
+
+def test_one_rank_is_explained() -> None:
+    found = only(judge(log({8: 4.0, 1 << 20: 5.0}, ranks=1)))
+    assert found.grade == "UNSURE"
+    assert "nothing crosses a link" in found.reasons[0]
+    assert "MPI=1" in found.advice[0]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        Figure(time_us=1000.0, algbw_gbps=0.001, busbw_gbps=0.0015),  # milliseconds taken for microseconds
+        Figure(time_us=10.0, algbw_gbps=104.8576, busbw_gbps=200.0),  # the factor of another number of ranks
+    ],
+)
+def test_figures_that_contradict_are_not_judged(one: Figure) -> None:
+    found = only(judge(log([(1 << 20, {"out_of_place": one})])))
+    assert found.grade == "UNSURE"
+    assert "contradict" in found.reasons[0]
+
+
+def test_rounded_figures_do_not_contradict() -> None:
+    rounded = Figure(time_us=18.66, algbw_gbps=0.11, busbw_gbps=0.16)
+    found = only(judge(log([(2048, {"out_of_place": rounded})])))
+    assert not any("contradict" in reason for reason in found.reasons)
+
+
+def test_more_than_the_wires_carry_is_not_believed() -> None:
+    found = only(judge(log(scaled(lambda size: 0.4))))
+    assert found.grade == "UNSURE"
+    assert any("more than the wires" in reason for reason in found.reasons)
+
+
+def test_an_unknown_machine_needs_a_reference() -> None:
+    found = only(judge(log(GOOD_H200_X4, device=None)))
+    assert found.grade == "UNSURE"
+    assert any("--reference FILE" in sentence for sentence in found.advice)
+    assert only(judge(log(GOOD_H200_X4, device=None), system=find_system("h200-sxm"))).grade == "GOOD"
+
+
+def test_no_rows_give_no_verdict() -> None:
+    assert judge(Log(source="empty")) == ()
+
+
+def test_rows_without_a_size_or_time_are_unsure() -> None:
+    found = only(judge(log([(0, {"out_of_place": Figure(time_us=3.0)})])))
+    assert found.grade == "UNSURE"
+    assert "no row has a time" in found.reasons[0]
+
+
+# --- noise
+
+
+def noisy(size: int, time_us: float, interval: tuple[float, float]) -> tuple[int, dict[Placement, Figure]]:
+    stats = Stats(
+        samples=20, mean_us=time_us, median_us=time_us, p95_us=time_us, p99_us=time_us, min_us=time_us,
+        max_us=time_us, stdev_us=0.0, cv_percent=0.0, median_ci95_us=interval,
+    )  # fmt: skip
+    return size, {"out_of_place": figure(size, time_us, stats=stats)}
+
+
+def test_an_interval_that_reaches_beyond_the_range_is_unsure() -> None:
+    rows = [noisy(size, time * 1.1, (time * 0.9, time * 9)) for size, time in GOOD_H200_X4.items()]
+    found = only(judge(log(rows)))
+    assert found.grade == "UNSURE"
+    assert any("too noisy" in reason and "--target-ci" in reason for reason in found.reasons)
+
+
+def test_an_interval_wholly_beyond_the_range_is_slow() -> None:
+    rows = [noisy(size, time * 9, (time * 8, time * 10)) for size, time in GOOD_H200_X4.items()]
+    assert only(judge(log(rows))).grade == "SLOW"
+
+
+def test_placements_that_disagree_are_unsure() -> None:
+    rows: list[tuple[int, dict[Placement, Figure]]] = [
+        (size, {"out_of_place": figure(size, time), "in_place": figure(size, time * 3)})
+        for size, time in GOOD_H200_X4.items()
+    ]
+    found = only(judge(log(rows)))
+    assert found.grade == "UNSURE"
+    assert any("disagree" in reason for reason in found.reasons)
+
+
+# --- causes
+
+
+def h100_x8(gbps: float) -> Log:
+    """Eight GPUs whose plateau is `gbps`."""
+    return log({size: 15 + size * 1.75 / gbps / 1e3 for size in SIZES}, device="NVIDIA H100 80GB HBM3", ranks=8)
+
+
+@pytest.mark.parametrize(
+    ("gbps", "words"),
+    [(360, "what Ring reaches"), (48, "PCIe 5"), (24, "PCIe 4"), (150, "the figure of no other route")],
+)
+def test_a_slow_plateau_is_compared_with_known_figures(gbps: float, words: str) -> None:
+    found = only(judge(h100_x8(gbps)))
+    assert found.grade == "SLOW"
+    assert any(words in cause for cause in found.causes)
+
+
+def test_missing_nics_are_recognised() -> None:
+    half = {size: 25 + size * 1.875 / 46 / 1e3 for size in SIZES}
+    slow = log(half, device="NVIDIA A100-SXM4-40GB", ranks=16, hosts=2)
+    found = only(judge(slow, system=find_system("a100-p4d")))
+    assert found.grade == "SLOW"
+    assert any("2 of the 4 NICs" in cause for cause in found.causes)
+
+
+# --- references
+
+
+def against(times_us: dict[int, float], **more: object) -> Against:
+    return Against(name="good.txt", log=log(times_us, **more))  # type: ignore[arg-type]
+
+
+def host(times_us: dict[int, float]) -> Log:
+    return log(times_us, device="AMD EPYC")
+
+
+HOST = {size: 5 + size / 2.0 / 1e3 for size in SIZES}
+
+
+def test_a_run_is_as_good_as_itself() -> None:
+    found = only(judge(host(HOST), against=Against(name="itself", log=host(HOST))))
+    assert found.grade == "GOOD"
+    assert [band.worst.ratio for band in found.bands] == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("times", "grade"), [(1.02, "GOOD"), (0.5, "GOOD"), (1.3, "SLOW"), (3.0, "SLOW")])
+def test_a_host_run_against_a_good_one(times: float, grade: str) -> None:
+    run = host({size: time * times for size, time in HOST.items()})
+    assert only(judge(run, against=Against(name="good", log=host(HOST)))).grade == grade
+
+
+def test_a_host_run_alone_is_unsure() -> None:
+    ranks = tuple(Rank(rank=number, bus_id="cpu", device_name="AMD EPYC") for number in range(4))
+    run = host(HOST)
+    alone = Log(
+        source="a test",
+        tables=(Table(format="records", ranks=4, collective="all_reduce", rank_list=ranks, rows=run.rows),),
+    )
+    found = only(judge(alone))
+    assert found.grade == "UNSURE"
+    assert "not known" in found.reasons[0]
+
+
+def test_a_reference_that_is_noisy_forgives_more() -> None:
+    quiet = Against(name="quiet", log=host(HOST))
+    spread: list[tuple[int, dict[Placement, Figure]]] = [
+        (size, {"out_of_place": figure(size, time), "in_place": figure(size, time * 1.4)})
+        for size, time in HOST.items()
+    ]
+    run = host({size: time * 1.25 for size, time in HOST.items()})
+    assert only(judge(run, against=quiet)).grade == "SLOW"
+    assert only(judge(run, against=Against(name="noisy", log=log(spread, device="AMD EPYC")))).grade == "GOOD"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"ranks": 8}, "ranks 4 against 8"),
+        ({"collective": "all_gather"}, "collective all_reduce against all_gather"),
+        ({"device": "NVIDIA H100"}, "GPU"),
+        ({"hosts": 2}, "hosts 1 against 2"),
+    ],
+)
+def test_unlike_runs_are_not_compared(more: dict[str, object], words: str) -> None:
+    found = only(judge(log(GOOD_H200_X4), against=against(GOOD_H200_X4, **more)))
+    assert found.grade == "UNSURE"
+    assert "not comparable" in found.reasons[0]
+    assert words in found.reasons[0]
+
+
+def test_sizes_that_do_not_overlap_are_unsure() -> None:
+    small = {size: time for size, time in GOOD_H200_X4.items() if size < 1 << 20}
+    large = {size: time for size, time in GOOD_H200_X4.items() if size > 1 << 20}
+    found = only(judge(log(small), against=against(large)))
+    assert found.grade == "UNSURE"
+    assert "no size of the run" in found.reasons[0]
+
+
+def test_sizes_between_those_of_the_reference_are_judged() -> None:
+    between = {2 * size: 2 * size / (size / time) for size, time in GOOD_H200_X4.items() if 1 << 23 < size < 1 << 30}
+    found = only(judge(log(between), against=against(GOOD_H200_X4)))
+    assert found.grade == "GOOD"
+
+
+def test_a_published_reference_by_name() -> None:
+    reference = find_reference("h200-x4")
+    good = only(judge(log(GOOD_H200_X4), against=Against(name="h200-x4", reference=reference)))
+    assert good.grade == "GOOD"
+    assert "h200-x4" in good.yardstick
+    slow = only(judge(log(scaled(lambda size: 1.4)), against=Against(name="h200-x4", reference=reference)))
+    assert slow.grade == "SLOW"
+
+
+def test_auto_says_how_near_it_is() -> None:
+    found = only(judge(log(GOOD_H200_X4), against=Against(name="auto", nearest=True)))
+    assert found.grade == "GOOD"
+    assert any("nearest published: h200-x4" in sentence for sentence in found.beside)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "device", "words"),
+    [
+        (3, "NVIDIA H200", "ranks 3 against"),
+        (4, None, "does not say which GPU"),
+        (4, "NVIDIA Z9", "GPU NVIDIA Z9 against"),
+    ],
+)
+def test_auto_does_not_compare_unlike_things(ranks: int, device: str | None, words: str) -> None:
+    run = log({size: time * 0.5 for size, time in GOOD_H200_X4.items()}, ranks=ranks, device=device)
+    found = only(judge(run, against=Against(name="auto", nearest=True)))
+    assert found.grade == "UNSURE"
+    assert words in found.reasons[0]
+
+
+def test_a_floor_decides_nothing() -> None:
+    run = log({1 << 30: 4000.0}, device="NVIDIA H100", ranks=8)
+    found = only(judge(run, against=Against(name="h100-x8-floor", reference=find_reference("h100-x8-floor"))))
+    assert found.grade == "UNSURE"
+
+
+# --- several
+
+
+def test_each_configuration_has_its_verdict() -> None:
+    good, slow = log(GOOD_H200_X4), log(scaled(lambda size: 9.0))
+    both = Log(source="a test", tables=good.tables + slow.tables)
+    assert [one.grade for one in judge(both)] == ["GOOD", "SLOW"]
+
+
+def test_the_worst_grade_counts() -> None:
+    assert worst(["GOOD", "UNSURE"]) == "UNSURE"
+    assert worst(["UNSURE", "SLOW"]) == "SLOW"
+    assert worst(["SLOW", "BROKEN", "GOOD"]) == "BROKEN"
+    assert worst([]) == "UNSURE"
+    assert {grade: int(code) for grade, code in EXIT_OF.items()} == {"GOOD": 0, "SLOW": 5, "BROKEN": 1, "UNSURE": 3}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1 << 40), st.floats(1e-3, 1e9), st.sampled_from(["out_of_place", "in_place"])),
+        max_size=12,
+    ),
+    st.integers(1, 100),
+    st.sampled_from(["all_reduce", "alltoall", "hypercube", "unheard_of"]),
+)
+def test_no_log_makes_it_fail(figures: list[tuple[int, float, Placement]], ranks: int, collective: str) -> None:
+    rows = [(size, {placement: Figure(time_us=time)}) for size, time, placement in figures]
+    run = log(rows, ranks=ranks, collective=collective)  # type: ignore[arg-type]
+    for verdict in (*judge(run), *judge(run, against=Against(name="itself", log=run))):
+        assert verdict.grade in EXIT_OF
+        assert verdict.reasons
