@@ -91,9 +91,9 @@ def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
 
 
 def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
-    sizes = f"{size_text(band.sizes_bytes[0])} to {size_text(band.sizes_bytes[-1])}"
+    sizes = " to ".join(dict.fromkeys((size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1]))))
     known = [score for score in band.scores if score is not None]
-    last = f"the last run at {known[-1]:.1%} of the usual speed" if known else "no run"
+    last = f"last run at {known[-1]:.1%} of usual" if known else "no run"
     if not band.changes:
         yield Text(f"{band.band} ({sizes}): no change of level, {last}")
         return

@@ -8,7 +8,7 @@ median of these ratios. 1 is as usual, 0.9 is 10 % slower.
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -79,14 +79,6 @@ class Trend(NamedTuple):
         return [What(name, before.get(name, "not set"), after.get(name, "not set")) for name in names]
 
 
-class _Run(NamedTuple):
-    time_s: float
-    name: str
-    number: int
-    circumstances: str
-    times_us: dict[int, float]
-
-
 def trends(
     connection: sqlite3.Connection, wanted: Filter, *, any_host: bool = False, false_alarms: float = FALSE_ALARMS
 ) -> list[Trend]:
@@ -99,19 +91,17 @@ def trends(
         false_alarms: The chance that a trend in which nothing changed is reported to have changed; at most. The bands
             share it.
     """
-    runs_of: dict[Sameness, list[_Run]] = {}
-    for measured, points in groupby(list_measured(connection, wanted), key=lambda pair: pair[0]):
-        by_placement: dict[str, dict[int, float]] = {}
-        for _, point in points:
-            by_placement.setdefault(point.placement, {})[point.size_bytes] = point.time_us
-        for placement, times_us in by_placement.items():
-            run = _Run(measured.time_s, measured.name, measured.number, measured.circumstances, times_us)
-            runs_of.setdefault(_sameness(measured, placement, any_host=any_host), []).append(run)
-    made = [_trend(same, sorted(runs, key=lambda run: run[:3]), false_alarms) for same, runs in runs_of.items()]
+    runs_of: dict[Sameness, list[Measured]] = {}
+    for measured in list_measured(connection, wanted):
+        runs_of.setdefault(_sameness(measured, any_host=any_host), []).append(measured)
+    made = [
+        _trend(same, sorted(runs, key=attrgetter("time_s", "name", "number")), false_alarms)
+        for same, runs in runs_of.items()
+    ]
     return sorted(made, key=lambda trend: (-len(trend.names), [str(part) for part in trend.same]))
 
 
-def _sameness(measured: Measured, placement: str, *, any_host: bool) -> Sameness:
+def _sameness(measured: Measured, *, any_host: bool) -> Sameness:
     return Sameness(
         collective=measured.collective,
         dtype=measured.dtype,
@@ -120,7 +110,7 @@ def _sameness(measured: Measured, placement: str, *, any_host: bool) -> Sameness
         ranks=measured.ranks,
         group=measured.group,
         variant=measured.variant,
-        placement=placement,
+        placement=measured.placement,
         backend=measured.backend,
         hosts=f"any {measured.host_count}" if any_host else measured.hosts,
         device=measured.device,
@@ -128,7 +118,7 @@ def _sameness(measured: Measured, placement: str, *, any_host: bool) -> Sameness
     )
 
 
-def _trend(same: Sameness, runs: list[_Run], false_alarms: float) -> Trend:
+def _trend(same: Sameness, runs: list[Measured], false_alarms: float) -> Trend:
     usual_us = _usual(runs)
     return Trend(
         same=same,
@@ -142,7 +132,7 @@ def _trend(same: Sameness, runs: list[_Run], false_alarms: float) -> Trend:
     )
 
 
-def _usual(runs: list[_Run]) -> dict[int, float]:
+def _usual(runs: list[Measured]) -> dict[int, float]:
     """The median time of each size that is common enough."""
     seen = Counter(size for run in runs for size in run.times_us)
     common = [size for size, count in seen.items() if size > 0 and count >= COMMON_PART * len(runs)]
@@ -159,7 +149,7 @@ def _sizes_of(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int,
 
 
 def _band(
-    band: BandName, sizes: tuple[int, ...], runs: list[_Run], usual_us: dict[int, float], false_alarms: float
+    band: BandName, sizes: tuple[int, ...], runs: list[Measured], usual_us: dict[int, float], false_alarms: float
 ) -> BandTrend:
     scores = tuple(_score(run, sizes, usual_us) for run in runs)
     known = [index for index, score in enumerate(scores) if score is not None]
@@ -168,6 +158,6 @@ def _band(
     return BandTrend(band, sizes, scores, changes)
 
 
-def _score(run: _Run, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:
+def _score(run: Measured, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:
     ratios = [usual_us[size] / run.times_us[size] for size in sizes if size in run.times_us]
     return median(ratios) if ratios else None

@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -10,6 +12,9 @@ _RUN_COLUMNS = (
     "name, number, time_s, time_source, program, backend, library, hosts, host_count, device, runs.ranks, complete,"
     " runs.rows, wrong, checked"
 )
+
+_LARGEST = (1 << 63) - 1
+"""That SQLite can hold."""
 
 
 class Filter(Struct, kw_only=True, frozen=True):
@@ -89,8 +94,8 @@ class Point(Struct, kw_only=True, frozen=True):
     wrong_elements: int | None
 
 
-class Measured(Struct, kw_only=True, frozen=True):
-    """One configuration of one run, and what decides what it may be compared with."""
+class Measured(NamedTuple):
+    """One placement of one configuration of one run, and what decides what it may be compared with."""
 
     name: str
     number: int
@@ -109,14 +114,9 @@ class Measured(Struct, kw_only=True, frozen=True):
     ranks: int | None
     group: int
     variant: str | None
-
-
-class Size(NamedTuple):
-    """What a configuration took at one size."""
-
-    size_bytes: int
     placement: str
-    time_us: float
+    times_us: dict[int, float]
+    """By size in bytes."""
 
 
 def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunLine]:
@@ -141,15 +141,14 @@ def count_runs(connection: sqlite3.Connection, wanted: Filter) -> int:
     return count
 
 
-def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[tuple[Measured, Size]]:
-    """The sizes of all configurations that match, those of one together; cycles of a size are averaged.
+def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Measured]:
+    """All configurations that match, each placement by itself; cycles of a size are averaged.
 
     Where the placement is left open, it is out of place, or what a log has that does not say.
     """
-    placements = (wanted.placement,) if wanted.placement else ("out_of_place", "unstated")
     text, values = _where(wanted)
-    measured = {
-        row[0]: Measured(**dict(zip(Measured.__struct_fields__, row[1:], strict=True)))
+    series_of = {
+        row[0]: row[1:]
         for row in connection.execute(
             "SELECT series.id, name, number, time_s, runs.backend, runs.hosts, host_count, device, method,"
             " circumstances, collective, dtype, redop, root, series.ranks, member, variant"
@@ -157,15 +156,23 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[tu
             values,
         )
     }
+    placements = (wanted.placement,) if wanted.placement else ("out_of_place", "unstated")
+    low = 0 if wanted.min_bytes is None else wanted.min_bytes
+    high = _LARGEST if wanted.max_bytes is None else wanted.max_bytes
     rows = connection.execute(
-        "SELECT series, size_bytes, placement, avg(time_us) FROM points"
-        f" WHERE placement IN ({', '.join('?' * len(placements))}) AND time_us > 0"
+        "SELECT series, placement, size_bytes, avg(time_us) FROM points"
+        f" WHERE placement IN ({', '.join('?' * len(placements))}) AND time_us > 0 AND size_bytes BETWEEN ? AND ?"
         " GROUP BY series, size_bytes, placement",
-        placements,
+        (*placements, low, high),
     )
-    for series, size_bytes, placement, time_us in rows:
-        if (of := measured.get(series)) is not None:
-            yield of, Size(size_bytes, placement, time_us)
+    for series, points in groupby(rows, key=itemgetter(0)):
+        if series not in series_of:
+            continue
+        by_placement: dict[str, dict[int, float]] = {}
+        for _, placement, size_bytes, time_us in points:
+            by_placement.setdefault(placement, {})[size_bytes] = time_us
+        for placement, times_us in by_placement.items():
+            yield Measured._make((*series_of[series], placement, times_us))
 
 
 def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[Point]:

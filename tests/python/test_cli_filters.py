@@ -1,0 +1,59 @@
+"""Times and sizes as they are typed."""
+
+from datetime import datetime, timezone
+
+import pytest
+
+from busbw.cli.filters import made_filter, moment
+from busbw.errors import UsageError
+
+NOW = datetime(2026, 10, 8, 12, tzinfo=timezone.utc)
+NOTHING = dict.fromkeys(("sizes", "since", "until"))
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("2026-10-01", "2026-10-01T00:00:00+00:00"),
+        ("2026-10-01T12:00", "2026-10-01T12:00:00+00:00"),
+        ("2026-10-01T12:00Z", "2026-10-01T12:00:00+00:00"),
+        ("2026-10-01T12:00+02:00", "2026-10-01T10:00:00+00:00"),
+        ("12h", "2026-10-08T00:00:00+00:00"),
+        ("7d", "2026-10-01T12:00:00+00:00"),
+        ("2w", "2026-09-24T12:00:00+00:00"),
+    ],
+)
+def test_times(text: str, iso: str) -> None:
+    assert moment(text, NOW, "--since") == datetime.fromisoformat(iso).timestamp()
+
+
+@pytest.mark.parametrize("text", ["", "x", "7", "d", "2026-13-01", "-1d"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(UsageError, match="--since"):
+        moment(text, NOW, "--since")
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("1M..1G", 1 << 20, 1 << 30),
+        ("1M..", 1 << 20, None),
+        ("..1KiB", None, 1024),
+        ("8", 8, 8),
+        ("64k", 65536, 65536),
+    ],
+)
+def test_sizes(text: str, low: int | None, high: int | None) -> None:
+    made = made_filter(NOW, None, **{**NOTHING, "sizes": text})
+    assert (made.min_bytes, made.max_bytes) == (low, high)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1..2..3", "-1", "1.5M", "1M...2M"])
+def test_what_is_no_size(text: str) -> None:
+    if text:
+        with pytest.raises(UsageError, match="--sizes"):
+            made_filter(NOW, None, **{**NOTHING, "sizes": text})
+
+
+def test_programs_name_their_collective() -> None:
+    assert made_filter(NOW, "all_reduce_perf", **NOTHING).collective == "all_reduce"

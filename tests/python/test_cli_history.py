@@ -1,0 +1,55 @@
+"""`busbw history`: how a measurement went over time."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Busbw, one_sentence
+from test_history import add_run
+
+
+@pytest.fixture
+def kept(here: Path) -> Path:
+    store = here / "busbw-records"
+    for day in range(30):
+        add_run(store, day, slower=1.25 if day >= 20 else 1, library="2" if day >= 20 else "1")
+    return store
+
+
+def test_a_change_its_time_and_what_came_with_it(busbw: Busbw, kept: Path) -> None:
+    done = busbw("history", "all_reduce")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "all_reduce float sum out of place" in done.stdout
+    assert "hosts vm, AMD EPYC, backend host" in done.stdout
+    assert "speed in % of the usual" in done.stdout
+    assert done.stdout.count("slower from 2026-01-21 12:00 on: run-0020") == 3
+    assert "with library: host 1 -> host 2" in done.stdout
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_it_fits_the_width(busbw: Busbw, kept: Path, columns: int) -> None:
+    done = busbw("history", "all_reduce", environment={"COLUMNS": str(columns)})
+    assert max(map(len, done.stdout.splitlines())) <= columns
+
+
+def test_json(busbw: Busbw, kept: Path) -> None:
+    (trend,) = [json.loads(line) for line in busbw("history", "all_reduce_perf", "--json").stdout.splitlines()]
+    assert len(trend["runs"]) == 30
+    assert {change["run"] for change in trend["changes"]} == {"run-0020"}
+    assert {change["band"] for change in trend["changes"]} == {"latency", "middle", "plateau"}
+
+
+def test_filters_choose_the_runs(busbw: Busbw, kept: Path) -> None:
+    done = busbw("history", "all_reduce", "--until", "2026-01-20", "--sizes", "1M..", "--no-plot")
+    assert "19 runs" in done.stdout
+    assert "plateau (64 MiB): no change of level" in done.stdout
+    assert "latency" not in done.stdout
+
+
+@pytest.mark.parametrize("words", [["all_gather"], ["all_reduce", "--system", "H100"], ["all_reduce", "--since", "x"]])
+def test_nothing_to_show_is_refused(busbw: Busbw, kept: Path, words: list[str]) -> None:
+    done = busbw("history", *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert one_sentence(done.stderr)

@@ -1,0 +1,108 @@
+"""`busbw runs`: which runs are kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import GOLDEN_RECORD, Busbw, one_sentence
+
+
+@pytest.fixture(autouse=True)
+def kept(here: Path) -> Path:
+    """Three runs; the second measured something else."""
+    store = here / "busbw-records"
+    for day, collective in ((1, "all_reduce"), (2, "all_gather"), (3, "all_reduce")):
+        text = GOLDEN_RECORD.read_text().replace("2026-11-21T08:16:39.123", f"2026-10-0{day}T12:00:00")
+        folder = store / f"2026100{day}T120000Z-{collective}"
+        folder.mkdir(parents=True)
+        (folder / "records.jsonl").write_text(text.replace('"all_reduce"', f'"{collective}"'))
+    return store
+
+
+def first_words(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines()[1:]]
+
+
+ALL = ["20261003T120000Z-all_reduce", "20261002T120000Z-all_gather", "20261001T120000Z-all_reduce"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ALL),
+        (["--collective", "all_gather"], ALL[1:2]),
+        (["--collective", "all_reduce_perf"], [ALL[0], ALL[2]]),
+        (["--since", "2026-10-02"], ALL[:2]),
+        (["--until", "2026-10-02"], ALL[2:]),
+        (["--since", "2026-10-02T13:00+02:00", "--until", "2026-10-03"], ALL[1:2]),
+        (["--backend", "host", "--host", "vm", "--library", "0.1", "--system", "epyc", "--ranks", "4"], ALL),
+        (["--limit", "1"], ALL[:1]),
+        (["--limit", "0"], ALL),
+        (["--sizes", "..1K"], ALL),
+        (["--rebuild"], ALL),
+    ],
+)
+def test_filters(busbw: Busbw, words: list[str], expected: list[str]) -> None:
+    done = busbw("runs", *words)
+    assert done.returncode == 0
+    assert first_words(done.stdout) == expected
+
+
+def test_what_was_cut_off_is_said(busbw: Busbw) -> None:
+    assert busbw("runs", "--limit", "2").stderr == "the newest 2 of 3 runs; --limit 0 lists all\n"
+
+
+def test_nothing_that_matches(busbw: Busbw) -> None:
+    done = busbw("runs", "--host", "elsewhere")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no run in busbw-records matches" in one_sentence(done.stderr)
+
+
+def test_rows(busbw: Busbw) -> None:
+    done = busbw("runs", "--rows", "--collective", "all_gather", "--placement", "in_place", "--json")
+    (point,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert point["collective"] == "all_gather"
+    assert point["placement"] == "in_place"
+    assert point["wrong_elements"] == 5
+    assert len(busbw("runs", "--rows").stdout.splitlines()) == 1 + 3 * 4
+
+
+def test_json(busbw: Busbw) -> None:
+    runs = [json.loads(line) for line in busbw("runs", "--json").stdout.splitlines()]
+    assert [run["name"] for run in runs] == ALL
+    assert runs[0]["wrong"] == 1
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140, 200])
+def test_it_fits_the_width(busbw: Busbw, columns: int) -> None:
+    for words in ([], ["--rows"]):
+        done = busbw("runs", *words, environment={"COLUMNS": str(columns)})
+        assert max(map(len, done.stdout.splitlines())) <= columns
+        assert "WRONG" in done.stdout or words
+
+
+@pytest.mark.parametrize(
+    ("words", "piece"),
+    [
+        (["--since", "yesterday"], '"yesterday"'),
+        (["--sizes", "big"], '"big"'),
+        (["--store", "nowhere"], "nowhere"),
+        (["--placement", "in_place"], "--rows"),
+        (["--ranks", "0"], "--ranks"),
+    ],
+)
+def test_a_doubt_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:
+    done = busbw("runs", *words)
+    assert done.returncode == 2
+    assert piece in one_sentence(done.stderr)
+
+
+def test_a_damaged_index_and_a_file_that_is_no_log(busbw: Busbw, kept: Path) -> None:
+    busbw("runs")
+    (kept / ".index.sqlite").write_bytes(b"rubbish" * 1000)
+    (kept / "notes.txt").write_text("buy milk\n")
+    done = busbw("runs")
+    assert first_words(done.stdout) == ALL
+    damaged, left_out = done.stderr.splitlines()
+    assert "built anew" in damaged
+    assert left_out.startswith("left out: notes.txt: ")
