@@ -253,10 +253,10 @@ def test_settings_in_force_count(environment: dict[str, str], nvls: bool, algori
 
 @pytest.mark.parametrize(
     ("settings", "gpus"),
-    [({}, 1), ({"nGpus": "8", "graph": "0"}, 8), ({"nGpus": "8", "graph": "1"}, 1), ({"nGpus": "x"}, 1),
+    [({}, None), ({"nGpus": "8", "graph": "0"}, 8), ({"nGpus": "8", "graph": "1"}, 1), ({"nGpus": "x"}, None),
      ({"gpus_per_thread": "4", "graph_launches": "0"}, 4)],
 )  # fmt: skip
-def test_launches_are_counted(settings: dict[str, str], gpus: int) -> None:
+def test_launches_are_counted(settings: dict[str, str], gpus: int | None) -> None:
     job = job_of(table(["NVIDIA H200"] * 8, settings=settings), row(), find("h200-sxm"))
     assert job is not None
     assert job.gpus_per_thread == gpus

@@ -55,6 +55,7 @@ def log(
         rank_list=rank_list,
         rows=rows,
         complete=more.pop("complete", True),  # type: ignore[arg-type]
+        settings={"nGpus": "1", "graph": "1"},
         **more,  # type: ignore[arg-type]
     )
     return Log(source="a test", tables=(table,))

@@ -69,11 +69,13 @@ def job_of(table: Table, row: Row, system: System) -> Job | None:
     )
 
 
-def _gpus_per_thread(table: Table) -> int:
+def _gpus_per_thread(table: Table) -> int | None:
     """-g, where the log has it; in a CUDA graph (-G) a launch costs the operations nothing."""
     given = table.settings.get("nGpus") or table.settings.get("gpus_per_thread") or ""
     graph = table.settings.get("graph") or table.settings.get("graph_launches") or "0"
-    return int(given) if given.isdigit() and int(given) > 0 and graph == "0" else 1
+    if graph != "0":
+        return 1
+    return int(given) if given.isdigit() and int(given) > 0 else None
 
 
 def _only_algorithm(value: str) -> str | None:

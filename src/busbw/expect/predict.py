@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from busbw.expect.limits import bus_factor, node_count
-from busbw.expect.routes import routes
+from busbw.expect.routes import correction, routes
 from busbw.expect.types import Estimate, Expectation, Job, Protocol, Range, Route
 from busbw.system import Nics, System
 
@@ -59,19 +59,22 @@ def _plateau_gbps(route: Route) -> float:
 def _estimate(job: Job, ways: tuple[Route, ...], size_bytes: int) -> Estimate:
     """Of all routes and protocols the quickest, as the library chooses."""
     # A gigabyte per second is a kilobyte per microsecond.
-    launches = LAUNCH_US * (job.gpus_per_thread - 1)
     kilobytes = size_bytes * bus_factor(job.collective, job.ranks) / 1e3
+    launches = LAUNCH_US * ((job.gpus_per_thread or 1) - 1)
+    most_launches = LAUNCH_US * ((job.gpus_per_thread or min(job.ranks, job.ranks_per_node)) - 1)
     time_us, way, protocol = min(
         (
-            (launches + latency + kilobytes / _rate(way, protocol, way.efficiency.typical), way, protocol)
+            (launches + latency + kilobytes / _rate(way, protocol, size_bytes, way.efficiency.typical), way, protocol)
             for way in ways
             for protocol, latency in way.latency_us.items()
         ),
         key=lambda choice: choice[0],
     )
     latency = way.latency_us[protocol]
-    shortest = LATENCY_LOW * (latency + launches) + kilobytes / _rate(way, protocol, way.efficiency.high)
-    longest = LATENCY_HIGH * (latency + launches) + kilobytes / _rate(way, protocol, way.efficiency.low)
+    shortest = LATENCY_LOW * (latency + launches) + kilobytes / _rate(way, protocol, size_bytes, way.efficiency.high)
+    longest = LATENCY_HIGH * (latency + most_launches) + kilobytes / _rate(
+        way, protocol, size_bytes, way.efficiency.low
+    )
     typical = kilobytes / time_us
     return Estimate(
         size_bytes=size_bytes,
@@ -84,9 +87,9 @@ def _estimate(job: Job, ways: tuple[Route, ...], size_bytes: int) -> Estimate:
     )
 
 
-def _rate(way: Route, protocol: Protocol, efficiency: float) -> float:
+def _rate(way: Route, protocol: Protocol, size_bytes: int, efficiency: float) -> float:
     rate = way.limit_gbps * efficiency * way.share[protocol]
-    return min(rate, way.cap_gbps.get(protocol, rate))
+    return min(rate, way.cap_gbps.get(protocol, rate)) * correction(way.name, protocol, size_bytes)
 
 
 def with_nics(system: System, count: int, gbit: float, source: str) -> System:

@@ -87,6 +87,14 @@ _LL_CAP_GBPS = {
     "hopper": (141.0, 45.0, 35.0),
     "blackwell": (282.0, 90.0, 70.0),
 }
+# The share of its bandwidth that a tree keeps at sizes of 64 B, 128 B, ...: its chunks do not fill the pipeline.
+_TREE_KEEPS: dict[Protocol, tuple[float, ...]] = {
+    "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1),
+    "LL128": (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7, 0.8, 0.9, 0.9, 1),
+    "Simple": (
+        0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9,
+    ),
+}  # fmt: skip
 _PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 
 
@@ -106,6 +114,13 @@ def routes(job: Job, system: System) -> tuple[Route, ...]:
         found += _nvls(job, system, fabric, nodes)
     wanted = [route for route in found if job.algorithm in (None, route.name.lower())]
     return tuple(wanted or found)
+
+
+def correction(route: str, protocol: Protocol, size_bytes: int) -> float:
+    """What the library takes off a route's bandwidth at medium sizes."""
+    keeps = _TREE_KEEPS[protocol]
+    step = max(size_bytes, 64).bit_length() - 7
+    return keeps[step] if route == "Tree" and step < len(keeps) else 1.0
 
 
 def _protocols(system: System, fabric: Fabric | None) -> tuple[Protocol, ...]:

@@ -19,8 +19,8 @@ class Job(Struct, kw_only=True, frozen=True):
     dtype: str | None = None
     nvls: bool = True
     """Whether the switch may reduce (NCCL_NVLS_ENABLE)."""
-    gpus_per_thread: int = 1
-    """How many GPUs one thread launches one after the other (-g); 1 in a CUDA graph."""
+    gpus_per_thread: int | None = 1
+    """How many GPUs one thread launches one after the other (-g); 1 in a CUDA graph; None where it is not known."""
     algorithm: str | None = None
     """The only one that is allowed (NCCL_ALGO), in lower case: 'ring', 'tree', 'nvls', 'nvlstree'."""
 

@@ -23,7 +23,7 @@ class Nearest(Struct, kw_only=True, frozen=True):
             return "not comparable: " + "; ".join([*self.yardstick.unlike, *self.yardstick.differs])
         if self.yardstick.differs:
             return "same collective and ranks, but " + "; ".join(self.yardstick.differs)
-        return "same collective, ranks, hosts, GPU, type and library"
+        return "the same in all that both of them say"
 
 
 def nearest(run: Series) -> Nearest | None:
