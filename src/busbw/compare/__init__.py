@@ -33,6 +33,13 @@ def compare_logs(a: Log, b: Log, *, resolution: float = RESOLUTION, placement: P
     Raises:
         UsageError: They have no row in common (names what differs), or one leaves open what its rows are.
     """
+    for name, log in (("A", a), ("B", b)):
+        variants = dict.fromkeys(row.variant for row in log.rows if row.variant)
+        if len(variants) > 1:
+            raise UsageError(
+                f"{name} holds the variants {', '.join(variants)} side by side",
+                remedy=f"compare those with each other: busbw compare {log.source}",
+            )
     return _compare(
         (Side(label="A", source=a.source, library=_library(a.tables), runs=len(a.tables)), a.tables),
         (Side(label="B", source=b.source, library=_library(b.tables), runs=len(b.tables)), b.tables),
@@ -85,6 +92,7 @@ def compare_variants(
         warnings=other.log_warnings("the log", log),
         resolution=resolution,
         placement=placement,
+        has_claims=True,
     )
 
 
@@ -115,13 +123,14 @@ def _compare(
     warnings: list[str],
     resolution: float,
     placement: Placement | None,
+    has_claims: bool = False,
 ) -> Comparison:
     (a, tables_a), (b, tables_b) = side_a, side_b
     found_a, found_b = (_of_placement(observations(tables), placement) for tables in (tables_a, tables_b))
     found_a, found_b, notes = align(found_a, found_b)
     points = demand_common(found_a, found_b)
     pairs = [(found_a[point], found_b[point]) for point in points]
-    results = judge(points, pairs, resolution=resolution)
+    results = judge(points, pairs, resolution=resolution, has_claims=has_claims)
     bases = list(dict.fromkeys(result.basis for result in results))
     return Comparison(
         a=a,

@@ -42,14 +42,18 @@ def judge(
     sides: Sequence[tuple[list[Observation], list[Observation]]],
     *,
     resolution: float,
+    has_claims: bool = False,
 ) -> list[SizeResult]:
-    """A result for each point, in their order; `sides` holds what A and B have of it."""
+    """A result for each point, in their order; `sides` holds what A and B have of it.
+
+    `has_claims`: speed-ups that B's rows claim are of B over this A.
+    """
     alpha = FAMILY_ALPHA / max(1, len(points))
     evidence = [_evidence(a, b, alpha) for a, b in sides]
     steps = [_step(point, each.basis, resolution) for point, each in zip(points, evidence, strict=True)]
     leaning = [_leaning(each, step) for each, step in zip(evidence, steps, strict=True)]
     agreeing, alone = _agreement(points, leaning)
-    claims = [_claim(b) for _, b in sides]
+    claims = [_claim(b) if has_claims else None for _, b in sides]
     decimals = max((_decimals(claim) for claim in claims if claim is not None), default=0)
     results = []
     for i, (each, (a, b)) in enumerate(zip(evidence, sides, strict=True)):

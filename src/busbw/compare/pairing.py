@@ -163,7 +163,7 @@ def _taken_as(side: str, words: str, values: set[object]) -> str:
 
 
 def _list(values: set[object]) -> str:
-    return ", ".join("unstated" if value is None else str(value).replace("_", " ") for value in sorted(values, key=str))
+    return ", ".join("unstated" if value is None else str(value) for value in sorted(values, key=str))
 
 
 def _span(side: Observations) -> str:

@@ -1,0 +1,432 @@
+"""Which rows are compared, what may be said of them, and what is refused."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from conftest import Busbw, one_sentence
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.compare import Comparison, SizeResult, Verdict, compare_logs, compare_variants
+from busbw.compare.text import render, summary
+from busbw.errors import UsageError
+from busbw.logs import Figure, Log, Placement, Refusal, Row, Table
+from busbw.readers import read
+from busbw.records import WrongElement
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]
+
+Figures = dict[Placement, Figure]
+
+
+def row(size: int, figures: Figures | float, line: int = 1, **more: object) -> Row:
+    if not isinstance(figures, dict):
+        figures = {"out_of_place": Figure(time_us=figures)}
+    fields = {"collective": "all_reduce", "dtype": "float", "redop": "sum", "ranks": 8, "size_bytes": size} | more
+    return msgspec.convert({"line": line, "figures": figures, **fields}, Row)
+
+
+def log(rows: Sequence[Row], name: str = "x.txt", **more: object) -> Log:
+    table = msgspec.convert({"format": "test", "rows": list(rows), **more}, Table)
+    return Log(source=name, tables=(table,), candidate_rows=len(rows))
+
+
+def times(values: Sequence[float], sizes: Sequence[int] = SIZES, **more: object) -> Log:
+    return log([row(size, value, **more) for size, value in zip(sizes, values, strict=True)])
+
+
+def sampled(medians: Sequence[float], seed: int, samples: int = 60, spread: float = 0.01) -> Log:
+    random = np.random.default_rng(seed)
+    rows = []
+    for size, median in zip(SIZES, medians, strict=True):
+        slowest = median * np.exp(spread * random.normal(size=samples))
+        figure = Figure(time_us=float(slowest.mean()), samples_us=(tuple(slowest * 0.9), tuple(slowest)))
+        rows.append(row(size, {"out_of_place": figure}))
+    return log(rows)
+
+
+def verdicts(comparison: Comparison) -> list[str]:
+    return [result.verdict.value for result in comparison.results]
+
+
+def at(comparison: Comparison, size: int, collective: str = "all_reduce") -> SizeResult:
+    found = [r for r in comparison.results if (r.point.size_bytes, r.point.collective) == (size, collective)]
+    assert len(found) == 1
+    return found[0]
+
+
+# What can be said of single figures
+
+
+def test_single_figures_have_no_interval_and_a_large_change_with_a_neighbour_counts() -> None:
+    comparison = compare_logs(times([100, 100, 100, 100]), times([100, 100, 50, 50.5]))
+    assert verdicts(comparison) == ["UNCLEAR", "UNCLEAR", "FASTER", "FASTER"]
+    assert [result.interval for result in comparison.results] == [None] * 4
+    assert comparison.results[2].speedup == 2.0
+    assert comparison.level_text == "no intervals"
+
+
+def test_a_change_without_an_agreeing_neighbour_is_unclear() -> None:
+    assert verdicts(compare_logs(times([100] * 4), times([100, 100, 50, 100]))) == ["UNCLEAR"] * 4
+    assert verdicts(compare_logs(times([100] * 4), times([100, 100, 50, 200]))) == ["UNCLEAR"] * 4
+
+
+def test_a_size_without_neighbours_speaks_for_itself_and_says_so() -> None:
+    (result,) = compare_logs(times([100], [1 << 24]), times([200], [1 << 24])).results
+    assert result.verdict is Verdict.SLOWER
+    assert "no neighbouring size" in result.reason
+
+
+def test_small_sizes_need_a_larger_change() -> None:
+    sizes = [1 << 10, 1 << 11, 1 << 25, 1 << 26]
+    assert verdicts(compare_logs(times([100.01] * 4, sizes), times([112.01] * 4, sizes))) == [
+        "UNCLEAR",
+        "UNCLEAR",
+        "SLOWER",
+        "SLOWER",
+    ]
+
+
+def test_two_logs_of_one_machine_with_the_same_settings_show_no_change() -> None:
+    sweep = read(GOLDEN / "nccl_tests_2_19_6_single.txt")
+    again = msgspec.structs.replace(sweep, source="again.txt")
+    comparison = compare_logs(sweep, again)
+    assert comparison.results
+    assert set(verdicts(comparison)) == {"UNCLEAR"}
+    assert {result.speedup for result in comparison.results} == {1.0}
+
+
+def test_rounding_bounds_a_change_that_the_digits_cannot_carry() -> None:
+    # 1.1 may have been 1.05 and 1.0 may be 1.5 of an integer column: nothing follows.
+    sizes = [1 << 25, 1 << 26]
+    comparison = compare_logs(times([1.0, 1.0], sizes), times([1.1, 1.1], sizes))
+    assert verdicts(comparison) == ["UNCLEAR", "UNCLEAR"]
+    low, high = comparison.results[0].rounding or (0, 0)
+    assert (low, high) == (pytest.approx(0.5 / 1.15), pytest.approx(1.5 / 1.05))
+
+
+def test_the_quantity_with_the_most_digits_is_compared() -> None:
+    def one(algbw: float, time: float) -> Log:
+        return log([row(1 << 25, {"out_of_place": Figure(time_us=time, algbw_gbps=algbw, derived=())})])
+
+    (result,) = compare_logs(one(359.18, 93.0), one(360.15, 93.0)).results
+    assert result.compared == "algbw_gbps"
+    assert result.speedup == pytest.approx(360.15 / 359.18)
+
+
+def test_what_only_follows_by_arithmetic_is_not_compared() -> None:
+    def one(busbw: float) -> Log:
+        figure = Figure(time_us=123.456789, busbw_gbps=busbw, derived=("time_us",))
+        return log([row(1 << 25, {"unstated": figure})])
+
+    (result,) = compare_logs(one(100.5), one(201.0)).results
+    assert (result.compared, result.speedup) == ("busbw_gbps", 2.0)
+
+
+def test_rows_without_a_common_figure_have_no_speedup() -> None:
+    a = log([row(1 << 25, {"out_of_place": Figure(time_us=10.0)})])
+    b = log([row(1 << 25, {"out_of_place": Figure(busbw_gbps=10.0)})])
+    (result,) = compare_logs(a, b).results
+    assert result.speedup is None
+    assert result.verdict is Verdict.UNCLEAR
+
+
+# Samples
+
+
+def test_samples_of_one_run_each_give_intervals_of_the_slowest_rank() -> None:
+    comparison = compare_logs(sampled([10, 20, 40, 80], 1), sampled([10, 20, 60, 120], 2))
+    assert verdicts(comparison) == ["SAME", "SAME", "SLOWER", "SLOWER"]
+    result = at(comparison, 1 << 20)
+    assert result.basis == "iterations"
+    assert result.interval is not None
+    assert result.interval[0] < 40 / 60 < result.interval[1]
+    assert result.a.median_us == pytest.approx(40, rel=0.01)
+    assert result.a.samples == 60
+    assert any("busbw ab" in sentence for sentence in comparison.method)
+
+
+def test_a_sure_but_small_difference_of_two_runs_is_no_change() -> None:
+    comparison = compare_logs(sampled([10] * 4, 1, spread=0.001), sampled([10.3] * 4, 2, spread=0.001))
+    assert set(verdicts(comparison)) == {"SAME"}  # 3 % apart, and runs may differ by 5 % and more
+
+
+def runs(seed: int, count: int, medians: Sequence[float], spread: float) -> Log:
+    random = np.random.default_rng(seed)
+    tables = []
+    for _ in range(count):
+        launch = math.exp(spread * random.normal())
+        tables.append(sampled([median * launch for median in medians], int(random.integers(1 << 30))).tables[0])
+    return Log(source="runs", tables=tuple(tables))
+
+
+def test_several_runs_are_the_unit_and_what_varies_between_them_counts() -> None:
+    quiet = compare_logs(runs(1, 6, [10] * 4, 0.002), runs(2, 6, [10.6] * 4, 0.002))
+    assert {result.basis for result in quiet.results} == {"runs"}
+    assert set(verdicts(quiet)) == {"SLOWER"}
+    noisy = compare_logs(runs(1, 6, [10] * 4, 0.2), runs(2, 6, [10.6] * 4, 0.2))
+    assert set(verdicts(noisy)) == {"UNCLEAR"}
+
+
+def test_runs_without_a_difference_are_hardly_ever_called_changed() -> None:
+    alarms = sum(
+        bool(compare_logs(runs(2 * i, 5, [10] * 4, 0.05), runs(2 * i + 1, 5, [10] * 4, 0.05)).changed)
+        for i in range(100)
+    )
+    assert alarms <= 4  # at most 1 % are expected; 5 or more of 100 have a probability of 0.3 % then
+
+
+def test_cycles_of_one_run_are_named_as_what_they_are() -> None:
+    def cycles(seed: int) -> Log:
+        tables = runs(seed, 4, [10] * 4, 0.01).tables
+        rows = [msgspec.structs.replace(r, cycle=i) for i, table in enumerate(tables) for r in table.rows]
+        return log(rows)
+
+    comparison = compare_logs(cycles(1), cycles(2))
+    assert {result.basis for result in comparison.results} == {"runs"}
+    assert any("Cycles of one run" in sentence for sentence in comparison.warnings)
+
+
+# Only like with like
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"collective": "all_gather"}, "collective all_reduce against all_gather"),
+        ({"dtype": "half"}, "data type float against half"),
+        ({"redop": "max"}, "operator sum against max"),
+        ({"ranks": 16}, "number of ranks 8 against 16"),
+        ({"root": 3}, "root 0 against 3"),
+        ({"group": 1}, "group 0 against 1"),
+    ],
+)
+def test_unlike_rows_are_refused_and_what_differs_is_named(change: dict[str, object], named: str) -> None:
+    with pytest.raises(UsageError, match="no row in common") as refusal:
+        compare_logs(times([1.5] * 4, root=0), times([1.5] * 4, **({"root": 0} | change)))
+    assert named in str(refusal.value)
+
+
+def test_sizes_that_do_not_overlap_are_named() -> None:
+    with pytest.raises(UsageError, match="sizes 4 KiB to 16 MiB against 8 KiB"):
+        compare_logs(times([1.5] * 4), times([1.5], [8192]))
+
+
+def test_no_rows_are_named() -> None:
+    with pytest.raises(UsageError, match="B has no rows"):
+        compare_logs(times([1.5] * 4), log([]))
+
+
+def test_rows_of_one_side_only_are_listed() -> None:
+    comparison = compare_logs(times([1.5] * 4), times([1.5] * 2, SIZES[:2]))
+    assert [point.size_bytes for point in comparison.only_in_a] == SIZES[2:]
+    assert len(comparison.results) == 2
+
+
+def test_what_one_side_leaves_unsaid_is_taken_from_the_other_and_said() -> None:
+    comparison = compare_logs(times([1.5] * 4, dtype=None, ranks=None), times([1.5] * 4))
+    assert {(result.point.dtype, result.point.ranks) for result in comparison.results} == {("float", 8)}
+    assert sum("taken as the other side's" in sentence for sentence in comparison.warnings) == 2
+
+
+def test_what_one_side_leaves_unsaid_is_not_guessed_among_several() -> None:
+    b = log([row(size, 1.5, dtype=dtype) for size in SIZES for dtype in ("half", "float")])
+    with pytest.raises(UsageError, match="A does not say its data type, and B has float, half"):
+        compare_logs(times([1.5] * 4, dtype=None), b)
+
+
+def test_an_unsaid_placement_must_be_chosen_where_the_other_side_has_two() -> None:
+    published = log([row(size, {"unstated": Figure(time_us=1.5)}) for size in SIZES])
+    both = log([row(s, {"out_of_place": Figure(time_us=1.5), "in_place": Figure(time_us=2.5)}) for s in SIZES])
+    with pytest.raises(UsageError, match="--placement"):
+        compare_logs(published, both)
+    comparison = compare_logs(published, both, placement="in_place")
+    assert {result.b.time_us for result in comparison.results} == {2.5}
+
+
+def test_placements_are_never_mixed() -> None:
+    both = log([row(s, {"out_of_place": Figure(time_us=1.5), "in_place": Figure(time_us=3.0)}) for s in SIZES])
+    comparison = compare_logs(both, both)
+    assert len(comparison.results) == 8
+    assert {result.speedup for result in comparison.results} == {1.0}
+
+
+def test_sizes_that_were_rounded_to_the_same_are_no_runs() -> None:
+    rows = [row(0, 1.5, line=i) for i in range(5)] + [row(1 << 25, 10.5)]
+    comparison = compare_logs(log(rows), log(rows))
+    assert {result.a.runs for result in comparison.results} == {1}
+
+
+@given(st.permutations(range(4)))
+def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
+    a, b = times([100] * 4), times([100, 100, 50, 50])
+    shuffled = log([b.rows[i] for i in order])
+    assert compare_logs(a, shuffled).results == compare_logs(a, b).results
+
+
+def test_exchanging_the_sides_inverts_the_verdicts() -> None:
+    a, b = sampled([10, 20, 40, 80], 1), sampled([10, 20, 60, 120], 2)
+    there, back = compare_logs(a, b), compare_logs(b, a)
+    for one, other in zip(there.results, back.results, strict=True):
+        assert (one.speedup or 0) * (other.speedup or 0) == pytest.approx(1)
+        swapped = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+        assert other.verdict is swapped.get(one.verdict, one.verdict)
+
+
+# What is wrong, and what else differs
+
+
+def test_wrong_data_come_first() -> None:
+    wrong = WrongElement(rank=1, place="result", index=7, expected="1", got="2")
+    figure = Figure(time_us=1.5, check="checked", wrong_elements=3, first_wrong=(wrong,))
+    bad = log([row(size, {"out_of_place": figure}, line=40) for size in SIZES])
+    comparison = compare_logs(times([1.5] * 4), bad)
+    assert comparison.wrong_data == ("B has wrong data in 4 of 4 rows, first at 4 KiB float sum (line 40).",)
+    assert render(comparison, width=100)[0].plain.startswith("WRONG DATA: B has wrong data")
+
+
+def test_a_footer_that_admits_wrong_data_is_believed() -> None:
+    bad = log([row(size, 1.5) for size in SIZES], claimed_out_of_bounds=2)
+    assert "2 results" in compare_logs(bad, times([1.5] * 4)).wrong_data[0]
+
+
+def test_settings_that_differ_are_listed_and_those_of_every_run_are_not() -> None:
+    def one(library: str, run_id: str) -> Log:
+        more = {"settings": {"run_id": run_id, "iterations": "20"}, "environment": {"NCCL_ALGO": library}}
+        return log([row(size, 1.5) for size in SIZES], library=library, **more)
+
+    differences = compare_logs(one("NCCL 2.27", "a"), one("NCCL 2.28", "b")).differences
+    assert [each.what for each in differences] == ["library", "environment NCCL_ALGO"]
+
+
+def test_what_a_reader_could_not_take_is_passed_on() -> None:
+    a = times([1.5] * 4)
+    cut = msgspec.structs.replace(a, candidate_rows=5, refused=(Refusal(line=9, text="x", reason="cut off"),))
+    assert "A: 1 row of 5 could not be read, first in line 9: cut off" in compare_logs(cut, a).warnings
+
+
+# Variants
+
+
+def speedup_table() -> Log:
+    """As people publish them: two libraries, and a speed-up to two decimals."""
+    lines = [
+        (1024, 13.12, 7.50, 1.80),
+        (2048, 14.39, 7.48, 1.92),
+        (4096, 15.28, 7.49, 2.04),
+        (1 << 24, 116, 115.7, 1.0),
+    ]
+    rows = []
+    for number, (size, old, new, claim) in enumerate(lines, start=1):
+        rows.append(row(size, {"in_place": Figure(time_us=old)}, line=number, variant="NCCL"))
+        rows.append(row(size, {"in_place": Figure(time_us=new)}, line=number, variant="MSCCL", claimed_speedup=claim))
+    return log(rows, "published.md")
+
+
+def test_variants_are_compared_and_claimed_speedups_recomputed() -> None:
+    comparison = compare_variants(speedup_table())
+    assert (comparison.a.label, comparison.b.label) == ("NCCL", "MSCCL")
+    assert verdicts(comparison) == ["FASTER", "FASTER", "FASTER", "UNCLEAR"]
+    assert [result.claim_agrees for result in comparison.results] == [False, True, True, True]
+    assert comparison.results[0].speedup == pytest.approx(13.12 / 7.50)
+    said = summary(comparison)[-1]
+    assert "1 do not: all_reduce 1 KiB claims 1.80x, its figures give 1.75x" in said
+
+
+def test_exchanged_variants_have_no_claims() -> None:
+    comparison = compare_variants(speedup_table(), ("MSCCL", "NCCL"))
+    assert {result.claimed_speedup for result in comparison.results} == {None}
+    assert verdicts(comparison)[:3] == ["SLOWER"] * 3
+
+
+def test_two_tables_of_one_log_can_be_compared_by_number() -> None:
+    both = Log(source="x", tables=(*times([100.5] * 4).tables, *times([50.5] * 4).tables))
+    assert set(verdicts(compare_variants(both, ("#1", "#2")))) == {"FASTER"}
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (("NCCL", "RCCL"), 'no variant "RCCL"; there are NCCL, MSCCL'),
+        (("NCCL", "NCCL"), "named twice"),
+    ],
+)
+def test_variants_that_are_not_there_are_refused(names: tuple[str, str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        compare_variants(speedup_table(), names)
+
+
+def test_a_log_without_variants_needs_a_second_log() -> None:
+    with pytest.raises(UsageError, match="no variants to compare with each other; give a second log"):
+        compare_variants(times([1.5] * 4))
+
+
+def test_variants_side_by_side_are_not_mixed_with_another_log() -> None:
+    with pytest.raises(UsageError, match="A holds the variants NCCL, MSCCL side by side"):
+        compare_logs(speedup_table(), times([1.5] * 4))
+
+
+# The command
+
+
+@pytest.fixture
+def two(here: Path) -> tuple[str, str]:
+    text = (GOLDEN / "nccl_tests_2_19_6_iter.txt").read_text()
+    (here / "a.txt").write_text(text)
+    (here / "b.txt").write_text(text)
+    return "a.txt", "b.txt"
+
+
+def test_the_command_shows_a_table_that_fits(busbw: Busbw, two: tuple[str, str]) -> None:
+    done = busbw("compare", *two, environment={"COLUMNS": "80"})
+    assert done.returncode == 0, done.stderr
+    assert "verdict" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_command_prints_json(busbw: Busbw, two: tuple[str, str]) -> None:
+    found = json.loads(busbw("compare", *two, "--json").stdout)
+    assert {result["verdict"] for result in found["results"]} <= {verdict.value for verdict in Verdict}
+    assert found["resolution"] == 0.05
+
+
+def test_slower_is_an_exit_code_where_it_is_asked_for(busbw: Busbw, here: Path) -> None:
+    half = "time algbw busbw #wrong"
+    head = f"# size count type redop root {half} {half}\n# (B) (elements) (us) (GB/s) (GB/s) (us) (GB/s) (GB/s)\n"
+    line = "  {size} {count} float sum -1 {t:.2f} {bw:.2f} {bus:.2f} 0 {t:.2f} {bw:.2f} {bus:.2f} 0\n"
+    for name, scale in (("fast.txt", 1.0), ("slow.txt", 2.0)):
+        text = "# nThread 1 nGpus 8 minBytes 33554432 maxBytes 67108864\n#\n# Using devices\n"
+        text += "".join(f"#  Rank  {r} Group  0 Pid  1 on  host device  {r} [0x0{r}] NVIDIA X\n" for r in range(8))
+        text += head
+        for size in (1 << 25, 1 << 26):
+            time_us = size / 100e3 * scale
+            bw = size / time_us / 1e3
+            text += line.format(size=size, count=size // 4, t=time_us, bw=bw, bus=bw * 1.75)
+        (here / name).write_text(text)
+    assert busbw("compare", "fast.txt", "slow.txt").returncode == 0
+    assert busbw("compare", "fast.txt", "slow.txt", "--not-slower").returncode == 5
+    assert busbw("compare", "slow.txt", "fast.txt", "--not-slower").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("a.txt", "nowhere.txt"), "nowhere.txt"),
+        (("a.txt",), "no variants to compare"),
+        (("a.txt", "b.txt", "--variants", "x", "y"), "--variants belongs to one log"),
+        (("a.txt", "b.txt", "--resolution", "0"), "is not a share"),
+        (("a.txt", "b.txt", "--resolution", "five"), "is not a share"),
+        (("a.txt", "b.txt", "--resolution", "100%"), "is not a share"),
+    ],
+)
+def test_a_doubt_is_one_sentence(busbw: Busbw, two: tuple[str, str], arguments: tuple[str, ...], sentence: str) -> None:
+    done = busbw("compare", *arguments)
+    assert done.returncode == 2
+    assert sentence in one_sentence(done.stderr)
