@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -170,8 +171,42 @@ def test_an_unknown_machine_needs_a_reference() -> None:
     assert only(judge(log(GOOD_H200_X4, device=None), system=find_system("h200-sxm"))).grade == "GOOD"
 
 
-def test_no_rows_give_no_verdict() -> None:
+def test_no_tables_give_no_verdict() -> None:
     assert judge(Log(source="empty")) == ()
+
+
+def test_a_table_without_rows_is_unsure_and_broken_where_its_footer_says_so() -> None:
+    empty = Table(format="a test", collective="all_reduce", end_reason="out of memory")
+    found = only(judge(Log(source="a test", tables=(empty,))))
+    assert found.grade == "UNSURE"
+    assert "out of memory" in found.reasons[-1]
+    wrong = Table(format="a test", collective="all_reduce", claimed_out_of_bounds=3)
+    assert only(judge(Log(source="a test", tables=(wrong,)))).grade == "BROKEN"
+
+
+def test_wrong_rows_of_one_configuration_do_not_break_another() -> None:
+    rows = [
+        Row(
+            line=1,
+            size_bytes=1 << 20,
+            dtype=dtype,
+            figures={"out_of_place": figure(1 << 20, 20.0, wrong_elements=wrong)},
+        )
+        for dtype, wrong in (("float", 3), ("half", 0))
+    ]
+    table = log(GOOD_H200_X4, claimed_out_of_bounds=1).tables[0]
+    mixed = Log(source="a test", tables=(msgspec.structs.replace(table, rows=tuple(rows)),))
+    assert [one.grade for one in judge(mixed)] == ["BROKEN", "GOOD"]
+
+
+def test_hypercube_counts_its_share_in_algbw() -> None:
+    # A published row: 1 MiB in 40.54 us on 4 ranks, algbw = busbw = 19.40 GB/s.
+    rows: list[tuple[int, dict[Placement, Figure]]] = [
+        (1048576, {"out_of_place": Figure(time_us=40.54, algbw_gbps=19.40, busbw_gbps=19.40)}),
+        (4194304, {"out_of_place": Figure(time_us=40.36, algbw_gbps=77.94, busbw_gbps=77.94)}),
+    ]
+    found = only(judge(log(rows, collective="hypercube")))
+    assert not any("contradict" in reason for reason in found.reasons)
 
 
 def test_rows_without_a_size_or_time_are_unsure() -> None:
@@ -381,7 +416,7 @@ def test_the_worst_grade_counts() -> None:
 )
 def test_no_log_makes_it_fail(figures: list[tuple[int, float, Placement]], ranks: int, collective: str) -> None:
     rows = [(size, {placement: Figure(time_us=time)}) for size, time, placement in figures]
-    run = log(rows, ranks=ranks, collective=collective)  # type: ignore[arg-type]
+    run = log(rows, ranks=ranks, collective=collective)
     for verdict in (*judge(run), *judge(run, against=Against(name="itself", log=run))):
         assert verdict.grade in EXIT_OF
         assert verdict.reasons

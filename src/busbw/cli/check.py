@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -41,7 +42,8 @@ _MOST_FEATURES = 3
 )
 @click.option("--nics", metavar="COUNTxGBIT", help="The NICs of a node, such as 8x400.")
 @click.option("--all", "show_all", is_flag=True, help="The evidence of every configuration, not only of the worst.")
-def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool, as_json: bool) -> int:
     """Judges RUN, a log or a record, by bands: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
     log = readers.read(find(run))
     place = None if where == "auto" else system.find(where)
@@ -51,6 +53,10 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
         place = with_given_nics(place, nics)
     verdicts = judge(log, system=place, against=_against(against))
     console = make_console()
+    grade = worst([verdict.grade for verdict in verdicts])
+    if as_json:
+        console.print(msgspec.json.encode({"grade": grade, "verdicts": verdicts}).decode())
+        return EXIT_OF[grade]
     if not verdicts:
         _say(console, "UNSURE", f"{run}: no rows were read")
         _lines(console, "next", ["look at what the log holds: `busbw import` says what was refused and why"])
@@ -59,7 +65,6 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
         console.print(f"{count_text(len(log.refused), 'line')} refused; `busbw import` says why", style="yellow")
     if len(verdicts) > 1:
         _summary(console, verdicts)
-    grade = worst([verdict.grade for verdict in verdicts])
     shown = verdicts if show_all else [next(verdict for verdict in verdicts if verdict.grade == grade)]
     for verdict in shown:
         if len(verdicts) > 1:
@@ -129,7 +134,7 @@ def _lines(console: Console, label: str, sentences: Iterable[str]) -> None:
 
 
 def _bands(bands: Iterable[BandVerdict]) -> Iterator[Text]:
-    head = f"  {'band':<10} {'':<7}{'sizes':<17}{'worst at':>9}{'measured':>12}{'expected':>17}{'time':>6}"
+    head = f"  {'band':<10} {'':<7}{'sizes':<17}{'worst at':>9}{'measured':>12}{'expected':>16}{'time':>6}"
     yield Text(head, style="dim")
     for band in bands:
         sizes = [one.size_bytes for one in band.judged]
@@ -137,7 +142,7 @@ def _bands(bands: Iterable[BandVerdict]) -> Iterator[Text]:
         line = Text(f"  {band.band:<10} ")
         line.append(f"{band.grade:<7}", style=_COLOURS[band.grade])
         line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
-        line.append(f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>17}{f'x{band.worst.ratio:.2f}':>6}")
+        line.append(f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{f'x{band.worst.ratio:.3g}':>6}")
         yield line
 
 

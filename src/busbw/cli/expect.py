@@ -172,7 +172,8 @@ def _page(expectation: Expectation, machine: Machine | None, how: str, *, explai
     yield from _wrapped("latency", f"{expectation.floor_us:.1f} us at least in NCCL's own model of the quickest way")
     yield ""
     yield from _estimates(expectation.estimates)
-    yield "us: time; busbw and wire in GB/s, wire: what crosses the wire that is full first; - is a healthy range"
+    legend = "busbw and wire in GB/s; ranges: of a healthy system; wire: what crosses the wire that is full first"
+    yield from _wrapped("", legend, indent=0)
     if explain:
         yield ""
         yield from _sources(expectation.routes)

@@ -65,9 +65,12 @@ def between(job: Job, system: System, nics: Nics, traffic: float, why: str) -> L
 
 
 def bus_factor(collective: str, ranks: int) -> float:
-    """What busbw is of algbw, as docs/measuring.md derives it."""
+    """What busbw is of bytes / time, as docs/measuring.md derives it.
+
+    It is busbw / algbw too, but for hypercube: there nccl-tests has taken the share (n-1)/n into algbw itself.
+    """
     if collective == "all_reduce":
         return 2 * (ranks - 1) / ranks
-    if collective in ("broadcast", "reduce", "sendrecv", "hypercube"):
+    if collective in ("broadcast", "reduce", "sendrecv"):
         return 1.0
     return (ranks - 1) / ranks

@@ -106,10 +106,12 @@ def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
     """As the log has it, or from its bandwidth."""
     if figure.time_us:
         return figure.time_us
-    if figure.algbw_gbps:
-        return row.size_bytes / figure.algbw_gbps / 1e3
     factor = _factor(table, row)
-    return row.size_bytes * factor / figure.busbw_gbps / 1e3 if factor and figure.busbw_gbps else None
+    if factor and figure.busbw_gbps:
+        return row.size_bytes * factor / figure.busbw_gbps / 1e3
+    if figure.algbw_gbps and (row.collective or table.collective) not in (None, "hypercube"):
+        return row.size_bytes / figure.algbw_gbps / 1e3
+    return None
 
 
 def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
@@ -153,12 +155,14 @@ def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
     time_us, algbw, busbw = given.get("time_us"), given.get("algbw_gbps"), given.get("busbw_gbps")
     if row.size_bytes <= 0:
         return None
-    if time_us and algbw is not None and not _close(row.size_bytes / time_us / 1e3, algbw):
+    collective, ranks = row.collective or table.collective, row.ranks or table.ranks
+    in_algbw, in_busbw = 1.0, _factor(table, row)
+    if collective == "hypercube" and in_busbw is not None:
+        in_algbw, in_busbw = in_busbw, 1.0
+    if time_us and algbw is not None and not _close(row.size_bytes * in_algbw / time_us / 1e3, algbw):
         return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw:g} GB/s"
-    factor = _factor(table, row)
-    if factor and algbw and busbw is not None and not _close(algbw * factor, busbw, extra=0.006 * factor):
-        ranks = row.ranks or table.ranks
-        return f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, and {factor:.4g} for {ranks} ranks"
+    if in_busbw and algbw and busbw is not None and not _close(algbw * in_busbw, busbw, extra=0.006 * in_busbw):
+        return f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, and {in_busbw:.4g} for {ranks} ranks"
     return None
 
 

@@ -11,7 +11,7 @@ from busbw.judge.nearest import Nearest, nearest, of_name
 from busbw.judge.series import Series, series_of
 from busbw.judge.types import BandVerdict, Verdict, worst
 from busbw.judge.yardstick import Yardstick, of_expectation, of_series
-from busbw.logs import Log
+from busbw.logs import Log, Table
 from busbw.reference import Reference
 from busbw.system import System
 from busbw.units import size_text
@@ -40,7 +40,24 @@ def judge(log: Log, *, system: System | None = None, against: Against | None = N
         against: A reference that decides instead of the expectation.
     """
     chosen = against or Against()
-    return tuple(_verdict(series, system, chosen) for series in series_of(log))
+    empty = (_without_rows(table) for table in log.tables if not table.rows)
+    return (*(_verdict(series, system, chosen) for series in series_of(log)), *empty)
+
+
+def _without_rows(table: Table) -> Verdict:
+    """A table of which nothing but its header and footer was read."""
+    reasons = ["no row of it was read"]
+    if table.claimed_out_of_bounds:
+        reasons = [f"its footer counts {table.claimed_out_of_bounds} out of bounds", *reasons]
+    if table.end_reason:
+        reasons.append(f"it ended early ({table.end_reason})")
+    return Verdict(
+        grade="BROKEN" if table.claimed_out_of_bounds else "UNSURE",
+        title=table.collective or table.program or "a table",
+        yardstick="nothing",
+        reasons=tuple(reasons),
+        advice=("`busbw import` says what was refused and why",),
+    )
 
 
 def _verdict(series: Series, system: System | None, against: Against) -> Verdict:
@@ -57,7 +74,8 @@ def _verdict(series: Series, system: System | None, against: Against) -> Verdict
         more = f" and {len(series.wrong) - _MOST_NAMED} more" if len(series.wrong) > _MOST_NAMED else ""
         reason = f"wrong data: {'; '.join(series.wrong[:_MOST_NAMED])}{more}"
         return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
-    if series.table.claimed_out_of_bounds:
+    rows_say = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
+    if series.table.claimed_out_of_bounds and not rows_say:
         reason = f"the log's own footer counts {series.table.claimed_out_of_bounds} out of bounds"
         return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
     if doubt := _doubt(series):
