@@ -211,11 +211,11 @@ def _reach(route: Route) -> str:
 
 
 def _estimates(estimates: Iterable[Estimate]) -> Iterator[str]:
-    yield f"{'size':>8}{'us':>8}{'range':>17}{'busbw':>8}{'range':>18}{'wire':>8}  by"
+    yield f"{'size':>8}{'us':>8}{'range':>15}{'busbw':>8}{'range':>15}{'wire':>8}  by"
     for one in estimates:
         yield (
-            f"{size_text(one.size_bytes):>8}{_short(one.time_us.typical):>8}{_range(one.time_us):>17}"
-            f"{_short(one.busbw_gbps.typical):>8}{_range(one.busbw_gbps):>18}{_short(one.wire_gbps):>8}"
+            f"{size_text(one.size_bytes):>8}{_short(one.time_us.typical):>8}{_range(one.time_us):>15}"
+            f"{_short(one.busbw_gbps.typical):>8}{_range(one.busbw_gbps):>15}{_short(one.wire_gbps):>8}"
             f"  {one.route} {one.protocol}"
         )
 
