@@ -15,6 +15,7 @@ from busbw.cli.expect import with_given_nics
 from busbw.errors import Exit, UsageError
 from busbw.judge import EXIT_OF, Against, BandVerdict, Grade, Judged, Verdict, judge, worst
 from busbw.store import find
+from busbw.system.detect import look, system_here
 from busbw.terminal import console as make_console
 from busbw.terminal import width_of
 from busbw.units import count_text, size_text
@@ -35,10 +36,10 @@ _MOST_FEATURES = 3
 @click.option(
     "--system",
     "where",
-    metavar="NAME|FILE|auto",
+    metavar="NAME|FILE|auto|here",
     default="auto",
     show_default=True,
-    help="What it ran on; auto: what the log says of its devices.",
+    help="What it ran on; auto: what the log says of its devices; here: this machine, with its NICs.",
 )
 @click.option("--nics", metavar="COUNTxGBIT", help="The NICs of a node, such as 8x400.")
 @click.option("--all", "show_all", is_flag=True, help="The evidence of every configuration, not only of the worst.")
@@ -46,7 +47,7 @@ _MOST_FEATURES = 3
 def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool, as_json: bool) -> int:
     """Judges RUN, a log or a record, by bands: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
     log = readers.read(find(run))
-    place = None if where == "auto" else system.find(where)
+    place = _place(where)
     if nics:
         if place is None:
             raise UsageError("--nics needs --system", remedy="name the system whose NICs they are")
@@ -63,6 +64,8 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
         return Exit.ENVIRONMENT
     if log.refused:
         console.print(f"{count_text(len(log.refused), 'line')} refused; `busbw import` says why", style="yellow")
+    for warning in log.warnings:
+        console.print(warning, style="yellow")
     if len(verdicts) > 1:
         _summary(console, verdicts)
     shown = verdicts if show_all else [next(verdict for verdict in verdicts if verdict.grade == grade)]
@@ -71,6 +74,12 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
             console.print()
         _show(console, verdict)
     return EXIT_OF[grade]
+
+
+def _place(where: str) -> system.System | None:
+    if where == "auto":
+        return None
+    return system_here(look())[0] if where == "here" else system.find(where)
 
 
 def _against(name: str | None) -> Against | None:

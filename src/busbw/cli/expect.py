@@ -71,7 +71,8 @@ def expect(
     place, how = system_here(machine) if machine else (system.find(where), "")
     if nics:
         place = with_given_nics(place, nics)
-    count = ranks or max(2, place.ranks_per_node)
+    seen = len(machine.gpus) if machine and machine.gpus else 0
+    count = ranks or seen or max(2, place.ranks_per_node)
     job = Job(
         collective=name,
         ranks=count,
