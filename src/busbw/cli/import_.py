@@ -1,6 +1,7 @@
 """`busbw import`: reads logs of any known program and says what is in them, what was not taken, and why."""
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,7 +78,9 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
         raise UsageError("--json and --rows exclude each other", remedy="give one of them")
     claims = Claims(_collective(collective))
     tally = _Tally()
-    show: Callable[[Path, Claims, _Tally], None] = _print_rows if as_rows else _print_summary
+    show: Callable[[Path, Claims, _Tally], None] = _print_summary
+    if as_rows:
+        show = _print_rows
     if as_json:
         _print_object(paths, claims, tally)
     else:
@@ -148,7 +151,8 @@ def _events(path: Path, claims: Claims, tally: _Tally) -> Iterator[Event]:
 
 
 def _print_rows(path: Path, claims: Claims, tally: _Tally) -> None:
-    out = click.get_binary_stream("stdout")
+    sys.stdout.flush()
+    out = sys.stdout.buffer
     encoder = msgspec.json.Encoder()
     source = encoder.encode(str(path))
     for event in _events(path, claims, tally):

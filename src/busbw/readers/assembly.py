@@ -9,7 +9,7 @@ from busbw.logs import Refusal, Table
 from busbw.readers import headers
 from busbw.readers.events import PIECE_ROWS, Claims, Event, Piece
 from busbw.readers.headers import Context, Facts
-from busbw.readers.layouts import Columns, NotARow, needs_more, parse
+from busbw.readers.layouts import Columns, NotARowError, needs_more, parse
 from busbw.readers.quick import Line
 from busbw.readers.settle import Entry, Settler
 from busbw.units import count_text
@@ -97,7 +97,7 @@ class Assembler:
             try:
                 self._entries.append(parse(pending.line, pending.text, pending.words, facts.columns, facts.group))
                 self._has_rows = True
-            except NotARow:
+            except NotARowError:
                 self._pending = pending
                 pending.continuations = _MOST_CONTINUATIONS
         return True
@@ -174,7 +174,7 @@ class Assembler:
         try:
             self._entries.append(parse(line, text, words, columns, facts.group))
             self._has_rows = True
-        except NotARow as error:
+        except NotARowError as error:
             if needs_more(words, columns):
                 self._pending = _Pending(line, text.strip()[:_MOST_TEXT], words)
             else:

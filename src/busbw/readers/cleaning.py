@@ -30,7 +30,8 @@ _WRITER = re.compile(rf"\s*({'|'.join(_WRITERS)})")
 _NO_WRITER = re.compile(rf"\s*(?:{'|'.join((*_TIMES, *_QUOTES))})")
 _INSIDE = re.compile(r"\[(?:\d+|\d+,\d+|[\w.@:+-]*\d+,\d+)\](?:<std(?:out|err)>:)?")
 _LIBRARY_LINE = re.compile(
-    r"(?:[A-Za-z][\w.-]*:\d+:\d+ \[[^\]]*\]\s+|\[[\d: -]+\] [\w.-]+:\d+:\d+ \[[^\]]*\]\s*)?N?R?CCL (?:INFO|WARN|TRACE|ERROR)\b"
+    r"(?:(?:\[[\d: -]{8,40}\] )?[A-Za-z][\w.-]{0,200}:\d+:\d+ \[[^\]]{0,20}\]\s{1,4})?"
+    r"[NR]CCL (?:INFO|WARN|TRACE|ERROR)\b"
 )
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
 

@@ -55,7 +55,7 @@ class Grids:
         return self._html is not None and self._html.is_closed
 
     def finish(self) -> Grid | None:
-        """The table that was read; None where there is none. A table in HTML ends with its tag, or with the document."""
+        """The table that was read; None where there is none. One in HTML ends with its tag, or with the document."""
         rows, self._markdown = self._markdown, []
         if self._html is not None:
             if not self._html.is_closed and not self._html.is_lost:

@@ -23,7 +23,7 @@ _FAILED = re.compile(r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|I
 _COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf\b(?=\s+-|\s*$)")
 _HEADING = re.compile(r"(?:#{1,6}|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")
 _NUMBER_OF_GPUS = re.compile(
-    r"\b(\d{1,6})\s*(?:[x×*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
+    r"\b(\d{1,6})\s*(?:[x\u00d7*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
     r"(?:[ABHGVPT]\d{2,3}\b|GB\d{3}\b|MI\d{3}\w*|L40S?\b|RTX\b)",
 )
 _NODES_AND_GPUS = re.compile(r"\b(\d{1,5})\s+nodes?\b\D{0,12}?\b(\d{1,2})\s+gpus?\s*(?:/|per)\s*node", re.IGNORECASE)
@@ -64,6 +64,7 @@ class Facts:
 
     @property
     def has_footer(self) -> bool:
+        """Whether the table's end was seen."""
         return self.average is not None or self.concluded
 
     @property

@@ -7,7 +7,7 @@ from busbw.readers import arithmetic, collectives, quick
 from busbw.readers.arithmetic import Basis, Interval, Printed
 from busbw.readers.headers import Facts
 from busbw.readers.identity import Identity, identify
-from busbw.readers.layouts import NotARow, RawRow, parse
+from busbw.readers.layouts import NotARowError, RawRow, parse
 from busbw.readers.quantities import half_step, is_number
 from busbw.readers.rows import RowMaker
 from busbw.units import count_text
@@ -90,7 +90,7 @@ class Settler:
                         continue
             try:
                 raw = self._raw(entry)
-            except NotARow as error:
+            except NotARowError as error:
                 refused.append(Refusal(line=entry[0], text=_text(entry), reason=str(error)))
                 continue
             sides = tuple(map(arithmetic.printed, raw.sides))
@@ -110,7 +110,7 @@ class Settler:
         for entry in entries:
             try:
                 raw = self._raw(entry)
-            except NotARow:
+            except NotARowError:
                 continue
             numbered.append((raw, tuple(map(arithmetic.printed, raw.sides))))
         self._choose_basis(numbered)

@@ -1,4 +1,4 @@
-"""Opens what is to be read: a file, or standard input, which is kept in a temporary file so that it can be looked at twice."""
+"""Opens what is to be read: a file, or standard input, which a temporary file keeps so that it can be read twice."""
 
 import shutil
 import sys

@@ -13,7 +13,7 @@ from busbw.logs import Table
 from busbw.readers import cleaning, hccl, headers, layouts, quick
 from busbw.readers.assembly import Assembler
 from busbw.readers.events import Claims, Event, Note, Piece
-from busbw.readers.grids import Grids
+from busbw.readers.grids import Grid, Grids
 from busbw.readers.headers import Context
 from busbw.readers.published import read_grid
 from busbw.readers.quantities import DTYPES, is_value
@@ -21,6 +21,7 @@ from busbw.readers.source import Source
 from busbw.units import count_text
 
 _MOST_WRITERS = 1024
+_MOST_ALONE = 10_000
 _TYPES = frozenset(DTYPES)
 _TABLE_WORD = re.compile(r"<\s*(?:table|tr|td|th)\b", re.IGNORECASE)
 _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
@@ -156,12 +157,21 @@ class _Text:
     def _grid_ended(self) -> Iterator[Event]:
         grid = self._grids.finish()
         if grid is not None:
-            yield from read_grid(grid, self._context, self._claims, self._source)
+            yield from self._grid(grid)
+
+    def _grid(self, grid: Grid) -> Iterator[Event]:
+        """A table of cells: one that was published, or the lines of a log in cells."""
+        if not any(_is_row(" ".join(cells).split()) for _, cells in grid.rows):
+            yield from read_grid(grid, self._context, self._claims)
+            return
+        for line, cells in grid.rows:
+            body = " ".join(cells)
+            yield from self._plain_line(line, body, body, "", cut=False)
 
     def end(self) -> Iterator[Event]:
         """No more lines."""
         if (grid := self._grids.close()) is not None:
-            yield from read_grid(grid, self._context, self._claims, self._source)
+            yield from self._grid(grid)
         for assembler in self._assemblers.values():
             yield from assembler.end()
 
@@ -194,18 +204,20 @@ def _broken_row(words: list[str]) -> str:
 
 
 def _keep_if_alone(event: Event, alone: list[Table]) -> None:
+    if len(alone) == _MOST_ALONE:
+        return
     if isinstance(event, Piece) and event.is_last and event.table.ranks == 1 and len(event.table.rank_list) == 1:
         alone.append(msgspec.structs.replace(event.table, rows=()))
 
 
 def _singletons(alone: list[Table]) -> Iterator[Event]:
-    """Several tables of one rank with the same settings, by different processes: they may have been meant as one run."""
+    """Tables of one rank with the same settings, by different processes: they may have been meant as one run."""
     if len(alone) < 2:
         return
     pids = {(table.rank_list[0].pid, table.rank_list[0].host) for table in alone}
     if len(pids) > 1 and len({str(table.settings) + str(table.program) for table in alone}) == 1:
         yield Note(
-            f"{count_text(len(alone), 'table')} of one rank each with the same settings: if they were started together, "
-            "the processes did not find each other and each measured alone (the singleton trap); build nccl-tests with "
-            "MPI=1 and use its mpirun"
+            f"{count_text(len(alone), 'table')} of one rank each with the same settings: if they were started "
+            "together, the processes did not find each other and each measured alone (the singleton trap); build "
+            "nccl-tests with MPI=1 and use its mpirun"
         )
