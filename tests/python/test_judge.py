@@ -420,3 +420,25 @@ def test_no_log_makes_it_fail(figures: list[tuple[int, float, Placement]], ranks
     for verdict in (*judge(run), *judge(run, against=Against(name="itself", log=run))):
         assert verdict.grade in EXIT_OF
         assert verdict.reasons
+
+
+def both_placements(slow_in_place: bool) -> Log:
+    """One size is slow out of place, and perhaps in place too."""
+    rows: list[tuple[int, dict[Placement, Figure]]] = []
+    for size, time in GOOD_H200_X4.items():
+        slow = 1.5 if size == 268435456 else 1.0
+        other = slow if slow_in_place else 1.0
+        rows.append((size, {"out_of_place": figure(size, time * slow), "in_place": figure(size, time * other)}))
+    return log(rows)
+
+
+def test_a_dip_in_both_placements_is_a_property() -> None:
+    found = only(judge(both_placements(slow_in_place=True)))
+    assert [one.size_bytes for one in found.features] == [268435456]
+    assert "in both placements" in found.features[0].evidence
+
+
+def test_a_dip_in_one_placement_is_a_disturbance() -> None:
+    found = only(judge(both_placements(slow_in_place=False)))
+    assert [one.size_bytes for one in found.features] == [268435456]
+    assert "in one placement only" in found.features[0].likely

@@ -11,7 +11,7 @@ from busbw.judge.nearest import Nearest, nearest, of_name
 from busbw.judge.series import Series, series_of
 from busbw.judge.types import BandVerdict, Verdict, worst
 from busbw.judge.yardstick import Yardstick, of_expectation, of_series
-from busbw.logs import Log, Table
+from busbw.logs import Log, Placement, Table
 from busbw.reference import Reference
 from busbw.system import System
 from busbw.units import size_text
@@ -81,7 +81,8 @@ def _verdict(series: Series, system: System | None, against: Against) -> Verdict
     if doubt := _doubt(series):
         return replace(verdict, reasons=(doubt[0],), advice=(doubt[1],))
     if yardstick is None:
-        return replace(verdict, reasons=tuple(reasons), advice=(_NO_YARDSTICK_ADVICE,))
+        advice = _NO_YARDSTICK_ADVICE if expectation is None else _NO_EXPECTATION_ADVICE
+        return replace(verdict, reasons=tuple(reasons), advice=(advice,))
     if yardstick.unlike:
         reason = "not comparable: " + "; ".join(yardstick.unlike)
         return replace(verdict, reasons=(reason,), advice=("give a reference of the same job (--reference FILE)",))
@@ -91,6 +92,7 @@ def _verdict(series: Series, system: System | None, against: Against) -> Verdict
 _BROKEN_ADVICE = (
     "repeat it with -c 1 -n 1 over the same sizes; with the same result suspect the library, then the hardware"
 )
+_NO_EXPECTATION_ADVICE = "give a good run of the same machine (--reference FILE)"
 _NO_YARDSTICK_ADVICE = (
     "say what it ran on (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "
     "(--reference FILE)"
@@ -183,17 +185,34 @@ def _beside(series: Series) -> list[str]:
 
 def _own_words(series: Series) -> dict[str, object]:
     """What the sweep says by itself: fit, half-bandwidth size, dips and cliffs."""
-    if not series.collective or not series.ranks or series.ranks < 2:
+    if not series.collective or not series.ranks or series.ranks < 2 or not series.points:
         return {}
     factor = bus_factor(series.collective, series.ranks)
-    placement = series.points[0].placement if series.points else "unstated"
-    points = [(point.size_bytes, point.time_us) for point in series.points if point.placement == placement]
-    found: tuple[Feature, ...] = features(points, factor)
+    sweeps: dict[Placement, list[tuple[int, float]]] = {}
+    for point in series.points:
+        sweeps.setdefault(point.placement, []).append((point.size_bytes, point.time_us))
+    points = next(iter(sweeps.values()))
     return {
         "fit": fit(points, factor),
         "half_bytes": half_bandwidth_bytes([(size, size * factor / time / 1e3) for size, time in points]),
-        "features": found,
+        "features": _confirmed([features(sweep, factor) for sweep in sweeps.values()]),
     }
+
+
+def _confirmed(found: list[tuple[Feature, ...]]) -> tuple[Feature, ...]:
+    """Where both placements were measured, what only one of them shows is a disturbance and no property."""
+    if len(found) < 2:
+        return found[0] if found else ()
+    first, second = ({feature.size_bytes: feature for feature in one} for one in found[:2])
+    both = [
+        replace(first[size], evidence=f"{first[size].evidence}; in both placements") for size in first.keys() & second
+    ]
+    alone = [
+        replace(feature, likely="in one placement only: a disturbance while it was measured")
+        for size, feature in {**first, **second}.items()
+        if (size not in first or size not in second) and feature.kind == "dip"
+    ]
+    return tuple(sorted([*both, *alone], key=lambda feature: feature.size_bytes))
 
 
 def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation: Expectation | None) -> Verdict:
