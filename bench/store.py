@@ -71,7 +71,9 @@ def timed(arguments: list[str], store: Path) -> tuple[float, int]:
     """Wall time of the whole command, and how many lines it printed."""
     begin = time.perf_counter()
     environment = {"BUSBW_STORE": str(store), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([*COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    done = subprocess.run(
+        [*COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+    )
     return time.perf_counter() - begin, done.stdout.count(b"\n")
 
 
