@@ -442,3 +442,20 @@ def test_a_dip_in_one_placement_is_a_disturbance() -> None:
     found = only(judge(both_placements(slow_in_place=False)))
     assert [one.size_bytes for one in found.features] == [268435456]
     assert "in one placement only" in found.features[0].likely
+
+
+@pytest.mark.parametrize(
+    ("unknown", "words"),
+    [
+        ({"ranks": None}, "how many ranks"),
+        ({"collective": None}, "which collective"),
+        ({"rank_list": ()}, "what it ran on"),
+    ],
+)
+def test_what_a_log_does_not_say_is_named(unknown: dict[str, object], words: str) -> None:
+    table = msgspec.structs.replace(log(GOOD_H200_X4).tables[0], **unknown)
+    found = only(judge(Log(source="a test", tables=(table,))))
+    assert found.grade == "UNSURE"
+    assert words in found.reasons[0]
+    itself = only(judge(log(GOOD_H200_X4), against=Against(name="other", log=Log(source="x", tables=(table,)))))
+    assert itself.grade == ("GOOD" if "rank_list" in unknown else "UNSURE")

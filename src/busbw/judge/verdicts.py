@@ -128,10 +128,18 @@ def _yardstick(
             return replace(close.yardstick, unlike=("the log does not say which GPU it ran on",)), [], beside
         return close.yardstick, [], beside
     if expectation is None:
-        return None, ["what it ran on is not known: the log names no device that is described here"], beside
+        return None, [_why_no_expectation(series)], beside
     if expectation.unknown:
         return None, [expectation.unknown], beside
     return of_expectation(expectation), [], beside
+
+
+def _why_no_expectation(series: Series) -> str:
+    if series.collective is None:
+        return "the log does not say which collective it is of"
+    if series.ranks is None:
+        return "the log does not say how many ranks took part"
+    return "what it ran on is not known: the log names no device that is described here"
 
 
 def _of_log(series: Series, against: Against) -> tuple[Yardstick | None, list[str], list[str]]:
