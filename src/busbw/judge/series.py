@@ -3,6 +3,7 @@
 import statistics
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from busbw.expect import bus_factor
 from busbw.logs import Figure, Log, Placement, Row, Table
@@ -19,8 +20,12 @@ class Measured(Struct, kw_only=True, frozen=True):
     placement: Placement
     time_us: float
     busbw_gbps: float | None
-    interval_us: tuple[float, float] | None = None
+    median_us: float | None = None
+    """Of single iterations, each as long as its slowest rank took; None without statistics or over several passes."""
+    median_interval_us: tuple[float, float] | None = None
     """95 % interval of the median, where the log has one."""
+    interval_us: tuple[float, float] | None = None
+    """The same, and the time too."""
     spread: float | None = None
     """How far the slow twentieth of the iterations is from the median, as a share; None without statistics."""
     repeats: int = 1
@@ -63,6 +68,19 @@ class Series(Struct, kw_only=True, frozen=True):
 def series_of(log: Log) -> tuple[Series, ...]:
     """Every configuration of a log, in its order."""
     return tuple(_one(table, rows) for table in log.tables for rows in _by_configuration(table))
+
+
+def by_median(series: Series) -> Series | None:
+    """The same with medians in place of means, which a few late iterations do not move; None where one is missing."""
+    if not series.points or any(point.median_us is None for point in series.points):
+        return None
+    return replace(series, points=tuple(_median_of(point) for point in series.points))
+
+
+def _median_of(point: Measured) -> Measured:
+    assert point.median_us is not None
+    busbw = point.busbw_gbps * point.time_us / point.median_us if point.busbw_gbps is not None else None
+    return replace(point, time_us=point.median_us, busbw_gbps=busbw, interval_us=point.median_interval_us)
 
 
 def _by_configuration(table: Table) -> list[list[Row]]:
@@ -126,8 +144,7 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
     buses = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
     stats = [figure.stats for _, figure in figures if figure.stats]
     intervals = [one.median_ci95_us for one in stats if one.median_ci95_us]
-    # A mean that a few late iterations have raised lies outside its own median's interval; the interval then says
-    # nothing of it, so both are kept and the wider of the two counts.
+    # A mean that a few late iterations have raised lies outside its own median's interval: the wider of the two counts.
     interval = None
     if intervals and len(figures) == 1:
         interval = (min(intervals[0][0], times[0]), max(intervals[0][1], times[0]))
@@ -139,6 +156,8 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
         placement=key[1],
         time_us=statistics.median(times),
         busbw_gbps=statistics.median(buses) if buses else None,
+        median_us=stats[0].median_us if stats and len(figures) == 1 else None,
+        median_interval_us=intervals[0] if interval else None,
         interval_us=interval,
         spread=max(spreads) if spreads else None,
         repeats=len(times),

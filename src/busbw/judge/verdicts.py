@@ -8,7 +8,7 @@ from busbw.fit import Feature, features, fit, half_bandwidth_bytes
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import grade_bands
 from busbw.judge.nearest import Nearest, nearest, of_name
-from busbw.judge.series import Series, series_of
+from busbw.judge.series import Series, by_median, series_of
 from busbw.judge.types import BandVerdict, Verdict, worst
 from busbw.judge.yardstick import Yardstick, of_expectation, of_series
 from busbw.logs import Log, Placement, Table
@@ -62,7 +62,11 @@ def _without_rows(table: Table) -> Verdict:
 
 def _verdict(series: Series, system: System | None, against: Against) -> Verdict:
     expectation = _expectation(series, system)
-    yardstick, reasons, beside = _yardstick(series, expectation, against)
+    if against.log is not None:
+        series, others = _alike(series, against)
+        yardstick, reasons, beside = _of_log(series, against.name, others)
+    else:
+        yardstick, reasons, beside = _yardstick(series, expectation, against)
     verdict = Verdict(
         grade="UNSURE",
         title=series.title,
@@ -111,8 +115,6 @@ def _yardstick(
     series: Series, expectation: Expectation | None, against: Against
 ) -> tuple[Yardstick | None, list[str], list[str]]:
     """What decides, why nothing does, and what is only shown beside."""
-    if against.log is not None:
-        return _of_log(series, against)
     if against.reference is not None:
         found = of_name(series, against.name, against.reference)
         if found is None:
@@ -142,12 +144,20 @@ def _why_no_expectation(series: Series) -> str:
     return "what it ran on is not known: the log names no device that is described here"
 
 
-def _of_log(series: Series, against: Against) -> tuple[Yardstick | None, list[str], list[str]]:
+def _alike(series: Series, against: Against) -> tuple[Series, list[Series]]:
+    """A run and the series of the log that it is held against, both by medians where both have them."""
     assert against.log is not None
-    candidates = [of_series(against.name, other, series) for other in series_of(against.log) if other.points]
+    others = [other for other in series_of(against.log) if other.points]
+    mine, theirs = by_median(series), [by_median(other) for other in others]
+    medians = [other for other in theirs if other is not None]
+    return (mine, medians) if mine is not None and len(medians) == len(others) else (series, others)
+
+
+def _of_log(series: Series, name: str, others: list[Series]) -> tuple[Yardstick | None, list[str], list[str]]:
+    candidates = [of_series(name, other, series) for other in others]
     same = sorted(candidates, key=lambda one: (len(one.unlike), len(one.differs)))
     if not same:
-        return None, [f"{against.name} holds no rows"], []
+        return None, [f"{name} holds no rows"], []
     differs = [f"the reference differs in {'; '.join(same[0].differs)}"] if same[0].differs else []
     return same[0], [], differs
 
