@@ -157,6 +157,27 @@ def test_a_sure_but_small_difference_of_two_runs_is_no_change() -> None:
     assert set(verdicts(comparison)) == {"SAME"}  # 3 % apart, and runs may differ by 5 % and more
 
 
+def test_single_runs_on_processors_must_differ_by_far_more() -> None:
+    def on_host(medians: Sequence[float], seed: int) -> Log:
+        table = msgspec.structs.replace(sampled(medians, seed).tables[0], settings={"backend": "host"})
+        return Log(source="x", tables=(table,))
+
+    comparison = compare_logs(on_host([10] * 4, 1), on_host([20, 20, 30, 30], 2))
+    assert verdicts(comparison) == ["UNCLEAR", "UNCLEAR", "SLOWER", "SLOWER"]
+    assert any("factor of 2.25" in sentence for sentence in comparison.method)
+
+
+def test_an_interval_that_says_nothing_is_not_shown() -> None:
+    def jumping(first: float) -> Log:
+        samples = tuple([first] * 10 + [1e6] * 10)
+        figure = Figure(time_us=5e5, samples_us=(samples,))
+        return log([row(size, {"out_of_place": figure}) for size in SIZES])
+
+    comparison = compare_logs(jumping(1.0), jumping(2.0))
+    assert {(result.verdict, result.interval) for result in comparison.results} == {(Verdict.UNCLEAR, None)}
+    assert json.loads(msgspec.json.encode(comparison))
+
+
 def runs(seed: int, count: int, medians: Sequence[float], spread: float) -> Log:
     random = np.random.default_rng(seed)
     tables = []
@@ -298,8 +319,10 @@ def test_a_footer_that_admits_wrong_data_is_believed() -> None:
 
 def test_settings_that_differ_are_listed_and_those_of_every_run_are_not() -> None:
     def one(library: str, run_id: str) -> Log:
-        more: dict[str, Any] = {"settings": {"run_id": run_id, "iterations": "20"}, "environment": {"NCCL_ALGO": library}}
-        return log([row(size, 1.5) for size in SIZES], library=library, **more)
+        settings = {"run_id": run_id, "iterations": "20"}
+        environment = {"NCCL_ALGO": library}
+        rows = [row(size, 1.5) for size in SIZES]
+        return log(rows, library=library, settings=settings, environment=environment)
 
     differences = compare_logs(one("NCCL 2.27", "a"), one("NCCL 2.28", "b")).differences
     assert [each.what for each in differences] == ["library", "environment NCCL_ALGO"]
