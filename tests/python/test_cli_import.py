@@ -25,7 +25,7 @@ def test_the_seeds_in_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(answer) == {"sources", "tables", "rows", "candidate_rows", "refused", "warnings"}
     assert answer["rows"] == answer["candidate_rows"] == sum(NUMBERS.values())
     assert answer["refused"] == []
-    read = {source: 0 for source in answer["sources"]}
+    read = dict.fromkeys(answer["sources"], 0)
     for table in answer["tables"]:
         read[table["source"]] += len(table["rows"])
     assert [read[source] for source in sorted(read)] == list(NUMBERS.values())

@@ -53,6 +53,11 @@ class Assembler:
         """Whether rows may be expected."""
         return self._facts is not None and (self._facts.has_header or self._has_rows)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the rest of a row may come."""
+        return self._pending is not None
+
     def quick_row(self, line: int, words: list[str]) -> bool:
         """Takes a row of thirteen words, if nothing stands against it; the settler looks closer."""
         if not self._takes_quick:

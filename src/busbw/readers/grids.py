@@ -30,7 +30,7 @@ class Grids:
         """Whether a line is one of a table's."""
         if self._html is not None:
             return True
-        return text.lstrip().startswith("|") or (bool(_OPENS.search(text)) and "<" in text)
+        return text.lstrip().startswith("|") or ("<" in text and bool(_OPENS.search(text)))
 
     def cells_of(self, text: str) -> list[str] | None:
         """The cells of a line of Markdown; None in HTML."""
@@ -48,6 +48,11 @@ class Grids:
         if self._html is None:
             self._html = _HtmlTable()
         self._html.feed_line(line, text)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no table is being read."""
+        return self._html is None and not self._markdown
 
     @property
     def is_complete(self) -> bool:

@@ -87,7 +87,7 @@ def take(text: str, facts: Facts) -> bool:
     bare = text.lstrip("# ")
     if not bare:
         return True
-    for beginning, reader in _READERS:
+    for beginning, reader in _BY_WORD.get(bare.split(None, 1)[0], ()):
         if bare.startswith(beginning) and reader(bare, facts):
             return True
     if "CCL version" in text and (found := _LIBRARY.search(text)):
@@ -215,6 +215,10 @@ _READERS: tuple[tuple[str, Callable[[str, Facts], bool]], ...] = (
     ("Sum over ", _take_nothing),
 )
 """What a line begins with behind its '#', and who reads it."""
+
+_BY_WORD: dict[str, list[tuple[str, Callable[[str, Facts], bool]]]] = {}
+for _entry in _READERS:
+    _BY_WORD.setdefault(_entry[0].split()[0], []).append(_entry)
 
 
 def library_text(code: int) -> str:

@@ -14,7 +14,7 @@ from busbw.units import count_text
 
 _MOST_CONTRADICTING = 0.2
 """Of the rows: more, and it is not some rows that are wrong but the table that is not one."""
-_SAMPLE = 4
+_SAMPLE = 3
 
 Entry = RawRow | quick.Line
 _Numbered = tuple[RawRow, tuple[Printed, ...]]

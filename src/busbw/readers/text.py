@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from busbw.logs import Table
-from busbw.readers import cleaning, hccl, headers, layouts, quick
+from busbw.readers import cleaning, hccl, layouts, quick
 from busbw.readers.assembly import Assembler
 from busbw.readers.events import Claims, Event, Note, Piece
 from busbw.readers.grids import Grid, Grids
@@ -86,6 +86,9 @@ class _Text:
 
     def line(self, number: int, text: str) -> Iterator[Event]:
         """One line, with its end."""
+        if text[0] == "#" and self._is_plain_remark(text):
+            yield from self._remark(number, text.rstrip(), self._assembler(""))
+            return
         cut = not text.endswith("\n")
         raw = text
         text = cleaning.plain(text)
@@ -107,6 +110,18 @@ class _Text:
             body, more = cleaning.without_prefixes(cleaning.without_markup(body))
             writer += more
         yield from self._plain_line(number, raw, body, writer, cut=cut)
+
+    def _is_plain_remark(self, text: str) -> bool:
+        """Whether there is nothing to take from a line that begins with '#', and no row in it."""
+        return (
+            text.isascii()
+            and text[:-1].isprintable()
+            and self._grids.is_idle
+            and "CCL " not in text
+            and not ("<" in text or "&" in text)
+            and _TYPES.isdisjoint(text.split())
+            and not self._assembler("").is_waiting
+        )
 
     def _plain_line(self, number: int, text: str, body: str, writer: str, *, cut: bool) -> Iterator[Event]:
         words = body.split()
