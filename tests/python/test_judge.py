@@ -459,3 +459,47 @@ def test_what_a_log_does_not_say_is_named(unknown: dict[str, object], words: str
     assert words in found.reasons[0]
     itself = only(judge(log(GOOD_H200_X4), against=Against(name="other", log=Log(source="x", tables=(table,)))))
     assert itself.grade == ("GOOD" if "rank_list" in unknown else "UNSURE")
+
+
+def with_stats(times_us: dict[int, float], *, mean: float = 1.0, p95: float = 1.0) -> Log:
+    """A record of the host backend: medians as given, means and 95th percentiles so many times them."""
+    rows: list[tuple[int, dict[Placement, Figure]]] = []
+    for size, median in times_us.items():
+        stats = Stats(
+            samples=50, mean_us=median * mean, median_us=median, p95_us=median * p95, p99_us=median * p95,
+            min_us=median, max_us=median * p95, stdev_us=0.0, cv_percent=0.0, median_ci95_us=(median, median),
+        )  # fmt: skip
+        rows.append((size, {"out_of_place": figure(size, median * mean, stats=stats)}))
+    return log(rows, device="AMD EPYC")
+
+
+def test_late_iterations_do_not_make_a_record_slow() -> None:
+    good, run = with_stats(HOST), with_stats(HOST, mean=1.6)
+    found = only(judge(run, against=Against(name="good", log=good)))
+    assert found.grade == "GOOD"
+    assert {band.worst.ratio for band in found.bands} == {1.0}
+
+
+def test_slow_medians_do() -> None:
+    slow = {size: time * 1.6 for size, time in HOST.items()}
+    found = only(judge(with_stats(slow), against=Against(name="good", log=with_stats(HOST))))
+    assert found.grade == "SLOW"
+
+
+def test_iterations_that_differ_by_more_than_what_is_missing_are_unsure() -> None:
+    slow = {size: time * 1.6 for size, time in HOST.items()}
+    found = only(judge(with_stats(slow, p95=2.0), against=Against(name="good", log=with_stats(HOST))))
+    assert found.grade == "UNSURE"
+
+
+def test_time_that_falls_as_messages_grow_is_noise() -> None:
+    # Every second size takes four times as long, up to the sizes whose bytes count.
+    wild = {size: time * (4 if number % 2 else 1.3) for number, (size, time) in enumerate(HOST.items())}
+    found = only(judge(host(wild), against=Against(name="good", log=host(HOST))))
+    assert {band.band: band.grade for band in found.bands}["latency"] == "UNSURE"
+    assert any("time falls again and again" in reason for reason in found.reasons)
+
+
+def test_a_table_against_a_record_is_compared_by_means() -> None:
+    found = only(judge(host(HOST), against=Against(name="record", log=with_stats(HOST, mean=1.0))))
+    assert found.grade == "GOOD"
