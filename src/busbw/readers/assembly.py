@@ -130,6 +130,9 @@ class Assembler:
         if not headers.take(text, facts):
             return False
         self._takes_quick = False
+        caption = self._context.caption
+        if facts.columns.backends and len(caption) == len(facts.columns.backends):
+            facts.columns = facts.columns._replace(backends=caption)
         if text.strip("# "):
             self._facts = facts
         return True

@@ -265,8 +265,8 @@ def _columns(text: str, facts: Facts) -> bool:
             placements=facts.columns.placements if sides == 2 else ("unstated",) if sides == 1 else BOTH,
             unit="us" if "(us)" in words else "ms" if "(ms)" in words else "",
         )
-        if sides != 2 and sides != 1:
-            facts.columns = facts.columns._replace(backends=tuple(f"backend {i + 1}" for i in range(sides)))
+        if sides > 1 and words.count("#wrong") == 1:  # one check for all that stand side by side
+            facts.columns = facts.columns._replace(backends=tuple(f"backend {at + 1}" for at in range(sides)))
         return True
     placements = re.findall(r"in-place|out-of-place", text)
     if len(placements) == 2 and len(set(placements)) == 2 and not re.search(r"\d", text):
@@ -288,9 +288,14 @@ class Context:
     command: str = ""
     program: str = ""
     in_place_only: bool = False
+    caption: tuple[str, ...] = ()
+    """The words of the last line that was words only: the names of columns side by side."""
 
     def take(self, text: str) -> None:
         """Looks at a line that is no part of a table."""
+        words = text.strip("# ").split()
+        if 1 < len(words) < 9 and all(word.isidentifier() for word in words):
+            self.caption = tuple(words)
         if "_perf" in text and len(programs := set(_COMMAND.findall(text))) == 1:
             (program,) = programs
             if collectives.the_one_in(program):
