@@ -52,7 +52,7 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
         if place is None:
             raise UsageError("--nics needs --system", remedy="name the system whose NICs they are")
         place = with_given_nics(place, nics)
-    verdicts = judge(log, system=place, against=_against(against))
+    verdicts = judge(log, system=place, against=against_of(against))
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:
@@ -82,7 +82,8 @@ def _place(where: str) -> system.System | None:
     return system_here(look())[0] if where == "here" else system.find(where)
 
 
-def _against(name: str | None) -> Against | None:
+def against_of(name: str | None) -> Against | None:
+    """What --reference names: nothing, auto, published figures, or a log of a good run."""
     if name is None:
         return None
     if name == "auto":
