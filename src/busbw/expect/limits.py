@@ -10,6 +10,10 @@ RING_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "
 """The library runs these as rings; the others are made of single sends."""
 
 
+COLLECTIVES = (*RING_COLLECTIVES, "alltoall", "alltoallv", "gather", "scatter", "sendrecv", "hypercube")
+"""Those whose traffic is known; of any other nothing is expected."""
+
+
 def domain_ranks(job: Job, system: System) -> int:
     """The ranks that meet without a NIC: those of a node, or of a rack that NVLink joins."""
     return min(job.ranks, system.rack_ranks or job.ranks_per_node)

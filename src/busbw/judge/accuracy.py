@@ -156,8 +156,8 @@ def markdown() -> str:
     close = sum(abs(one.error) <= AIM for one in whole)
     inside = sum(one.inside for one in whole)
     lines = [
-        f"Of {len(whole)} published plateaus of 1 GiB and more {close} are predicted within {AIM:.0%}, and {inside} lie in the "
-        "healthy range.",
+        f"Of {len(whole)} published plateaus of 1 GiB and more {close} are predicted within {AIM:.0%}, "
+        f"and {inside} lie in the healthy range.",
         "",
         "| reference | what | size | published | predicted | healthy range | error | |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",

@@ -5,7 +5,7 @@ import statistics
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import bus_factor
+from busbw.expect import COLLECTIVES, bus_factor
 from busbw.logs import Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
@@ -117,7 +117,7 @@ def _one(table: Table, rows: list[Row]) -> Series:
 
 def _factor(table: Table, row: Row) -> float | None:
     collective, ranks = row.collective or table.collective, row.ranks or table.ranks
-    return bus_factor(collective, ranks) if collective and ranks else None
+    return bus_factor(collective, ranks) if collective in COLLECTIVES and ranks else None
 
 
 def _time_us(table: Table, row: Row, figure: Figure) -> float | None:

@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import Expectation, bus_factor, expect, job_of, system_of
+from busbw.expect import COLLECTIVES, Expectation, bus_factor, expect, job_of, system_of
 from busbw.fit import Feature, features, fit, half_bandwidth_bytes
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import grade_bands
@@ -139,6 +139,8 @@ def _yardstick(
 def _why_no_expectation(series: Series) -> str:
     if series.collective is None:
         return "the log does not say which collective it is of"
+    if series.collective not in COLLECTIVES:
+        return f"what {series.collective} moves over the wires is not known"
     if series.ranks is None:
         return "the log does not say how many ranks took part"
     return "what it ran on is not known: the log names no device that is described here"
@@ -203,7 +205,7 @@ def _beside(series: Series) -> list[str]:
 
 def _own_words(series: Series) -> dict[str, object]:
     """What the sweep says by itself: fit, half-bandwidth size, dips and cliffs."""
-    if not series.collective or not series.ranks or series.ranks < 2 or not series.points:
+    if series.collective not in COLLECTIVES or not series.ranks or series.ranks < 2 or not series.points:
         return {}
     factor = bus_factor(series.collective, series.ranks)
     sweeps: dict[Placement, list[tuple[int, float]]] = {}
