@@ -4,7 +4,7 @@ It takes a row only where the arithmetic agrees within the printed digits to the
 than `arithmetic` allows; everything else goes the long way. What it makes is the same.
 """
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from busbw.logs import Figure
 from busbw.readers.quantities import DTYPES, REDOPS
@@ -15,7 +15,7 @@ _SHORTEST_US = 1.0
 """Below it the rounding of a time is no small part of it."""
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True, gc=False):
     """A row that was only split into its words."""
 
     number: int

@@ -44,7 +44,7 @@ class Settler:
         if len(entries) > 2 * _SAMPLE:
             maker = self._decide(_telling(entries))
             rows, refused = self._judge(entries, maker)
-            if not refused:
+            if not refused and self.identity.ranks is not None:
                 self._maker = maker
                 return rows, refused
         self.facts.settings = settings
@@ -91,7 +91,13 @@ class Settler:
             try:
                 raw = self._raw(entry)
             except NotARowError as error:
-                refused.append(Refusal(line=entry[0], text=_text(entry), reason=str(error)))
+                refused.append(
+                    Refusal(
+                        line=entry.number if isinstance(entry, quick.Line) else entry.line,
+                        text=_text(entry),
+                        reason=str(error),
+                    )
+                )
                 continue
             sides = tuple(map(arithmetic.printed, raw.sides))
             if reason := self._contradiction(raw, sides):
@@ -191,9 +197,9 @@ class Settler:
 
 
 def _telling(entries: Sequence[Entry]) -> list[Entry]:
-    """The first rows, and those that show the most digits of busbw: they say most about the factor."""
+    """The first row, and those that show the most digits of busbw: they say most about the factor."""
     most = sorted(range(len(entries)), key=lambda at: _digits(entries[at]), reverse=True)[:_SAMPLE]
-    return [entries[at] for at in sorted({*range(_SAMPLE), *most})]
+    return [entries[at] for at in sorted({0, *most})]
 
 
 def _digits(entry: Entry) -> int:

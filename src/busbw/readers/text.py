@@ -21,6 +21,8 @@ from busbw.readers.source import Source
 from busbw.units import count_text
 
 _MOST_WRITERS = 1024
+_LOOK_EVERY = 1024
+"""Lines between looks at whether a table is long enough for a piece."""
 _MOST_ALONE = 10_000
 _TYPES = frozenset(DTYPES)
 _TABLE_WORD = re.compile(r"<\s*(?:table|tr|td|th)\b", re.IGNORECASE)
@@ -44,16 +46,17 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: Claims) -> Iterato
     prefix, assembler = reader.prefix, reader.assembler
     for number, line in enumerate(lines, start=1):
         text = line.decode("utf-8", errors="replace")
-        words = text.split() if not prefix else text[len(prefix) :].split() if text.startswith(prefix) else []
+        rest = text if not prefix else text[len(prefix) :] if text.startswith(prefix) else ""
+        words = rest.split()
         if (
             len(words) == quick.WORDS
             and quick.is_quick(words)
+            and "[" not in rest
             and text[-1] == "\n"
-            and "[" not in text[len(prefix) :]
             and text.isascii()
             and assembler.quick_row(number, words)
         ):
-            if assembler.is_full:
+            if number % _LOOK_EVERY == 0 and assembler.is_full:
                 yield from assembler.piece()
             continue
         for event in reader.line(number, text):
