@@ -229,4 +229,4 @@ def _read(entry: Entry) -> tuple[Log | None, str | None]:
         log = readers.read(entry.log)
     except BusbwError as error:
         return None, str(error)
-    return (log, None) if log.rows else (log, "no row of a table was found in it")
+    return (log, None) if log.tables else (log, "no row of a table was found in it")
