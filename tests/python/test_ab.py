@@ -315,11 +315,13 @@ def test_the_user_s_own_check_is_for_every_block(busbw: Busbw, programs: Path) -
     assert not any("-c 0" in call for call in calls)
 
 
-def test_what_the_engine_refuses_is_its_own_sentence_and_exit_code(busbw: Busbw, programs: Path) -> None:
+def test_what_the_engine_refuses_is_its_own_sentence_and_exit_code(busbw: Busbw, here: Path, programs: Path) -> None:
     done = busbw("ab", "all_reduce", "--b", "FAIL=2")
     assert done.returncode == 2
     assert "no such thing" in done.stderr
+    assert "exit code 2 in the block proof-B (FAIL=2)" in done.stderr
     assert "Traceback" not in done.stderr
+    assert not list((here / "busbw-records").iterdir())
 
 
 @pytest.mark.parametrize(
