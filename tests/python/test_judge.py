@@ -503,3 +503,22 @@ def test_time_that_falls_as_messages_grow_is_noise() -> None:
 def test_a_table_against_a_record_is_compared_by_means() -> None:
     found = only(judge(host(HOST), against=Against(name="record", log=with_stats(HOST, mean=1.0))))
     assert found.grade == "GOOD"
+
+
+def in_the_middle(change: Callable[[float], float]) -> Verdict:
+    return only(
+        judge(log({size: change(time) if 8192 < size < 1 << 25 else time for size, time in GOOD_H200_X4.items()}))
+    )
+
+
+def test_a_constant_cost_is_told_from_a_share_of_a_wire() -> None:
+    start = in_the_middle(lambda time: time + 200)
+    assert any("whatever the size" in cause for cause in start.causes)
+    share = in_the_middle(lambda time: time * 5)
+    assert any("a share of a wire" in cause for cause in share.causes)
+
+
+def test_a_plateau_that_is_reached_late_is_told_from_a_low_one() -> None:
+    late = only(judge(log(scaled(lambda size: 1.5 if size in (67108864, 268435456) else 1.0))))
+    assert late.grade == "SLOW"
+    assert any("do not reach it yet" in cause for cause in late.causes)
