@@ -395,6 +395,39 @@ def test_variants_side_by_side_are_not_mixed_with_another_log() -> None:
         compare_logs(speedup_table(), times([1.5] * 4))
 
 
+# Published tables
+
+
+def test_the_published_speedups_of_msccl_are_recomputed_and_two_are_contradicted() -> None:
+    comparison = compare_variants(read(GOLDEN / "seeds" / "002_d730ed66047f0856.txt"))
+    assert (comparison.a.label, comparison.b.label) == ("NCCL", "MSCCL")
+    assert len(comparison.results) == 42
+    wrong = [result for result in comparison.results if result.claim_agrees is False]
+    assert [(r.point.collective, r.point.size_bytes, r.claimed_speedup) for r in wrong] == [
+        ("all_gather", 8192, 1.81),  # 9.78 / 5.47 = 1.79
+        ("all_reduce", 1024, 1.80),  # 13.12 / 7.50 = 1.75
+    ]
+    assert sum(result.claim_agrees is True for result in comparison.results) == 40
+    # The authors' own conclusion: faster for small and middle sizes, alike for large ones.
+    reduce = [result for result in comparison.results if result.point.collective == "all_reduce"]
+    assert [r.verdict.value for r in reduce] == ["FASTER"] * 14 + ["UNCLEAR"] * 7
+
+
+def test_two_kernels_are_alike_but_for_small_hypercube_and_sendrecv() -> None:
+    comparison = compare_variants(read(GOLDEN / "seeds" / "001_07c4158c15b1b1b2.txt"))
+    assert (comparison.a.label, comparison.b.label) == ("Generic Kernel", "Nvidia Kernel")
+    assert len(comparison.results) == 80
+    changed = [(r.point.collective, r.point.size_bytes >> 20, r.verdict.value) for r in comparison.changed]
+    # The authors saw "not much performance difference"; these four are slower by up to 2.5 times.
+    assert changed == [
+        ("hypercube", 1, "SLOWER"),
+        ("hypercube", 4, "SLOWER"),
+        ("sendrecv", 1, "SLOWER"),
+        ("sendrecv", 4, "SLOWER"),
+    ]
+    assert min(r.speedup or 1 for r in comparison.changed) == pytest.approx(0.397, abs=0.001)
+
+
 # The command
 
 
