@@ -9,7 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from busbw import system
+from busbw import readers, system
 from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.reference import find, references
@@ -134,3 +134,29 @@ def test_the_published_schema_is_that_of_the_types() -> None:
 def test_every_file_is_valid_by_the_published_schema(name: str) -> None:
     told = msgspec.toml.decode((resources.files("busbw.reference") / f"{name}.toml").read_bytes())
     jsonschema.validate(told, json.loads(SCHEMA.read_text()))
+
+
+SEEDS = sorted((Path(__file__).resolve().parents[1] / "golden" / "seeds").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.name[:3])
+def test_the_reports_of_others_are_held_whole(path: Path) -> None:
+    """Every figure of more than one rank and above 0 bytes that the reader finds is a point of a reference."""
+    held = {
+        (sweep.collective, reference.ranks, point.size_bytes, round(point.busbw_gbps, 2))
+        for reference in references().values()
+        for sweep in reference.sweeps
+        for point in sweep.points
+    }
+    missing = []
+    for table in readers.read(path).tables:
+        for row in table.rows:
+            ranks, collective = row.ranks or table.ranks, row.collective or table.collective
+            for figure in row.figures.values():
+                busbw = figure.busbw_gbps
+                if not ranks or ranks < 2 or row.size_bytes == 0 or busbw is None:
+                    continue
+                near = {round(busbw + step / 100, 2) for step in (-1, 0, 1)}
+                if not any((collective, ranks, row.size_bytes, one) in held for one in near):
+                    missing.append((collective, ranks, row.size_bytes, busbw))
+    assert missing == []
