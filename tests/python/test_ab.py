@@ -252,6 +252,19 @@ def test_a_lost_rank_ends_it_with_its_exit_code() -> None:
     assert any("rank lost" in sentence for sentence in comparison.warnings)
 
 
+def test_wrong_data_that_show_only_in_a_later_block_are_said() -> None:
+    class Flaky(MadeUpMachine):
+        def block(self, side: SideSpec, name: str, *extra: str) -> Block:
+            made = super().block(side, name, *extra)
+            if name.startswith("block-005") and side.text == "b":
+                made[POINTS[1]] = Figure(time_us=100.0, check="checked", wrong_elements=9)
+            return made
+
+    machine = Flaky(Path("unused"), lambda _side: [100.0] * 3)
+    comparison = Session(machine, (SideSpec("a"), SideSpec("b")), Rules(resolution=0.05)).run()
+    assert comparison.wrong_data == ("B has wrong data in 1 of 3 measurements, in some blocks.",)
+
+
 # The command, with an engine that writes a record of given times
 
 ENGINE = """#!/bin/sh
