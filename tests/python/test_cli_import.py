@@ -131,6 +131,26 @@ def test_doubts(words: list[str], sentence: str, capsys: pytest.CaptureFixture[s
     assert sentence in capsys.readouterr().err
 
 
+def test_records_on_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    data = (GOLDEN / "records.jsonl").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert main(["import", "-"]) == 0
+    assert "3 of 3 rows" in capsys.readouterr().out
+    newer = data.replace(b'"schema_version":"1.', b'"schema_version":"7.')
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(newer)))
+    assert main(["import", "-"]) == 2
+    assert "standard input has record schema 7." in capsys.readouterr().err
+
+
+def test_redacted(capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(SEEDS / "004_01261a79506a5607.txt")
+    assert main(["import", "--json", "--redact", log]) == 0
+    shown = capsys.readouterr().out
+    assert "vmnetto9831" not in shown
+    assert json.loads(shown)["rows"] == 87
+    assert main(["import", "--redact", log]) == 2
+
+
 def test_our_own_records(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", str(GOLDEN / "records.jsonl")]) == 0
     assert "3 of 3 rows" in capsys.readouterr().out

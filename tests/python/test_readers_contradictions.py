@@ -74,6 +74,12 @@ def test_a_cut_behind_the_last_figure_takes_only_what_is_sure(tmp_path: Path) ->
     assert "cut" in log.refused[0].reason
 
 
+def test_a_number_with_a_hole_is_no_number(tmp_path: Path) -> None:
+    log = read(tmp_path, [line.replace("45.64", "45.\x016") for line in TABLE])
+    assert (len(log.rows), len(log.refused)) == (30, 1)
+    assert "is no figure" in log.refused[0].reason
+
+
 def test_two_logs_mixed_in_one_table(tmp_path: Path) -> None:
     """Eight and two ranks, line by line: neither is claimed for the other's rows."""
     eight, two = rows(1.75), rows(1.0, shift=1)
