@@ -197,3 +197,12 @@ def test_a_log_cut_in_a_row_is_not_good(capsys: pytest.CaptureFixture[str], tmp_
     code, shown, _ = check(capsys, str(path), "--reference", good)
     assert code == 3
     assert "UNSURE" in shown
+
+
+def test_a_log_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    text = Path(host_run(path)).read_text().replace("AMD EPYC", "AMD\x1b[2J EPYC").replace("float", "fl\x1boat")
+    path.write_text(text)
+    shown = check(capsys, str(path), "--reference", host_run(tmp_path / "good.txt"))[1]
+    assert "\x1b" not in shown
+    assert shown

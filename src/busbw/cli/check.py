@@ -18,6 +18,7 @@ from busbw.store import find
 from busbw.system.detect import look, system_here
 from busbw.terminal import console as make_console
 from busbw.terminal import width_of
+from busbw.terminal.tables import plain
 from busbw.units import count_text, size_text
 
 _COLOURS: dict[Grade, str] = {"GOOD": "bold green", "SLOW": "bold yellow", "BROKEN": "bold red", "UNSURE": "bold cyan"}
@@ -65,7 +66,7 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
     if log.refused:
         console.print(f"{count_text(len(log.refused), 'line')} refused; `busbw import` says why", style="yellow")
     for warning in log.warnings:
-        console.print(warning, style="yellow")
+        console.print(plain(warning), style="yellow")
     if len(verdicts) > 1:
         _summary(console, verdicts)
     shown = verdicts if show_all else [next(verdict for verdict in verdicts if verdict.grade == grade)]
@@ -101,7 +102,7 @@ def _summary(console: Console, verdicts: Iterable[Verdict]) -> None:
     console.print(", ".join(f"{number} {grade}" for grade, number in counts.items()), style="bold")
     for verdict in verdicts:
         line = Text(f"{verdict.grade:<7}", style=_COLOURS[verdict.grade])
-        line.append(f"{verdict.title}: {verdict.reasons[0] if verdict.reasons else ''}", style="default")
+        line.append(plain(f"{verdict.title}: {verdict.reasons[0] if verdict.reasons else ''}"), style="default")
         line.truncate(width_of(), overflow="ellipsis")
         console.print(line)
 
@@ -130,14 +131,14 @@ def _show(console: Console, verdict: Verdict) -> None:
 
 def _say(console: Console, grade: Grade, text: str) -> None:
     line = Text(f"{grade}  ", style=_COLOURS[grade])
-    line.append(text, style="bold default")
+    line.append(plain(text), style="bold default")
     console.print(line)
 
 
 def _lines(console: Console, label: str, sentences: Iterable[str]) -> None:
     """A label and sentences beside it, wrapped to the width."""
     for sentence in sentences:
-        wrapped = textwrap.wrap(sentence, max(40, width_of() - 13), break_long_words=False)
+        wrapped = textwrap.wrap(plain(sentence), max(40, width_of() - 13), break_long_words=False)
         for number, line in enumerate(wrapped):
             console.print(f"  {label if not number else '':<10} {line}", markup=False, soft_wrap=True)
         label = ""
