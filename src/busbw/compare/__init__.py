@@ -9,7 +9,7 @@ import msgspec
 
 from busbw.compare import differences as other
 from busbw.compare.judge import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text
-from busbw.compare.pairing import Observation, Observations, align, demand_common, observations
+from busbw.compare.pairing import Observation, Observations, align, by_configuration, demand_common, observations
 from busbw.compare.result import (
     Basis,
     Comparison,
@@ -143,8 +143,8 @@ def _compare(
         level_text=_level_text(bases),
         wrong_data=(*other.wrong_data(a.label, tables_a), *other.wrong_data(b.label, tables_b)),
         warnings=(*warnings, *notes, *_cycle_warning(pairs)),
-        only_in_a=tuple(point for point in found_a if point not in found_b),
-        only_in_b=tuple(point for point in found_b if point not in found_a),
+        only_in_a=tuple(sorted(found_a.keys() - found_b.keys(), key=by_configuration)),
+        only_in_b=tuple(sorted(found_b.keys() - found_a.keys(), key=by_configuration)),
         differences=other.differences(tables_a, tables_b),
     )
 
