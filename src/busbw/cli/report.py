@@ -16,7 +16,7 @@ from busbw.expect import system_of
 from busbw.judge import Against
 from busbw.logs import Log
 from busbw.redact import redact_all
-from busbw.report import Page, Subject, build, render
+from busbw.report import Subject, build, render
 from busbw.store import RECORDS, entries, find
 from busbw.system import System
 from busbw.units import count_text

@@ -10,11 +10,13 @@ from busbw.report.markup import element, group
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 460.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 54.0, 448.0, 12.0, 252.0
+LEFT, RIGHT, TOP, BOTTOM = 68.0, 448.0, 12.0, 252.0
 """The frame that curves are drawn in; tick labels stand outside of it."""
 
 _MOST_SIZE_LABELS = 7
 _MOST_VALUE_LABELS = 7
+_NARROW = 6.0
+"""A range of values whose ends are less than this factor apart gets evenly spaced labels."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,12 @@ def size_ticks(sizes: Iterable[int]) -> list[int]:
 
 
 def value_ticks(scale: Scale) -> list[float]:
-    """Round values: 1, 2, 5 times powers of ten, or fewer where there are many decades."""
+    """Round values: evenly apart within a few octaves, else 1, 2, 5 times powers of ten, or every few decades."""
+    if scale.high / scale.low < _NARROW:
+        return _even_ticks(scale.low, scale.high)
     low, high = math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high))
     found: list[float] = []
-    for digits in ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0), (1.0, 2.0, 5.0), (1.0,)):
+    for digits in ((1.0, 2.0, 3.0, 5.0), (1.0, 2.0, 5.0), (1.0,)):
         found = [
             digit * 10.0**power
             for power in range(low, high + 1)
@@ -70,8 +74,13 @@ def value_ticks(scale: Scale) -> list[float]:
         ]
         if len(found) <= _MOST_VALUE_LABELS:
             break
-    every = math.ceil(len(found) / _MOST_VALUE_LABELS) if found else 1
-    return found[::every] or [math.sqrt(scale.low * scale.high)]
+    return found[:: math.ceil(len(found) / _MOST_VALUE_LABELS)]
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    step = 10.0 ** math.floor(math.log10((high - low) / 2))
+    step *= next(factor for factor in (0.1, 0.2, 0.5, 1, 2, 5) if (high - low) / (factor * step) <= _MOST_VALUE_LABELS)
+    return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def short_size(size_bytes: int) -> str:

@@ -10,7 +10,20 @@ from busbw.judge import Against, Grade, worst
 from busbw.logs import Log, Table
 from busbw.report import topology
 from busbw.report.configurations import Place, configurations
-from busbw.report.page import Badge, Column, ComparisonPart, Configuration, Fact, Grid, LogPart, Page, SummaryPart, TablePart
+from busbw.report.page import (
+    Badge,
+    Column,
+    ComparisonPart,
+    Configuration,
+    Fact,
+    Grid,
+    LogPart,
+    Page,
+    SummaryLine,
+    SummaryPart,
+    TablePart,
+    Verdict,
+)
 from busbw.report.ratios import part as comparison_part
 from busbw.report.verdicts import headline, summary_lines
 from busbw.system import System
@@ -20,7 +33,6 @@ MOST_PICTURED = 80
 """Configurations with pictures in one page; it would be slow to open beyond."""
 MOST_REFUSED = 200
 _MOST_RANKS = 64
-_INDIVIDUAL = "ranks from"
 
 
 @dataclass(frozen=True)
@@ -73,9 +85,15 @@ def build(
 _ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
 
 
-def _summary(made: LogPart) -> tuple:  # type: ignore[type-arg]
+def _summary(made: LogPart) -> tuple[SummaryLine, ...]:
+    def title(table: TablePart, verdict: Verdict) -> str:
+        return f"{table.title}: {verdict.title}" if len(made.tables) > 1 else verdict.title
+
     return summary_lines(
-        (one.anchor, verdict) for table in made.tables for one in table.configurations for verdict in one.verdicts
+        (one.anchor, title(table, verdict), verdict)
+        for table in made.tables
+        for one in table.configurations
+        for verdict in one.verdicts
     )
 
 
@@ -110,7 +128,9 @@ def _log(subject: Subject, anchor: str, against: Against | None, room: int) -> L
         caption=f"Refused rows of {log.source}",
         columns=(Column("line"), Column("why", is_number=False), Column("text", is_number=False)),
         rows=tuple((str(one.line), one.reason, one.text) for one in log.refused[:MOST_REFUSED]),
-        note=f"{len(log.refused) - MOST_REFUSED:,} more: busbw import lists all." if len(log.refused) > MOST_REFUSED else "",
+        note=f"{len(log.refused) - MOST_REFUSED:,} more: busbw import lists all."
+        if len(log.refused) > MOST_REFUSED
+        else "",
     )
     return LogPart(
         anchor=anchor,
@@ -124,7 +144,9 @@ def _log(subject: Subject, anchor: str, against: Against | None, room: int) -> L
     )
 
 
-def _table(table: Table, system: System | None, anchor: str, against: Against | None, *, is_pictured: bool) -> TablePart:
+def _table(
+    table: Table, system: System | None, anchor: str, against: Against | None, *, is_pictured: bool
+) -> TablePart:
     made: list[Configuration] = configurations(Place(table, system, against, is_pictured), anchor)
     ranks = table.ranks or next((row.ranks for row in table.rows if row.ranks), None)
     return TablePart(
@@ -146,7 +168,7 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Fact
     named = [
         ("collective", ", ".join(name for name in collectives if name)),
         ("ranks", f"{ranks:,}" if ranks else ""),
-        ("ranks known from", table.settings.get(_INDIVIDUAL, "")),
+        ("ranks known from", table.settings.get("ranks from", "")),
         ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MOST_RANKS])}" if hosts else ""),
         ("devices", ", ".join(devices)),
         ("held against", system.title if system else ""),
@@ -154,14 +176,24 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Fact
         ("program", table.program_version or table.program or ""),
         ("command", table.command or ""),
         ("started", table.start_time or ""),
-        ("came to its end", {True: "yes", False: f"no: {table.end_reason or 'the log ends early'}"}.get(table.complete, "")),  # type: ignore[arg-type]
+        ("came to its end", _end(table)),
         ("data", _data(table)),
         ("read as", f"{table.format}, from line {table.first_line}"),
         ("its own average", _claimed(table)),
     ]
-    unknown = [name for name, value in named if not value and name in ("ranks", "hosts", "devices", "library", "program", "started")]
+    unknown = [
+        name
+        for name, value in named
+        if not value and name in ("ranks", "hosts", "devices", "library", "program", "started")
+    ]
     facts = [Fact(name, value) for name, value in named if value]
     return (*facts, Fact("not said", ", ".join(unknown))) if unknown else tuple(facts)
+
+
+def _end(table: Table) -> str:
+    if table.complete is None:
+        return ""
+    return "yes" if table.complete else f"no: {table.end_reason or 'the log ends early'}"
 
 
 def _claimed(table: Table) -> str:

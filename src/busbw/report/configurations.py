@@ -11,7 +11,8 @@ from busbw.judge.yardstick import Yardstick, of_series
 from busbw.logs import PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.report import curves, lateness, spread
 from busbw.report.curves import Line, Sight, Span
-from busbw.report.page import Configuration, Picture, Verdict
+from busbw.report.glance import glance
+from busbw.report.page import Configuration, Glance, Picture, Verdict
 from busbw.report.raw import PLACEMENT_WORDS, grid
 from busbw.report.verdicts import shown
 from busbw.system import System
@@ -20,6 +21,10 @@ from busbw.units import count_text
 _COARSE_GBPS = 1.0
 """Below it two printed decimals are less than the time says, so busbw is taken from the time where both agree."""
 _HALF_DIGIT_GBPS = 0.0051
+
+
+Expected = Callable[[Row], Estimate | None]
+"""What a healthy system reaches in a row; None where nothing is known of it."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +43,27 @@ def configurations(place: Place, anchor: str) -> list[Configuration]:
     alone = Log(source="", tables=(place.table,))
     verdicts = judge(alone, system=place.system, against=place.against)
     together: dict[tuple[object, ...], list[tuple[Series, Verdict]]] = {}
+    expected = estimator(place.table, place.system)
     for series, verdict in zip(series_of(alone), verdicts, strict=True):
         row = series.row
         key = (row.collective, row.dtype, row.redop, row.root, row.ranks, row.group)
-        together.setdefault(key, []).append((series, shown(verdict)))
-    return [_one(place, f"{anchor}-{number}", pairs) for number, pairs in enumerate(together.values(), start=1)]
+        together.setdefault(key, []).append((series, shown(verdict, _glance(place.table, series, expected))))
+    return [
+        _one(place, f"{anchor}-{number}", pairs, expected) for number, pairs in enumerate(together.values(), start=1)
+    ]
 
 
-def _one(place: Place, anchor: str, pairs: Sequence[tuple[Series, Verdict]]) -> Configuration:
+def _glance(table: Table, series: Series, expected: Expected) -> Glance | None:
+    """The first placement's curve: two would not be told apart at that size."""
+    busbw, _ = _lines([series])
+    rows = [row for row in table.rows if _key(row) == _key(series.row)]
+    span = _span({row.size_bytes: known for row in rows if (known := expected(row)) is not None}, "busbw_gbps")
+    return glance(busbw[0].points, span.points if span else {}) if busbw else None
+
+
+def _one(place: Place, anchor: str, pairs: Sequence[tuple[Series, Verdict]], expected: Expected) -> Configuration:
     keys = {_key(series.row) for series, _ in pairs}
     rows = [row for row in place.table.rows if _key(row) in keys]
-    expected = estimator(place.table, place.system)
     first = pairs[0][0]
     title = _title(first)
     pictures: list[Picture] = []
@@ -81,7 +96,7 @@ def _pictures(
     place: Place,
     pairs: Sequence[tuple[Series, Verdict]],
     rows: Sequence[Row],
-    expected: Callable[[Row], Estimate | None],
+    expected: Expected,
 ) -> list[Picture]:
     first = pairs[0][0]
     by_size = {row.size_bytes: known for row in rows if (known := expected(row)) is not None}
@@ -93,7 +108,9 @@ def _pictures(
             Sight("Bus bandwidth", "GB/s", busbw, _span(by_size, "busbw_gbps"), _line(reference, first, True), note)
         ),
         curves.picture(
-            Sight("Latency: time of one operation", "us", times, _span(by_size, "time_us"), _line(reference, first, False))
+            Sight(
+                "Latency: time of one operation", "us", times, _span(by_size, "time_us"), _line(reference, first, False)
+            )
         ),
     ]
     for placement, figures in _by_placement(rows).items():
@@ -112,7 +129,9 @@ def _lines(several: Sequence[Series]) -> tuple[list[Line], list[Line]]:
             words = [series.row.variant, PLACEMENT_WORDS[placement]]
             label = ", ".join(word for word in words if word) or "measured"
             times.append(Line(label, {point.size_bytes: point.time_us for point in points}))
-            refined = {point.size_bytes: _fine(series, point.size_bytes, point.time_us, point.busbw_gbps) for point in points}
+            refined = {
+                point.size_bytes: _fine(series, point.size_bytes, point.time_us, point.busbw_gbps) for point in points
+            }
             busbw.append(Line(label, {size: value for size, value in refined.items() if value and value > 0}))
     return busbw, times
 
@@ -194,8 +213,10 @@ def _scatter(table: Table, placement: Placement, figures: Figures) -> list[Pictu
         own = {size: each for (size, name), each in figures.items() if name == variant}
         where = ", ".join(word for word in (variant, PLACEMENT_WORDS[placement]) if word)
         spreads = {size: one for size, each in own.items() if (one := spread.spread_of(size, each, skip))}
-        found.append(spread.picture(f"Scatter of the iterations{f', {where}' if where else ''}", list(spreads.values())))
-        late = {size: one for size, each in own.items() if (one := lateness.lateness(each, batch))}
+        found.append(
+            spread.picture(f"Scatter of the iterations{f', {where}' if where else ''}", list(spreads.values()))
+        )
+        late = {size: ranks for size, each in own.items() if (ranks := lateness.lateness(each, batch))}
         times = {size: spreads[size].median_us or spreads[size].low_us for size in late if size in spreads}
         title = f"{'Who came last' if batch else 'Whose operation took longest'}{f', {where}' if where else ''}"
         usable = {size: late[size] for size in times}
@@ -223,4 +244,3 @@ def _omissions(rows: Sequence[Row]) -> list[str]:
     if silent:
         found.append(f"{count_text(silent, 'row')} without a time or a bandwidth above zero: only in the table.")
     return found
-

@@ -62,8 +62,8 @@ def picture(sight: Sight) -> Picture | None:
         axes.value_axis(y, f"{sight.unit}"),
         axes.size_axis(x, sizes),
         *([_span(expected, x, y)] if expected else []),
-        *([_reference(reference, x, y)] if reference else []),
         *(_line(line, index, x, y) for index, line in enumerate(lines)),
+        *([_reference(reference, x, y)] if reference else []),
         axes.frame(),
         element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
     ]
@@ -140,7 +140,9 @@ def _span(span: Span, x: Scale, y: Scale) -> Markup:
 def _reference(line: Line, x: Scale, y: Scale) -> Markup:
     places = [(x(size), y(value)) for size, value in sorted(line.points.items())]
     crosses = "".join(f"M{a - 3:.1f} {b:.1f}h6M{a:.1f} {b - 3:.1f}v6" for a, b in places)
-    return group(element("path", d=_path(places), class_="line"), element("path", d=crosses, class_="mark"), class_="ref")
+    return group(
+        element("path", d=_path(places), class_="line"), element("path", d=crosses, class_="mark"), class_="ref"
+    )
 
 
 def _keys(lines: Sequence[Line], expected: Span | None, reference: Line | None) -> tuple[Key, ...]:

@@ -1,8 +1,8 @@
 """Who came last: how far each rank is behind the first, by size.
 
-In our own records a rank's samples follow each other without a gap from a barrier on, so their sum is the moment at which
-the rank was done, counted from that barrier; ranks leave a barrier within about a microsecond of each other. In other
-logs each sample stands alone, and only says whose operation took longest.
+In our own records a rank's samples follow each other without a gap from a barrier on, so their sum is the moment at
+which the rank was done, counted from that barrier; ranks leave a barrier within about a microsecond of each other. In
+other logs each sample stands alone, and only says whose operation took longest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,8 @@ def lateness(figures: Sequence[Figure], batch: int | None) -> list[Late] | None:
     every = np.concatenate(behind, axis=1)
     last = every >= every.max(axis=0)
     return [
-        Late(float(middle), float(share)) for middle, share in zip(np.median(every, axis=1), last.mean(axis=1), strict=True)
+        Late(float(middle), float(share))
+        for middle, share in zip(np.median(every, axis=1), last.mean(axis=1), strict=True)
     ]
 
 

@@ -7,7 +7,11 @@ from markupsafe import Markup
 
 from busbw.judge import Grade
 
-MARKS: dict[Grade, str] = {"GOOD": "\N{CHECK MARK}", "SLOW": "\N{BLACK DOWN-POINTING TRIANGLE}", "BROKEN": "\N{BALLOT X}"}
+MARKS: dict[Grade, str] = {
+    "GOOD": "\N{CHECK MARK}",
+    "SLOW": "\N{BLACK DOWN-POINTING TRIANGLE}",
+    "BROKEN": "\N{BALLOT X}",
+}
 """Beside the word, so that a grade is never a colour alone."""
 
 
@@ -75,7 +79,14 @@ class Picture:
     svg: Markup
     keys: tuple[Key, ...] = ()
     note: str = ""
-    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Glance:
+    """A configuration as small as a word."""
+
+    svg: Markup
+    text: str
 
 
 @dataclass(frozen=True)
@@ -102,6 +113,7 @@ class Verdict:
     bands: tuple[BandLine, ...]
     notes: tuple[Fact, ...]
     """Why, what it looks like, what to do, what else to know; in the order in which they are read."""
+    glance: Glance | None = None
 
     @property
     def reason(self) -> str:
@@ -173,6 +185,7 @@ class SummaryLine:
     anchor: str
     bands: tuple[tuple[str, Badge], ...]
     reason: str
+    glance: Glance | None = None
     also: tuple[str, ...] = ()
     """The titles of the others."""
 

@@ -37,7 +37,9 @@ def part(comparison: Comparison, anchor: str) -> ComparisonPart:
         title=f"{_name(comparison.b)} against {_name(comparison.a)}",
         sides=(Fact("A", _side(comparison.a)), Fact("B", _side(comparison.b))),
         counts=tuple(
-            Fact(verdict.value, count_text(found, "size")) for verdict in Verdict if (found := comparison.count(verdict))
+            Fact(verdict.value, count_text(found, "size"))
+            for verdict in Verdict
+            if (found := comparison.count(verdict))
         ),
         pictures=tuple(one for one in pictures if one),
         grids=tuple(_grid(title, results) for title, results in lines),
@@ -139,7 +141,9 @@ def _keys(known: Sequence[SizeResult], resolution: float) -> tuple[Key, ...]:
         for verdict in Verdict
         if any(one.verdict is verdict for one in known)
     ]
-    found.append(Key(sample(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}"))
+    found.append(
+        Key(sample(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}")
+    )
     if any(one.interval for one in known):
         found.append(Key(sample(element("path", d="M17 1V13", class_="whisker")), "interval"))
     elif any(one.rounding for one in known):
@@ -206,7 +210,8 @@ def _claims(comparison: Comparison) -> list[str]:
         for one in wrong
         if one.speedup is not None
     )
-    follow = f"Of {count_text(len(claims), 'speed-up')} that the log claims {len(claims) - len(wrong)} follow from its figures"
+    right = len(claims) - len(wrong)
+    follow = f"Of {count_text(len(claims), 'speed-up')} that the log claims {right} follow from its figures"
     return [f"{follow} and {len(wrong)} do not: {named}." if wrong else f"{follow}."]
 
 
@@ -233,4 +238,3 @@ def _differences(comparison: Comparison) -> Grid | None:
     columns = (Column("what", is_number=False), Column("A", is_number=False), Column("B", is_number=False))
     rows = tuple((one.what, one.a or "not said", one.b or "not said") for one in comparison.differences)
     return Grid("What else is different between A and B", columns, rows)
-

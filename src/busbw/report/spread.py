@@ -92,7 +92,9 @@ def picture(title: str, spreads: Sequence[Spread]) -> Picture | None:
         element("text", axes.short_size(one.size_bytes), x=place, y=axes.BOTTOM + 18, class_="tick mid")
         for one, place in list(zip(spreads, places, strict=True))[::every]
     ]
-    bottom = element("text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid")
+    bottom = element(
+        "text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid"
+    )
     text = _in_words(title, spreads)
     svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, bottom, axes.frame(), label=text)
     note = "" if total <= _MOST_DOTS else f"{total:,} iterations: they are not drawn one by one."

@@ -67,7 +67,7 @@ def layout(table: Table, ranks: int | None, system: System | None) -> Layout:
         rate = f", {fabric.spec_gbps.value:g} GB/s each way per device" if fabric.spec_gbps.value else ""
         text = f"{fabric.kind}, {fabric.layout}{rate}"
     return Layout(
-        nodes=nodes[:MOST_NODES],
+        nodes=tuple(nodes[:MOST_NODES]),
         more_nodes=max(0, len(nodes) - MOST_NODES),
         is_said=said,
         device=", ".join(devices) or (system.title if system else ""),
@@ -153,7 +153,17 @@ def _node(node: Node, known: Layout, x: float, y: float, height: float) -> Marku
         more = f"and {count_text(len(node.ranks) - MOST_CELLS, 'more rank')}"
         parts.append(element("text", more, x=x + 12, y=at - 8, class_="label"))
     if known.fabric:
-        parts.append(element("rect", x=x + 12, y=at + 2, width=_CELL * _CELLS_A_LINE - 3, height=5, rx=2.5, class_="fabric"))
+        parts.append(
+            element(
+                "rect",
+                x=x + 12,
+                y=at + 2,
+                width=_CELL * min(len(node.ranks), _CELLS_A_LINE) - 3,
+                height=5,
+                rx=2.5,
+                class_="fabric",
+            )
+        )
         at += 14
     if known.nics:
         each = (_CELL * _CELLS_A_LINE - 3) / known.nics
@@ -177,7 +187,9 @@ def _keys(known: Layout) -> tuple[Key, ...]:
         if known.nics:
             found.append(Key(sample("nic", 9), f"NICs, {known.network}"))
         if not known.is_said:
-            found.append(Key(sample("node supposed", 12), "supposed: the log lists no ranks, so as such systems have them"))
+            found.append(
+                Key(sample("node supposed", 12), "supposed: the log lists no ranks, so as such systems have them")
+            )
     return tuple(found)
 
 

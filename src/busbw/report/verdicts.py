@@ -1,16 +1,17 @@
 """Verdicts as a page shows them: the grade, a line of evidence for each band, and the sentences."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from busbw import judge
 from busbw.report.axes import number
-from busbw.report.page import BandLine, Badge, Fact, SummaryLine, Verdict
+from busbw.report.page import Badge, BandLine, Fact, Glance, SummaryLine, Verdict
 from busbw.units import count_text, size_text
 
 _MOST_FEATURES = 3
 
 
-def shown(verdict: judge.Verdict) -> Verdict:
+def shown(verdict: judge.Verdict, glance: Glance | None = None) -> Verdict:
     """One verdict."""
     notes = [Fact("because", text) for text in verdict.reasons]
     notes += [Fact("looks like", text) for text in verdict.causes]
@@ -33,6 +34,7 @@ def shown(verdict: judge.Verdict) -> Verdict:
         yardstick=verdict.yardstick,
         bands=tuple(map(_band, verdict.bands)),
         notes=tuple(notes),
+        glance=glance,
     )
 
 
@@ -58,23 +60,20 @@ def _band(band: judge.BandVerdict) -> BandLine:
     )
 
 
-def summary_lines(entries: Iterable[tuple[str, Verdict]]) -> tuple[SummaryLine, ...]:
-    """A line for each (anchor, verdict); those without evidence that give the same reason share one."""
+def summary_lines(entries: Iterable[tuple[str, str, Verdict]]) -> tuple[SummaryLine, ...]:
+    """A line for each (anchor, title, verdict); those without evidence that give the same reason share one."""
     lines: list[SummaryLine] = []
     merged: dict[tuple[str, str], int] = {}
-    for anchor, verdict in entries:
+    for anchor, title, verdict in entries:
         key = (verdict.badge.word, verdict.reason)
         if not verdict.bands and verdict.badge.word == "UNSURE" and key in merged:
             line = lines[merged[key]]
-            lines[merged[key]] = SummaryLine(
-                line.badge, line.title, line.anchor, line.bands, line.reason, (*line.also, verdict.title)
-            )
+            lines[merged[key]] = replace(line, glance=None, also=(*line.also, title))
             continue
         merged.setdefault(key, len(lines))
         bands = tuple((band.band, band.badge) for band in verdict.bands)
-        lines.append(SummaryLine(verdict.badge, verdict.title, anchor, bands, verdict.reason))
+        lines.append(SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.glance))
     return tuple(lines)
-
 
 
 def headline(grades: list[judge.Grade], logs: int) -> str:
