@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from busbw.logs import Refusal, Table
 from busbw.readers import headers
+from busbw.readers.context import Context
 from busbw.readers.events import PIECE_ROWS, Claims, Event, Piece
-from busbw.readers.headers import Context, Facts
+from busbw.readers.headers import Facts
 from busbw.readers.layouts import Columns, NotARowError, needs_more, parse
 from busbw.readers.quick import Line
 from busbw.readers.settle import Entry, Settler
@@ -274,4 +275,4 @@ def _format(facts: Facts) -> str:
         return "nccl-tests text, 2.0 to 2.3"
     if columns.shows_error:
         return "nccl-tests text, 2.4 to 2.12"
-    return "nccl-tests text, 2.13 or later" if facts.has_header else "nccl-tests text, without a header"
+    return "nccl-tests text, 2.13+" if facts.has_header else "nccl-tests text, without a header"

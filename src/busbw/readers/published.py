@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers import collectives, speedups
+from busbw.readers.context import Context, gpus_in
 from busbw.readers.events import Claims, Event, Piece
 from busbw.readers.grids import Grid
-from busbw.readers.headers import Context, gpus_in
 from busbw.readers.quantities import DTYPES, Quantity, quantity, size_bytes
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)

@@ -12,9 +12,9 @@ import msgspec
 from busbw.logs import Table
 from busbw.readers import cleaning, hccl, layouts, quick
 from busbw.readers.assembly import Assembler
+from busbw.readers.context import Context
 from busbw.readers.events import Claims, Event, Note, Piece
 from busbw.readers.grids import Grid, Grids
-from busbw.readers.headers import Context
 from busbw.readers.published import read_grid
 from busbw.readers.quantities import DTYPES, is_value
 from busbw.readers.source import Source
