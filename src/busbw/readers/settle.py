@@ -14,7 +14,7 @@ from busbw.units import count_text
 
 _MOST_CONTRADICTING = 0.2
 """Of the rows: more, and it is not some rows that are wrong but the table that is not one."""
-_SAMPLE = 3
+_SAMPLE = 2
 
 Entry = RawRow | quick.Line
 _Numbered = tuple[RawRow, tuple[Printed, ...]]
@@ -41,7 +41,7 @@ class Settler:
         if self._maker is not None:
             return self._judge(entries, self._maker)
         settings = dict(self.facts.settings)
-        if len(entries) > 2 * _SAMPLE:
+        if len(entries) > 4 * _SAMPLE:
             maker = self._decide(_telling(entries))
             rows, refused = self._judge(entries, maker)
             if not refused and self.identity.ranks is not None:

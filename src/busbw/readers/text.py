@@ -59,7 +59,8 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: Claims) -> Iterato
             if number % _LOOK_EVERY == 0 and assembler.is_full:
                 yield from assembler.piece()
             continue
-        for event in reader.line(number, text):
+        is_remark = words and words[0][0] == "#" and not prefix and reader.is_plain_remark(text, words)
+        for event in reader.remark(number, text) if is_remark else reader.line(number, text):
             _keep_if_alone(event, alone)
             yield event
         prefix, assembler = reader.prefix, reader.assembler
@@ -76,7 +77,7 @@ class _Text:
         self._assemblers: dict[str, Assembler] = {}
         self.prefix = ""
         """What stood before the last row; where the next line begins so, the short way is open to it."""
-        self.assembler = self._assembler("")
+        self._unprefixed = self.assembler = self._assembler("")
         """Whose the last row was."""
         self._grids = Grids()
         self._hccl = hccl.Reports(claims)
@@ -89,9 +90,6 @@ class _Text:
 
     def line(self, number: int, text: str) -> Iterator[Event]:
         """One line, with its end."""
-        if text[0] == "#" and self._is_plain_remark(text):
-            yield from self._remark(number, text.rstrip(), self._assembler(""))
-            return
         cut = not text.endswith("\n")
         raw = text
         text = cleaning.plain(text)
@@ -114,16 +112,20 @@ class _Text:
             writer += more
         yield from self._plain_line(number, raw, body, writer, cut=cut)
 
-    def _is_plain_remark(self, text: str) -> bool:
+    def remark(self, number: int, text: str) -> Iterable[Event]:
+        """A line of which `is_plain_remark` holds."""
+        return self._remark(number, text.strip(), self._unprefixed)
+
+    def is_plain_remark(self, text: str, words: list[str]) -> bool:
         """Whether there is nothing to take from a line that begins with '#', and no row in it."""
         return (
             text.isascii()
-            and text[:-1].isprintable()
             and self._grids.is_idle
             and "CCL " not in text
             and not ("<" in text or "&" in text)
-            and _TYPES.isdisjoint(text.split())
-            and not self._assembler("").is_waiting
+            and "\x1b" not in text
+            and _TYPES.isdisjoint(words)
+            and not self._unprefixed.is_waiting
         )
 
     def _plain_line(self, number: int, text: str, body: str, writer: str, *, cut: bool) -> Iterator[Event]:
@@ -161,16 +163,18 @@ class _Text:
         else:
             yield from self._remark(number, body, assembler)
 
-    def _remark(self, number: int, body: str, assembler: Assembler) -> Iterator[Event]:
+    def _remark(self, number: int, body: str, assembler: Assembler) -> Iterable[Event]:
         """A line of a header, a footer, or of the document around the tables."""
         begin = body.find("#")
         stripped = (body[begin:] if 0 < begin < 160 and not body[:begin].strip().startswith("#") else body).strip()
+        events: list[Event] = []
         if len(stripped) > 4000:
-            return
+            return events
         if assembler.begins_another(stripped):
-            yield from assembler.end()
+            events = list(assembler.end())
         if not assembler.header(number, stripped):
             self._context.take(stripped)
+        return events
 
     def _grid_ended(self) -> Iterator[Event]:
         grid = self._grids.finish()
