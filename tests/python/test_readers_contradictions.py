@@ -99,6 +99,14 @@ def test_tables_of_two_writers_are_kept_apart(tmp_path: Path) -> None:
     assert not log.refused
 
 
+def test_rows_without_a_tag_are_not_those_of_a_tag(tmp_path: Path) -> None:
+    """Also where no-break spaces hide how a line began."""
+    tagged = [f"[1,0]<stdout>:{line}".replace(" ", "\u00a0") for line in TABLE[:3] + rows(1.75)]
+    log = read(tmp_path, tagged + TABLE[:3] + rows(1.0, shift=1))
+    assert [(len(table.rows), table.ranks) for table in log.tables] in ([(14, 8), (14, 2)], [(14, 8), (14, None)])
+    assert not log.refused
+
+
 def device(pid: int) -> str:
     return f"#  Rank  0 Group  0 Pid  {pid} on  node-{pid} device  0 [0000:0f:00] NVIDIA H200\n"
 

@@ -23,6 +23,8 @@ from busbw.units import count_text
 _MOST_WRITERS = 1024
 _LOOK_EVERY = 1024
 """Lines between looks at whether a table is long enough for a piece."""
+_NO_PREFIX = "\0"
+"""Begins no line, so the short way is closed."""
 _MOST_ALONE = 10_000
 _TYPES = frozenset(DTYPES)
 _TABLE_WORD = re.compile(r"<\s*(?:table|tr|td|th)\b", re.IGNORECASE)
@@ -59,8 +61,8 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: Claims) -> Iterato
             if number % _LOOK_EVERY == 0 and assembler.is_full:
                 yield from assembler.piece()
             continue
-        is_remark = words and words[0][0] == "#" and not prefix and reader.is_plain_remark(text, words)
-        for event in reader.remark(number, text) if is_remark else reader.line(number, text):
+        is_remark = words and words[0][0] == "#" and reader.is_plain_remark(rest, words)
+        for event in reader.remark(number, rest) if is_remark else reader.line(number, text):
             _keep_if_alone(event, alone)
             yield event
         prefix, assembler = reader.prefix, reader.assembler
@@ -77,7 +79,7 @@ class _Text:
         self._assemblers: dict[str, Assembler] = {}
         self.prefix = ""
         """What stood before the last row; where the next line begins so, the short way is open to it."""
-        self._unprefixed = self.assembler = self._assembler("")
+        self.assembler = self._assembler("")
         """Whose the last row was."""
         self._grids = Grids()
         self._hccl = hccl.Reports(claims)
@@ -113,8 +115,8 @@ class _Text:
         yield from self._plain_line(number, raw, body, writer, cut=cut)
 
     def remark(self, number: int, text: str) -> Iterable[Event]:
-        """A line of which `is_plain_remark` holds."""
-        return self._remark(number, text.strip(), self._unprefixed)
+        """A line of which `is_plain_remark` holds, by the process that wrote the last row."""
+        return self._remark(number, text.strip(), self.assembler)
 
     def is_plain_remark(self, text: str, words: list[str]) -> bool:
         """Whether there is nothing to take from a line that begins with '#', and no row in it."""
@@ -125,7 +127,7 @@ class _Text:
             and not ("<" in text or "&" in text)
             and "\x1b" not in text
             and _TYPES.isdisjoint(words)
-            and not self._unprefixed.is_waiting
+            and not self.assembler.is_waiting
         )
 
     def _plain_line(self, number: int, text: str, body: str, writer: str, *, cut: bool) -> Iterator[Event]:
@@ -141,7 +143,8 @@ class _Text:
                 yield self._assembler(writer).refuse(number, text, "the file ends in it: its last figure may be cut")
                 return
             self.assembler = self._assembler(writer)
-            self.prefix = text[: text.rfind(body[at:].strip())].rstrip() if body[at:].strip() in text else ""
+            begin = text.rfind(body[at:].strip())
+            self.prefix = text[:begin].rstrip() if begin >= 0 else _NO_PREFIX if writer else ""
             yield from self.assembler.row(number, text, words)
             return
         assembler = self._assembler(writer)
