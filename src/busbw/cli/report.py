@@ -100,7 +100,10 @@ def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | 
         only = re.fullmatch(r"(\d+)=(.*)", place)
         number, name = (int(only[1]), only[2]) if only else (0, place)
         if number > len(logs) or (only and number == 0):
-            raise UsageError(f"--system {place}: there are {len(logs)} logs", remedy="count them from 1")
+            raise UsageError(
+                f"--system {place}: there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}",
+                remedy="count them from 1",
+            )
         if number in named:
             raise UsageError(f"--system {place}: that log has one already", remedy="name each log's system once")
         named[number] = system.find(name)
