@@ -104,7 +104,7 @@ def _of_two(subjects: Sequence[Subject]) -> tuple[ComparisonPart | None, list[st
     if len(subjects) != 2:
         return None, []
     try:
-        return comparison_part(compare_logs(subjects[0].log, subjects[1].log), "comparison"), []
+        return comparison_part(compare_logs(subjects[0].log, subjects[1].log), "comparison", has_curves=True), []
     except UsageError as error:
         return None, [f"The two logs are not compared: {error}"]
 
