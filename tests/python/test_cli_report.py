@@ -77,6 +77,15 @@ def test_systems_of_all_and_of_one(busbw: Busbw, here: Path) -> None:
     assert "held against NVIDIA H200" in words
 
 
+def test_systems_of_single_tables(busbw: Busbw, here: Path) -> None:
+    busbw("report", str(NCCL), "--system", "1.2=a100-sxm", "--system", "1=h100-sxm")
+    html = (here / "report.html").read_text()
+    first, second = (
+        Parsed(html).words.partition(name)[2] for name in ("held against NVIDIA H100", "held against NVIDIA A100")
+    )
+    assert len(first) > len(second) > 0
+
+
 def test_against_a_good_run(busbw: Busbw, here: Path) -> None:
     done = busbw("report", str(NCCL), "--reference", str(NCCL), "--redact")
     assert done.returncode == 0
@@ -96,7 +105,9 @@ def test_against_a_good_run(busbw: Busbw, here: Path) -> None:
         (["last", "--system", "nowhere"], '"nowhere"'),
         (["last", "--system", "2=h200-sxm"], "there is 1 log"),
         (["last", "--system", "0=h200-sxm"], "there is 1 log"),
-        (["last", "--system", "1=h200-sxm", "--system", "1=b200"], "has one already"),
+        (["last", "--system", "1=h200-sxm", "--system", "1=b200"], "named for that"),
+        (["last", "--system", "1.2=h200-sxm"], "that log has 1 table"),
+        (["last", "--system", "1.0=h200-sxm"], "that log has 1 table"),
         (["last", "--reference", "nowhere"], '"nowhere"'),
     ],
 )

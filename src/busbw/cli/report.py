@@ -42,9 +42,10 @@ from busbw.units import count_text
 @click.option(
     "--system",
     "places",
-    metavar="[N=]NAME|FILE",
+    metavar="[N[.T]=]NAME|FILE",
     multiple=True,
-    help="What the logs ran on, or with N= the Nth log; without it what each says of its devices.",
+    help="What the logs ran on; with N= only the Nth log, with N.T= only its Tth table. Without it what each says of "
+    "its devices.",
 )
 @click.option("--title", metavar="TEXT", help="The heading.  [default: the log's name, or how many there are]")
 @click.option("--redact", "is_redacted", is_flag=True, help="For sharing: no names of hosts and people, paths, ids.")
@@ -104,22 +105,26 @@ def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
 
 
 def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | None, ...]]:
-    """For every table of every log: what was named for it, or what it says itself."""
-    named: dict[int, System] = {}
+    """For every table of every log: what was named for it, for its log, for all; else what it says itself."""
+    named: dict[tuple[int, int], System] = {}
     for place in places:
-        only = re.fullmatch(r"(\d+)=(.*)", place)
-        number, name = (int(only[1]), only[2]) if only else (0, place)
-        if number > len(logs) or (only and number == 0):
-            raise UsageError(
-                f"--system {place}: there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}",
-                remedy="count them from 1",
-            )
-        if number in named:
-            raise UsageError(f"--system {place}: that log has one already", remedy="name each log's system once")
-        named[number] = system.find(name)
+        only = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", place)
+        key = (int(only[1]), int(only[2] or 0)) if only else (0, 0)
+        if only and not 1 <= key[0] <= len(logs):
+            there = f"there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}"
+            raise UsageError(f"--system {place}: {there}", remedy="count them from 1")
+        if only and only[2] and not 1 <= key[1] <= len(logs[key[0] - 1].tables):
+            has = count_text(len(logs[key[0] - 1].tables), "table")
+            raise UsageError(f"--system {place}: that log has {has}", remedy="count them from 1")
+        if key in named:
+            raise UsageError(f"--system {place}: a system was named for that", remedy="name it once")
+        named[key] = system.find(only[3] if only else place)
     return [
-        tuple(named.get(number) or named.get(0) or system_of(table) for table in log.tables)
-        for number, log in enumerate(logs, start=1)
+        tuple(
+            named.get((one, two)) or named.get((one, 0)) or named.get((0, 0)) or system_of(table)
+            for two, table in enumerate(log.tables, start=1)
+        )
+        for one, log in enumerate(logs, start=1)
     ]
 
 
