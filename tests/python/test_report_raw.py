@@ -29,7 +29,7 @@ def test_missing_is_empty_and_columns_of_nothing_are_left_out() -> None:
     assert made[0]["busbw GB/s, out of place"] == "3"
     assert "root" not in made[0]
     assert "variant" not in made[0]
-    assert "healthy busbw GB/s" not in made[0]
+    assert "healthy busbw GB/s, from" not in made[0]
 
 
 def test_what_was_not_checked_is_not_zero() -> None:
@@ -56,8 +56,14 @@ def test_what_a_healthy_system_reaches_stands_beside() -> None:
         wire="NVLink",
         wire_gbps=2,
     )
-    line = cells([row()], expected)[0]
-    assert (line["healthy busbw GB/s"], line["healthy time us"]) == ("1.5-3", "4-20")
+    made = grid("rows", [row()], lambda _: expected)
+    assert [column.name for column in made.columns][-4:] == [
+        "healthy busbw GB/s, from",
+        "to",
+        "healthy time us, from",
+        "to",
+    ]
+    assert made.rows[0][-4:] == ("1.5", "3", "4", "20")
 
 
 def test_very_long_tables_are_cut_and_say_so(monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 from busbw.expect import Estimate
 from busbw.logs import PLACEMENTS, Figure, Placement, Row
-from busbw.report.axes import number
 from busbw.report.page import Column, Grid
 from busbw.units import count_text
 
@@ -33,8 +32,11 @@ def grid(caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate |
         columns += _placement(placement, [row.figures.get(placement, Figure()) for row in shown])
     columns += [
         (Column("claimed speed-up"), [_plain(row.claimed_speedup) for row in shown]),
-        (Column("healthy busbw GB/s"), [_range(one.busbw_gbps) if one else "" for one in estimates]),
-        (Column("healthy time us"), [_range(one.time_us) if one else "" for one in estimates]),
+        # Two columns each: a spreadsheet takes "5-10" for a date.
+        (Column("healthy busbw GB/s, from"), [_three(one.busbw_gbps.low) if one else "" for one in estimates]),
+        (Column("to"), [_three(one.busbw_gbps.high) if one else "" for one in estimates]),
+        (Column("healthy time us, from"), [_three(one.time_us.low) if one else "" for one in estimates]),
+        (Column("to"), [_three(one.time_us.high) if one else "" for one in estimates]),
     ]
     kept = [(column, cells) for column, cells in columns if any(cells)]
     left = len(rows) - len(shown)
@@ -81,5 +83,6 @@ def _integer(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _range(limits: object) -> str:
-    return f"{number(limits.low)}-{number(limits.high)}"  # type: ignore[attr-defined]
+def _three(value: float) -> str:
+    """A range of what to expect is not known to more digits."""
+    return f"{float(f'{value:.3g}'):.6g}"
