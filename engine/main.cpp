@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "backends/host/host_backend.hpp"
+#include "backends/host/machine.hpp"
+#include "backends/nccl/nccl_backend.hpp"
 #include "collectives/all.hpp"
 #include "measure/buffers.hpp"
 #include "measure/clock.hpp"
@@ -105,7 +107,8 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-std::vector<std::string> run_warnings(const Options& options) {
+std::vector<std::string> run_warnings(const Options& options, const Backend& backend) {
+  if (backend.name() != "host") return {};
   const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
   if (options.ranks() <= processors) return {};
   return {
@@ -128,9 +131,10 @@ RunInfo run_info(const Options& options, const RunPlan& plan, const Backend& bac
   info.args = options.args;
   info.environment = tuning_environment(environ);
   info.machine = machine_facts();
+  for (const auto& fact : backend.facts()) info.machine.push_back(fact);
   info.settings = plan.settings;
   info.notes = header_notes(options, memory);
-  info.warnings = run_warnings(options);
+  info.warnings = run_warnings(options, backend);
   return info;
 }
 
@@ -154,11 +158,21 @@ void open_sinks(const Options& options, const LocalJob& job, Reporter& reporter)
   reporter.add(std::move(text));
 }
 
-std::unique_ptr<Backend> make_backend(const Options& options) {
+std::unique_ptr<Backend> make_host_backend(const Options& options) {
+  if (!options.host_cannot.empty()) throw UsageError(options.host_cannot);
   Faults faults;
   for (const std::string& fault : options.faults) faults.push_back(parse_fault(fault));
   return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
                                        std::move(faults));
+}
+
+/// What the user named; without a name the GPUs where there are some.
+std::unique_ptr<Backend> make_backend(const Options& options) {
+  if (options.backend == "host") return make_host_backend(options);
+  const GpuSurvey survey = survey_gpus();
+  if (options.backend == "auto" && survey.gpus.empty()) return make_host_backend(options);
+  if (!options.nccl_cannot.empty()) throw UsageError(options.nccl_cannot);
+  return make_nccl_backend({options.ranks(), options.first_device, options.nccl_library, options.null_stream}, survey);
 }
 
 /// How long no rank may get on.
@@ -177,7 +191,7 @@ JobResult measure(const Options& options) {
 
   const MemoryPlan memory =
       plan_memory(options.settings, options.ranks(), backend->available_bytes(), backend->work_bytes(options.ranks()));
-  require_room_for_samples(options.settings, options.ranks(), backend->available_bytes());
+  require_room_for_samples(options.settings, options.ranks(), available_memory_bytes());
   RunSettings settings = options.settings;
   if (memory.max_bytes < settings.max_bytes) {
     settings.max_bytes = memory.max_bytes;

@@ -25,6 +25,7 @@ const std::vector<Flag>& flag_table() {
       {"-p", "--parallel_init", "0|1", "threads initialise side by side; on the host they always do (default 0)",
        kRanks},
       {"", "--backend", "NAME", "host, nccl or auto: GPUs where there are some (default auto)", kRanks},
+      {"", "--library", "PATH", "the library with NCCL's interface to measure (default: the one that is found)", kRanks},
       {"-b", "--minbytes", "SIZE", "smallest size; K, M and G are binary (default 32M)", kSizes},
       {"-e", "--maxbytes", "SIZE", "largest size (default 32M)", kSizes},
       {"-i", "--stepbytes", "SIZE", "fixed step between sizes (default 1M)", kSizes},
