@@ -29,7 +29,7 @@ from busbw.units import size_text
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ab_false_alarms.jsonl"
 SUMMARY = HERE / "results" / "ab_false_alarms.md"
-FLAGS = ("-t", "2", "--sizes", "64K,256K,512K,1M,2M", "-n", "10", "-w", "2")
+FLAGS = ("-t", "2", "--sizes", "64K,256K,512K,1M", "-n", "10", "-w", "2")
 SLOWER_BY = 0.05
 SOUGHT_BYTES = 1 << 20
 KINDS = ("null", "slower")

@@ -1,4 +1,4 @@
-"""Measures the readers: makes a log of nccl-tests of a given size, reads it row by row, and prints MB/s and peak memory.
+"""Measures the readers: makes logs of nccl-tests of a given size, reads them, prints MB/s and peak memory.
 
 Usage: python bench/readers.py [MEGABYTES]    (1000 without; the log goes to a temporary folder)
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 HEAD = """# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
 # Collective test starting: all_reduce_perf
-# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0
+# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20
 #
 # Using devices
 #  Rank  0 Group  0 Pid    895 on         vm device  0 [0000:00:06] NVIDIA H200
@@ -20,9 +20,9 @@ HEAD = """# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
 #  Rank  2 Group  0 Pid    895 on         vm device  2 [0000:00:08] NVIDIA H200
 #  Rank  3 Group  0 Pid    895 on         vm device  3 [0000:00:09] NVIDIA H200
 #
-#                                                              out-of-place                       in-place          
-#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong 
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
 """
 FOOT = """# Out of bounds values : 0 OK
 # Avg bus bandwidth    : 1
@@ -78,17 +78,18 @@ def read(path: Path) -> None:
     """Reads one log through the public interface and forgets each row."""
     from busbw import readers
 
-    before = time.perf_counter()
+    before, before_cpu = time.perf_counter(), time.process_time()
     rows = refused = 0
     for event in readers.stream(path):
         if isinstance(event, readers.Piece):
             rows += len(event.table.rows)
         else:
             refused += 1
-    seconds = time.perf_counter() - before
+    seconds, cpu = time.perf_counter() - before, time.process_time() - before_cpu
     megabytes = path.stat().st_size / 1e6
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{megabytes:.0f} MB, {rows} rows, {refused} refused: {megabytes / seconds:.1f} MB/s, peak {peak:.0f} MiB")
+    speed = f"{megabytes / seconds:.1f} MB/s ({megabytes / cpu:.1f} per second of CPU)"
+    print(f"{megabytes:.0f} MB, {rows} rows, {refused} refused: {speed}, peak {peak:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -25,11 +25,12 @@ COMMAND = [sys.executable, "-c", "import sys; from busbw.cli.main import main; s
 QUESTIONS = (
     ["--help"],
     ["runs"],
-    ["runs", "--collective", "all_reduce", "--dtype", "float", "--since", "2025-06-01"],
+    ["runs", "--collective", "all_reduce", "--dtype", "float", "--since", "2024-06-01"],
     ["runs", "--limit", "0"],
     ["runs", "--rows", "--collective", "all_reduce", "--dtype", "float", "--sizes", "1M..4M"],
     ["runs", "--rows", "--limit", "1000"],
     ["runs", "--rows", "--limit", "0", "--json"],
+    ["history", "all_reduce", "--dtype", "float"],
     ["history", "all_reduce"],
 )
 
@@ -70,7 +71,9 @@ def timed(arguments: list[str], store: Path) -> tuple[float, int]:
     """Wall time of the whole command, and how many lines it printed."""
     begin = time.perf_counter()
     environment = {"BUSBW_STORE": str(store), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([*COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [*COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+    )
     return time.perf_counter() - begin, done.stdout.count(b"\n")
 
 

@@ -149,7 +149,7 @@ def _fall(size: int, busbw: float, best: float, larger: Sequence[float]) -> Feat
         kind = "dip"
         evidence += f", {max(larger):.4g} again at larger ones"
         likely = (
-            f"{len(low) + 1} sizes: a poor choice of algorithm or protocol (NCCL_DEBUG_SUBSYS=TUNING says which)"
+            f"{len(low) + 1} sizes: a poor choice of algorithm or protocol (NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
             if low
             else "one size only: a disturbance while it was measured, or a poor choice of protocol there"
         )

@@ -16,7 +16,7 @@ Placement = Literal["out_of_place", "in_place", "unstated"]
 PLACEMENTS: tuple[Placement, ...] = ("out_of_place", "in_place", "unstated")
 
 
-class Figure(Struct, kw_only=True, frozen=True):
+class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """What was measured in one placement of one row."""
 
     time_us: float | None = None
@@ -39,7 +39,7 @@ class Figure(Struct, kw_only=True, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class Row(Struct, kw_only=True, frozen=True):
+class Row(Struct, kw_only=True, frozen=True, gc=False):
     """One size of one configuration: a line of a classic table, with both placements."""
 
     line: int

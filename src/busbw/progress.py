@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -47,10 +48,10 @@ def sizes_of(settings: Settings) -> Sequence[int]:
 def seconds_left(settings: Settings, spent: Sequence[tuple[int, float]]) -> float | None:
     """How long the rest of this pass over the sizes will take, from what those took that are done.
 
-    What a size takes, with its warm-up and its check, is taken to be a fixed part, the least that any took, and a part
-    that grows with the bytes, as much for each as the last sizes took. Where bandwidth still grows that is too long
-    rather than too short. None while too little is known: until three sizes are done and, where much larger ones are to
-    come, until one has shown what bytes cost.
+    What a size takes, with its warm-up and its check, is taken to be a fixed part and one that grows with the bytes:
+    the line from the size that took least through that of the last ones which lies highest above it. Where bandwidth
+    still grows that is too long rather than too short. None while too little is known: until three sizes are done and,
+    where much larger ones are to come, until one has shown what bytes cost.
 
     Args:
         settings: Of the run.
@@ -61,13 +62,14 @@ def seconds_left(settings: Settings, spent: Sequence[tuple[int, float]]) -> floa
         return 0.0
     if len(spent) < _SIZES_TO_JUDGE_BY:
         return None
-    fixed_s = min(took for _, took in spent)
-    last = [(size, took) for size, took in spent[-_LAST_SIZES:] if size > 0]
+    least_bytes, least_s = min(spent, key=itemgetter(1))
+    last = [(size - least_bytes, took - least_s) for size, took in spent[-_LAST_SIZES:] if size > least_bytes]
     bytes_left = (left[0] + left[-1]) * len(left) / 2 if isinstance(left, range) else sum(left)
     is_large = bytes_left / len(left) > _FEW_TIMES * max(size for size, _ in spent)
-    if not last or (is_large and max(took for _, took in last) < max(2 * fixed_s, _NOTICEABLE_S)):
+    if is_large and max((more_s for _, more_s in last), default=0) < max(least_s, _NOTICEABLE_S):
         return None
-    per_byte_s = max((took - fixed_s) / size for size, took in last)
+    per_byte_s = max((more_s / more_bytes for more_bytes, more_s in last), default=0)
+    fixed_s = max(least_s - per_byte_s * least_bytes, 0)
     return fixed_s * len(left) + per_byte_s * bytes_left
 
 
@@ -121,13 +123,14 @@ class Progress:
 
     def refresh(self) -> None:
         """Reads what the record says by now and draws."""
-        self._read_record()
-        text = self._text()
+        text = self.text()
         if text != self._shown:
             self._shown = text
             self._live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
 
-    def _text(self) -> str:
+    def text(self) -> str:
+        """The line of progress, from what the record says by now."""
+        self._read_record()
         elapsed = f"{monotonic() - self._start_s:.0f} s"
         if self._settings is None:
             return f"starting, {elapsed}"
@@ -150,7 +153,10 @@ class Progress:
             return ", without end"
         # The first size has no begin of its own: it holds the start. Its place in the sweep is taken by the second.
         seconds = seconds_left(self._settings, [spent[0], *spent]) if spent else None
-        return f", {duration_text(seconds)} left of this pass" if seconds else ""
+        if not seconds:
+            return ""
+        since_s = monotonic() - self._start_s - ends[-1][1]
+        return f", {duration_text(max(seconds - since_s, 0))} left of this pass"
 
     def _read_record(self) -> None:
         try:

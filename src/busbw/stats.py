@@ -144,6 +144,8 @@ class Summary:
     mean: float
     variance_of_mean: float
     degrees_of_freedom: float
+    spread: float = 0.0
+    """Of single observations: the distance of the quartiles."""
 
 
 def run_summary(logarithms: Sequence[float]) -> Summary:
@@ -171,7 +173,8 @@ def stretch_summary(times_us: Sequence[float]) -> Summary | None:
     # For a first-order process: the variance of a mean grows by (1 + r) / (1 - r), the observations shrink by it.
     inflation = (1 + correlation) / (1 - correlation) if 0 < correlation < 1 else 1.0
     variance = power / (stretches - 1) / stretches * inflation
-    return Summary(float(np.log(np.median(values))), variance, max(1.0, stretches / inflation - 1))
+    low, middle, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))
+    return Summary(float(middle), variance, max(1.0, stretches / inflation - 1), float(high - low))
 
 
 def mean_difference(a: Summary, b: Summary, *, alpha: float) -> Interval:

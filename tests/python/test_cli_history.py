@@ -27,6 +27,14 @@ def test_a_change_its_time_and_what_came_with_it(busbw: Busbw, kept: Path) -> No
     assert "with library: host 1 -> host 2" in done.stdout
 
 
+def test_few_runs_are_not_called_steady(busbw: Busbw, here: Path) -> None:
+    for day in range(5):
+        add_run(here / "busbw-records", day)
+    done = busbw("history", "all_reduce")
+    assert done.stdout.count("too few runs to tell a change") == 3
+    assert "no change" not in done.stdout
+
+
 @pytest.mark.parametrize("columns", [80, 140])
 def test_it_fits_the_width(busbw: Busbw, kept: Path, columns: int) -> None:
     done = busbw("history", "all_reduce", environment={"COLUMNS": str(columns)})

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from busbw.history import Trend, change_points, picture, trends
-from busbw.history.change_points import LEAST_RUNS
+from busbw.history.change_points import LEAST_RUNS, fewest_runs
 from busbw.store import RECORDS, Filter, Index
 
 SIZES = [1024, 65536, 1 << 26]
@@ -96,6 +96,41 @@ def test_too_little_or_nothing_to_find(values: list[float]) -> None:
     assert change_points(values) == []
 
 
+@pytest.mark.parametrize("false_alarms", [0.05, 0.01, 0.01 / 3, 0.0001])
+def test_fewer_runs_than_said_show_nothing_and_as_many_do(false_alarms: float) -> None:
+    fewest = fewest_runs(false_alarms)
+
+    def found(count: int) -> bool:
+        half = count // 2
+        values = [1.0 + number / 1e3 for number in range(half)] + [9.0 + number for number in range(count - half)]
+        return bool(change_points(values, false_alarms=false_alarms))
+
+    assert not any(found(count) for count in range(fewest))
+    assert found(fewest + 1)
+
+
+@pytest.mark.parametrize("after", [3, 4, 6])
+def test_a_large_change_shows_after_a_few_runs(after: int) -> None:
+    random = np.random.default_rng(14)
+    found = 0
+    for _ in range(50):
+        series = noise("normal", random, 30 + after)
+        series[30:] *= 0.8
+        found += [change.at for change in change_points(series, false_alarms=0.01 / 3)] == [30]
+    assert found >= 44
+
+
+def test_one_wild_run_hides_no_change() -> None:
+    random = np.random.default_rng(15)
+    found = 0
+    for _ in range(50):
+        series = noise("normal", random, 40)
+        series[20:] *= 0.92
+        series[3] /= 3
+        found += len(change_points(series)) == 1
+    assert found >= 45
+
+
 def test_against_all_orders() -> None:
     """Ten values are few enough to go through all cuts of all orders of a 0/1 series and count."""
     values = [1.0] * 5 + [2.0] * 5
@@ -107,9 +142,9 @@ def test_against_all_orders() -> None:
 
     inner = [shift((1.0, *order, 2.0)) for order in orders]
     assert shift(tuple(values)) == pytest.approx(max(inner))
-    # One order of 252 has the low half first and one the high half: 2/252 is rare at 1 % and not at 0.5 %.
-    assert [change.at for change in change_points(values, false_alarms=0.015)] == [5]
-    assert change_points(values, false_alarms=0.004) == []
+    # One order of 252 has the low half first and one the high half: 0.8 %. The question is asked in two ways.
+    assert [change.at for change in change_points(values, false_alarms=2 * 0.015)] == [5]
+    assert change_points(values, false_alarms=2 * 0.004) == []
 
 
 @settings(deadline=None, max_examples=50)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -170,8 +171,42 @@ def test_an_unknown_machine_needs_a_reference() -> None:
     assert only(judge(log(GOOD_H200_X4, device=None), system=find_system("h200-sxm"))).grade == "GOOD"
 
 
-def test_no_rows_give_no_verdict() -> None:
+def test_no_tables_give_no_verdict() -> None:
     assert judge(Log(source="empty")) == ()
+
+
+def test_a_table_without_rows_is_unsure_and_broken_where_its_footer_says_so() -> None:
+    empty = Table(format="a test", collective="all_reduce", end_reason="out of memory")
+    found = only(judge(Log(source="a test", tables=(empty,))))
+    assert found.grade == "UNSURE"
+    assert "out of memory" in found.reasons[-1]
+    wrong = Table(format="a test", collective="all_reduce", claimed_out_of_bounds=3)
+    assert only(judge(Log(source="a test", tables=(wrong,)))).grade == "BROKEN"
+
+
+def test_wrong_rows_of_one_configuration_do_not_break_another() -> None:
+    rows = [
+        Row(
+            line=1,
+            size_bytes=1 << 20,
+            dtype=dtype,
+            figures={"out_of_place": figure(1 << 20, 20.0, wrong_elements=wrong)},
+        )
+        for dtype, wrong in (("float", 3), ("half", 0))
+    ]
+    table = log(GOOD_H200_X4, claimed_out_of_bounds=1).tables[0]
+    mixed = Log(source="a test", tables=(msgspec.structs.replace(table, rows=tuple(rows)),))
+    assert [one.grade for one in judge(mixed)] == ["BROKEN", "GOOD"]
+
+
+def test_hypercube_counts_its_share_in_algbw() -> None:
+    # A published row: 1 MiB in 40.54 us on 4 ranks, algbw = busbw = 19.40 GB/s.
+    rows: list[tuple[int, dict[Placement, Figure]]] = [
+        (1048576, {"out_of_place": Figure(time_us=40.54, algbw_gbps=19.40, busbw_gbps=19.40)}),
+        (4194304, {"out_of_place": Figure(time_us=40.36, algbw_gbps=77.94, busbw_gbps=77.94)}),
+    ]
+    found = only(judge(log(rows, collective="hypercube")))
+    assert not any("contradict" in reason for reason in found.reasons)
 
 
 def test_rows_without_a_size_or_time_are_unsure() -> None:
@@ -381,7 +416,109 @@ def test_the_worst_grade_counts() -> None:
 )
 def test_no_log_makes_it_fail(figures: list[tuple[int, float, Placement]], ranks: int, collective: str) -> None:
     rows = [(size, {placement: Figure(time_us=time)}) for size, time, placement in figures]
-    run = log(rows, ranks=ranks, collective=collective)  # type: ignore[arg-type]
+    run = log(rows, ranks=ranks, collective=collective)
     for verdict in (*judge(run), *judge(run, against=Against(name="itself", log=run))):
         assert verdict.grade in EXIT_OF
         assert verdict.reasons
+
+
+def both_placements(slow_in_place: bool) -> Log:
+    """One size is slow out of place, and perhaps in place too."""
+    rows: list[tuple[int, dict[Placement, Figure]]] = []
+    for size, time in GOOD_H200_X4.items():
+        slow = 1.5 if size == 268435456 else 1.0
+        other = slow if slow_in_place else 1.0
+        rows.append((size, {"out_of_place": figure(size, time * slow), "in_place": figure(size, time * other)}))
+    return log(rows)
+
+
+def test_a_dip_in_both_placements_is_a_property() -> None:
+    found = only(judge(both_placements(slow_in_place=True)))
+    assert [one.size_bytes for one in found.features] == [268435456]
+    assert "in both placements" in found.features[0].evidence
+
+
+def test_a_dip_in_one_placement_is_a_disturbance() -> None:
+    found = only(judge(both_placements(slow_in_place=False)))
+    assert [one.size_bytes for one in found.features] == [268435456]
+    assert "in one placement only" in found.features[0].likely
+
+
+@pytest.mark.parametrize(
+    ("unknown", "words"),
+    [
+        ({"ranks": None}, "how many ranks"),
+        ({"collective": None}, "which collective"),
+        ({"rank_list": ()}, "what it ran on"),
+    ],
+)
+def test_what_a_log_does_not_say_is_named(unknown: dict[str, object], words: str) -> None:
+    table = msgspec.structs.replace(log(GOOD_H200_X4).tables[0], **unknown)
+    found = only(judge(Log(source="a test", tables=(table,))))
+    assert found.grade == "UNSURE"
+    assert words in found.reasons[0]
+    itself = only(judge(log(GOOD_H200_X4), against=Against(name="other", log=Log(source="x", tables=(table,)))))
+    assert itself.grade == ("GOOD" if "rank_list" in unknown else "UNSURE")
+
+
+def with_stats(times_us: dict[int, float], *, mean: float = 1.0, p95: float = 1.0) -> Log:
+    """A record of the host backend: medians as given, means and 95th percentiles so many times them."""
+    rows: list[tuple[int, dict[Placement, Figure]]] = []
+    for size, median in times_us.items():
+        stats = Stats(
+            samples=50, mean_us=median * mean, median_us=median, p95_us=median * p95, p99_us=median * p95,
+            min_us=median, max_us=median * p95, stdev_us=0.0, cv_percent=0.0, median_ci95_us=(median, median),
+        )  # fmt: skip
+        rows.append((size, {"out_of_place": figure(size, median * mean, stats=stats)}))
+    return log(rows, device="AMD EPYC")
+
+
+def test_late_iterations_do_not_make_a_record_slow() -> None:
+    good, run = with_stats(HOST), with_stats(HOST, mean=1.6)
+    found = only(judge(run, against=Against(name="good", log=good)))
+    assert found.grade == "GOOD"
+    assert {band.worst.ratio for band in found.bands} == {1.0}
+
+
+def test_slow_medians_do() -> None:
+    slow = {size: time * 1.6 for size, time in HOST.items()}
+    found = only(judge(with_stats(slow), against=Against(name="good", log=with_stats(HOST))))
+    assert found.grade == "SLOW"
+
+
+def test_iterations_that_differ_by_more_than_what_is_missing_are_unsure() -> None:
+    slow = {size: time * 1.6 for size, time in HOST.items()}
+    found = only(judge(with_stats(slow, p95=2.0), against=Against(name="good", log=with_stats(HOST))))
+    assert found.grade == "UNSURE"
+
+
+def test_time_that_falls_as_messages_grow_is_noise() -> None:
+    # Every second size takes four times as long, up to the sizes whose bytes count.
+    wild = {size: time * (4 if number % 2 else 1.3) for number, (size, time) in enumerate(HOST.items())}
+    found = only(judge(host(wild), against=Against(name="good", log=host(HOST))))
+    assert {band.band: band.grade for band in found.bands}["latency"] == "UNSURE"
+    assert any("time falls again and again" in reason for reason in found.reasons)
+
+
+def test_a_table_against_a_record_is_compared_by_means() -> None:
+    found = only(judge(host(HOST), against=Against(name="record", log=with_stats(HOST, mean=1.0))))
+    assert found.grade == "GOOD"
+
+
+def in_the_middle(change: Callable[[float], float]) -> Verdict:
+    return only(
+        judge(log({size: change(time) if 8192 < size < 1 << 25 else time for size, time in GOOD_H200_X4.items()}))
+    )
+
+
+def test_a_constant_cost_is_told_from_a_share_of_a_wire() -> None:
+    start = in_the_middle(lambda time: time + 200)
+    assert any("whatever the size" in cause for cause in start.causes)
+    share = in_the_middle(lambda time: time * 5)
+    assert any("a share of a wire" in cause for cause in share.causes)
+
+
+def test_a_plateau_that_is_reached_late_is_told_from_a_low_one() -> None:
+    late = only(judge(log(scaled(lambda size: 1.5 if size in (67108864, 268435456) else 1.0))))
+    assert late.grade == "SLOW"
+    assert any("do not reach it yet" in cause for cause in late.causes)

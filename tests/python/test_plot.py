@@ -52,3 +52,23 @@ def test_more_curves_than_fit_are_said() -> None:
 @pytest.mark.parametrize("rows", [[], curve([8]), curve([0, 0]), [msgspec.structs.replace(ROW, figures={})]])
 def test_nothing_to_draw(rows: list[Row]) -> None:
     assert plot.busbw_over_size(rows) == ""
+
+
+def test_time_has_decades_on_its_axis() -> None:
+    figures = [{"in_place": Figure(time_us=10.0 ** (number / 8))} for number, _ in enumerate(SWEEP)]
+    rows = [msgspec.structs.replace(row, figures=new) for row, new in zip(curve(SWEEP), figures, strict=True)]
+    picture = plot.time_over_size(rows, width=80)
+    labels = [line.split("┤")[0].strip() for line in picture.splitlines() if "┤" in line]
+    assert labels == ["1000", "100", "10", "1"]
+    assert "time (us) over size" in picture
+    assert max(map(len, picture.splitlines())) <= 80
+
+
+def test_what_is_expected_is_drawn_beside() -> None:
+    expected = dict.fromkeys(SWEEP, 5.0)
+    assert "expected" in plot.busbw_over_size(curve(SWEEP), expected=expected)
+    assert "expected" not in plot.busbw_over_size(curve(SWEEP), expected={1 << 60: 5.0})
+
+
+def test_two_pictures_beside_each_other() -> None:
+    assert plot.beside("a\nbb\nc", "x\ny", 4) == "a   x\nbb  y\nc"

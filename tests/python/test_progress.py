@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from busbw import records
-from busbw.progress import duration_text, place_in_sweep, seconds_left
+from busbw.progress import Progress, duration_text, place_in_sweep, seconds_left
 
-SETTINGS = records.read(Path(__file__).resolve().parents[1] / "golden" / "records.jsonl").header.settings
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records.jsonl"
+SETTINGS = records.read(GOLDEN).header.settings
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,38 @@ def test_small_steps_need_no_growth() -> None:
 )
 def test_an_estimate_is_no_finer_than_it_can_be(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+def test_the_line_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("busbw.progress.monotonic", lambda: now[0])
+    run = records.read(GOLDEN)
+    settings = msgspec.structs.replace(SETTINGS, min_bytes=1 << 20, max_bytes=1 << 25, step_factor=2, run_cycles=1)
+    path = tmp_path / "records.jsonl"
+    progress = Progress(path)
+    shown = [progress.text()]
+    lines = [msgspec.json.encode(msgspec.structs.replace(run.header, settings=settings))]
+    for size in (1 << 20, 1 << 21, 1 << 22, 1 << 23):
+        path.write_bytes(b"\n".join([*lines, b""]))
+        shown.append(progress.text())
+        lines.append(msgspec.json.encode(msgspec.structs.replace(run.rows[0], requested_bytes=size)))
+        now[0] += size / (1 << 20)  # a second for each MiB
+    path.write_bytes(b"\n".join([*lines, b""]))
+    shown.append(progress.text())
+    now[0] += 10
+    shown.append(progress.text())
+    assert shown[0] == "starting, 0 s"
+    assert shown[1] == "measuring the first size, 0 s"
+    assert shown[2] == "done: 1 MiB float sum out of place, size 1 of 6, 1 s"
+    # 16 and 32 MiB are to come: 48 s by the rate of one second for each MiB.
+    assert shown[5] == "done: 8 MiB float sum out of place, size 4 of 6, 15 s, about 50 s left of this pass"
+    assert shown[6] == "done: 8 MiB float sum out of place, size 4 of 6, 25 s, about 40 s left of this pass"
+
+
+def test_a_run_without_end_has_no_time_left(tmp_path: Path) -> None:
+    run = records.read(GOLDEN)
+    settings = msgspec.structs.replace(SETTINGS, run_cycles=0)
+    path = tmp_path / "records.jsonl"
+    header = msgspec.structs.replace(run.header, settings=settings)
+    path.write_bytes(b"\n".join([msgspec.json.encode(header), msgspec.json.encode(run.rows[0]), b""]))
+    assert Progress(path).text().endswith("without end")

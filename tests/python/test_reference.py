@@ -1,14 +1,19 @@
 """Reference figures: every file follows the schema and its own arithmetic."""
 
+import json
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
+import jsonschema
+import msgspec
 import pytest
 
-from busbw import system
+from busbw import readers, system
 from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.reference import find, references
+from busbw.reference.__main__ import schema_text
 
 FACTORS: dict[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
@@ -116,3 +121,42 @@ def test_a_file_against_the_schema_is_refused(tmp_path: Path, before: str, after
 def test_a_file_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot read"):
         find("/nowhere/mine.toml")
+
+
+SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "reference.schema.json"
+
+
+def test_the_published_schema_is_that_of_the_types() -> None:
+    assert SCHEMA.read_text() == schema_text(), "python -m busbw.reference > schema/reference.schema.json"
+
+
+@pytest.mark.parametrize("name", references())
+def test_every_file_is_valid_by_the_published_schema(name: str) -> None:
+    told = msgspec.toml.decode((resources.files("busbw.reference") / f"{name}.toml").read_bytes())
+    jsonschema.validate(told, json.loads(SCHEMA.read_text()))
+
+
+SEEDS = sorted((Path(__file__).resolve().parents[1] / "golden" / "seeds").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.name[:3])
+def test_the_reports_of_others_are_held_whole(path: Path) -> None:
+    """Every figure of more than one rank and above 0 bytes that the reader finds is a point of a reference."""
+    held = {
+        (sweep.collective, reference.ranks, point.size_bytes, round(point.busbw_gbps, 2))
+        for reference in references().values()
+        for sweep in reference.sweeps
+        for point in sweep.points
+    }
+    missing = []
+    for table in readers.read(path).tables:
+        for row in table.rows:
+            ranks, collective = row.ranks or table.ranks, row.collective or table.collective
+            for figure in row.figures.values():
+                busbw = figure.busbw_gbps
+                if not ranks or ranks < 2 or row.size_bytes == 0 or busbw is None:
+                    continue
+                near = {round(busbw + step / 100, 2) for step in (-1, 0, 1)}
+                if not any((collective, ranks, row.size_bytes, one) in held for one in near):
+                    missing.append((collective, ranks, row.size_bytes, busbw))
+    assert missing == []

@@ -54,7 +54,7 @@ def test_a_side_that_is_twice_as_slow_is_log_two_apart() -> None:
 
 def test_false_alarms_stay_below_the_level_on_a_bad_machine() -> None:
     random = np.random.default_rng(5)
-    runs, alpha = 400, 0.01
+    runs, alpha = 250, 0.01
     alarms = sum(
         any(
             stats.judge_quadruples(quadruples_of(noisy_blocks(random, 96), random), LINE, alpha=alpha, seed=run).changed

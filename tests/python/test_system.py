@@ -1,11 +1,16 @@
 """Descriptions of systems, and what can be seen of a machine."""
 
+import json
+from importlib import resources
 from pathlib import Path
 
+import jsonschema
+import msgspec
 import pytest
 
 from busbw.errors import UsageError
 from busbw.system import by_words, find, nics_from_text, systems
+from busbw.system.__main__ import schema_text
 from busbw.system.detect import look, system_here
 
 # Links of one GPU times what a collective gets through one, by hand: 6 x 20, 12 x 20, 8 x 20.6, 18 x 20.6, 18 x 40.1.
@@ -161,3 +166,16 @@ def test_this_machine_is_seen_without_failing() -> None:
     system, how = system_here(look())
     assert system.title
     assert how
+
+
+SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "system.schema.json"
+
+
+def test_the_published_schema_is_that_of_the_types() -> None:
+    assert SCHEMA.read_text() == schema_text(), "python -m busbw.system > schema/system.schema.json"
+
+
+@pytest.mark.parametrize("name", systems())
+def test_every_file_is_valid_by_the_published_schema(name: str) -> None:
+    told = msgspec.toml.decode((resources.files("busbw.system") / f"{name}.toml").read_bytes())
+    jsonschema.validate(told, json.loads(SCHEMA.read_text()))

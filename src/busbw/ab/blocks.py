@@ -47,8 +47,9 @@ class Measurement:
         code = local.submit(local.render(self._job(side, path, extra)), Watch(lambda _line: None, lambda: None))
         if code not in (Exit.GOOD, Exit.WRONG_DATA):
             raise BlockEndedError(
-                f"the engine ended with exit code {code} in the block {name}",
-                remedy=f"what it said stands above; its record is {os.path.relpath(path)}",
+                f"the engine ended with exit code {code} in the block {name} ({side.description})",
+                remedy="what it said stands above"
+                + (f"; its record is {os.path.relpath(path)}" if path.exists() else ""),
                 exit_code=Exit(code) if code in list(Exit) else Exit.ENVIRONMENT,
             )
         return first_figures(observations([own_records.table_of(records.read(path))]))

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 FIRST_LOOK = 12
 """Quadruples before the first look: the fewest that can call a change at a level of 0.1 %."""
-MOST_QUADRUPLES = 96
-RUN_ALPHA = 0.004
+MOST_QUADRUPLES = 192
+RUN_ALPHA = 0.005
 """The chance that a run without a difference reports one, over all its sizes and looks together."""
 
 

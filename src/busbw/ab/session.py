@@ -2,7 +2,7 @@
 
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -11,7 +11,7 @@ from busbw.ab.blocks import PROOF, UNCHECKED, Block, BlockEndedError, Measuremen
 from busbw.ab.judge import Quadruple
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import by_configuration
-from busbw.compare.result import Comparison, Difference, Point, Side, Verdict
+from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult, Verdict
 from busbw.errors import Exit, UsageError
 from busbw.units import count_text, size_text
 
@@ -199,7 +199,7 @@ class Session:
             resolution=self._rules.resolution,
             method=tuple(method),
             level_text=f"each {judged.level * 100:.4g} %" if judged.level else "no intervals",
-            wrong_data=tuple(self.state.wrong),
+            wrong_data=(*self.state.wrong, *_wrong_later(judged.results, self.state.wrong)),
             warnings=tuple(self._warnings()),
             differences=(Difference(what="side", a=a.description, b=b.description),) if a != b else (),
         )
@@ -215,3 +215,15 @@ class Session:
         if self._sides["A"] == self._sides["B"]:
             said.append("Both sides are the same: any change reported here is a false alarm.")
         return said
+
+
+def _wrong_later(results: Sequence[SizeResult], known: Sequence[str]) -> list[str]:
+    """Sides whose data were wrong in a block that was timed, where the proof did not show it."""
+    said = []
+    for name, figures in (("A", [each.a for each in results]), ("B", [each.b for each in results])):
+        wrong = sum(bool(each.wrong_elements) for each in figures)
+        if wrong and not any(sentence.startswith(f"{name} ") for sentence in known):
+            said.append(
+                f"{name} has wrong data in {wrong} of {count_text(len(figures), 'measurement')}, in some blocks."
+            )
+    return said

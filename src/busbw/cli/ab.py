@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from shutil import rmtree
 
 import click
 import msgspec
@@ -18,7 +19,7 @@ from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.compare import exit_code, share, show
 from busbw.cli.run import HOST_RANKS
 from busbw.compare import RESOLUTION, Comparison
-from busbw.errors import UsageError
+from busbw.errors import BusbwError, Exit, UsageError
 from busbw.store import default_folder, new_run, run_name
 
 _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
@@ -81,9 +82,9 @@ def ab(
         checks_every_block=has(flags, "-c", "--check"),
     )
     program = engine.program(f"{collective}_perf")
-    where = new_folder(folder, f"{collective}-ab")
-    measurement = Measurement(program, (*defaults(flags), *flags), where)
-    comparison, state = measure(measurement, sides, rules)
+    with new_folder(folder, f"{collective}-ab") as where:
+        measurement = Measurement(program, (*defaults(flags), *flags), where)
+        comparison, state = measure(measurement, sides, rules)
     (where / "comparison.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
     if as_json:
         click.echo(msgspec.json.encode(comparison))
@@ -148,14 +149,23 @@ def has(flags: tuple[str, ...], *names: str) -> bool:
     )
 
 
-def new_folder(folder: Path | None, name: str) -> Path:
-    """Makes the folder of a measurement.
+@contextmanager
+def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
+    """Makes the folder of a measurement; it goes again when nothing could be measured because of the command line.
 
     Raises:
         UsageError: It is there already, or cannot be made.
     """
-    if folder is None:
-        return new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
+    made = _made(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
+    try:
+        yield made
+    except BusbwError as error:
+        if error.exit_code == Exit.USAGE:
+            rmtree(made)
+        raise
+
+
+def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except FileExistsError as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -14,8 +15,10 @@ from busbw.cli.expect import with_given_nics
 from busbw.errors import Exit, UsageError
 from busbw.judge import EXIT_OF, Against, BandVerdict, Grade, Judged, Verdict, judge, worst
 from busbw.store import find
+from busbw.system.detect import look, system_here
 from busbw.terminal import console as make_console
 from busbw.terminal import width_of
+from busbw.terminal.tables import plain
 from busbw.units import count_text, size_text
 
 _COLOURS: dict[Grade, str] = {"GOOD": "bold green", "SLOW": "bold yellow", "BROKEN": "bold red", "UNSURE": "bold cyan"}
@@ -34,32 +37,38 @@ _MOST_FEATURES = 3
 @click.option(
     "--system",
     "where",
-    metavar="NAME|FILE|auto",
+    metavar="NAME|FILE|auto|here",
     default="auto",
     show_default=True,
-    help="What it ran on; auto: what the log says of its devices.",
+    help="What it ran on; auto: what the log says of its devices; here: this machine, with its NICs.",
 )
 @click.option("--nics", metavar="COUNTxGBIT", help="The NICs of a node, such as 8x400.")
 @click.option("--all", "show_all", is_flag=True, help="The evidence of every configuration, not only of the worst.")
-def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool, as_json: bool) -> int:
     """Judges RUN, a log or a record, by bands: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
     log = readers.read(find(run))
-    place = None if where == "auto" else system.find(where)
+    place = _place(where)
     if nics:
         if place is None:
             raise UsageError("--nics needs --system", remedy="name the system whose NICs they are")
         place = with_given_nics(place, nics)
-    verdicts = judge(log, system=place, against=_against(against))
+    verdicts = judge(log, system=place, against=against_of(against))
     console = make_console()
+    grade = worst([verdict.grade for verdict in verdicts])
+    if as_json:
+        console.print(msgspec.json.encode({"grade": grade, "verdicts": verdicts}).decode())
+        return EXIT_OF[grade]
     if not verdicts:
         _say(console, "UNSURE", f"{run}: no rows were read")
         _lines(console, "next", ["look at what the log holds: `busbw import` says what was refused and why"])
         return Exit.ENVIRONMENT
     if log.refused:
         console.print(f"{count_text(len(log.refused), 'line')} refused; `busbw import` says why", style="yellow")
+    for warning in log.warnings:
+        console.print(plain(warning), style="yellow")
     if len(verdicts) > 1:
         _summary(console, verdicts)
-    grade = worst([verdict.grade for verdict in verdicts])
     shown = verdicts if show_all else [next(verdict for verdict in verdicts if verdict.grade == grade)]
     for verdict in shown:
         if len(verdicts) > 1:
@@ -68,7 +77,14 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
     return EXIT_OF[grade]
 
 
-def _against(name: str | None) -> Against | None:
+def _place(where: str) -> system.System | None:
+    if where == "auto":
+        return None
+    return system_here(look())[0] if where == "here" else system.find(where)
+
+
+def against_of(name: str | None) -> Against | None:
+    """What --reference names: nothing, auto, published figures, or a log of a good run."""
     if name is None:
         return None
     if name == "auto":
@@ -86,7 +102,7 @@ def _summary(console: Console, verdicts: Iterable[Verdict]) -> None:
     console.print(", ".join(f"{number} {grade}" for grade, number in counts.items()), style="bold")
     for verdict in verdicts:
         line = Text(f"{verdict.grade:<7}", style=_COLOURS[verdict.grade])
-        line.append(f"{verdict.title}: {verdict.reasons[0] if verdict.reasons else ''}", style="default")
+        line.append(plain(f"{verdict.title}: {verdict.reasons[0] if verdict.reasons else ''}"), style="default")
         line.truncate(width_of(), overflow="ellipsis")
         console.print(line)
 
@@ -115,21 +131,21 @@ def _show(console: Console, verdict: Verdict) -> None:
 
 def _say(console: Console, grade: Grade, text: str) -> None:
     line = Text(f"{grade}  ", style=_COLOURS[grade])
-    line.append(text, style="bold default")
+    line.append(plain(text), style="bold default")
     console.print(line)
 
 
 def _lines(console: Console, label: str, sentences: Iterable[str]) -> None:
     """A label and sentences beside it, wrapped to the width."""
     for sentence in sentences:
-        wrapped = textwrap.wrap(sentence, max(40, width_of() - 13), break_long_words=False)
+        wrapped = textwrap.wrap(plain(sentence), max(40, width_of() - 13), break_long_words=False)
         for number, line in enumerate(wrapped):
             console.print(f"  {label if not number else '':<10} {line}", markup=False, soft_wrap=True)
         label = ""
 
 
 def _bands(bands: Iterable[BandVerdict]) -> Iterator[Text]:
-    head = f"  {'band':<10} {'':<7}{'sizes':<17}{'worst at':>9}{'measured':>12}{'expected':>17}{'time':>6}"
+    head = f"  {'band':<10} {'':<7}{'sizes':<17}{'worst at':>9}{'measured':>12}{'expected':>16}{'time':>6}"
     yield Text(head, style="dim")
     for band in bands:
         sizes = [one.size_bytes for one in band.judged]
@@ -137,7 +153,7 @@ def _bands(bands: Iterable[BandVerdict]) -> Iterator[Text]:
         line = Text(f"  {band.band:<10} ")
         line.append(f"{band.grade:<7}", style=_COLOURS[band.grade])
         line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
-        line.append(f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>17}{f'x{band.worst.ratio:.2f}':>6}")
+        line.append(f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{f'x{band.worst.ratio:.3g}':>6}")
         yield line
 
 

@@ -71,7 +71,8 @@ def expect(
     place, how = system_here(machine) if machine else (system.find(where), "")
     if nics:
         place = with_given_nics(place, nics)
-    count = ranks or max(2, place.ranks_per_node)
+    seen = len(machine.gpus) if machine and machine.gpus else 0
+    count = ranks or seen or max(2, place.ranks_per_node)
     job = Job(
         collective=name,
         ranks=count,
@@ -172,7 +173,8 @@ def _page(expectation: Expectation, machine: Machine | None, how: str, *, explai
     yield from _wrapped("latency", f"{expectation.floor_us:.1f} us at least in NCCL's own model of the quickest way")
     yield ""
     yield from _estimates(expectation.estimates)
-    yield "us: time; busbw and wire in GB/s, wire: what crosses the wire that is full first; - is a healthy range"
+    legend = "busbw and wire in GB/s; ranges: of a healthy system; wire: what crosses the wire that is full first"
+    yield from _wrapped("", legend, indent=0)
     if explain:
         yield ""
         yield from _sources(expectation.routes)
@@ -210,11 +212,11 @@ def _reach(route: Route) -> str:
 
 
 def _estimates(estimates: Iterable[Estimate]) -> Iterator[str]:
-    yield f"{'size':>8}{'us':>8}{'range':>17}{'busbw':>8}{'range':>18}{'wire':>8}  by"
+    yield f"{'size':>8}{'us':>8}{'range':>15}{'busbw':>8}{'range':>15}{'wire':>8}  by"
     for one in estimates:
         yield (
-            f"{size_text(one.size_bytes):>8}{_short(one.time_us.typical):>8}{_range(one.time_us):>17}"
-            f"{_short(one.busbw_gbps.typical):>8}{_range(one.busbw_gbps):>18}{_short(one.wire_gbps):>8}"
+            f"{size_text(one.size_bytes):>8}{_short(one.time_us.typical):>8}{_range(one.time_us):>15}"
+            f"{_short(one.busbw_gbps.typical):>8}{_range(one.busbw_gbps):>15}{_short(one.wire_gbps):>8}"
             f"  {one.route} {one.protocol}"
         )
 

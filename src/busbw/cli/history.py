@@ -95,7 +95,8 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
     known = [score for score in band.scores if score is not None]
     last = f"last run at {known[-1]:.1%} of usual" if known else "no run"
     if not band.changes:
-        yield Text(f"{band.band} ({sizes}): no change of level, {last}")
+        found = "too few runs to tell a change" if band.is_too_short else "no change of level"
+        yield Text(f"{band.band} ({sizes}): {found}, {last}")
         return
     yield Text(f"{band.band} ({sizes}): {count_text(len(band.changes), 'change')} of level, {last}")
     for change in band.changes:
@@ -120,6 +121,7 @@ def _json(trend: Trend) -> dict[str, object]:
             for number, (name, time_s) in enumerate(zip(trend.names, trend.times_s, strict=True))
         ],
         "usual_us": {str(size): time_us for size, time_us in trend.usual_us.items()},
+        "too_short": [band.band for band in trend.bands if band.is_too_short],
         "changes": [
             {
                 "band": band.band,

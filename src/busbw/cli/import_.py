@@ -1,6 +1,7 @@
 """`busbw import`: reads logs of any known program and says what is in them, what was not taken, and why."""
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from busbw import engine, readers
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece
+from busbw.redact import redact_all
 from busbw.units import count_text, size_text
 
 _MOST_TABLES = 60
@@ -68,18 +70,23 @@ def _more(one: float | None, other: float | None) -> float | None:
 @click.option(
     "--collective", metavar="NAME", help="What the log measures, where it does not say; checked by arithmetic."
 )
-def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: str | None) -> int:
+@click.option("--redact", "redacted", is_flag=True, help="With --json: without names of hosts, paths and environment.")
+def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: str | None, redacted: bool) -> int:
     """Reads logs: files, folders, or standard input (-), of this program, nccl-tests of any year, and others.
 
     Exit codes: 0 all rows were taken, 1 some rows were refused, 2 something could not be read at all.
     """
     if as_json and as_rows:
         raise UsageError("--json and --rows exclude each other", remedy="give one of them")
+    if redacted and not as_json:
+        raise UsageError("--redact goes with --json", remedy="add --json")
     claims = Claims(_collective(collective))
     tally = _Tally()
-    show: Callable[[Path, Claims, _Tally], None] = _print_rows if as_rows else _print_summary
+    show: Callable[[Path, Claims, _Tally], None] = _print_summary
+    if as_rows:
+        show = _print_rows
     if as_json:
-        _print_object(paths, claims, tally)
+        _print_object(paths, claims, tally, redacted=redacted)
     else:
         for path in _files(paths, tally):
             show(path, claims, tally)
@@ -148,7 +155,8 @@ def _events(path: Path, claims: Claims, tally: _Tally) -> Iterator[Event]:
 
 
 def _print_rows(path: Path, claims: Claims, tally: _Tally) -> None:
-    out = click.get_binary_stream("stdout")
+    sys.stdout.flush()
+    out = sys.stdout.buffer
     encoder = msgspec.json.Encoder()
     source = encoder.encode(str(path))
     for event in _events(path, claims, tally):
@@ -164,10 +172,12 @@ def _print_rows(path: Path, claims: Claims, tally: _Tally) -> None:
     out.flush()
 
 
-def _print_object(paths: tuple[Path, ...], claims: Claims, tally: _Tally) -> None:
+def _print_object(paths: tuple[Path, ...], claims: Claims, tally: _Tally, *, redacted: bool) -> None:
     logs: list[Log] = [readers.collect(str(path), _events(path, claims, tally)) for path in _files(paths, tally)]
     if tally.failures and not tally.rows and not tally.refused:
         return
+    if redacted:
+        logs = list(redact_all(logs))
     answer = {
         "sources": [log.source for log in logs],
         "tables": [{"source": log.source, **msgspec.to_builtins(table)} for log in logs for table in log.tables],
@@ -263,7 +273,7 @@ class _Overview:
 
 
 def _remark(text: str, style: str) -> Padding:
-    return Padding(Text(text, style=style), (0, 0, 0, 2))
+    return Padding(Text(text, style=style), (0, 0, 0, 2), expand=False)
 
 
 def _grid(summaries: list[_Summary]) -> Grid:

@@ -21,6 +21,7 @@ COMMANDS = {
     "history": "Shows how a measurement went over time, and where it changed.",
     "export": "Writes runs as CSV, JSON, Markdown, JUnit, Prometheus or Parquet.",
     "check": "Judges a run or a log: GOOD, SLOW, BROKEN or UNSURE, with the evidence.",
+    "report": "Writes one HTML file: verdict, curves, comparison, scatter, rows.",
     "expect": "Says what a collective should reach on a system, and what limits it.",
     "refs": "Lists the reference figures, or shows one.",
     "compare": "Compares two logs, or two variants within one: what changed and how sure that is.",

@@ -120,7 +120,11 @@ def _write_json(items: Iterable[RunLine | Point]) -> int:
 
 def _write_table(columns: Sequence[Column]) -> None:
     out = console()
-    for line in lines(columns, width_of()):
+    made = lines(columns, width_of())
+    if out.color_system is None:  # many times as fast
+        sys.stdout.writelines(f"{line.plain}\n" for line in made)
+        return
+    for line in made:
         out.print(line)
 
 

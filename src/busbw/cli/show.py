@@ -35,6 +35,8 @@ def _demand(log: Log, numbers: tuple[int, ...]) -> None:
     """Refuses to show nothing."""
     if not log.rows:
         reasons = [f"line {line.line}: {line.reason}" for line in log.refused] or list(log.warnings)
+        if any(table.complete is False for table in log.tables):
+            reasons = ["the run ended before its first row"]
         why = f": {reasons[0]}" if reasons else ""
         raise UsageError(f"no row of a table could be read from {log.source}{why}", remedy="give a log with its table")
     if wrong := [number for number in numbers if number > len(log.tables)]:

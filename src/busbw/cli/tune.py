@@ -91,12 +91,9 @@ def tune(
     if has(flags, "-b", "-e", "-f", "-i", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes"):
         raise UsageError("tune measures few sizes, and a sweep is asked for", remedy="name them: --sizes 8K,1M,64M")
     sizes = () if has(flags, "--sizes") else ("--sizes", ",".join(SIZES))
-    where = new_folder(folder, f"{collective}-tune")
-    measurement = Measurement(
-        engine.program(f"{collective}_perf"), (*defaults((*flags, *sizes)), *sizes, *flags), where
-    )
-
-    with progress() as say:
+    program = engine.program(f"{collective}_perf")
+    with new_folder(folder, f"{collective}-tune") as where, progress() as say:
+        measurement = Measurement(program, (*defaults((*flags, *sizes)), *sizes, *flags), where)
         say("checking the settings as they are")
         measured = measurement.block(base, "proof-000", *PROOF)
         if any(figure.wrong_elements for figure in measured.values()):

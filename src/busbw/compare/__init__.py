@@ -9,7 +9,7 @@ import msgspec
 
 from busbw.compare import differences as other
 from busbw.compare.judge import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text
-from busbw.compare.pairing import Observation, Observations, align, demand_common, observations
+from busbw.compare.pairing import Observation, Observations, align, by_configuration, demand_common, observations
 from busbw.compare.result import (
     Basis,
     Comparison,
@@ -131,18 +131,20 @@ def _compare(
     points = demand_common(found_a, found_b)
     pairs = [(found_a[point], found_b[point]) for point in points]
     results = judge(points, pairs, resolution=resolution, has_claims=has_claims)
+    on_host = any(found.on_host for pair in pairs for found in (*pair[0], *pair[1]))
+    resolutions = resolutions_text(resolution, on_host=on_host)
     bases = list(dict.fromkeys(result.basis for result in results))
     return Comparison(
         a=a,
         b=b,
         results=tuple(results),
         resolution=resolution,
-        method=tuple(_METHODS[basis].format(resolutions=resolutions_text(resolution)) for basis in bases),
+        method=tuple(_METHODS[basis].format(resolutions=resolutions) for basis in bases),
         level_text=_level_text(bases),
         wrong_data=(*other.wrong_data(a.label, tables_a), *other.wrong_data(b.label, tables_b)),
         warnings=(*warnings, *notes, *_cycle_warning(pairs)),
-        only_in_a=tuple(point for point in found_a if point not in found_b),
-        only_in_b=tuple(point for point in found_b if point not in found_a),
+        only_in_a=tuple(sorted(found_a.keys() - found_b.keys(), key=by_configuration)),
+        only_in_b=tuple(sorted(found_b.keys() - found_a.keys(), key=by_configuration)),
         differences=other.differences(tables_a, tables_b),
     )
 
@@ -150,7 +152,8 @@ def _compare(
 _METHODS: dict[Basis, str] = {
     "runs": "Runs (or cycles of a run) are the unit: a Welch interval of the ratio of their median times.",
     "iterations": "One run each: the intervals cover what varies within a run, by stretches of iterations, not what "
-    "varies from run to run; so a change counts only beyond {resolutions}. `busbw ab` measures both.",
+    "varies from run to run; so a change counts only beyond {resolutions}, "
+    "and beyond the spread of either run's iterations (quartiles). `busbw ab` measures both.",
     "means": "Single figures without samples: there is no interval, and a change counts only beyond {resolutions}, "
     "after what rounding leaves open.",
     "blocks": "Quadruples of interleaved blocks are the unit; the order within each was drawn by a coin.",

@@ -21,6 +21,13 @@ _RUN_TO_RUN = ((8 << 10, 0.20), (1 << 20, 0.10))
 logs of one machine with 4 H200 and the same settings differ by up to 16 % up to 8 KiB, by up to 10 % up to 1 MiB, and
 by at most 1.1 % above (docs/comparison.md). Larger sizes have the resolution alone."""
 
+_RUN_TO_RUN_ON_HOST = 1.25
+"""The same where the ranks run on processors: starts of one program were up to 2.2 times apart on a shared machine with
+two processors, by whether the ranks shared one of them (docs/comparison.md)."""
+
+_WIDEST = math.log(1000)
+"""An interval that reaches further than a factor of 1000 from its estimate says nothing, and is not shown."""
+
 _PRINTED: tuple[Quantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
 
 
@@ -33,6 +40,8 @@ class _Evidence:
     interval: stats.Interval | None
     rounding: tuple[float, float] | None
     compared: Quantity = "median_us"
+    spread: float = 0.0
+    """Of the iterations of the run that varies more, where each side is one run; as a share."""
     lacking: str = ""
     """Why there is no speed-up, where there is none."""
 
@@ -50,14 +59,17 @@ def judge(
     """
     alpha = FAMILY_ALPHA / max(1, len(points))
     evidence = [_evidence(a, b, alpha) for a, b in sides]
-    steps = [_step(point, each.basis, resolution) for point, each in zip(points, evidence, strict=True)]
+    on_host = any(found.on_host for side in sides for found in (*side[0], *side[1]))
+    steps = [_step(point, each, resolution, on_host) for point, each in zip(points, evidence, strict=True)]
     leaning = [_leaning(each, step) for each, step in zip(evidence, steps, strict=True)]
     agreeing, alone = _agreement(points, leaning)
     claims = [_claim(b) if has_claims else None for _, b in sides]
     decimals = max((_decimals(claim) for claim in claims if claim is not None), default=0)
     results = []
     for i, (each, (a, b)) in enumerate(zip(evidence, sides, strict=True)):
-        verdict, reason = _verdict(each, leaning[i], steps[i], agrees=i in agreeing, stands_alone=i in alone)
+        verdict, reason = _verdict(
+            each, leaning[i], resolution, steps[i], agrees=i in agreeing, stands_alone=i in alone
+        )
         claim = claims[i]
         results.append(
             SizeResult(
@@ -78,18 +90,25 @@ def judge(
     return results
 
 
-def resolutions_text(resolution: float) -> str:
+def resolutions_text(resolution: float, *, on_host: bool) -> str:
     """What a change must exceed where one run of each side is known: "20 % up to 8 KiB, ... and 5 % above"."""
-    floors = [f"{share:.0%} up to {size_text(size)}" for size, share in _RUN_TO_RUN if share > resolution]
+    if on_host:
+        return f"a factor of {1 + _RUN_TO_RUN_ON_HOST:g} (ranks on processors)"
+    floors = [f"{share * 100:g} % up to {size_text(size)}" for size, share in _RUN_TO_RUN if share > resolution]
     percent = f"{resolution * 100:g} %"
-    return (", ".join(floors) + f" and {percent} above" if floors else percent).replace("%", " %").replace("  %", " %")
+    return f"{', '.join(floors)} and {percent} above" if floors else percent
 
 
-def _step(point: Point, basis: Basis, resolution: float) -> float:
-    """The relative change that counts at this point."""
-    if basis in ("runs", "blocks"):
+def _step(point: Point, evidence: _Evidence, resolution: float, on_host: bool) -> float:
+    """The relative change that counts at this point.
+
+    A machine whose iterations vary much within a run has runs that vary, too.
+    """
+    if evidence.basis in ("runs", "blocks"):
         return resolution
-    return max(resolution, next((share for size, share in _RUN_TO_RUN if point.size_bytes <= size), 0.0))
+    by_size = (share for size, share in _RUN_TO_RUN if point.size_bytes <= size)
+    floor = _RUN_TO_RUN_ON_HOST if on_host else next(by_size, 0.0)
+    return max(resolution, floor, evidence.spread)
 
 
 def side_figures(found: Sequence[Observation]) -> SideFigures:
@@ -119,13 +138,18 @@ def _evidence(a: list[Observation], b: list[Observation], alpha: float) -> _Evid
         logs_a, logs_b = _log_times(a), _log_times(b)
         if logs_a is not None and logs_b is not None:
             interval = stats.mean_difference(stats.run_summary(logs_a), stats.run_summary(logs_b), alpha=alpha)
-            return _Evidence("runs", math.exp(interval.estimate), interval, None)
+            return _Evidence("runs", math.exp(interval.estimate), _useful(interval), None)
     if len(a) == len(b) == 1:
         stretches_a, stretches_b = _stretches(a[0].figure), _stretches(b[0].figure)
         if stretches_a and stretches_b:
             interval = stats.mean_difference(stretches_a, stretches_b, alpha=alpha)
-            return _Evidence("iterations", math.exp(interval.estimate), interval, None)
+            spread = math.expm1(max(stretches_a.spread, stretches_b.spread))
+            return _Evidence("iterations", math.exp(interval.estimate), _useful(interval), None, spread=spread)
     return _from_means(a, b)
+
+
+def _useful(interval: stats.Interval) -> stats.Interval | None:
+    return interval if interval.high - interval.estimate < _WIDEST else None
 
 
 def _log_times(found: list[Observation]) -> list[float] | None:
@@ -200,26 +224,28 @@ def _agreement(points: Sequence[Point], leaning: Sequence[int]) -> tuple[set[int
 
 
 def _verdict(
-    evidence: _Evidence, leaning: int, change: float, *, agrees: bool, stands_alone: bool
+    evidence: _Evidence, leaning: int, resolution: float, change: float, *, agrees: bool, stands_alone: bool
 ) -> tuple[Verdict, str]:
-    percent = f"{change * 100:g} %"
+    percent, far = f"{resolution * 100:.3g} %", f"{change * 100:.3g} %"
     if evidence.speedup is None:
         return Verdict.UNCLEAR, f"{evidence.lacking}."
     if leaning:
         direction = Verdict.FASTER if leaning > 0 else Verdict.SLOWER
-        what = f"beyond {percent}" if evidence.basis in ("means", "iterations") else "the interval excludes 1"
+        what = f"beyond {far}" if evidence.basis in ("means", "iterations") else "the interval excludes 1"
         if agrees:
             return direction, f"{what}, and a neighbour agrees."
         if stands_alone:
             return direction, f"{what}; there is no neighbouring size to confirm it."
         return Verdict.UNCLEAR, f"{what}, but no neighbour agrees: measure again."
+    if evidence.basis == "means":
+        return Verdict.UNCLEAR, f"single figures cannot tell a difference below {far} from noise."
     if evidence.interval is None:
-        return Verdict.UNCLEAR, f"single figures cannot tell a difference below {percent} from noise."
-    step = math.log1p(change)
+        return Verdict.UNCLEAR, "it varies too much for an interval: measure more."
+    step = math.log1p(resolution)
     if -step <= evidence.interval.low and evidence.interval.high <= step:
         return Verdict.SAME, f"no difference as large as {percent}."
     if evidence.basis == "iterations" and evidence.interval.excludes_zero:
-        return Verdict.UNCLEAR, f"these two runs differ, but by less than the {percent} that runs may differ by chance."
+        return Verdict.UNCLEAR, f"these two runs differ, but by less than the {far} that runs may differ by chance."
     return Verdict.UNCLEAR, f"the interval holds both no change and more than {percent}: measure more runs."
 
 

@@ -22,6 +22,8 @@ class Observation:
     row: Row
     run: int
     cycle: int
+    on_host: bool = False
+    """Whether the ranks ran on processors."""
 
 
 Observations: TypeAlias = dict[Point, list[Observation]]
@@ -45,6 +47,7 @@ def observations(tables: Iterable[Table]) -> Observations:
     """
     found: Observations = defaultdict(list)
     for run, table in enumerate(tables):
+        on_host = table.settings.get("backend") == "host"
         for row in table.rows:
             for placement, figure in row.figures.items():
                 point = Point(
@@ -58,7 +61,7 @@ def observations(tables: Iterable[Table]) -> Observations:
                     size_bytes=row.size_bytes,
                 )
                 if not any((each.run, each.cycle) == (run, row.cycle) for each in found[point][-1:]):
-                    found[point].append(Observation(figure, row, run, row.cycle))
+                    found[point].append(Observation(figure, row, run, row.cycle, on_host))
     return dict(found)
 
 

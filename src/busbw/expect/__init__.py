@@ -1,11 +1,12 @@
 """What a healthy system reaches: per size the wire that limits, the busbw and time to expect, and an honest range."""
 
 from busbw.expect.from_log import estimator, job_of, system_of
-from busbw.expect.limits import bus_factor
+from busbw.expect.limits import COLLECTIVES, bus_factor
 from busbw.expect.predict import LATENCY_SOURCE, expect, with_nics
 from busbw.expect.types import Efficiency, Estimate, Expectation, Job, Limit, Protocol, Range, Route
 
 __all__ = [
+    "COLLECTIVES",
     "LATENCY_SOURCE",
     "Efficiency",
     "Estimate",

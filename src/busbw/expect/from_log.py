@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from busbw.expect.limits import COLLECTIVES
 from busbw.expect.predict import expect
 from busbw.expect.types import Estimate, Job
 from busbw.logs import Row, Table
@@ -53,10 +54,10 @@ def ranks_per_node_of(table: Table, ranks: int, system: System) -> int:
 
 
 def job_of(table: Table, row: Row, system: System) -> Job | None:
-    """The job of a row; None where the collective or the number of ranks is not known."""
+    """The job of a row; None where the number of ranks, or what the collective moves, is not known."""
     collective = row.collective or table.collective
     ranks = ranks_of(table, row)
-    if collective is None or ranks is None:
+    if collective not in COLLECTIVES or ranks is None:
         return None
     return Job(
         collective=collective,

@@ -10,6 +10,10 @@ RING_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "
 """The library runs these as rings; the others are made of single sends."""
 
 
+COLLECTIVES = (*RING_COLLECTIVES, "alltoall", "alltoallv", "gather", "scatter", "sendrecv", "hypercube")
+"""Those whose traffic is known; of any other nothing is expected."""
+
+
 def domain_ranks(job: Job, system: System) -> int:
     """The ranks that meet without a NIC: those of a node, or of a rack that NVLink joins."""
     return min(job.ranks, system.rack_ranks or job.ranks_per_node)
@@ -65,9 +69,12 @@ def between(job: Job, system: System, nics: Nics, traffic: float, why: str) -> L
 
 
 def bus_factor(collective: str, ranks: int) -> float:
-    """What busbw is of algbw, as docs/measuring.md derives it."""
+    """What busbw is of bytes / time, as docs/measuring.md derives it.
+
+    It is busbw / algbw too, but for hypercube: there nccl-tests has taken the share (n-1)/n into algbw itself.
+    """
     if collective == "all_reduce":
         return 2 * (ranks - 1) / ranks
-    if collective in ("broadcast", "reduce", "sendrecv", "hypercube"):
+    if collective in ("broadcast", "reduce", "sendrecv"):
         return 1.0
     return (ranks - 1) / ranks

@@ -155,7 +155,7 @@ def _ring(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:
     return Route(
         name="Ring",
         limits=tuple(limits),
-        efficiency=_ring_efficiency(fabric, nodes),
+        efficiency=_ring_efficiency(limits, nodes),
         latency_us={
             protocol: _BASE["Ring"][protocol]
             + max(0, steps - crossings) * _inner_step("Ring", protocol, fabric)
@@ -168,10 +168,11 @@ def _ring(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:
     )
 
 
-def _ring_efficiency(fabric: Fabric | None, nodes: int) -> Efficiency:
-    if nodes > 1:
-        return NET_RING
-    return PCIE if fabric is not None and fabric.kind == "PCIe" else RING
+def _ring_efficiency(limits: list[Limit], nodes: int) -> Efficiency:
+    """That of the wire that is full first; over nodes every wire waits for the network."""
+    if min(limits, key=lambda limit: limit.busbw_gbps).wire == "PCIe":
+        return PCIE
+    return NET_RING if nodes > 1 else RING
 
 
 def _tree(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:

@@ -3,8 +3,9 @@
 The question is asked of the order alone. If nothing changed, every order of the values is as likely as the one that
 was seen. So the largest shift over all places where the series can be cut is held against the largest shifts of the
 same values in random orders (a permutation test); it is a change when at most a fraction `false_alarms` of the orders
-has one as large. That holds for every distribution of the noise, and the search over all places is paid for. Values
-enter by their ranks, so that one wild run cannot make a change, nor hide one.
+has one as large. That holds for every distribution of the noise, and the search over all places is paid for. It is
+asked twice, each time with half of the fraction: of the values' ranks, in which a single wild run hides no change, and
+of their logarithms, which show a large change after a few runs.
 
 What the test does not know: runs that resemble their neighbours in time without a change (a drift, a machine that is
 busy in the morning) are not in random order, and are reported as changes. docs/store.md says more.
@@ -29,6 +30,13 @@ LEAST_RUNS = 3
 
 SMALLEST_SHIFT = 0.02
 """A change of the level by less than this part is not worth a word, however sure it is."""
+
+_WAYS = 2
+"""In which the question is asked: of ranks and of logarithms."""
+
+_NORMAL_MAD = 1.4826
+"""The standard deviation of a normal distribution over its median distance from the median."""
+_WILD = 5
 
 _ORDERS = 1999
 _CHUNK = 2_000_000
@@ -79,8 +87,16 @@ def change_points(
     ends = [0, *cuts, len(series)]
     for number in range(1, len(ends) - 1):
         low, high = ends[number - 1], ends[number + 1]
-        ends[number] = low + _largest_shift(_centred_ranks(series[low:high]), least_runs)[1]
+        ends[number] = low + _largest_shift(_logarithms(series[low:high]), least_runs)[1]
     return _worth_a_word(series, ends, smallest_shift)
+
+
+def fewest_runs(false_alarms: float) -> int:
+    """With fewer values no change can be found: even one in the middle has not enough orders to be rare among them."""
+    count = 2 * LEAST_RUNS
+    while 2 / math.comb(count, count // 2) > false_alarms / _WAYS:
+        count += 1
+    return count
 
 
 def _worth_a_word(series: NDArray[np.float64], ends: list[int], smallest_shift: float) -> list[Change]:
@@ -101,25 +117,25 @@ def _cuts(series: NDArray[np.float64], low: int, high: int, level: float, least:
 
     if high - low < 2 * least:
         return
-    ranks = _centred_ranks(series[low:high])
-    seen, place = _largest_shift(ranks, least)
-    if not _is_rare(ranks, seen, level, least, np.random.default_rng(high - low)):
-        return
-    yield low + place
-    yield from _cuts(series, low, low + place, level, least)
-    yield from _cuts(series, low + place, high, level, least)
+    for scores in (_ranks(series[low:high]), _logarithms(series[low:high])):
+        seen, place = _largest_shift(scores, least)
+        if _is_rare(scores, seen, level / _WAYS, least, np.random.default_rng(high - low)):
+            yield low + place
+            yield from _cuts(series, low, low + place, level, least)
+            yield from _cuts(series, low + place, high, level, least)
+            return
 
 
-def _is_rare(ranks: NDArray[np.float64], seen: float, level: float, least: int, random: np.random.Generator) -> bool:
+def _is_rare(scores: NDArray[np.float64], seen: float, level: float, least: int, random: np.random.Generator) -> bool:
     """Whether at most `level` of the orders, the one that was seen among them, has a shift as large."""
     import numpy as np
 
-    orders = max(_ORDERS, math.ceil(20 / level) - 1)
+    orders = max(_ORDERS, math.ceil(10 / level) - 1)
     most = math.floor(level * (orders + 1)) - 1
     larger, left = 0, orders
     while left:
-        count = min(left, max(1, _CHUNK // len(ranks)), 200)
-        shuffled = random.permuted(np.tile(ranks, (count, 1)), axis=1)
+        count = min(left, max(1, _CHUNK // len(scores)), 200)
+        shuffled = random.permuted(np.tile(scores, (count, 1)), axis=1)
         # A hair less than what was seen, so that rounding does not tell equal shifts apart.
         larger += int(np.count_nonzero(_shifts(shuffled, least).max(axis=1) >= seen * (1 - 1e-9)))
         left -= count
@@ -128,7 +144,7 @@ def _is_rare(ranks: NDArray[np.float64], seen: float, level: float, least: int, 
     return True
 
 
-def _centred_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The place of each value among them, from below; equal ones share theirs. Their sum is zero."""
     import numpy as np
 
@@ -138,18 +154,33 @@ def _centred_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return ranks
 
 
-def _shifts(ranks: NDArray[np.float64], least: int) -> NDArray[np.float64]:
+def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the values, those beyond five deviations drawn in to there. Their sum is zero.
+
+    The deviation is that of the values' middle half (the median distance from the median): wild runs do not make it.
+    """
+    import numpy as np
+
+    logs = np.log(values)
+    middle = np.median(logs)
+    deviation = _NORMAL_MAD * float(np.median(np.abs(logs - middle))) or float(logs.std())
+    drawn_in = np.clip(logs, middle - _WILD * deviation, middle + _WILD * deviation)
+    scores: NDArray[np.float64] = drawn_in - drawn_in.mean()
+    return scores
+
+
+def _shifts(scores: NDArray[np.float64], least: int) -> NDArray[np.float64]:
     """For each place where it can be cut: how far the sum before it is from none, in its standard deviations' unit."""
     import numpy as np
 
-    count = ranks.shape[-1]
+    count = scores.shape[-1]
     before = np.arange(least, count - least + 1)
-    sums = np.cumsum(ranks, axis=-1)[..., before - 1]
+    sums = np.cumsum(scores, axis=-1)[..., before - 1]
     shifts: NDArray[np.float64] = np.abs(sums) / np.sqrt(before * (count - before) / count)
     return shifts
 
 
-def _largest_shift(ranks: NDArray[np.float64], least: int) -> tuple[float, int]:
-    shifts = _shifts(ranks, least)
+def _largest_shift(scores: NDArray[np.float64], least: int) -> tuple[float, int]:
+    shifts = _shifts(scores, least)
     place = int(shifts.argmax())
     return float(shifts[place]), place + least

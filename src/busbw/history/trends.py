@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from busbw.bands import BANDS, BandName, band_of, plateau_from
-from busbw.history.change_points import FALSE_ALARMS, Change, change_points
+from busbw.history.change_points import FALSE_ALARMS, Change, change_points, fewest_runs
 from busbw.store import Filter, Measured, list_measured
 
 COMMON_PART = 0.5
@@ -58,6 +58,8 @@ class BandTrend(NamedTuple):
     """Per run of the trend; None where the run has none of the sizes."""
     changes: tuple[Change, ...]
     """Each at a run of the trend."""
+    is_too_short: bool
+    """Whether there are too few runs to find any change."""
 
 
 class Trend(NamedTuple):
@@ -155,7 +157,7 @@ def _band(
     known = [index for index, score in enumerate(scores) if score is not None]
     found = change_points([score for score in scores if score is not None], false_alarms=false_alarms)
     changes = tuple(change._replace(at=known[change.at]) for change in found)
-    return BandTrend(band, sizes, scores, changes)
+    return BandTrend(band, sizes, scores, changes, is_too_short=len(known) < fewest_runs(false_alarms))
 
 
 def _score(run: Measured, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:

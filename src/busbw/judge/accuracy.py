@@ -16,6 +16,9 @@ from busbw.units import size_text
 AIM = 0.10
 """The error that a predicted plateau should not exceed."""
 
+LARGE_BYTES = 1 << 30
+"""From here on a message counts as large."""
+
 _FEWEST = 4
 """Sizes that make a sweep."""
 
@@ -142,9 +145,20 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
     return expect(job, system, sizes)
 
 
+def full_size() -> list[Plateau]:
+    """Those that show a plateau: measured, and of a large message."""
+    return [one for one in plateaus() if not one.is_floor and (one.size_bytes or LARGE_BYTES) >= LARGE_BYTES]
+
+
 def markdown() -> str:
     """Both tables as docs/expectation.md has them."""
+    whole = full_size()
+    close = sum(abs(one.error) <= AIM for one in whole)
+    inside = sum(one.inside for one in whole)
     lines = [
+        f"Of {len(whole)} published plateaus of 1 GiB and more {close} are predicted within {AIM:.0%}, "
+        f"and {inside} lie in the healthy range.",
+        "",
         "| reference | what | size | published | predicted | healthy range | error | |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]

@@ -8,6 +8,9 @@ from busbw.judge.types import BandVerdict
 _NEAR = 0.08
 """A share within which two plateaus count as the same."""
 
+_ALIKE = 1.6
+"""A factor within which the figures of several sizes count as the same."""
+
 _PCIE_GBPS = {"PCIe 3 x16": 12.0, "PCIe 4 x16": 24.0, "PCIe 5 x16": 48.0}
 
 
@@ -19,7 +22,9 @@ def likely_causes(expectation: Expectation, bands: Sequence[BandVerdict]) -> tup
             continue
         if verdict.band == "latency":
             found.append(_latency(verdict))
-        elif verdict.band == "plateau":
+        elif verdict.band == "middle":
+            found += _middle(verdict)
+        else:
             found += _plateau(expectation, verdict)
     return tuple(found)
 
@@ -31,11 +36,31 @@ def _latency(verdict: BandVerdict) -> str:
     )
 
 
+def _middle(verdict: BandVerdict) -> list[str]:
+    """Time that is missing at every size alike is a cost of starting; time in proportion is a share of a wire."""
+    slow = [one for one in verdict.judged if one.outcome == "slower"]
+    extra = [one.time_us - one.range_us.typical for one in slow]
+    ratios = [one.ratio for one in slow]
+    if len(slow) < 2:
+        return []
+    if max(extra) <= _ALIKE * min(extra):
+        return [
+            f"{min(extra):.3g} to {max(extra):.3g} us more than typical whatever the size: a cost of starting "
+            "(one thread that launches many GPUs, -g, or no CUDA graph)"
+        ]
+    if max(ratios) <= _ALIKE * min(ratios):
+        return [f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: a share of a wire"]
+    return []
+
+
 def _plateau(expectation: Expectation, verdict: BandVerdict) -> list[str]:
     measured = max((judged.busbw_gbps or 0.0 for judged in verdict.judged), default=0.0)
     if not measured or expectation.best is None:
         return []
     best = expectation.best
+    if measured >= best.limit_gbps * best.efficiency.low:
+        late = "chunk sizes, registration or a plug-in's tuner"
+        return [f"its best, {measured:.4g} GB/s, is healthy; smaller sizes of the plateau do not reach it yet: {late}"]
     full = best.limit_gbps * best.efficiency.typical
     found = []
     for route in expectation.routes:

@@ -13,6 +13,8 @@ from busbw.units import count_text, size_text
 
 _NOISY = 0.30
 """Two placements of one size, or the passes over it, that differ by more say that the machine was not quiet."""
+_FALL, _FALLS = 0.15, 2
+"""One such fall may be a switch of protocol; two of 15 % say that the machine was not quiet."""
 _ALONE = 1.2
 """A single size counts as slow only where it is this factor beyond the range: no neighbour can confirm it."""
 
@@ -31,7 +33,8 @@ def _judge(point: Measured, limits: Range) -> Judged:
     outcome: Literal["inside", "slower", "faster", "unclear"] = "inside"
     low, high = point.interval_us or (point.time_us, point.time_us)
     if low > limits.high:
-        outcome = "slower"
+        # Iterations that differ by more than what is missing say that the machine was not quiet.
+        outcome = "slower" if point.time_us / (1 + (point.spread or 0.0)) > limits.high else "unclear"
     elif high < limits.low:
         outcome = "faster"
     elif high > limits.high and point.interval_us is not None:
@@ -52,6 +55,8 @@ def _grade(band: BandName, pairs: Sequence[tuple[Measured, Judged]]) -> BandVerd
     slow = [size for size in sizes if _all(judged, size, "slower")]
     unclear = [size for size in sizes if _any(judged, size, "unclear")]
     noisy = [size for size in sizes if _is_noisy([point for point, one in pairs if one.size_bytes == size])]
+    if _falls([point for point, _ in pairs]) >= _FALLS:
+        noisy = sizes
     worst = max(judged, key=lambda one: one.time_us / one.range_us.high)
     grade, reason = _decide(sizes, slow, unclear, noisy, worst)
     return BandVerdict(band=band, grade=grade, reason=reason, judged=tuple(judged), worst=worst)
@@ -70,9 +75,20 @@ def _is_noisy(points: Sequence[Measured]) -> bool:
     return max(times) > (1 + _NOISY) * min(times)
 
 
+def _falls(points: Sequence[Measured]) -> int:
+    """How often a larger message took much less time than the one before it, which no wire can do."""
+    found = 0
+    for placement in {point.placement for point in points}:
+        times = [point.time_us for point in points if point.placement == placement]
+        found += sum(after < (1 - _FALL) * before for before, after in itertools.pairwise(times))
+    return found
+
+
 def _decide(
     sizes: Sequence[int], slow: Sequence[int], unclear: Sequence[int], noisy: Sequence[int], worst: Judged
 ) -> tuple[Grade, str]:
+    if len(noisy) == len(sizes) > 1:
+        return "UNSURE", "time falls again and again as messages grow, or placements disagree: measure longer (-n 200)"
     neighbours = any(one in slow and other in slow for one, other in itertools.pairwise(sizes))
     if neighbours or (slow and len(sizes) == 1 and worst.time_us > _ALONE * worst.range_us.high):
         return "SLOW", f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range"

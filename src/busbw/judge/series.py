@@ -3,8 +3,9 @@
 import statistics
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from busbw.expect import bus_factor
+from busbw.expect import COLLECTIVES, bus_factor
 from busbw.logs import Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
@@ -19,8 +20,12 @@ class Measured(Struct, kw_only=True, frozen=True):
     placement: Placement
     time_us: float
     busbw_gbps: float | None
-    interval_us: tuple[float, float] | None = None
+    median_us: float | None = None
+    """Of single iterations, each as long as its slowest rank took; None without statistics or over several passes."""
+    median_interval_us: tuple[float, float] | None = None
     """95 % interval of the median, where the log has one."""
+    interval_us: tuple[float, float] | None = None
+    """The same, and the time too."""
     spread: float | None = None
     """How far the slow twentieth of the iterations is from the median, as a share; None without statistics."""
     repeats: int = 1
@@ -65,6 +70,19 @@ def series_of(log: Log) -> tuple[Series, ...]:
     return tuple(_one(table, rows) for table in log.tables for rows in _by_configuration(table))
 
 
+def by_median(series: Series) -> Series | None:
+    """The same with medians in place of means, which a few late iterations do not move; None where one is missing."""
+    if not series.points or any(point.median_us is None for point in series.points):
+        return None
+    return replace(series, points=tuple(_median_of(point) for point in series.points))
+
+
+def _median_of(point: Measured) -> Measured:
+    assert point.median_us is not None
+    busbw = point.busbw_gbps * point.time_us / point.median_us if point.busbw_gbps is not None else None
+    return replace(point, time_us=point.median_us, busbw_gbps=busbw, interval_us=point.median_interval_us)
+
+
 def _by_configuration(table: Table) -> list[list[Row]]:
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in table.rows:
@@ -99,17 +117,19 @@ def _one(table: Table, rows: list[Row]) -> Series:
 
 def _factor(table: Table, row: Row) -> float | None:
     collective, ranks = row.collective or table.collective, row.ranks or table.ranks
-    return bus_factor(collective, ranks) if collective and ranks else None
+    return bus_factor(collective, ranks) if collective in COLLECTIVES and ranks else None
 
 
 def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
     """As the log has it, or from its bandwidth."""
     if figure.time_us:
         return figure.time_us
-    if figure.algbw_gbps:
-        return row.size_bytes / figure.algbw_gbps / 1e3
     factor = _factor(table, row)
-    return row.size_bytes * factor / figure.busbw_gbps / 1e3 if factor and figure.busbw_gbps else None
+    if factor and figure.busbw_gbps:
+        return row.size_bytes * factor / figure.busbw_gbps / 1e3
+    if figure.algbw_gbps and (row.collective or table.collective) not in (None, "hypercube"):
+        return row.size_bytes / figure.algbw_gbps / 1e3
+    return None
 
 
 def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
@@ -124,8 +144,7 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
     buses = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
     stats = [figure.stats for _, figure in figures if figure.stats]
     intervals = [one.median_ci95_us for one in stats if one.median_ci95_us]
-    # A mean that a few late iterations have raised lies outside its own median's interval; the interval then says
-    # nothing of it, so both are kept and the wider of the two counts.
+    # A mean that a few late iterations have raised lies outside its own median's interval: the wider of the two counts.
     interval = None
     if intervals and len(figures) == 1:
         interval = (min(intervals[0][0], times[0]), max(intervals[0][1], times[0]))
@@ -137,6 +156,8 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
         placement=key[1],
         time_us=statistics.median(times),
         busbw_gbps=statistics.median(buses) if buses else None,
+        median_us=stats[0].median_us if stats and len(figures) == 1 else None,
+        median_interval_us=intervals[0] if interval else None,
         interval_us=interval,
         spread=max(spreads) if spreads else None,
         repeats=len(times),
@@ -153,12 +174,14 @@ def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
     time_us, algbw, busbw = given.get("time_us"), given.get("algbw_gbps"), given.get("busbw_gbps")
     if row.size_bytes <= 0:
         return None
-    if time_us and algbw is not None and not _close(row.size_bytes / time_us / 1e3, algbw):
+    collective, ranks = row.collective or table.collective, row.ranks or table.ranks
+    in_algbw, in_busbw = 1.0, _factor(table, row)
+    if collective == "hypercube" and in_busbw is not None:
+        in_algbw, in_busbw = in_busbw, 1.0
+    if time_us and algbw is not None and not _close(row.size_bytes * in_algbw / time_us / 1e3, algbw):
         return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw:g} GB/s"
-    factor = _factor(table, row)
-    if factor and algbw and busbw is not None and not _close(algbw * factor, busbw, extra=0.006 * factor):
-        ranks = row.ranks or table.ranks
-        return f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, and {factor:.4g} for {ranks} ranks"
+    if in_busbw and algbw and busbw is not None and not _close(algbw * in_busbw, busbw, extra=0.006 * in_busbw):
+        return f"line {row.line}: busbw / algbw is {busbw / algbw:.4g}, and {in_busbw:.4g} for {ranks} ranks"
     return None
 
 

@@ -3,15 +3,15 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import Expectation, bus_factor, expect, job_of, system_of
+from busbw.expect import COLLECTIVES, Expectation, bus_factor, expect, job_of, system_of
 from busbw.fit import Feature, features, fit, half_bandwidth_bytes
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import grade_bands
 from busbw.judge.nearest import Nearest, nearest, of_name
-from busbw.judge.series import Series, series_of
+from busbw.judge.series import Series, by_median, series_of
 from busbw.judge.types import BandVerdict, Verdict, worst
 from busbw.judge.yardstick import Yardstick, of_expectation, of_series
-from busbw.logs import Log
+from busbw.logs import Log, Placement, Table
 from busbw.reference import Reference
 from busbw.system import System
 from busbw.units import size_text
@@ -40,12 +40,33 @@ def judge(log: Log, *, system: System | None = None, against: Against | None = N
         against: A reference that decides instead of the expectation.
     """
     chosen = against or Against()
-    return tuple(_verdict(series, system, chosen) for series in series_of(log))
+    empty = (_without_rows(table) for table in log.tables if not table.rows)
+    return (*(_verdict(series, system, chosen) for series in series_of(log)), *empty)
+
+
+def _without_rows(table: Table) -> Verdict:
+    """A table of which nothing but its header and footer was read."""
+    reasons = ["no row of it was read"]
+    if table.claimed_out_of_bounds:
+        reasons = [f"its footer counts {table.claimed_out_of_bounds} out of bounds", *reasons]
+    if table.end_reason:
+        reasons.append(f"it ended early ({table.end_reason})")
+    return Verdict(
+        grade="BROKEN" if table.claimed_out_of_bounds else "UNSURE",
+        title=table.collective or table.program or "a table",
+        yardstick="nothing",
+        reasons=tuple(reasons),
+        advice=("`busbw import` says what was refused and why",),
+    )
 
 
 def _verdict(series: Series, system: System | None, against: Against) -> Verdict:
     expectation = _expectation(series, system)
-    yardstick, reasons, beside = _yardstick(series, expectation, against)
+    if against.log is not None:
+        series, others = _alike(series, against)
+        yardstick, reasons, beside = _of_log(series, against.name, others)
+    else:
+        yardstick, reasons, beside = _yardstick(series, expectation, against)
     verdict = Verdict(
         grade="UNSURE",
         title=series.title,
@@ -57,13 +78,15 @@ def _verdict(series: Series, system: System | None, against: Against) -> Verdict
         more = f" and {len(series.wrong) - _MOST_NAMED} more" if len(series.wrong) > _MOST_NAMED else ""
         reason = f"wrong data: {'; '.join(series.wrong[:_MOST_NAMED])}{more}"
         return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
-    if series.table.claimed_out_of_bounds:
+    rows_say = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
+    if series.table.claimed_out_of_bounds and not rows_say:
         reason = f"the log's own footer counts {series.table.claimed_out_of_bounds} out of bounds"
         return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
     if doubt := _doubt(series):
         return replace(verdict, reasons=(doubt[0],), advice=(doubt[1],))
     if yardstick is None:
-        return replace(verdict, reasons=tuple(reasons), advice=(_NO_YARDSTICK_ADVICE,))
+        advice = _NO_YARDSTICK_ADVICE if expectation is None else _NO_EXPECTATION_ADVICE
+        return replace(verdict, reasons=tuple(reasons), advice=(advice,))
     if yardstick.unlike:
         reason = "not comparable: " + "; ".join(yardstick.unlike)
         return replace(verdict, reasons=(reason,), advice=("give a reference of the same job (--reference FILE)",))
@@ -73,6 +96,7 @@ def _verdict(series: Series, system: System | None, against: Against) -> Verdict
 _BROKEN_ADVICE = (
     "repeat it with -c 1 -n 1 over the same sizes; with the same result suspect the library, then the hardware"
 )
+_NO_EXPECTATION_ADVICE = "give a good run of the same machine (--reference FILE)"
 _NO_YARDSTICK_ADVICE = (
     "say what it ran on (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "
     "(--reference FILE)"
@@ -91,8 +115,6 @@ def _yardstick(
     series: Series, expectation: Expectation | None, against: Against
 ) -> tuple[Yardstick | None, list[str], list[str]]:
     """What decides, why nothing does, and what is only shown beside."""
-    if against.log is not None:
-        return _of_log(series, against)
     if against.reference is not None:
         found = of_name(series, against.name, against.reference)
         if found is None:
@@ -108,18 +130,36 @@ def _yardstick(
             return replace(close.yardstick, unlike=("the log does not say which GPU it ran on",)), [], beside
         return close.yardstick, [], beside
     if expectation is None:
-        return None, ["what it ran on is not known: the log names no device that is described here"], beside
+        return None, [_why_no_expectation(series)], beside
     if expectation.unknown:
         return None, [expectation.unknown], beside
     return of_expectation(expectation), [], beside
 
 
-def _of_log(series: Series, against: Against) -> tuple[Yardstick | None, list[str], list[str]]:
+def _why_no_expectation(series: Series) -> str:
+    if series.collective is None:
+        return "the log does not say which collective it is of"
+    if series.collective not in COLLECTIVES:
+        return f"what {series.collective} moves over the wires is not known"
+    if series.ranks is None:
+        return "the log does not say how many ranks took part"
+    return "what it ran on is not known: the log names no device that is described here"
+
+
+def _alike(series: Series, against: Against) -> tuple[Series, list[Series]]:
+    """A run and the series of the log that it is held against, both by medians where both have them."""
     assert against.log is not None
-    candidates = [of_series(against.name, other, series) for other in series_of(against.log) if other.points]
+    others = [other for other in series_of(against.log) if other.points]
+    mine, theirs = by_median(series), [by_median(other) for other in others]
+    medians = [other for other in theirs if other is not None]
+    return (mine, medians) if mine is not None and len(medians) == len(others) else (series, others)
+
+
+def _of_log(series: Series, name: str, others: list[Series]) -> tuple[Yardstick | None, list[str], list[str]]:
+    candidates = [of_series(name, other, series) for other in others]
     same = sorted(candidates, key=lambda one: (len(one.unlike), len(one.differs)))
     if not same:
-        return None, [f"{against.name} holds no rows"], []
+        return None, [f"{name} holds no rows"], []
     differs = [f"the reference differs in {'; '.join(same[0].differs)}"] if same[0].differs else []
     return same[0], [], differs
 
@@ -165,17 +205,34 @@ def _beside(series: Series) -> list[str]:
 
 def _own_words(series: Series) -> dict[str, object]:
     """What the sweep says by itself: fit, half-bandwidth size, dips and cliffs."""
-    if not series.collective or not series.ranks or series.ranks < 2:
+    if series.collective not in COLLECTIVES or not series.ranks or series.ranks < 2 or not series.points:
         return {}
     factor = bus_factor(series.collective, series.ranks)
-    placement = series.points[0].placement if series.points else "unstated"
-    points = [(point.size_bytes, point.time_us) for point in series.points if point.placement == placement]
-    found: tuple[Feature, ...] = features(points, factor)
+    sweeps: dict[Placement, list[tuple[int, float]]] = {}
+    for point in series.points:
+        sweeps.setdefault(point.placement, []).append((point.size_bytes, point.time_us))
+    points = next(iter(sweeps.values()))
     return {
         "fit": fit(points, factor),
         "half_bytes": half_bandwidth_bytes([(size, size * factor / time / 1e3) for size, time in points]),
-        "features": found,
+        "features": _confirmed([features(sweep, factor) for sweep in sweeps.values()]),
     }
+
+
+def _confirmed(found: list[tuple[Feature, ...]]) -> tuple[Feature, ...]:
+    """Where both placements were measured, what only one of them shows is a disturbance and no property."""
+    if len(found) < 2:
+        return found[0] if found else ()
+    first, second = ({feature.size_bytes: feature for feature in one} for one in found[:2])
+    both = [
+        replace(first[size], evidence=f"{first[size].evidence}; in both placements") for size in first.keys() & second
+    ]
+    alone = [
+        replace(feature, likely="in one placement only: a disturbance while it was measured")
+        for size, feature in {**first, **second}.items()
+        if (size not in first or size not in second) and feature.kind == "dip"
+    ]
+    return tuple(sorted([*both, *alone], key=lambda feature: feature.size_bytes))
 
 
 def _graded(verdict: Verdict, series: Series, yardstick: Yardstick, expectation: Expectation | None) -> Verdict:

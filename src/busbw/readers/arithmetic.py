@@ -107,9 +107,11 @@ class Interval(NamedTuple):
 
     @property
     def middle(self) -> float:
+        """Halfway."""
         return (self.low + self.high) / 2
 
     def meets(self, value: float) -> bool:
+        """Whether the value is in it, with a little tolerance."""
         return self.low - EPSILON * value <= value <= self.high + EPSILON * value
 
 
@@ -134,8 +136,11 @@ def common_ratio(intervals: Iterable[Interval]) -> tuple[Interval | None, int]:
     if not telling:
         return None, 0
     middles = sorted(it.middle for it in telling[:25])
-    middle = middles[len(middles) // 2]
+    is_zero = sum(it.low == 0.0 for it in telling) * 2 > len(telling)  # one rank: the middle of [0, 0.00x] says nothing
+    middle = 0.0 if is_zero else middles[len(middles) // 2]
     agreeing = [it for it in telling if it.meets(middle)]
+    if not agreeing:
+        return None, len(telling)
     low, high = max(it.low for it in agreeing), min(it.high for it in agreeing)
     if low > high:  # they meet in the middle only with the tolerance
         low, high = min(low, high), max(low, high)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from busbw.logs import Refusal, Table
 from busbw.readers import headers
+from busbw.readers.context import Context
 from busbw.readers.events import PIECE_ROWS, Claims, Event, Piece
-from busbw.readers.headers import Context, Facts
-from busbw.readers.layouts import Columns, NotARow, needs_more, parse
+from busbw.readers.headers import Facts
+from busbw.readers.layouts import Columns, NotARowError, needs_more, parse
 from busbw.readers.quick import Line
 from busbw.readers.settle import Entry, Settler
 from busbw.units import count_text
@@ -52,6 +53,11 @@ class Assembler:
     def is_in_table(self) -> bool:
         """Whether rows may be expected."""
         return self._facts is not None and (self._facts.has_header or self._has_rows)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the rest of a row may come."""
+        return self._pending is not None
 
     def quick_row(self, line: int, words: list[str]) -> bool:
         """Takes a row of thirteen words, if nothing stands against it; the settler looks closer."""
@@ -97,7 +103,7 @@ class Assembler:
             try:
                 self._entries.append(parse(pending.line, pending.text, pending.words, facts.columns, facts.group))
                 self._has_rows = True
-            except NotARow:
+            except NotARowError:
                 self._pending = pending
                 pending.continuations = _MOST_CONTINUATIONS
         return True
@@ -125,6 +131,9 @@ class Assembler:
         if not headers.take(text, facts):
             return False
         self._takes_quick = False
+        caption = self._context.caption
+        if facts.columns.backends and len(caption) == len(facts.columns.backends):
+            facts.columns = facts.columns._replace(backends=caption)
         if text.strip("# "):
             self._facts = facts
         return True
@@ -174,7 +183,7 @@ class Assembler:
         try:
             self._entries.append(parse(line, text, words, columns, facts.group))
             self._has_rows = True
-        except NotARow as error:
+        except NotARowError as error:
             if needs_more(words, columns):
                 self._pending = _Pending(line, text.strip()[:_MOST_TEXT], words)
             else:
@@ -266,4 +275,4 @@ def _format(facts: Facts) -> str:
         return "nccl-tests text, 2.0 to 2.3"
     if columns.shows_error:
         return "nccl-tests text, 2.4 to 2.12"
-    return "nccl-tests text, 2.13 or later" if facts.has_header else "nccl-tests text, without a header"
+    return "nccl-tests text, 2.13+" if facts.has_header else "nccl-tests text, without a header"

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BLANKS = re.compile("[\t\x0b\x0c\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_NOTHINGS = re.compile("[\u200b-\u200f\u2060\ufeff\x00-\x08\x0e-\x1f]")
+_NOTHINGS = re.compile("[\u200b-\u200f\u2060\ufeff]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+"""Not to be taken out: what stands around them is not one number."""
 
 _WRITERS = (
     r"\[[\w.@:+-]*?\d+,\d+\]<std(?:out|err|diag)>:",  # mpirun --tag-output, of Open MPI 4 and 5
@@ -30,7 +32,8 @@ _WRITER = re.compile(rf"\s*({'|'.join(_WRITERS)})")
 _NO_WRITER = re.compile(rf"\s*(?:{'|'.join((*_TIMES, *_QUOTES))})")
 _INSIDE = re.compile(r"\[(?:\d+|\d+,\d+|[\w.@:+-]*\d+,\d+)\](?:<std(?:out|err)>:)?")
 _LIBRARY_LINE = re.compile(
-    r"(?:[A-Za-z][\w.-]*:\d+:\d+ \[[^\]]*\]\s+|\[[\d: -]+\] [\w.-]+:\d+:\d+ \[[^\]]*\]\s*)?N?R?CCL (?:INFO|WARN|TRACE|ERROR)\b"
+    r"(?:(?:\[[\d: -]{8,40}\] )?[A-Za-z][\w.-]{0,200}:\d+:\d+ \[[^\]]{0,20}\]\s{1,4})?"
+    r"[NR]CCL (?:INFO|WARN|TRACE|ERROR)\b"
 )
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
 
@@ -51,9 +54,9 @@ def plain(line: str) -> str:
     if "\r" in text:
         text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
     if not text.isascii():
-        text = _BLANKS.sub(" ", _NOTHINGS.sub("", text))
+        text = _CONTROLS.sub("\ufffd", _BLANKS.sub(" ", _NOTHINGS.sub("", text)))
     elif not text.isprintable():
-        text = _NOTHINGS.sub("", _BLANKS.sub(" ", text))
+        text = _CONTROLS.sub("\ufffd", _BLANKS.sub(" ", text))
     return text
 
 

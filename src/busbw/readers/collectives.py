@@ -8,6 +8,8 @@ _ONE_SHARE = ("all_gather", "reduce_scatter", "alltoall", "alltoallv", "gather",
 _WHOLE = ("broadcast", "reduce", "sendrecv")
 """Every rank deals with the whole size: factor 1."""
 
+ALL = ("all_reduce", *_ONE_SHARE, *_WHOLE, "hypercube")
+
 _SPELLINGS = (
     ("reduce_scatter", r"reduce[\s_-]*scatter"),
     ("all_reduce", r"all[\s_-]*reduce"),
@@ -72,22 +74,17 @@ def _floor(value: float) -> int:
     return int((value + 1e-9) // 1)
 
 
-def by_shape(redop: str | None, root: int | None, shares: bool | None) -> tuple[str, ...]:
-    """The collectives that a row of this operator and root can be.
+def has_shares(collective: str) -> bool:
+    """Whether the size column holds a share for each rank, so that size over count is the number of ranks."""
+    return collective in _ONE_SHARE or collective == "hypercube"
 
-    Args:
-        redop: None where nothing is reduced.
-        root: None where there is none.
-        shares: Whether the size holds a share for each rank; None where it cannot be told.
-    """
-    if redop and root is not None:
-        names: tuple[str, ...] = ("reduce",)
-    elif redop:
-        names = ("all_reduce", "sendrecv", "reduce_scatter")  # nccl-tests prints an operator for sendrecv, too
-    elif root is not None:
-        names = ("broadcast", "gather", "scatter")
-    else:
-        names = ("all_gather", "alltoall", "alltoallv", "sendrecv", "hypercube")
-    if shares is None:
-        return names
-    return tuple(name for name in names if (name in _ONE_SHARE or name == "hypercube") == shares)
+
+def by_shape(reduces: bool, has_root: bool) -> tuple[str, ...]:
+    """The collectives that a row with or without an operator and a root can be."""
+    if reduces and has_root:
+        return ("reduce",)
+    if reduces:
+        return ("all_reduce", "sendrecv", "reduce_scatter")  # nccl-tests prints an operator for sendrecv, too
+    if has_root:
+        return ("broadcast", "gather", "scatter")
+    return ("all_gather", "alltoall", "alltoallv", "sendrecv", "hypercube")

@@ -46,7 +46,7 @@ def collect(source: str, events: Iterable[Event]) -> Log:
             refused.append(event)
         else:
             notes.append(event.sentence)
-    tables = tuple(_joined(pieces))
+    tables = tuple(sorted(_joined(pieces), key=lambda table: table.first_line))  # several writers end at once
     return Log(
         source=source,
         tables=tables,

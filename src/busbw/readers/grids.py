@@ -30,7 +30,7 @@ class Grids:
         """Whether a line is one of a table's."""
         if self._html is not None:
             return True
-        return text.lstrip().startswith("|") or (bool(_OPENS.search(text)) and "<" in text)
+        return text.lstrip().startswith("|") or ("<" in text and bool(_OPENS.search(text)))
 
     def cells_of(self, text: str) -> list[str] | None:
         """The cells of a line of Markdown; None in HTML."""
@@ -50,12 +50,17 @@ class Grids:
         self._html.feed_line(line, text)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no table is being read."""
+        return self._html is None and not self._markdown
+
+    @property
     def is_complete(self) -> bool:
         """Whether the end of a table in HTML was seen."""
         return self._html is not None and self._html.is_closed
 
     def finish(self) -> Grid | None:
-        """The table that was read; None where there is none. A table in HTML ends with its tag, or with the document."""
+        """The table that was read; None where there is none. One in HTML ends with its tag, or with the document."""
         rows, self._markdown = self._markdown, []
         if self._html is not None:
             if not self._html.is_closed and not self._html.is_lost:

@@ -20,13 +20,6 @@ _GROUP = re.compile(r"Group (\d+): (\d+) ranks")
 _AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:OK|FAILED)?\s*$")
 _BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
 _FAILED = re.compile(r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}")
-_COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf\b(?=\s+-|\s*$)")
-_HEADING = re.compile(r"(?:#{1,6}|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")
-_NUMBER_OF_GPUS = re.compile(
-    r"\b(\d{1,6})\s*(?:[x×*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
-    r"(?:[ABHGVPT]\d{2,3}\b|GB\d{3}\b|MI\d{3}\w*|L40S?\b|RTX\b)",
-)
-_NODES_AND_GPUS = re.compile(r"\b(\d{1,5})\s+nodes?\b\D{0,12}?\b(\d{1,2})\s+gpus?\s*(?:/|per)\s*node", re.IGNORECASE)
 
 MOST_RANKS = 100_000
 """A device list longer than this is no longer kept."""
@@ -64,6 +57,7 @@ class Facts:
 
     @property
     def has_footer(self) -> bool:
+        """Whether the table's end was seen."""
         return self.average is not None or self.concluded
 
     @property
@@ -86,7 +80,7 @@ def take(text: str, facts: Facts) -> bool:
     bare = text.lstrip("# ")
     if not bare:
         return True
-    for beginning, reader in _READERS:
+    for beginning, reader in _BY_WORD.get(bare.split(None, 1)[0], ()):
         if bare.startswith(beginning) and reader(bare, facts):
             return True
     if "CCL version" in text and (found := _LIBRARY.search(text)):
@@ -215,6 +209,10 @@ _READERS: tuple[tuple[str, Callable[[str, Facts], bool]], ...] = (
 )
 """What a line begins with behind its '#', and who reads it."""
 
+_BY_WORD: dict[str, list[tuple[str, Callable[[str, Facts], bool]]]] = {}
+for _entry in _READERS:
+    _BY_WORD.setdefault(_entry[0].split()[0], []).append(_entry)
+
 
 def library_text(code: int) -> str:
     """NCCL's version code in words; it gained a digit for the minor version with 2.9."""
@@ -260,8 +258,8 @@ def _columns(text: str, facts: Facts) -> bool:
             placements=facts.columns.placements if sides == 2 else ("unstated",) if sides == 1 else BOTH,
             unit="us" if "(us)" in words else "ms" if "(ms)" in words else "",
         )
-        if sides != 2 and sides != 1:
-            facts.columns = facts.columns._replace(backends=tuple(f"backend {i + 1}" for i in range(sides)))
+        if sides > 1 and words.count("#wrong") == 1:  # one check for all that stand side by side
+            facts.columns = facts.columns._replace(backends=tuple(f"backend {at + 1}" for at in range(sides)))
         return True
     placements = re.findall(r"in-place|out-of-place", text)
     if len(placements) == 2 and len(set(placements)) == 2 and not re.search(r"\d", text):
@@ -272,45 +270,3 @@ def _columns(text: str, facts: Facts) -> bool:
         facts.columns = facts.columns._replace(unit="us" if "(us)" in words else "ms")
         return True
     return False
-
-
-@dataclass
-class Context:
-    """What a document says around its tables: the headings, the last command line."""
-
-    document: str = ""
-    heading: str = ""
-    command: str = ""
-    program: str = ""
-    in_place_only: bool = False
-
-    def take(self, text: str) -> None:
-        """Looks at a line that is no part of a table."""
-        if "_perf" in text and len(programs := set(_COMMAND.findall(text))) == 1:
-            (program,) = programs
-            if collectives.the_one_in(program):
-                self.program, self.command = f"{program}_perf", text.strip("#$> ")[:2000]
-        elif found := _HEADING.match(text):
-            self.heading = found[1][:200]
-            self.document = self.document or self.heading
-            self.command = self.program = ""
-        elif "in-place" in text and re.search(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)", text):
-            self.in_place_only = True
-        elif _NODES_AND_GPUS.search(text) and len(text) < 200:
-            self.heading = ": ".join(filter(None, [self.heading.strip(": "), text.strip("*-: ")]))[:200]
-
-    def tell(self, facts: Facts) -> None:
-        """Adds to a table's facts what stands above it."""
-        facts.title = self.heading or None
-        facts.claimed_gpus = gpus_in(self.heading) or gpus_in(self.document)
-        facts.hint = collectives.the_one_in(self.program) if self.program else collectives.the_one_in(self.heading)
-        facts.command = self.command or None
-        facts.program = facts.program or self.program or None
-
-
-def gpus_in(text: str) -> int | None:
-    """How many GPUs a heading names: 32 for "32x H800 NVLink", 8 for "1 node, 8 gpus/node"."""
-    if found := _NODES_AND_GPUS.search(text):
-        return int(found[1]) * int(found[2])
-    found = _NUMBER_OF_GPUS.search(text)
-    return int(found[1]) if found else None

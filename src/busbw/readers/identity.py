@@ -25,7 +25,7 @@ class _Shape(NamedTuple):
     names: frozenset[str]
     """The collectives that all rows can be."""
     shares: int | None
-    """The ranks, by size over count."""
+    """Size over count: the ranks, where each has a share; 1 where none has."""
 
 
 def identify(raws: Sequence[RawRow], ratio: Interval | None, facts: Facts, claim: str | None, where: str) -> Identity:
@@ -34,7 +34,7 @@ def identify(raws: Sequence[RawRow], ratio: Interval | None, facts: Facts, claim
     Raises:
         UsageError: The user claims a collective that the log contradicts.
     """
-    shape = _shape(raws)
+    shape = _shape(raws, facts)
     possible = frozenset(name for name in shape.names if _fits(name, ratio, shape.shares))
     if claim:
         _demand(claim, possible, ratio, facts, where)
@@ -49,39 +49,29 @@ def identify(raws: Sequence[RawRow], ratio: Interval | None, facts: Facts, claim
     return Identity(collective, ranks, (*warnings, *doubts), ranks_from)
 
 
-def _shape(raws: Sequence[RawRow]) -> _Shape:
-    names: frozenset[str] | None = None
-    shares: set[int] = set()
-    for kind in {(raw.redop is not None, raw.root is not None) for raw in raws if raw.dtype is not None}:
-        some = frozenset(collectives.by_shape("sum" if kind[0] else None, 0 if kind[1] else None, None))
-        names = some if names is None else names & some
-    if names is None:  # no type, so no operator: anything
-        names = frozenset(
-            name for redop in (None, "sum") for root in (None, 0) for name in collectives.by_shape(redop, root, None)
-        )
-    for raw in raws:
-        share = share_count(raw)
-        if share is not None and share >= 1 and share == int(share):
-            shares.add(int(share))
-    if len(shares) == 1:
-        (share_ranks,) = shares
-        kinds = frozenset(
-            name
-            for redop in (None, "sum")
-            for root in (None, 0)
-            for name in collectives.by_shape(redop, root, share_ranks > 1)
-        )
-        # One rank's share is the whole, so there a count says nothing.
-        return _Shape(names & kinds if share_ranks > 1 else names, share_ranks if share_ranks > 1 else None)
-    return _Shape(names, None)
+def _shape(raws: Sequence[RawRow], facts: Facts) -> _Shape:
+    shares = {share for raw in raws if (share := share_count(raw)) is not None}
+    share = shares.pop() if len(shares) == 1 else None
+    if share is not None and (share < 1 or share != int(share)):
+        share = None
+    kinds = {(raw.redop is not None, raw.root is not None) for raw in raws}
+    if facts.columns.single or not facts.columns.has_type:
+        kinds = {(reduces, has_root) for reduces in (True, False) for has_root in (True, False)}  # no such columns
+        names = frozenset().union(*(collectives.by_shape(*kind) for kind in kinds))
+    else:
+        names = frozenset(collectives.ALL).intersection(*(collectives.by_shape(*kind) for kind in kinds))
+    return _Shape(names, None if share is None else int(share))
 
 
-def _fits(name: str, ratio: Interval | None, shares: int | None) -> bool:
+def _fits(name: str, ratio: Interval | None, share: int | None) -> bool:
     """Whether the arithmetic allows a collective."""
+    has_shares = collectives.has_shares(name)
+    if share is not None and share > 1 and not has_shares:
+        return False
     if ratio is None or ratio.meets(0.0):
         return True  # no bandwidth to judge by, or one rank
-    if shares is not None:
-        return ratio.meets(collectives.factor(name, shares))
+    if share is not None and has_shares:
+        return ratio.meets(collectives.factor(name, share))
     return collectives.ranks_for(name, *_widened(ratio)) is not None
 
 
@@ -137,7 +127,7 @@ def _ranks(
                 f"{facts.claimed_by} says {claimed} GPUs, but {_ratio_text(ratio)} the figures are those of "
                 f"{count_text(by_figures, 'rank')}; judge them as such"
             )
-        return by_figures, "size / count" if shares else "busbw / algbw", doubts
+        return by_figures, "size / count" if (shares or 0) > 1 else "busbw / algbw", doubts
     if claimed is not None and low <= claimed and (claimed <= high or high == 0):
         return claimed, facts.claimed_by, []
     return None, "", []
@@ -149,7 +139,7 @@ def _bounds(
     """The fewest and the most ranks; 0 as the most: no bound."""
     if ratio is not None and ratio.meets(0.0) and ratio.high < 0.02:
         return (1, 1)
-    if shares is not None:
+    if shares is not None and shares > 1:
         return (shares, shares)
     names = [collective] if collective else sorted(possible)
     if ratio is None or not names:

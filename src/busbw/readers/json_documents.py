@@ -40,7 +40,7 @@ def stream(source: Source, claims: Claims) -> Iterator[Event]:
     data = source.whole(MOST_BYTES)
     try:
         document = tolerant_json.decode(data)
-    except tolerant_json.Broken as error:
+    except tolerant_json.BrokenError as error:
         raise UsageError(
             f"{source.name} is no JSON: {error}", remedy="give the file as the program wrote it"
         ) from error
@@ -66,7 +66,7 @@ def _fragments(lines: Iterable[bytes]) -> Iterator[tuple[int, Any]]:
         if text:
             try:
                 yield number, tolerant_json.decode(text)
-            except tolerant_json.Broken:
+            except tolerant_json.BrokenError:
                 yield number, None
 
 

@@ -70,7 +70,7 @@ class Columns(NamedTuple):
         return self.placements == BOTH and self.has_type and not (self.cpu_time or self.backends or self.shows_error)
 
 
-class NotARow(ValueError):
+class NotARowError(ValueError):
     """Why words that begin like a row are none."""
 
 
@@ -90,7 +90,8 @@ def needs_more(words: list[str], columns: Columns) -> bool:
     """Whether the words are the beginning of a row whose end may stand in a later line."""
     rest = words[3:] if columns.has_type else words[2:]
     width = len(_figures_of(rest)[1])
-    return width < (8 if len(columns.placements) == 2 and not columns.single else 3)
+    has_two = len(columns.placements) == 2 and columns.has_type and not columns.single and not columns.backends
+    return width < (8 if has_two else 3)
 
 
 def _figures_of(rest: list[str]) -> tuple[str | None, list[str]]:
@@ -104,7 +105,7 @@ def parse(line: int, text: str, words: list[str], columns: Columns, group: int) 
     """Gives the words their meaning.
 
     Raises:
-        NotARow: There are too few or too many of them, or one of them is no figure.
+        NotARowError: There are too few or too many of them, or one of them is no figure.
     """
     has_type = columns.has_type or (len(words) > 2 and words[2] in DTYPES)
     dtype = DTYPES.get(words[2]) if has_type else None
@@ -115,7 +116,7 @@ def parse(line: int, text: str, words: list[str], columns: Columns, group: int) 
     root, figures = _root_of(rest, columns)
     for word in figures:
         if not is_value(word):
-            raise NotARow(f'"{word[:40]}" is no figure')
+            raise NotARowError(f'"{word[:40]}" is no figure')
     return RawRow(
         line=line,
         text=text,
@@ -138,7 +139,7 @@ def _root_of(rest: list[str], columns: Columns) -> tuple[int | None, list[str]]:
     if len(rest) - 1 in widths and _INT.match(rest[0]):
         root = int(rest[0])
         return (root if root >= 0 else None), rest[1:]
-    raise NotARow(f"{len(rest)} figures are no row: it was cut, or has columns that nobody knows")
+    raise NotARowError(f"{len(rest)} figures are no row: it was cut, or has columns that nobody knows")
 
 
 def _widths(columns: Columns) -> dict[int, int]:

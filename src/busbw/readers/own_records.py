@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from busbw import records
+from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Row, Table
 from busbw.readers.events import Claims, Event, Note, Piece
 from busbw.readers.source import Source
@@ -14,8 +15,15 @@ def recognises(beginning: str) -> bool:
 
 
 def stream(source: Source, claims: Claims) -> Iterator[Event]:
-    """All rows; a last line that was cut off is named."""
-    run = records.read(source.name)
+    """All rows; a last line that was cut off is named.
+
+    Raises:
+        UsageError: They are broken, or of another major version.
+    """
+    try:
+        run = records.read(source.path)
+    except records.RecordsError as error:
+        raise UsageError(error.what.replace(source.path, source.name), remedy=error.remedy) from error
     yield Piece(table_of(run))
     if run.truncated:
         yield Note("the last line is cut off: the run was killed while it wrote; what stands before is whole")

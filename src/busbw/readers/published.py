@@ -1,4 +1,4 @@
-"""Reads the tables that people publish: a size per line, and bandwidths or latencies of one or several variants beside it.
+"""Reads the tables that people publish: a size per line, and bandwidths or latencies of one or several variants.
 
 The header says what a column is; where it does not, the column is left out and named. Of time, algbw and busbw what is
 missing is derived, and said to be (`Figure.derived`). Speed-ups are computed again.
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers import collectives, speedups
+from busbw.readers.context import Context, gpus_in
 from busbw.readers.events import Claims, Event, Piece
 from busbw.readers.grids import Grid
-from busbw.readers.headers import Context, gpus_in
 from busbw.readers.quantities import DTYPES, Quantity, quantity, size_bytes
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
@@ -29,8 +29,15 @@ _UNIT = re.compile(
 )
 _TIMES_US = {"us": 1.0, "µs": 1.0, "μs": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "ns": 1e-3, "s": 1e6, "sec": 1e6}
 _RATES_GBPS = {
-    "GB/s": 1.0, "GBps": 1.0, "Gbps": 0.125, "Gb/s": 0.125, "Gbit/s": 0.125, "MB/s": 1e-3, "MBps": 1e-3, "GiB/s": 2**30 / 1e9,
-}  # fmt: skip
+    "GB/s": 1.0,
+    "GBps": 1.0,
+    "Gbps": 0.125,
+    "Gb/s": 0.125,
+    "Gbit/s": 0.125,
+    "MB/s": 1e-3,
+    "MBps": 1e-3,
+    "GiB/s": 2**30 / 1e9,
+}
 _IN_PLACE = re.compile(r"(?<!of-)(?<!of )\bin[\s-]place", re.IGNORECASE)
 _OUT_OF_PLACE = re.compile(r"out[\s-]of[\s-]place", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -58,7 +65,7 @@ class Block(NamedTuple):
     unclear: list[str]
 
 
-def read_grid(grid: Grid, context: Context, claims: Claims, source: str) -> Iterator[Event]:
+def read_grid(grid: Grid, context: Context, claims: Claims) -> Iterator[Event]:
     """The tables that the cells hold; nothing where they hold other things than sizes and figures."""
     begin = _header_rows(grid)
     if not 0 < begin < len(grid.rows):
@@ -131,7 +138,7 @@ def _variant(text: str) -> str | None:
     for pattern in (_METRIC_WORDS, _UNIT, _IN_PLACE, _OUT_OF_PLACE):
         text = pattern.sub(" ", text)
     text = re.sub(r"\(\s*\)|\[\s*\]", " ", text)
-    return " ".join(text.strip(" \t-–—:,;/()[]*_`").split()) or None
+    return " ".join(text.strip(" \t-\u2013\u2014:,;/()[]*_`").split()) or None
 
 
 def _read_block(grid: Grid, begin: int, block: Block, context: Context) -> Iterator[Event]:
@@ -203,10 +210,10 @@ def _figures(
         if column.metric == "speedup":
             continue
         cell = cells[column.at] if column.at < len(cells) else ""
-        if cell.strip(" -–—*") in ("", "N/A", "n/a", "NA", "nan"):
+        if cell.strip(" -\u2013\u2014*") in ("", "N/A", "n/a", "NA", "nan"):
             continue
         number = quantity(cell)
-        if number is None:
+        if number is None or number.value < 0:
             return {}, f'"{cell[:40]}" is no figure'
         value = in_base_unit(number, column)
         if value is None:
@@ -221,10 +228,7 @@ def _figures(
 def in_base_unit(number: Quantity, column: Column) -> float | None:
     """Microseconds or GB/s; None where the unit does not fit or a time has none."""
     unit = number.unit or column.unit
-    if column.metric == "time":
-        scale = _TIMES_US.get(unit)
-    else:
-        scale = _RATES_GBPS.get(unit or "GB/s")
+    scale = _TIMES_US.get(unit) if column.metric == "time" else _RATES_GBPS.get(unit or "GB/s")
     return None if scale is None else number.value * scale
 
 

@@ -42,14 +42,14 @@ DTYPES = {name: name for name in ELEMENT_BYTES} | _OTHER_NAMES
 
 REDOPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum", "premulsum", "none"})
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$")
+_NUMBER = re.compile(r"(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?\Z")
 NO_NUMBER = frozenset({"N/A", "n/a", "nan", "-nan", "inf", "-inf", "NaN", "Inf"})
 
 _HALF_STEPS = tuple(0.5 * 10.0**-places for places in range(20))
 
 
 def is_number(text: str) -> bool:
-    """Whether the text is a printed number, and no more."""
+    """Whether the text is a printed number, and no more; none of them has a sign."""
     return _NUMBER.match(text) is not None
 
 
@@ -76,7 +76,9 @@ class Quantity(NamedTuple):
     unit: str
 
 
-_QUANTITY = re.compile(r"[*_`~\s]*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµμ/%×]*)[*_`\s]*$")
+_QUANTITY = re.compile(
+    r"[*_`~\s]*([+-]?(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)\s*([A-Za-z\u00b5\u03bc/%\u00d7]*)[*_`\s]*$"
+)
 
 
 def quantity(text: str) -> Quantity | None:

@@ -1,10 +1,10 @@
 """The short way for the row that logs consist of: thirteen words, both placements checked, two decimals.
 
-It takes a row only where the arithmetic agrees within the printed digits to the first order, which is a little less than
-`arithmetic` allows; everything else goes the long way. What it makes is the same.
+It takes a row only where the arithmetic agrees within the printed digits to the first order, which is a little less
+than `arithmetic` allows; everything else goes the long way. What it makes is the same.
 """
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from busbw.logs import Figure
 from busbw.readers.quantities import DTYPES, REDOPS
@@ -15,7 +15,7 @@ _SHORTEST_US = 1.0
 """Below it the rounding of a time is no small part of it."""
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True, gc=False):
     """A row that was only split into its words."""
 
     number: int
@@ -24,7 +24,15 @@ class Line(NamedTuple):
 
 def is_quick(words: list[str]) -> bool:
     """Whether words, of which there are 13, may be such a row."""
-    return words[2] in DTYPES and words[0].isdecimal() and words[1].isdecimal() and words[3] in REDOPS
+    root = words[4]
+    return (
+        words[2] in DTYPES
+        and words[0].isdecimal()
+        and words[1].isdecimal()
+        and len(words[0]) < 19 > len(words[1])
+        and words[3] in REDOPS
+        and (root == "-1" or (root.isdecimal() and len(root) < 10))
+    )
 
 
 def figure(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: float | None) -> Figure | None:

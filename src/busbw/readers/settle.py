@@ -7,14 +7,14 @@ from busbw.readers import arithmetic, collectives, quick
 from busbw.readers.arithmetic import Basis, Interval, Printed
 from busbw.readers.headers import Facts
 from busbw.readers.identity import Identity, identify
-from busbw.readers.layouts import NotARow, RawRow, parse
+from busbw.readers.layouts import NotARowError, RawRow, parse
 from busbw.readers.quantities import half_step, is_number
 from busbw.readers.rows import RowMaker
 from busbw.units import count_text
 
 _MOST_CONTRADICTING = 0.2
 """Of the rows: more, and it is not some rows that are wrong but the table that is not one."""
-_SAMPLE = 4
+_SAMPLE = 2
 
 Entry = RawRow | quick.Line
 _Numbered = tuple[RawRow, tuple[Printed, ...]]
@@ -41,10 +41,10 @@ class Settler:
         if self._maker is not None:
             return self._judge(entries, self._maker)
         settings = dict(self.facts.settings)
-        if len(entries) > 2 * _SAMPLE:
+        if len(entries) > 4 * _SAMPLE:
             maker = self._decide(_telling(entries))
             rows, refused = self._judge(entries, maker)
-            if not refused:
+            if not refused and self.identity.ranks is not None:
                 self._maker = maker
                 return rows, refused
         self.facts.settings = settings
@@ -90,8 +90,14 @@ class Settler:
                         continue
             try:
                 raw = self._raw(entry)
-            except NotARow as error:
-                refused.append(Refusal(line=entry[0], text=_text(entry), reason=str(error)))
+            except NotARowError as error:
+                refused.append(
+                    Refusal(
+                        line=entry.number if isinstance(entry, quick.Line) else entry.line,
+                        text=_text(entry),
+                        reason=str(error),
+                    )
+                )
                 continue
             sides = tuple(map(arithmetic.printed, raw.sides))
             if reason := self._contradiction(raw, sides):
@@ -110,7 +116,7 @@ class Settler:
         for entry in entries:
             try:
                 raw = self._raw(entry)
-            except NotARow:
+            except NotARowError:
                 continue
             numbered.append((raw, tuple(map(arithmetic.printed, raw.sides))))
         self._choose_basis(numbered)
@@ -191,9 +197,9 @@ class Settler:
 
 
 def _telling(entries: Sequence[Entry]) -> list[Entry]:
-    """The first rows, and those that show the most digits of busbw: they say most about the factor."""
+    """The first row, and those that show the most digits of busbw: they say most about the factor."""
     most = sorted(range(len(entries)), key=lambda at: _digits(entries[at]), reverse=True)[:_SAMPLE]
-    return [entries[at] for at in sorted({*range(_SAMPLE), *most})]
+    return [entries[at] for at in sorted({0, *most})]
 
 
 def _digits(entry: Entry) -> int:

@@ -1,4 +1,4 @@
-"""Opens what is to be read: a file, or standard input, which is kept in a temporary file so that it can be looked at twice."""
+"""Opens what is to be read: a file, or standard input, which a temporary file keeps so that it can be read twice."""
 
 import shutil
 import sys
@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from busbw.errors import UsageError
 
@@ -26,8 +26,10 @@ _MAGICS = (
 class Source:
     """A log that is open."""
 
-    def __init__(self, name: str, file: BinaryIO) -> None:
+    def __init__(self, name: str, file: IO[bytes], path: str = "") -> None:
         self.name = name
+        self.path = path
+        """Where its bytes are: of standard input a copy."""
         self._file = file
         self.beginning = file.read(BEGINNING_BYTES)
 
@@ -64,7 +66,7 @@ def opened(path: Path) -> Iterator[Source]:
     name = str(path)
     try:
         with _file(path) as file:
-            source = Source("standard input" if name == "-" else name, file)
+            source = Source("standard input" if name == "-" else name, file, str(file.name))
             _demand_text(source)
             yield source
     except OSError as error:
@@ -72,19 +74,21 @@ def opened(path: Path) -> Iterator[Source]:
 
 
 @contextmanager
-def _file(path: Path) -> Iterator[BinaryIO]:
+def _file(path: Path) -> Iterator[IO[bytes]]:
     if str(path) == "-":
-        with tempfile.TemporaryFile() as kept:
+        with tempfile.NamedTemporaryFile() as kept:
             shutil.copyfileobj(sys.stdin.buffer, kept)
+            kept.flush()
             kept.seek(0)
-            yield kept
+            yield kept.file
     else:
         with path.open("rb") as file:
             if not file.seekable():  # a pipe with a name
-                with tempfile.TemporaryFile() as kept:
+                with tempfile.NamedTemporaryFile() as kept:
                     shutil.copyfileobj(file, kept)
+                    kept.flush()
                     kept.seek(0)
-                    yield kept
+                    yield kept.file
             else:
                 yield file
 

@@ -10,17 +10,22 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from busbw.logs import Table
-from busbw.readers import cleaning, hccl, headers, layouts, quick
+from busbw.readers import cleaning, hccl, layouts, quick
 from busbw.readers.assembly import Assembler
+from busbw.readers.context import Context
 from busbw.readers.events import Claims, Event, Note, Piece
-from busbw.readers.grids import Grids
-from busbw.readers.headers import Context
+from busbw.readers.grids import Grid, Grids
 from busbw.readers.published import read_grid
 from busbw.readers.quantities import DTYPES, is_value
 from busbw.readers.source import Source
 from busbw.units import count_text
 
 _MOST_WRITERS = 1024
+_LOOK_EVERY = 1024
+"""Lines between looks at whether a table is long enough for a piece."""
+_NO_PREFIX = "\0"
+"""Begins no line, so the short way is closed."""
+_MOST_ALONE = 10_000
 _TYPES = frozenset(DTYPES)
 _TABLE_WORD = re.compile(r"<\s*(?:table|tr|td|th)\b", re.IGNORECASE)
 _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
@@ -43,19 +48,21 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: Claims) -> Iterato
     prefix, assembler = reader.prefix, reader.assembler
     for number, line in enumerate(lines, start=1):
         text = line.decode("utf-8", errors="replace")
-        words = text.split() if not prefix else text[len(prefix) :].split() if text.startswith(prefix) else []
+        rest = text if not prefix else text[len(prefix) :] if text.startswith(prefix) else ""
+        words = rest.split()
         if (
             len(words) == quick.WORDS
             and quick.is_quick(words)
+            and "[" not in rest
             and text[-1] == "\n"
-            and "[" not in text[len(prefix) :]
             and text.isascii()
             and assembler.quick_row(number, words)
         ):
-            if assembler.is_full:
+            if number % _LOOK_EVERY == 0 and assembler.is_full:
                 yield from assembler.piece()
             continue
-        for event in reader.line(number, text):
+        is_remark = words and words[0][0] == "#" and reader.is_plain_remark(rest, words)
+        for event in reader.remark(number, rest) if is_remark else reader.line(number, text):
             _keep_if_alone(event, alone)
             yield event
         prefix, assembler = reader.prefix, reader.assembler
@@ -107,6 +114,22 @@ class _Text:
             writer += more
         yield from self._plain_line(number, raw, body, writer, cut=cut)
 
+    def remark(self, number: int, text: str) -> Iterable[Event]:
+        """A line of which `is_plain_remark` holds, by the process that wrote the last row."""
+        return self._remark(number, text.strip(), self.assembler)
+
+    def is_plain_remark(self, text: str, words: list[str]) -> bool:
+        """Whether there is nothing to take from a line that begins with '#', and no row in it."""
+        return (
+            text.isascii()
+            and self._grids.is_idle
+            and "CCL " not in text
+            and not ("<" in text or "&" in text)
+            and "\x1b" not in text
+            and _TYPES.isdisjoint(words)
+            and not self.assembler.is_waiting
+        )
+
     def _plain_line(self, number: int, text: str, body: str, writer: str, *, cut: bool) -> Iterator[Event]:
         words = body.split()
         library_line = "CCL " in body and cleaning.is_library_line(body)
@@ -120,7 +143,8 @@ class _Text:
                 yield self._assembler(writer).refuse(number, text, "the file ends in it: its last figure may be cut")
                 return
             self.assembler = self._assembler(writer)
-            self.prefix = text[: text.rfind(body[at:].strip())].rstrip() if body[at:].strip() in text else ""
+            begin = text.rfind(body[at:].strip())
+            self.prefix = text[:begin].rstrip() if begin >= 0 else _NO_PREFIX if writer else ""
             yield from self.assembler.row(number, text, words)
             return
         assembler = self._assembler(writer)
@@ -142,26 +166,37 @@ class _Text:
         else:
             yield from self._remark(number, body, assembler)
 
-    def _remark(self, number: int, body: str, assembler: Assembler) -> Iterator[Event]:
+    def _remark(self, number: int, body: str, assembler: Assembler) -> Iterable[Event]:
         """A line of a header, a footer, or of the document around the tables."""
         begin = body.find("#")
         stripped = (body[begin:] if 0 < begin < 160 and not body[:begin].strip().startswith("#") else body).strip()
+        events: list[Event] = []
         if len(stripped) > 4000:
-            return
+            return events
         if assembler.begins_another(stripped):
-            yield from assembler.end()
+            events = list(assembler.end())
         if not assembler.header(number, stripped):
             self._context.take(stripped)
+        return events
 
     def _grid_ended(self) -> Iterator[Event]:
         grid = self._grids.finish()
         if grid is not None:
-            yield from read_grid(grid, self._context, self._claims, self._source)
+            yield from self._grid(grid)
+
+    def _grid(self, grid: Grid) -> Iterator[Event]:
+        """A table of cells: one that was published, or the lines of a log in cells."""
+        if not any(_is_row(" ".join(cells).split()) for _, cells in grid.rows):
+            yield from read_grid(grid, self._context, self._claims)
+            return
+        for line, cells in grid.rows:
+            body = " ".join(cells)
+            yield from self._plain_line(line, body, body, "", cut=False)
 
     def end(self) -> Iterator[Event]:
         """No more lines."""
         if (grid := self._grids.close()) is not None:
-            yield from read_grid(grid, self._context, self._claims, self._source)
+            yield from self._grid(grid)
         for assembler in self._assemblers.values():
             yield from assembler.end()
 
@@ -194,18 +229,20 @@ def _broken_row(words: list[str]) -> str:
 
 
 def _keep_if_alone(event: Event, alone: list[Table]) -> None:
+    if len(alone) == _MOST_ALONE:
+        return
     if isinstance(event, Piece) and event.is_last and event.table.ranks == 1 and len(event.table.rank_list) == 1:
         alone.append(msgspec.structs.replace(event.table, rows=()))
 
 
 def _singletons(alone: list[Table]) -> Iterator[Event]:
-    """Several tables of one rank with the same settings, by different processes: they may have been meant as one run."""
+    """Tables of one rank with the same settings, by different processes: they may have been meant as one run."""
     if len(alone) < 2:
         return
     pids = {(table.rank_list[0].pid, table.rank_list[0].host) for table in alone}
     if len(pids) > 1 and len({str(table.settings) + str(table.program) for table in alone}) == 1:
         yield Note(
-            f"{count_text(len(alone), 'table')} of one rank each with the same settings: if they were started together, "
-            "the processes did not find each other and each measured alone (the singleton trap); build nccl-tests with "
-            "MPI=1 and use its mpirun"
+            f"{count_text(len(alone), 'table')} of one rank each with the same settings: if they were started "
+            "together, the processes did not find each other and each measured alone (the singleton trap); build "
+            "nccl-tests with MPI=1 and use its mpirun"
         )

@@ -95,10 +95,3 @@ def find(name: str) -> Reference:
     raise UsageError(
         f'there is no reference "{name}"', remedy="`busbw refs` lists them; a log or a .toml file will do too"
     )
-
-
-if __name__ == "__main__":
-    import json
-    import sys
-
-    sys.stdout.write(json.dumps(msgspec.json.schema(Reference), indent=2) + "\n")

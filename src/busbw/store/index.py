@@ -20,7 +20,7 @@ from busbw.logs import Log
 from busbw.store.layout import Entry, entries
 from busbw.store.rows import insert
 
-VERSION = 1
+VERSION = 2
 """Of the tables below and what is put into them; an index of another version is built anew."""
 
 INDEX, LOCK = ".index.sqlite", ".index.lock"
@@ -229,4 +229,4 @@ def _read(entry: Entry) -> tuple[Log | None, str | None]:
         log = readers.read(entry.log)
     except BusbwError as error:
         return None, str(error)
-    return (log, None) if log.rows else (log, "no row of a table was found in it")
+    return (log, None) if log.tables else (log, "no row of a table was found in it")

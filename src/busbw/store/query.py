@@ -71,7 +71,7 @@ class RunLine(Struct, kw_only=True, frozen=True):
     peak_busbw_gbps: float | None
 
 
-class Point(Struct, kw_only=True, frozen=True):
+class Point(Struct, frozen=True):
     """One measurement in the index."""
 
     name: str
@@ -161,13 +161,12 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
     high = _LARGEST if wanted.max_bytes is None else wanted.max_bytes
     rows = connection.execute(
         "SELECT series, placement, size_bytes, avg(time_us) FROM points"
-        f" WHERE placement IN ({', '.join('?' * len(placements))}) AND time_us > 0 AND size_bytes BETWEEN ? AND ?"
+        f" WHERE series IN (SELECT series.id FROM runs JOIN series ON series.run = runs.id{text})"
+        f" AND placement IN ({', '.join('?' * len(placements))}) AND time_us > 0 AND size_bytes BETWEEN ? AND ?"
         " GROUP BY series, size_bytes, placement",
-        (*placements, low, high),
+        (*values, *placements, low, high),
     )
     for series, points in groupby(rows, key=itemgetter(0)):
-        if series not in series_of:
-            continue
         by_placement: dict[str, dict[int, float]] = {}
         for _, placement, size_bytes, time_us in points:
             by_placement.setdefault(placement, {})[size_bytes] = time_us
@@ -181,13 +180,14 @@ def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | 
     rows = connection.execute(
         "SELECT name, number, time_s, collective, dtype, redop, root, series.ranks, member, variant,"
         " points.size_bytes, placement, cycle, line, time_us, algbw_gbps, busbw_gbps, points.wrong"
-        " FROM runs JOIN files ON files.id = runs.file JOIN series ON series.run = runs.id"
-        f" JOIN points ON points.series = series.id{where}"
+        # CROSS: in this order, so that the newest come first without sorting all.
+        " FROM runs CROSS JOIN files ON files.id = runs.file CROSS JOIN series ON series.run = runs.id"
+        f" CROSS JOIN points ON points.series = series.id{where}"
         " ORDER BY runs.time_s DESC, runs.id DESC, series.id, points.size_bytes LIMIT ?",
         (*values, -1 if limit is None else limit),
     )
     for row in rows:
-        yield Point(**dict(zip(Point.__struct_fields__, row, strict=True)))
+        yield Point(*row)
 
 
 def count_points(connection: sqlite3.Connection, wanted: Filter) -> int:

@@ -10,16 +10,17 @@ import msgspec
 
 from busbw.logs import Log, Row, Table
 
-_METHOD_DEFAULTS = {
-    "aggregated_iterations": "1",
-    "graph_launches": "0",
-    "blocking": "0",
-    "average": "1",
-    "unalign_elements": "0",
-    "agg iters": "1",
-    "graph": "0",
+_METHOD = {
+    "aggregated_iterations": ("aggregated_iterations", "1"),
+    "agg iters": ("aggregated_iterations", "1"),
+    "graph_launches": ("graph_launches", "0"),
+    "graph": ("graph_launches", "0"),
+    "unalign_elements": ("unalign_elements", "0"),
+    "unalign": ("unalign_elements", "0"),
+    "blocking": ("blocking", "0"),
+    "average": ("average", "1"),
 }
-"""Settings that change what a time means, and what they are when nothing was asked for."""
+"""Settings that change what a time means, as each format calls them: our name, and what it is when nothing is asked."""
 
 _TIME_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
 
@@ -97,8 +98,8 @@ def backend_of(table: Table) -> str | None:
 
 def method_of(table: Table) -> str:
     """The settings that differ from the usual and make a time mean something else: 'graph_launches 10'."""
-    found = ((name, table.settings.get(name)) for name in _METHOD_DEFAULTS)
-    return ", ".join(f"{name} {value}" for name, value in found if value not in (None, _METHOD_DEFAULTS[name]))
+    found = ((*_METHOD[name], value) for name, value in table.settings.items() if name in _METHOD)
+    return ", ".join(sorted(f"{name} {value}" for name, usual, value in found if value != usual))
 
 
 def _circumstances(table: Table) -> dict[str, str]:

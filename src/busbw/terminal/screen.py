@@ -1,6 +1,7 @@
 """One log on one screen: what ran on what, whether the data were right, the table, curves, warnings."""
 
 from collections.abc import Callable, Sequence
+from textwrap import wrap
 from typing import NamedTuple, Protocol
 
 from rich.text import Text
@@ -83,7 +84,17 @@ def screen(
         made += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
     made += _sentences("warning", log.warnings, "yellow")
     made += _sentences("left out", [f"line {line.line}: {line.reason}" for line in log.refused], "yellow")
-    return [Text(line) if isinstance(line, str) else line for line in made]
+    lined = [Text(line) if isinstance(line, str) else line for line in made]
+    return [part for line in lined for part in _wrapped(line, width)]
+
+
+def _wrapped(line: Text, width: int) -> list[Text]:
+    """Sentences go on in the next line, set in by two; tables and pictures fit already."""
+    if line.cell_len <= width:
+        return [line]
+    return [
+        Text(part, style=line.style) for part in wrap(line.plain, width, subsequent_indent="  ", break_on_hyphens=False)
+    ]
 
 
 def verdict(table: Table) -> Text:

@@ -1,0 +1,132 @@
+"""`busbw report`: one HTML file that says what was measured, whether it is good, and shows it."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from busbw import readers, system
+from busbw.cli.check import against_of
+from busbw.errors import BusbwError, Exit, UsageError
+from busbw.expect import system_of
+from busbw.judge import Against
+from busbw.logs import Log
+from busbw.redact import redact_all
+from busbw.report import Subject, build, render
+from busbw.store import RECORDS, entries, find
+from busbw.system import System
+from busbw.units import count_text
+
+
+@click.command()
+@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    default="report.html",
+    show_default=True,
+    help="Where it goes, in place of what was there; - for standard output.",
+)
+@click.option(
+    "--reference",
+    "against",
+    metavar="NAME|FILE|auto",
+    help="What decides instead of the expectation, as in `busbw check`.",
+)
+@click.option(
+    "--system",
+    "places",
+    metavar="[N=]NAME|FILE",
+    multiple=True,
+    help="What the logs ran on, or with N= the Nth log; without it what each says of its devices.",
+)
+@click.option("--redact", "is_redacted", is_flag=True, help="For sharing: no names of hosts and people, paths, ids.")
+def report(names: Sequence[str], output: Path, against: str | None, places: Sequence[str], *, is_redacted: bool) -> int:
+    """Writes one HTML file about runs and logs: verdict first, then curves, comparison, scatter, rows.
+
+    Two logs are compared with each other. The file needs no network and nothing beside it. Exit code 1 where data are
+    wrong.
+    """
+    logs, warnings = _read(names)
+    if not any(log.rows for log in logs):
+        raise UsageError(f"no row of a table could be read from {logs[0].source}", remedy="busbw import says why")
+    systems = _systems(logs, places)
+    yardstick = against_of(against)
+    if is_redacted:
+        logs, yardstick = _redacted(logs, yardstick)
+        warnings = [f"{count_text(len(warnings), 'file')} could not be read."] if warnings else []
+    subjects = [Subject(log, own) for log, own in zip(logs, systems, strict=True)]
+    page = build(subjects, against=yardstick, warnings=warnings, is_redacted=is_redacted)
+    _write(output, render(page))
+    if str(output) != "-":
+        click.echo(f"{output}: {page.headline}")
+    figures = (figure for log in logs for row in log.rows for figure in row.figures.values())
+    return Exit.WRONG_DATA if any(figure.wrong_elements for figure in figures) else Exit.GOOD
+
+
+def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
+    """All logs. What was named must be readable; of a folder, what cannot be read is said in the report."""
+    logs: list[Log] = []
+    warnings: list[str] = []
+    for name, times in Counter(names).items():
+        if times > 1:
+            warnings.append(f"{name} was given {times} times and is shown once.")
+        if not Path(name).is_dir() or (Path(name) / RECORDS).is_file():
+            logs.append(readers.read(find(name)))
+            continue
+        found = sorted(entry.log for entry in entries(Path(name)))
+        if not found:
+            raise UsageError(f"the folder {name} holds no run and no log", remedy="give a folder of runs or logs")
+        for path in found:
+            try:
+                logs.append(readers.read(path))
+            except BusbwError as error:
+                warnings.append(f"{path} was left out: {error}")
+    if not logs:
+        raise UsageError(f"nothing could be read: {warnings[0]}", remedy="give a log that `busbw import` can read")
+    return logs, warnings
+
+
+def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | None, ...]]:
+    """For every table of every log: what was named for it, or what it says itself."""
+    named: dict[int, System] = {}
+    for place in places:
+        only = re.fullmatch(r"(\d+)=(.*)", place)
+        number, name = (int(only[1]), only[2]) if only else (0, place)
+        if number > len(logs) or (only and number == 0):
+            raise UsageError(f"--system {place}: there are {len(logs)} logs", remedy="count them from 1")
+        if number in named:
+            raise UsageError(f"--system {place}: that log has one already", remedy="name each log's system once")
+        named[number] = system.find(name)
+    return [
+        tuple(named.get(number) or named.get(0) or system_of(table) for table in log.tables)
+        for number, log in enumerate(logs, start=1)
+    ]
+
+
+def _redacted(logs: Sequence[Log], against: Against | None) -> tuple[list[Log], Against | None]:
+    """The same names become the same words in the logs and in what they are held against."""
+    if against is None or against.log is None:
+        return list(redact_all(logs)), against
+    *kept, other = redact_all([*logs, against.log])
+    return kept, replace(against, name="the reference", log=other)
+
+
+def _write(output: Path, html: str) -> None:
+    # A lone surrogate from a broken log has been replaced before; nothing else is beyond UTF-8.
+    whole = html.encode("utf-8", errors="replace")
+    if str(output) == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(whole)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        output.write_bytes(whole)
+    except OSError as error:
+        raise BusbwError(f"cannot write {output}: {error.strerror}", remedy="give -o another place") from error

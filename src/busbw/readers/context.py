@@ -1,0 +1,62 @@
+"""What a document says around its tables: headings, command lines, captions."""
+
+import re
+from dataclasses import dataclass
+
+from busbw.readers import collectives
+from busbw.readers.headers import Facts
+
+_COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf\b(?=\s+-|\s*$)")
+_HEADING = re.compile(r"(?:#{1,6}|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")
+_NUMBER_OF_GPUS = re.compile(
+    r"\b(\d{1,6})\s*(?:[x\u00d7*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
+    r"(?:[ABHGVPT]\d{2,3}\b|GB\d{3}\b|MI\d{3}\w*|L40S?\b|RTX\b)",
+)
+_NODES_AND_GPUS = re.compile(r"\b(\d{1,5})\s+nodes?\b\D{0,12}?\b(\d{1,2})\s+gpus?\s*(?:/|per)\s*node", re.IGNORECASE)
+
+
+@dataclass
+class Context:
+    """What a document says around its tables: the headings, the last command line."""
+
+    document: str = ""
+    heading: str = ""
+    command: str = ""
+    program: str = ""
+    in_place_only: bool = False
+    caption: tuple[str, ...] = ()
+    """The words of the last line that was words only: the names of columns side by side."""
+
+    def take(self, text: str) -> None:
+        """Looks at a line that is no part of a table."""
+        words = text.strip("# ").split()
+        if 1 < len(words) < 9 and all(word.isidentifier() for word in words):
+            self.caption = tuple(words)
+        if "_perf" in text and len(programs := set(_COMMAND.findall(text))) == 1:
+            (program,) = programs
+            if collectives.the_one_in(program):
+                self.program, self.command = f"{program}_perf", text.strip("#$> ")[:2000]
+        elif found := _HEADING.match(text):
+            self.heading = found[1][:200]
+            self.document = self.document or self.heading
+            self.command = self.program = ""
+        elif "in-place" in text and re.search(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)", text):
+            self.in_place_only = True
+        elif _NODES_AND_GPUS.search(text) and len(text) < 200:
+            self.heading = ": ".join(filter(None, [self.heading.strip(": "), text.strip("*-: ")]))[:200]
+
+    def tell(self, facts: Facts) -> None:
+        """Adds to a table's facts what stands above it."""
+        facts.title = self.heading or None
+        facts.claimed_gpus = gpus_in(self.heading)
+        facts.hint = collectives.the_one_in(self.program) if self.program else collectives.the_one_in(self.heading)
+        facts.command = self.command or None
+        facts.program = facts.program or self.program or None
+
+
+def gpus_in(text: str) -> int | None:
+    """How many GPUs a heading names: 32 for "32x H800 NVLink", 8 for "1 node, 8 gpus/node"."""
+    if found := _NODES_AND_GPUS.search(text):
+        return int(found[1]) * int(found[2])
+    found = _NUMBER_OF_GPUS.search(text)
+    return int(found[1]) if found else None

@@ -1,0 +1,18 @@
+"""Writes the JSON schema of a reference to standard output: `python -m busbw.reference`; schema/ holds it."""
+
+import json
+import sys
+
+import msgspec
+
+from busbw.reference import Reference
+
+
+def schema_text() -> str:
+    """The schema as the file in schema/ holds it."""
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps({**draft, **msgspec.json.schema(Reference)}, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())

@@ -1,0 +1,136 @@
+"""Logarithmic axes: where a value lies on paper, and which values are written beside it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from busbw.report.markup import element, group
+from busbw.units import size_text
+
+WIDTH, HEIGHT = 460.0, 300.0
+LEFT, RIGHT, TOP, BOTTOM = 68.0, 448.0, 12.0, 252.0
+"""The frame that curves are drawn in; tick labels stand outside of it."""
+
+_MOST_SIZE_LABELS = 7
+_MOST_VALUE_LABELS = 7
+_NARROW = 6.0
+"""A range of values whose ends are less than this factor apart gets evenly spaced labels."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Puts a range of values onto a stretch of paper, by logarithms."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Where it lies."""
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + share * (self.end - self.start)
+
+
+def size_scale(sizes: Iterable[int]) -> Scale:
+    """Left to right; a single size stands in the middle."""
+    known = list(sizes)
+    low, high = float(min(known)), float(max(known))
+    return Scale(low / 1.3, high * 1.3, LEFT, RIGHT) if low < high else Scale(low / 2, high * 2, LEFT, RIGHT)
+
+
+def value_scale(values: Iterable[float]) -> Scale:
+    """Bottom to top, with a little room at both ends."""
+    known = list(values)
+    low, high = min(known), max(known)
+    room = max((high / low) ** 0.05, 1.08)
+    return Scale(low / room, high * room, BOTTOM, TOP)
+
+
+def size_ticks(sizes: Iterable[int]) -> list[int]:
+    """Powers of two between the least and the greatest size, evenly apart."""
+    known = list(sizes)
+    first, last = math.ceil(math.log2(min(known))), math.floor(math.log2(max(known)))
+    if first > last:
+        return [min(known)]
+    step = max(1, math.ceil((last - first + 1) / _MOST_SIZE_LABELS))
+    return [2**power for power in range(first, last + 1, step)]
+
+
+def value_ticks(scale: Scale) -> list[float]:
+    """Round values: evenly apart within a few octaves, else 1, 2, 5 times powers of ten, or every few decades."""
+    if scale.high / scale.low < _NARROW:
+        return _even_ticks(scale.low, scale.high)
+    low, high = math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high))
+    found: list[float] = []
+    for digits in ((1.0, 2.0, 3.0, 5.0), (1.0, 2.0, 5.0), (1.0,)):
+        found = [
+            digit * 10.0**power
+            for power in range(low, high + 1)
+            for digit in digits
+            if scale.low <= digit * 10.0**power <= scale.high
+        ]
+        if len(found) <= _MOST_VALUE_LABELS:
+            break
+    return found[:: math.ceil(len(found) / _MOST_VALUE_LABELS)]
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    step = 10.0 ** math.floor(math.log10((high - low) / 2))
+    step *= next(factor for factor in (0.1, 0.2, 0.5, 1, 2, 5) if (high - low) / (factor * step) <= _MOST_VALUE_LABELS)
+    return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def short_size(size_bytes: int) -> str:
+    """For a tick: 8 B, 64K, 1M, 16G; the axis says that these are bytes."""
+    return size_text(size_bytes).replace(" KiB", "K").replace(" MiB", "M").replace(" GiB", "G").replace(" TiB", "T")
+
+
+def number(value: float) -> str:
+    """A figure to four digits, without exponents where people read it."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e7 or abs(value) < 1e-4:
+        return f"{value:.3g}"
+    digits = max(0, 3 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def value_axis(scale: Scale, title: str, ticks: Sequence[float] | None = None) -> Markup:
+    """Grid lines and labels at the left."""
+    marks = [
+        group(
+            element("path", d=f"M{LEFT:g} {scale(tick):.1f}H{RIGHT:g}", class_="grid"),
+            element("text", number(tick), x=LEFT - 6, y=scale(tick) + 4, class_="tick end"),
+        )
+        for tick in (value_ticks(scale) if ticks is None else ticks)
+    ]
+    middle = (TOP + BOTTOM) / 2
+    label = element("text", title, x=12.0, y=middle, class_="axis mid", transform=f"rotate(-90 12 {middle:g})")
+    return group(*marks, label)
+
+
+def size_axis(scale: Scale, sizes: Iterable[int], title: str = "message size, bytes") -> Markup:
+    """Labels below."""
+    marks = [
+        group(
+            element("path", d=f"M{scale(tick):.1f} {TOP:g}V{BOTTOM:g}", class_="grid"),
+            element("text", short_size(tick), x=scale(tick), y=BOTTOM + 18, class_="tick mid"),
+        )
+        for tick in size_ticks(sizes)
+    ]
+    return group(*marks, element("text", title, x=(LEFT + RIGHT) / 2, y=HEIGHT - 8, class_="axis mid"))
+
+
+def frame() -> Markup:
+    """The box around the curves."""
+    return element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP, class_="frame")
+
+
+def drawing(*children: Markup, label: str, width: float = WIDTH, height: float = HEIGHT, **more: str | None) -> Markup:
+    """The whole picture."""
+    box = f"0 0 {width:g} {height:g}"
+    return element("svg", *children, viewBox=box, role="img", aria_label=label, class_="drawing", **more)

@@ -1,0 +1,224 @@
+"""From logs to a page: what was run on what, what to think of it, and everything that a reader may ask next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from busbw import __version__
+from busbw.compare import compare_logs, compare_variants
+from busbw.errors import UsageError
+from busbw.judge import Against, Grade, worst
+from busbw.logs import Log, Table
+from busbw.report import topology
+from busbw.report.configurations import Place, configurations
+from busbw.report.page import (
+    Badge,
+    Column,
+    ComparisonPart,
+    Configuration,
+    Fact,
+    Grid,
+    LogPart,
+    Page,
+    SummaryLine,
+    SummaryPart,
+    TablePart,
+    Verdict,
+)
+from busbw.report.ratios import part as comparison_part
+from busbw.report.verdicts import headline, summary_lines
+from busbw.system import System
+from busbw.units import count_text
+
+MOST_PICTURED = 80
+"""Configurations with pictures in one page; it would be slow to open beyond."""
+MOST_REFUSED = 200
+_MOST_RANKS = 64
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A log and the system that each of its tables ran on, where it is known."""
+
+    log: Log
+    systems: tuple[System | None, ...]
+
+
+def build(
+    subjects: Sequence[Subject],
+    *,
+    against: Against | None = None,
+    warnings: Sequence[str] = (),
+    is_redacted: bool = False,
+) -> Page:
+    """Makes the page.
+
+    Args:
+        subjects: What it is about.
+        against: A reference that decides in place of the expectation.
+        warnings: Sentences about the whole, such as files of a folder that could not be read.
+        is_redacted: Whether names were taken out before; the page says so.
+    """
+    room = MOST_PICTURED
+    parts = []
+    for number, subject in enumerate(subjects, start=1):
+        made = _log(subject, f"log-{number}", against, room)
+        room -= sum(len(table.configurations) for table in made.tables)
+        parts.append(made)
+    shown = [configuration for made in parts for table in made.tables for configuration in table.configurations]
+    grades: list[Grade] = [verdict.badge.word for one in shown for verdict in one.verdicts]  # type: ignore[misc]
+    comparison, why_not = _of_two(subjects)
+    titles = [made.title for made in parts]
+    return Page(
+        title=titles[0] if len(titles) == 1 else f"{count_text(len(titles), 'log')}",
+        headline=headline(grades, len(subjects)),
+        badge=Badge.of(worst(grades)),
+        counts=tuple((Badge.of(grade), grades.count(grade)) for grade in _ORDER if grade in grades),
+        summary=tuple(SummaryPart(made.title, made.anchor, _summary(made)) for made in parts),
+        comparison=comparison,
+        logs=tuple(parts),
+        warnings=(*warnings, *why_not),
+        version=__version__,
+        is_redacted=is_redacted,
+    )
+
+
+_ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
+
+
+def _summary(made: LogPart) -> tuple[SummaryLine, ...]:
+    def title(table: TablePart, verdict: Verdict) -> str:
+        return f"{table.title}: {verdict.title}" if len(made.tables) > 1 else verdict.title
+
+    return summary_lines(
+        (one.anchor, title(table, verdict), verdict)
+        for table in made.tables
+        for one in table.configurations
+        for verdict in one.verdicts
+    )
+
+
+def _of_two(subjects: Sequence[Subject]) -> tuple[ComparisonPart | None, list[str]]:
+    """Two logs are compared with each other; where that cannot be, why."""
+    if len(subjects) != 2:
+        return None, []
+    try:
+        return comparison_part(compare_logs(subjects[0].log, subjects[1].log), "comparison"), []
+    except UsageError as error:
+        return None, [f"The two logs are not compared: {error}"]
+
+
+def _of_variants(log: Log, anchor: str) -> ComparisonPart | None:
+    """A log that holds exactly two variants side by side is compared within itself."""
+    if len({row.variant for row in log.rows if row.variant}) != 2:
+        return None
+    try:
+        return comparison_part(compare_variants(log), anchor)
+    except UsageError:
+        return None  # the variants have no size in common: each stands for itself
+
+
+def _log(subject: Subject, anchor: str, against: Against | None, room: int) -> LogPart:
+    log = subject.log
+    tables = []
+    for number, (table, system) in enumerate(zip(log.tables, subject.systems, strict=True), start=1):
+        made = _table(table, system, f"{anchor}-table-{number}", against, is_pictured=room > 0)
+        room -= len(made.configurations)
+        tables.append(made)
+    refused = Grid(
+        caption=f"Refused rows of {log.source}",
+        columns=(Column("line"), Column("why", is_number=False), Column("text", is_number=False)),
+        rows=tuple((str(one.line), one.reason, one.text) for one in log.refused[:MOST_REFUSED]),
+        note=f"{len(log.refused) - MOST_REFUSED:,} more: busbw import lists all."
+        if len(log.refused) > MOST_REFUSED
+        else "",
+    )
+    return LogPart(
+        anchor=anchor,
+        title="standard input" if log.source == "-" else log.source,
+        coverage=f"{len(log.rows):,} of {count_text(max(log.candidate_rows, len(log.rows)), 'row')} read, "
+        f"{count_text(len(log.refused), 'line')} refused",
+        tables=tuple(tables),
+        warnings=log.warnings,
+        refused=refused if log.refused else None,
+        comparison=_of_variants(log, f"{anchor}-comparison"),
+    )
+
+
+def _table(
+    table: Table, system: System | None, anchor: str, against: Against | None, *, is_pictured: bool
+) -> TablePart:
+    made: list[Configuration] = configurations(Place(table, system, against, is_pictured), anchor)
+    ranks = table.ranks or next((row.ranks for row in table.rows if row.ranks), None)
+    return TablePart(
+        anchor=anchor,
+        title=table.title or table.command or table.program or table.collective or "table",
+        facts=_facts(table, system, ranks),
+        topology=topology.picture(topology.layout(table, ranks, system), ranks),
+        warnings=(*table.warnings, *_row_warnings(table)),
+        configurations=tuple(made),
+        settings=tuple(Fact(name, value) for name, value in table.settings.items()),
+        environment=tuple(Fact(name, value) for name, value in table.environment.items()),
+    )
+
+
+def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Fact, ...]:
+    collectives = list(dict.fromkeys(row.collective or table.collective for row in table.rows))
+    devices = dict.fromkeys(rank.device_name for rank in table.rank_list if rank.device_name)
+    hosts = table.hosts
+    named = [
+        ("collective", ", ".join(name for name in collectives if name)),
+        ("ranks", f"{ranks:,}" if ranks else ""),
+        ("ranks known from", table.settings.get("ranks from", "")),
+        ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MOST_RANKS])}" if hosts else ""),
+        ("devices", ", ".join(devices)),
+        ("held against", system.title if system else ""),
+        ("library", table.library or ""),
+        ("program", table.program_version or table.program or ""),
+        ("command", table.command or ""),
+        ("started", table.start_time or ""),
+        ("came to its end", _end(table)),
+        ("data", _data(table)),
+        ("read as", f"{table.format}, from line {table.first_line}"),
+        ("its own average", _claimed(table)),
+    ]
+    unknown = [
+        name
+        for name, value in named
+        if not value and name in ("ranks", "hosts", "devices", "library", "program", "started")
+    ]
+    facts = [Fact(name, value) for name, value in named if value]
+    return (*facts, Fact("not said", ", ".join(unknown))) if unknown else tuple(facts)
+
+
+def _end(table: Table) -> str:
+    if table.complete is None:
+        return ""
+    return "yes" if table.complete else f"no: {table.end_reason or 'the log ends early'}"
+
+
+def _claimed(table: Table) -> str:
+    claimed = table.claimed_average_busbw_gbps
+    return "" if claimed is None else f"{claimed:g} GB/s over unlike sizes; no verdict rests on it"
+
+
+def _data(table: Table) -> str:
+    figures = [figure for row in table.rows for figure in row.figures.values()]
+    checked = sum(figure.check == "checked" for figure in figures)
+    wrong = sum(bool(figure.wrong_elements) for figure in figures)
+    if wrong:
+        return f"WRONG in {wrong} of {count_text(len(figures), 'measurement')}"
+    if not checked:
+        return "not checked, or the log does not say"
+    return f"right in {'all' if checked == len(figures) else f'{checked} of'} {count_text(len(figures), 'measurement')}"
+
+
+def _row_warnings(table: Table) -> list[str]:
+    said: dict[str, list[int]] = {}
+    for row in table.rows:
+        for figure in row.figures.values():
+            for sentence in figure.warnings:
+                said.setdefault(sentence, []).append(row.line)
+    return [
+        f"line {lines[0]}{f' and {len(set(lines)) - 1} more' if len(set(lines)) > 1 else ''}: {sentence}"
+        for sentence, lines in said.items()
+    ]

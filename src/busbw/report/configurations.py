@@ -1,0 +1,246 @@
+"""One configuration of one table: its verdicts, its curves, its scatter, who came last, its rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from busbw.expect import Estimate, Range, bus_factor, estimator
+from busbw.judge import Against, judge
+from busbw.judge.nearest import nearest, of_name
+from busbw.judge.series import Series, series_of
+from busbw.judge.yardstick import Yardstick, of_series
+from busbw.logs import PLACEMENTS, Figure, Log, Placement, Row, Table
+from busbw.report import curves, lateness, spread
+from busbw.report.curves import Line, Sight, Span
+from busbw.report.glance import glance
+from busbw.report.page import Configuration, Glance, Picture, Verdict
+from busbw.report.raw import PLACEMENT_WORDS, grid
+from busbw.report.verdicts import shown
+from busbw.system import System
+from busbw.units import count_text
+
+_COARSE_GBPS = 1.0
+"""Below it two printed decimals are less than the time says, so busbw is taken from the time where both agree."""
+_HALF_DIGIT_GBPS = 0.0051
+
+
+Expected = Callable[[Row], Estimate | None]
+"""What a healthy system reaches in a row; None where nothing is known of it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What all configurations of a table share."""
+
+    table: Table
+    system: System | None
+    against: Against | None
+    is_pictured: bool
+    """Whether there is room for pictures."""
+
+
+def configurations(place: Place, anchor: str) -> list[Configuration]:
+    """Every configuration of a table; variants that were measured side by side are one."""
+    alone = Log(source="", tables=(place.table,))
+    verdicts = judge(alone, system=place.system, against=place.against)
+    together: dict[tuple[object, ...], list[tuple[Series, Verdict]]] = {}
+    expected = estimator(place.table, place.system)
+    for series, verdict in zip(series_of(alone), verdicts, strict=True):
+        row = series.row
+        key = (row.collective, row.dtype, row.redop, row.root, row.ranks, row.group)
+        together.setdefault(key, []).append((series, shown(verdict, _glance(place.table, series, expected))))
+    return [
+        _one(place, f"{anchor}-{number}", pairs, expected) for number, pairs in enumerate(together.values(), start=1)
+    ]
+
+
+def _glance(table: Table, series: Series, expected: Expected) -> Glance | None:
+    """The first placement's curve: two would not be told apart at that size."""
+    busbw, _ = _lines([series])
+    rows = [row for row in table.rows if _key(row) == _key(series.row)]
+    span = _span({row.size_bytes: known for row in rows if (known := expected(row)) is not None}, "busbw_gbps")
+    return glance(busbw[0].points, span.points if span else {}) if busbw else None
+
+
+def _one(place: Place, anchor: str, pairs: Sequence[tuple[Series, Verdict]], expected: Expected) -> Configuration:
+    keys = {_key(series.row) for series, _ in pairs}
+    rows = [row for row in place.table.rows if _key(row) in keys]
+    first = pairs[0][0]
+    title = _title(first)
+    pictures: list[Picture] = []
+    omissions: list[str] = []
+    if place.is_pictured:
+        pictures = _pictures(place, pairs, rows, expected)
+        omissions = _omissions(rows)
+    else:
+        omissions.append("No pictures here: the report holds very many configurations; make one of this log alone.")
+    return Configuration(
+        anchor=anchor,
+        title=title,
+        verdicts=tuple(verdict for _, verdict in pairs),
+        pictures=tuple(pictures),
+        grid=grid(f"Rows of {title}", rows, expected),
+        omissions=tuple(omissions),
+    )
+
+
+def _key(row: Row) -> tuple[object, ...]:
+    return (row.collective, row.dtype, row.redop, row.root, row.ranks, row.group, row.variant)
+
+
+def _title(series: Series) -> str:
+    """The series' own, without its variant, which is the last part."""
+    return series.title.removesuffix(f", {series.row.variant}") if series.row.variant else series.title
+
+
+def _pictures(
+    place: Place,
+    pairs: Sequence[tuple[Series, Verdict]],
+    rows: Sequence[Row],
+    expected: Expected,
+) -> list[Picture]:
+    first = pairs[0][0]
+    by_size = {row.size_bytes: known for row in rows if (known := expected(row)) is not None}
+    reference = _reference(first, place.against)
+    busbw, times = _lines([series for series, _ in pairs])
+    note = "Below 1 GB/s busbw is taken from the time: two decimals are too coarse." if _is_refined(first) else ""
+    found = [
+        curves.picture(
+            Sight("Bus bandwidth", "GB/s", busbw, _span(by_size, "busbw_gbps"), _line(reference, first, True), note)
+        ),
+        curves.picture(
+            Sight(
+                "Latency: time of one operation", "us", times, _span(by_size, "time_us"), _line(reference, first, False)
+            )
+        ),
+    ]
+    for placement, figures in _by_placement(rows).items():
+        found += _scatter(place.table, placement, figures)
+    return [one for one in found if one is not None]
+
+
+def _lines(several: Sequence[Series]) -> tuple[list[Line], list[Line]]:
+    """Of busbw and of time: one for each variant and placement."""
+    busbw, times = [], []
+    for series in several:
+        for placement in PLACEMENTS:
+            points = [point for point in series.points if point.placement == placement]
+            if not points:
+                continue
+            words = [series.row.variant, PLACEMENT_WORDS[placement]]
+            label = ", ".join(word for word in words if word) or "measured"
+            times.append(Line(label, {point.size_bytes: point.time_us for point in points}))
+            refined = {
+                point.size_bytes: _fine(series, point.size_bytes, point.time_us, point.busbw_gbps) for point in points
+            }
+            busbw.append(Line(label, {size: value for size, value in refined.items() if value and value > 0}))
+    return busbw, times
+
+
+def _factor(series: Series) -> float | None:
+    return bus_factor(series.collective, series.ranks) if series.collective and series.ranks else None
+
+
+def _fine(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
+    """Busbw as printed; where two decimals say little, what size and time say, if both agree."""
+    factor = _factor(series)
+    if printed is None or printed >= _COARSE_GBPS or not factor:
+        return printed
+    exact = size_bytes * factor / time_us / 1e3
+    return exact if abs(exact - printed) <= _HALF_DIGIT_GBPS else printed
+
+
+def _is_refined(series: Series) -> bool:
+    return any(
+        point.busbw_gbps is not None
+        and point.busbw_gbps != _fine(series, point.size_bytes, point.time_us, point.busbw_gbps)
+        for point in series.points
+    )
+
+
+def _span(by_size: Mapping[int, Estimate], field: str) -> Span | None:
+    ranges: dict[int, Range] = {size: getattr(one, field) for size, one in by_size.items()}
+    points = {size: (one.low, one.typical, one.high) for size, one in ranges.items() if one.low > 0}
+    return Span("what a healthy system reaches (dashed: typical)", points) if points else None
+
+
+def _reference(series: Series, against: Against | None) -> Yardstick | None:
+    """What was named; without a name the nearest published figures, if they are comparable."""
+    found = None
+    if against is not None and against.log is not None:
+        others = [of_series(against.name, other, series) for other in series_of(against.log) if other.points]
+        found = min(others, key=lambda one: (len(one.unlike), len(one.differs)), default=None)
+    elif against is not None and against.reference is not None:
+        close = of_name(series, against.name, against.reference)
+        found = close.yardstick if close else None
+    else:
+        close = nearest(series)
+        found = close.yardstick if close else None
+    return found if found is not None and not found.unlike else None
+
+
+def _line(yardstick: Yardstick | None, series: Series, is_busbw: bool) -> Line | None:
+    factor = _factor(series)
+    if yardstick is None or (is_busbw and not factor):
+        return None
+    points: dict[int, float] = {}
+    for point in series.points:
+        limits = yardstick.range_us(point.size_bytes, point.placement)
+        if limits is not None:
+            time_us = limits.typical
+            points[point.size_bytes] = point.size_bytes * (factor or 0.0) / time_us / 1e3 if is_busbw else time_us
+    return Line(f"reference: {yardstick.name}", {size: value for size, value in points.items() if value > 0})
+
+
+Figures = dict[tuple[int, str | None], list[Figure]]
+
+
+def _by_placement(rows: Sequence[Row]) -> dict[Placement, Figures]:
+    """Figures by placement, then size and variant: one for each pass."""
+    found: dict[Placement, Figures] = {}
+    for placement in PLACEMENTS:
+        for row in rows:
+            if placement in row.figures and row.size_bytes > 0:
+                key = (row.size_bytes, row.variant)
+                found.setdefault(placement, {}).setdefault(key, []).append(row.figures[placement])
+    return found
+
+
+def _scatter(table: Table, placement: Placement, figures: Figures) -> list[Picture | None]:
+    found: list[Picture | None] = []
+    batch = _batch(table)
+    skip = int(table.settings.get("per_iteration_skip", "0")) if table.format.startswith("records") else 0
+    for variant in dict.fromkeys(variant for _, variant in figures):
+        own = {size: each for (size, name), each in figures.items() if name == variant}
+        where = ", ".join(word for word in (variant, PLACEMENT_WORDS[placement]) if word)
+        spreads = {size: one for size, each in own.items() if (one := spread.spread_of(size, each, skip))}
+        found.append(
+            spread.picture(f"Scatter of the iterations{f', {where}' if where else ''}", list(spreads.values()))
+        )
+        late = {size: ranks for size, each in own.items() if (ranks := lateness.lateness(each, batch))}
+        times = {size: spreads[size].median_us or spreads[size].low_us for size in late if size in spreads}
+        title = f"{'Who came last' if batch else 'Whose operation took longest'}{f', {where}' if where else ''}"
+        usable = {size: late[size] for size in times}
+        found.append(lateness.picture(title, usable, times, is_arrival=bool(batch)))
+    return found
+
+
+def _batch(table: Table) -> int | None:
+    """Iterations between two barriers, where samples follow each other; -z 3 leaves a barrier out of each sample."""
+    iterations = table.settings.get("iterations", "")
+    follows = table.format.startswith("records") and table.settings.get("blocking", "0") in ("0", "2")
+    return int(iterations) if follows and iterations.isdigit() and int(iterations) > 0 else None
+
+
+def _omissions(rows: Sequence[Row]) -> list[str]:
+    empty = sum(row.size_bytes <= 0 for row in rows)
+    silent = sum(
+        row.size_bytes > 0
+        and all(not one.time_us and not one.algbw_gbps and not one.busbw_gbps for one in row.figures.values())
+        for row in rows
+    )
+    found = []
+    if empty:
+        found.append(f"{count_text(empty, 'row')} of size 0 cannot stand on a logarithmic axis; the table has them.")
+    if silent:
+        found.append(f"{count_text(silent, 'row')} without a time or a bandwidth above zero: only in the table.")
+    return found

@@ -1,0 +1,240 @@
+"""The comparison of two: the ratio by size with its interval, the verdict of each size, what else differs."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from markupsafe import Markup
+
+from busbw.compare import Comparison, Point, Side, SizeResult, Verdict
+from busbw.compare.result import Quantity
+from busbw.report import axes
+from busbw.report.axes import number
+from busbw.report.markup import element, group
+from busbw.report.page import Column, ComparisonPart, Fact, Grid, Key, Picture
+from busbw.units import count_text, size_text
+
+_MARKS: dict[Verdict, str] = {
+    Verdict.FASTER: "M{x:.1f} {a:.1f}l5 9h-10z",
+    Verdict.SLOWER: "M{x:.1f} {b:.1f}l5 -9h-10z",
+    Verdict.SAME: "M{l:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
+    Verdict.UNCLEAR: "M{l:.1f} {t:.1f}l8 8m0 -8l-8 8",
+}
+_UNITS: dict[Quantity, str] = {
+    "median_us": "median us",
+    "time_us": "time us",
+    "algbw_gbps": "algbw GB/s",
+    "busbw_gbps": "busbw GB/s",
+}
+_MOST_ONLY = 20
+
+
+def part(comparison: Comparison, anchor: str) -> ComparisonPart:
+    """The whole comparison."""
+    lines = [(title, list(members)) for title, members in groupby(comparison.results, key=_configuration)]
+    pictures = [_picture(title, results, comparison) for title, results in lines]
+    return ComparisonPart(
+        anchor=anchor,
+        title=f"{_name(comparison.b)} against {_name(comparison.a)}",
+        sides=(Fact("A", _side(comparison.a)), Fact("B", _side(comparison.b))),
+        counts=tuple(
+            Fact(verdict.value, count_text(found, "size"))
+            for verdict in Verdict
+            if (found := comparison.count(verdict))
+        ),
+        pictures=tuple(one for one in pictures if one),
+        grids=tuple(_grid(title, results) for title, results in lines),
+        wrong_data=comparison.wrong_data,
+        sentences=(
+            f"A change counts from {comparison.resolution:.0%}. Intervals: {comparison.level_text}.",
+            *comparison.method,
+            *_claims(comparison),
+            *comparison.warnings,
+            *_only(comparison),
+        ),
+        differences=_differences(comparison),
+    )
+
+
+def _name(side: Side) -> str:
+    return side.label if side.label not in ("A", "B") else f"{side.label} ({side.source})"
+
+
+def _side(side: Side) -> str:
+    runs = count_text(side.runs, "run") if side.runs > 1 else ""
+    label = side.label if side.label not in ("A", "B") else ""
+    return ", ".join(filter(None, [label, side.source, side.library, runs]))
+
+
+def _configuration(result: SizeResult) -> str:
+    point = result.point
+    words = [(point.collective or "unknown collective"), point.dtype, point.redop]
+    placement = point.placement.replace("_", " ") if point.placement != "unstated" else None
+    return ", ".join(
+        filter(
+            None,
+            [
+                " ".join(word for word in words if word),
+                count_text(point.ranks, "rank") if point.ranks else None,
+                f"root {point.root}" if point.root is not None else None,
+                f"group {point.group}" if point.group else None,
+                placement,
+            ],
+        )
+    )
+
+
+def _picture(title: str, results: Sequence[SizeResult], comparison: Comparison) -> Picture | None:
+    known = [one for one in results if one.speedup and one.speedup > 0 and one.point.size_bytes > 0]
+    if not known:
+        return None
+    sizes = sorted({one.point.size_bytes for one in known})
+    x = axes.size_scale(sizes)
+    edge = 1 + comparison.resolution
+    values = [edge * 1.02, 1 / (edge * 1.02)]
+    for one in known:
+        values += [value for value in (one.speedup, *(one.interval or one.rounding or ())) if value and value > 0]
+    y = axes.value_scale(values)
+    band = element(
+        "rect", x=axes.LEFT, y=y(edge), width=axes.RIGHT - axes.LEFT, height=y(1 / edge) - y(edge), class_="same"
+    )
+    parts = [
+        axes.value_axis(y, "speed of B over A"),
+        axes.size_axis(x, sizes),
+        band,
+        element("path", d=f"M{axes.LEFT:g} {y(1):.1f}H{axes.RIGHT:g}", class_="one"),
+        *(_mark(one, x, y) for one in known),
+        axes.frame(),
+    ]
+    text = _in_words(title, known)
+    return Picture(title, text, axes.drawing(*parts, label=text), _keys(known, comparison.resolution))
+
+
+def _mark(one: SizeResult, x: axes.Scale, y: axes.Scale) -> Markup:
+    assert one.speedup is not None
+    place, height = x(one.point.size_bytes), y(one.speedup)
+    bounds = [value for value in (one.interval or one.rounding or ()) if value > 0]
+    bar = (
+        [element("path", d=f"M{place:.1f} {y(bounds[0]):.1f}V{y(bounds[-1]):.1f}", class_="whisker")]
+        if len(bounds) == 2
+        else []
+    )
+    said = f"{size_text(one.point.size_bytes)}: x{one.speedup:.3f}, {one.verdict.value}: {one.reason}"
+    return group(
+        element("title", said), *bar, element("path", d=_shape(one.verdict, place, height)), class_=_class(one.verdict)
+    )
+
+
+def _shape(verdict: Verdict, x: float, y: float) -> str:
+    return _MARKS[verdict].format(x=x, y=y, a=y - 5, b=y + 5, l=x - 4, t=y - 4)
+
+
+def _class(verdict: Verdict) -> str:
+    return f"ratio {verdict.value.lower()}"
+
+
+def _keys(known: Sequence[SizeResult], resolution: float) -> tuple[Key, ...]:
+    def sample(*children: Markup) -> Markup:
+        return element("svg", *children, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
+
+    found = [
+        Key(sample(group(element("path", d=_shape(verdict, 17, 7)), class_=_class(verdict))), verdict.value)
+        for verdict in Verdict
+        if any(one.verdict is verdict for one in known)
+    ]
+    found.append(
+        Key(sample(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}")
+    )
+    if any(one.interval for one in known):
+        found.append(Key(sample(element("path", d="M17 1V13", class_="whisker")), "interval"))
+    elif any(one.rounding for one in known):
+        found.append(Key(sample(element("path", d="M17 1V13", class_="whisker")), "what rounding leaves open"))
+    return tuple(found)
+
+
+def _in_words(title: str, known: Sequence[SizeResult]) -> str:
+    least, most = (choose(known, key=lambda one: one.speedup or 0.0) for choose in (min, max))
+    counts = ", ".join(
+        f"{found} {verdict.value}" for verdict in Verdict if (found := sum(one.verdict is verdict for one in known))
+    )
+    return (
+        f"Speed of B over A by message size, {title}: {counts}. Least x{least.speedup:.3f} at "
+        f"{size_text(least.point.size_bytes)}, most x{most.speedup:.3f} at {size_text(most.point.size_bytes)}."
+    )
+
+
+def _grid(title: str, results: Sequence[SizeResult]) -> Grid:
+    unit = _UNITS[results[0].compared]
+    has_claims = any(one.claimed_speedup is not None for one in results)
+    columns = [
+        Column("size"),
+        Column(f"A, {unit}"),
+        Column(f"B, {unit}"),
+        Column("speed B / A"),
+        Column("interval", is_number=False),
+        Column("verdict", is_number=False),
+        Column("why", is_number=False),
+        *([Column("the log's own claim", is_number=False)] if has_claims else []),
+    ]
+    rows = []
+    for one in results:
+        own_field = one.compared
+        suffix = "" if one.compared == results[0].compared else f" {_UNITS[one.compared]}"
+        cells = [
+            size_text(one.point.size_bytes),
+            _figure(getattr(one.a, own_field)) + suffix,
+            _figure(getattr(one.b, own_field)) + suffix,
+            f"{one.speedup:.3f}" if one.speedup is not None else "",
+            f"{one.interval[0]:.3f} to {one.interval[1]:.3f}" if one.interval else "none",
+            one.verdict.value,
+            one.reason,
+        ]
+        if has_claims:
+            agrees = {True: "", False: " (does not follow from its figures)", None: ""}[one.claim_agrees]
+            cells.append(f"{one.claimed_speedup:g}x{agrees}" if one.claimed_speedup is not None else "")
+        rows.append(tuple(cells))
+    return Grid(title, tuple(columns), tuple(rows))
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else number(value)
+
+
+def _claims(comparison: Comparison) -> list[str]:
+    claims = [one for one in comparison.results if one.claim_agrees is not None]
+    wrong = [one for one in claims if one.claim_agrees is False]
+    if not claims:
+        return []
+    named = "; ".join(
+        f"{size_text(one.point.size_bytes)} {one.point.collective or ''}: {one.claimed_speedup:g}x, but "
+        f"{one.speedup:.3f} by its figures"
+        for one in wrong
+        if one.speedup is not None
+    )
+    right = len(claims) - len(wrong)
+    follow = f"Of {count_text(len(claims), 'speed-up')} that the log claims {right} follow from its figures"
+    return [f"{follow} and {len(wrong)} do not: {named}." if wrong else f"{follow}."]
+
+
+def _only(comparison: Comparison) -> list[str]:
+    return [
+        f"Only in {label}: {_points(points)}."
+        for label, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b))
+        if points
+    ]
+
+
+def _points(points: Sequence[Point]) -> str:
+    named = [
+        f"{size_text(point.size_bytes)} {point.collective or ''} {point.placement.replace('_', ' ')}"
+        for point in points[:_MOST_ONLY]
+    ]
+    more = f" and {len(points) - _MOST_ONLY} more" if len(points) > _MOST_ONLY else ""
+    return "; ".join(named) + more
+
+
+def _differences(comparison: Comparison) -> Grid | None:
+    if not comparison.differences:
+        return None
+    columns = (Column("what", is_number=False), Column("A", is_number=False), Column("B", is_number=False))
+    rows = tuple((one.what, one.a or "not said", one.b or "not said") for one in comparison.differences)
+    return Grid("What else is different between A and B", columns, rows)

@@ -1,0 +1,85 @@
+"""The rows as the log has them, beside what a healthy system reaches: a table to read and to copy."""
+
+from collections.abc import Callable, Sequence
+
+from busbw.expect import Estimate
+from busbw.logs import PLACEMENTS, Figure, Placement, Row
+from busbw.report.axes import number
+from busbw.report.page import Column, Grid
+from busbw.units import count_text
+
+MOST_ROWS = 2000
+"""In one table: browsers become slow beyond."""
+
+PLACEMENT_WORDS: dict[Placement, str] = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
+
+
+def grid(caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate | None]) -> Grid:
+    """One line a row; columns in which no row says anything are left out."""
+    shown = rows[:MOST_ROWS]
+    placements = [name for name in PLACEMENTS if any(name in row.figures for row in shown)]
+    estimates = [expected(row) for row in shown]
+    columns: list[tuple[Column, list[str]]] = [
+        (Column("line"), [str(row.line) for row in shown]),
+        (Column("variant", is_number=False), [row.variant or "" for row in shown]),
+        (Column("cycle"), [str(row.cycle) for row in shown] if any(row.cycle for row in shown) else []),
+        (Column("size B"), [str(row.size_bytes) for row in shown]),
+        (Column("count"), [_integer(row.count) for row in shown]),
+        (Column("type", is_number=False), [row.dtype or "" for row in shown]),
+        (Column("redop", is_number=False), [row.redop or "" for row in shown]),
+        (Column("root"), [_integer(row.root) for row in shown]),
+    ]
+    for placement in placements:
+        columns += _placement(placement, [row.figures.get(placement, Figure()) for row in shown])
+    columns += [
+        (Column("claimed speed-up"), [_plain(row.claimed_speedup) for row in shown]),
+        (Column("healthy busbw GB/s"), [_range(one.busbw_gbps) if one else "" for one in estimates]),
+        (Column("healthy time us"), [_range(one.time_us) if one else "" for one in estimates]),
+    ]
+    kept = [(column, cells) for column, cells in columns if any(cells)]
+    left = len(rows) - len(shown)
+    return Grid(
+        caption=caption,
+        columns=tuple(column for column, _ in kept),
+        rows=tuple(zip(*(cells for _, cells in kept), strict=True)),
+        note=f"{count_text(left, 'more row')} not shown here; busbw export csv writes all." if left else "",
+    )
+
+
+def _placement(placement: Placement, figures: Sequence[Figure]) -> list[tuple[Column, list[str]]]:
+    words = PLACEMENT_WORDS[placement]
+
+    def column(name: str, cells: list[str]) -> tuple[Column, list[str]]:
+        return Column(f"{name}, {words}" if words else name), cells
+
+    return [
+        column("time us", [_plain(one.time_us, is_derived="time_us" in one.derived) for one in figures]),
+        column("CPU time us", [_plain(one.cpu_time_us) for one in figures]),
+        column("algbw GB/s", [_plain(one.algbw_gbps, is_derived="algbw_gbps" in one.derived) for one in figures]),
+        column("busbw GB/s", [_plain(one.busbw_gbps, is_derived="busbw_gbps" in one.derived) for one in figures]),
+        column("wrong", [_wrong(one) for one in figures]),
+        column("median us", [_plain(one.stats.median_us) if one.stats else "" for one in figures]),
+        column("p99 us", [_plain(one.stats.p99_us) if one.stats else "" for one in figures]),
+    ]
+
+
+def _wrong(figure: Figure) -> str:
+    """Not checked, not applicable and zero are three different things."""
+    if figure.wrong_elements is not None:
+        return str(figure.wrong_elements)
+    return {"not_checked": "not checked", "not_applicable": "n/a"}.get(figure.check, "")
+
+
+def _plain(value: float | None, *, is_derived: bool = False) -> str:
+    """As many digits as a log has; a star where the log does not have it and arithmetic does."""
+    if value is None:
+        return ""
+    return f"{value:.6g}{'*' if is_derived else ''}"
+
+
+def _integer(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _range(limits: object) -> str:
+    return f"{number(limits.low)}-{number(limits.high)}"  # type: ignore[attr-defined]

@@ -1,0 +1,149 @@
+"""How times scatter: for each size the middle half of the iterations, the median, and what lies outside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from busbw.logs import Figure
+from busbw.report import axes
+from busbw.report.axes import Scale, number
+from busbw.report.markup import element, group
+from busbw.report.page import Key, Picture
+from busbw.units import count_text, size_text
+
+_MOST_DOTS = 1500
+"""In one picture; more are not drawn one by one."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The iterations of one size. What a log does not say is None."""
+
+    size_bytes: int
+    samples: int | None
+    low_us: float
+    high_us: float
+    median_us: float | None = None
+    quartiles_us: tuple[float, float] | None = None
+    p99_us: float | None = None
+    values_us: tuple[float, ...] = ()
+    """Of every iteration, in their order; empty where a log has only a summary."""
+
+
+def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Spread | None:
+    """The scatter over the iterations of all passes; None where the log says nothing of it.
+
+    Args:
+        size_bytes: The size.
+        figures: One for each pass over it.
+        skip: Leading iterations of each that are no part of any statistic.
+    """
+    # An iteration lasts until its last rank has ended.
+    values = [
+        max(ranks)
+        for figure in figures
+        if figure.samples_us
+        for ranks in list(zip(*figure.samples_us, strict=False))[skip:]
+    ]
+    if values and min(values) > 0:
+        import numpy as np
+
+        quarter, median, three, p99 = (float(one) for one in np.percentile(values, [25, 50, 75, 99]))
+        return Spread(
+            size_bytes=size_bytes,
+            samples=len(values),
+            low_us=min(values),
+            high_us=max(values),
+            median_us=median,
+            quartiles_us=(quarter, three),
+            p99_us=p99,
+            values_us=tuple(values),
+        )
+    return _of_summary(size_bytes, figures[0]) if len(figures) == 1 else None
+
+
+def _of_summary(size_bytes: int, figure: Figure) -> Spread | None:
+    if figure.stats and figure.stats.min_us > 0:
+        stats = figure.stats
+        return Spread(size_bytes, stats.samples, stats.min_us, stats.max_us, stats.median_us, None, stats.p99_us)
+    known = figure.per_iteration
+    low, high = known.get("min_us"), known.get("max_us")
+    if not low or not high:
+        return None
+    return Spread(size_bytes, None, low, high, figure.time_us, None, known.get("p99_us"))
+
+
+def picture(title: str, spreads: Sequence[Spread]) -> Picture | None:
+    """A column for each size; None without any."""
+    if not spreads:
+        return None
+    spreads = sorted(spreads, key=lambda one: one.size_bytes)
+    y = axes.value_scale([value for one in spreads for value in (one.low_us, one.high_us)])
+    step = (axes.RIGHT - axes.LEFT) / len(spreads)
+    places = [axes.LEFT + step * (index + 0.5) for index in range(len(spreads))]
+    total = sum(len(one.values_us) for one in spreads)
+    columns = [
+        _column(one, place, min(step * 0.62, 22.0), y, dots=0 < total <= _MOST_DOTS)
+        for one, place in zip(spreads, places, strict=True)
+    ]
+    every = max(1, -(-len(spreads) // 8))
+    labels = [
+        element("text", axes.short_size(one.size_bytes), x=place, y=axes.BOTTOM + 18, class_="tick mid")
+        for one, place in list(zip(spreads, places, strict=True))[::every]
+    ]
+    bottom = element(
+        "text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid"
+    )
+    text = _in_words(title, spreads)
+    svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, bottom, axes.frame(), label=text)
+    note = "" if total <= _MOST_DOTS else f"{total:,} iterations: they are not drawn one by one."
+    return Picture(title, text, svg, _keys(spreads, has_dots=0 < total <= _MOST_DOTS), note)
+
+
+def _column(one: Spread, x: float, width: float, y: Scale, *, dots: bool) -> Markup:
+    half = width / 2
+    parts = [element("path", d=f"M{x:.1f} {y(one.low_us):.1f}V{y(one.high_us):.1f}", class_="whisker")]
+    if one.quartiles_us:
+        low, high = one.quartiles_us
+        parts.append(element("rect", x=x - half, y=y(high), width=width, height=y(low) - y(high), class_="box"))
+    if dots:
+        # Beside each other in the order of time, so that a drift shows as a slope.
+        count = len(one.values_us)
+        marks = "".join(
+            f"M{x - half + width * (index + 0.5) / count:.1f} {y(value):.1f}h0"
+            for index, value in enumerate(one.values_us)
+        )
+        parts.append(element("path", d=marks, class_="dots"))
+    if one.median_us:
+        parts.append(element("path", d=f"M{x - half:.1f} {y(one.median_us):.1f}h{width:.1f}", class_="median"))
+    if one.p99_us and not one.values_us:
+        parts.append(element("path", d=f"M{x - half / 2:.1f} {y(one.p99_us):.1f}h{half:.1f}", class_="whisker"))
+    return group(*parts)
+
+
+def _keys(spreads: Sequence[Spread], *, has_dots: bool) -> tuple[Key, ...]:
+    def sample(*children: Markup) -> Markup:
+        return element("svg", *children, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
+
+    found = [
+        Key(sample(element("path", d="M6 7h22", class_="median")), "median"),
+        Key(sample(element("path", d="M17 1V13", class_="whisker")), "shortest to longest"),
+    ]
+    if any(one.quartiles_us for one in spreads):
+        found.append(Key(sample(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half"))
+    if has_dots:
+        found.append(Key(sample(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, by time"))
+    elif any(one.p99_us for one in spreads):
+        found.append(Key(sample(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
+    return tuple(found)
+
+
+def _in_words(title: str, spreads: Sequence[Spread]) -> str:
+    worst = max(spreads, key=lambda one: one.high_us / one.low_us)
+    counts = {one.samples for one in spreads if one.samples}
+    each = f" of {count_text(min(counts), 'iteration')}" if len(counts) == 1 else ""
+    return (
+        f"{title}: times{each} at {count_text(len(spreads), 'size')}. The widest scatter is at "
+        f"{size_text(worst.size_bytes)}: {number(worst.low_us)} to {number(worst.high_us)} us."
+    )

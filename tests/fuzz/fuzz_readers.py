@@ -1,0 +1,44 @@
+"""Fuzzes the readers with atheris: no input may raise anything but an error for the user, or break the count of rows.
+
+    pip install atheris
+    PYTHONPATH=src python tests/fuzz/fuzz_readers.py -max_total_time=300 CORPUS tests/golden/seeds tests/golden/logs
+
+CORPUS is a folder of yours that keeps what was found. It is no part of `make test`.
+"""
+
+import io
+import sys
+
+import atheris
+
+with atheris.instrument_imports(include=["busbw.readers", "busbw.logs"]):
+    from busbw.errors import BusbwError
+    from busbw.readers import Claims, collect, csv_tables, json_documents, text
+    from busbw.readers.source import Source
+
+import msgspec
+
+MOST_BYTES = 20_000
+
+
+def read_all(data: bytes) -> None:
+    """The reader that a real file would get, and the one for text in any case."""
+    beginning = data.decode("utf-8", errors="replace")
+    readers = [reader for reader in (json_documents, csv_tables) if reader.recognises(beginning)]
+    for reader in (*readers, text):
+        try:
+            log = collect("log", reader.stream(Source("log", io.BytesIO(data)), Claims()))
+        except BusbwError:
+            continue
+        if log.candidate_rows != len(log.rows) + len(log.refused):
+            raise AssertionError("rows are lost or made up")
+        msgspec.json.decode(msgspec.json.encode(log), type=type(log))
+
+
+def one_input(data: bytes) -> None:
+    read_all(data[:MOST_BYTES])
+
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, one_input)
+    atheris.Fuzz()

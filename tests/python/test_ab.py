@@ -1,0 +1,376 @@
+"""`busbw ab`: what a side is, the order of blocks, the verdicts, and what is left when it is stopped."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import BUSBW, GOLDEN_RECORD, Busbw, one_sentence
+
+from busbw.ab import BlockEndedError, Measurement, Rules, Session, SideSpec, parse_side, plan
+from busbw.ab.blocks import Block, median_us
+from busbw.ab.judge import Quadruple, judge, noise, speedups
+from busbw.cli.main import main
+from busbw.compare import Comparison, Point, Verdict
+from busbw.errors import Exit, UsageError
+from busbw.logs import Figure
+
+SIZES = [1 << 16, 1 << 18, 1 << 20]
+POINTS = [Point(collective="all_reduce", size_bytes=size, placement="out_of_place") for size in SIZES]
+
+# Sides
+
+
+def test_a_side_is_variables_libraries_and_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    library = tmp_path / "lib x.so"
+    library.touch()
+    side = parse_side(
+        "--a", f"NCCL_ALGO=Ring EMPTY= TWO='a b=c' --preload {shlex.quote(str(library))} -z 1 --library y.so"
+    )
+    assert side.environment == (("NCCL_ALGO", "Ring"), ("EMPTY", ""), ("TWO", "a b=c"), ("LD_PRELOAD", str(library)))
+    assert side.flags == ("-z", "1", "--library", "y.so")
+
+
+def test_the_value_of_a_flag_may_look_like_anything() -> None:
+    assert parse_side("--a", "--fault delay:rank=0,us=5").flags == ("--fault", "delay:rank=0,us=5")
+
+
+def test_a_preload_comes_before_the_one_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.so").touch()
+    monkeypatch.setenv("LD_PRELOAD", "/theirs.so")
+    assert dict(parse_side("--b", f"--preload={tmp_path}/mine.so").environment)["LD_PRELOAD"] == (
+        f"{tmp_path}/mine.so:/theirs.so"
+    )
+
+
+def test_an_empty_side_changes_nothing() -> None:
+    assert parse_side("--a", " ") == SideSpec("")
+    assert SideSpec("").description == "nothing changed"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("--image busybox", "asks for a container"),
+        ("--image=busybox", "asks for a container"),
+        ("--image", "has no value"),
+        ("--preload /nowhere.so", "there is no library /nowhere.so"),
+        ("NCCL_ALGO", "neither KEY=VALUE nor an option"),
+        ("'open", "No closing quotation"),
+        ("--records x", "set for each block"),
+        ("-J x", "set for each block"),
+    ],
+)
+def test_a_side_in_doubt_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        parse_side("--a", text)
+
+
+# The plan
+
+
+def test_looks_double_and_end_at_the_most() -> None:
+    assert plan.looks(96) == [12, 24, 48, 96]
+    assert plan.looks(12) == [12]
+    assert plan.looks(30) == [12, 24, 30]
+
+
+@pytest.mark.parametrize("most", [12, 13, 24, 96, 1000])
+def test_all_looks_together_have_the_chance_of_one_run(most: int) -> None:
+    assert plan.alpha_per_look(most) * len(plan.looks(most)) == pytest.approx(plan.RUN_ALPHA)
+    assert plan.RUN_ALPHA < 0.01
+
+
+def test_either_order_cancels_a_drift() -> None:
+    for coin in (True, False):
+        places = [place for place, side in enumerate(plan.order([coin].pop)) if side == "A"]
+        assert sum(places) == 3  # of 0 to 3: the others sum up to the same
+
+
+# Verdicts from blocks
+
+
+def block(times_us: list[float]) -> Block:
+    return {point: Figure(time_us=time) for point, time in zip(POINTS, times_us, strict=True)}
+
+
+def quadruples(number: int, b_slower: list[float], seed: int = 1, spread: float = 0.01) -> list[Quadruple]:
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(number):
+        order = "ABBA" if random.random() < 0.5 else "BAAB"
+        blocks = [
+            block([100 * (1 + (s if side == "B" else 0)) * np.exp(spread * random.normal()) for s in b_slower])
+            for side in order
+        ]
+        found.append(Quadruple(order, (blocks[0], blocks[1], blocks[2], blocks[3])))
+    return found
+
+
+def test_speedups_undo_the_coin() -> None:
+    matrix = speedups(POINTS, quadruples(40, [1.0, 0.0, -0.5], spread=1e-9))
+    assert np.allclose(np.exp(matrix), [[0.5, 1.0, 2.0]] * 40)
+
+
+def test_a_change_with_a_neighbour_is_called_and_one_without_is_not() -> None:
+    judged = judge(POINTS, quadruples(24, [0.05, 0.05, 0.0]), alpha=0.001, resolution=0.03)
+    assert [result.verdict for result in judged.results] == [Verdict.SLOWER, Verdict.SLOWER, Verdict.SAME]
+    assert judged.is_decided
+    interval = judged.results[0].interval
+    assert interval is not None
+    assert interval[0] < 1 / 1.05 < interval[1]
+    alone = judge(POINTS, quadruples(24, [0.0, 0.05, 0.0]), alpha=0.001, resolution=0.03)
+    assert alone.results[1].verdict is Verdict.UNCLEAR
+    assert "no neighbour agrees" in alone.results[1].reason
+
+
+def test_noise_without_a_difference_is_the_same_or_unclear() -> None:
+    quiet = judge(POINTS, quadruples(24, [0.0] * 3), alpha=0.001, resolution=0.05)
+    assert {result.verdict for result in quiet.results} == {Verdict.SAME}
+    loud = judge(POINTS, quadruples(24, [0.0] * 3, spread=0.3), alpha=0.001, resolution=0.05)
+    assert {result.verdict for result in loud.results} == {Verdict.UNCLEAR}
+
+
+def test_where_a_differed_from_itself_nothing_is_said() -> None:
+    judged = judge(POINTS, quadruples(24, [0.1] * 3), alpha=0.001, resolution=0.05, unfit=frozenset(POINTS[:1]))
+    assert [result.verdict.value for result in judged.results] == ["UNCLEAR", "SLOWER", "SLOWER"]
+
+
+def test_a_point_without_a_time_in_some_block_is_unclear_and_others_are_not() -> None:
+    found = quadruples(24, [0.1] * 3)
+    del found[7].blocks[2][POINTS[0]]
+    judged = judge(POINTS, found, alpha=0.001, resolution=0.05)
+    assert [result.verdict.value for result in judged.results] == ["UNCLEAR", "SLOWER", "SLOWER"]
+
+
+def test_nothing_measured_is_unclear() -> None:
+    judged = judge(POINTS, [], alpha=0.001, resolution=0.05)
+    assert {result.verdict for result in judged.results} == {Verdict.UNCLEAR}
+    assert noise(POINTS, []) == {}
+
+
+def test_noise_is_how_far_a_is_from_itself() -> None:
+    found = noise(POINTS, quadruples(200, [0.0] * 3, spread=0.02))
+    # The difference of a quadruple has the spread of one block; the median of its size is 0.674 of that.
+    assert all(share == pytest.approx(0.674 * 0.02, rel=0.3) for share in found.values())
+
+
+def test_the_time_of_a_block_is_the_median_of_its_slowest_ranks() -> None:
+    assert median_us(Figure(time_us=9.0, samples_us=((1.0, 5.0, 2.0), (3.0, 1.0, 1.0)))) == 3.0
+    assert median_us(Figure(time_us=9.0)) == 9.0
+    assert np.isnan(median_us(Figure()))
+
+
+# A whole measurement, with a machine that is made up
+
+
+class MadeUpMachine(Measurement):
+    """Blocks without an engine; what a side changes is in its text."""
+
+    def __init__(self, folder: Path, times: Callable[[str], list[float]]) -> None:
+        super().__init__(Path("none"), (), folder)
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "names", [])
+
+    def block(self, side: SideSpec, name: str, *extra: str) -> Block:
+        self.names.append(name)  # type: ignore[attr-defined]
+        return block(self.times(side.text))  # type: ignore[attr-defined]
+
+
+def measured(
+    times: Callable[[str], list[float]], most: int = 96, max_time_s: float | None = None
+) -> tuple[Comparison, Session, list[str]]:
+    machine = MadeUpMachine(Path("unused"), times)
+    rules = Rules(resolution=0.05, most_quadruples=most, max_time_s=max_time_s)
+    session = Session(machine, (SideSpec("a"), SideSpec("b")), rules, seed=3)
+    return session.run(), session, machine.names  # type: ignore[attr-defined]
+
+
+def test_a_difference_is_found_at_the_first_look() -> None:
+    random = np.random.default_rng(1)
+    comparison, session, names = measured(
+        lambda side: list(100 * (1.05 if side == "b" else 1) * np.exp(0.005 * random.normal(size=3)))
+    )
+    assert {result.verdict for result in comparison.results} == {Verdict.SLOWER}
+    assert len(session.state.quadruples) == plan.FIRST_LOOK
+    assert names[:2] == ["proof-A", "proof-B"]
+    assert sum(name.startswith("noise-") for name in names) == 4 * plan.FIRST_LOOK
+    assert "every size was decided" in comparison.warnings[-1]
+    assert {len({name[-1] for name in names if name.startswith(f"block-{i:03}")}) for i in range(1, 13)} == {2}
+
+
+def test_noise_is_measured_until_the_most_quadruples() -> None:
+    random = np.random.default_rng(1)
+    comparison, session, _ = measured(lambda _side: list(100 * np.exp(random.normal(size=3))), most=30)
+    assert {result.verdict for result in comparison.results} == {Verdict.UNCLEAR}
+    assert len(session.state.quadruples) == 30
+
+
+def test_a_budget_ends_it() -> None:
+    comparison, session, _ = measured(lambda _side: [1.0, 1.0, 1.0], max_time_s=1e-9)
+    assert session.state.quadruples == []
+    assert "the time given" in comparison.warnings[-1]
+
+
+def test_an_interrupt_keeps_what_is_there() -> None:
+    random = np.random.default_rng(4)
+    count = 0
+
+    def times(_side: str) -> list[float]:
+        nonlocal count
+        count += 1
+        if count > 2 + 4 * (plan.FIRST_LOOK + 20) + 3:
+            raise BlockEndedError("stopped", exit_code=Exit.INTERRUPTED)
+        return list(100 * np.exp(0.3 * random.normal(size=3)))
+
+    comparison, session, _ = measured(times)
+    assert session.state.exit_code == Exit.INTERRUPTED
+    assert len(session.state.quadruples) == 20  # the one that was cut off does not count
+    assert all(result.interval is not None for result in comparison.results)
+    assert any("Interrupted while measuring A against B" in sentence for sentence in comparison.warnings)
+
+
+def test_a_lost_rank_ends_it_with_its_exit_code() -> None:
+    count = 0
+
+    def times(_side: str) -> list[float]:
+        nonlocal count
+        count += 1
+        if count > 30:
+            raise BlockEndedError("rank lost", exit_code=Exit.RANK_LOST)
+        return [100.0] * 3
+
+    comparison, session, _ = measured(times)
+    assert session.state.exit_code == Exit.RANK_LOST
+    assert {result.verdict for result in comparison.results} == {Verdict.UNCLEAR}
+    assert any("rank lost" in sentence for sentence in comparison.warnings)
+
+
+def test_wrong_data_that_show_only_in_a_later_block_are_said() -> None:
+    class Flaky(MadeUpMachine):
+        def block(self, side: SideSpec, name: str, *extra: str) -> Block:
+            made = super().block(side, name, *extra)
+            if name.startswith("block-005") and side.text == "b":
+                made[POINTS[1]] = Figure(time_us=100.0, check="checked", wrong_elements=9)
+            return made
+
+    machine = Flaky(Path("unused"), lambda _side: [100.0] * 3)
+    comparison = Session(machine, (SideSpec("a"), SideSpec("b")), Rules(resolution=0.05)).run()
+    assert comparison.wrong_data == ("B has wrong data in 1 of 3 measurements, in some blocks.",)
+
+
+# The command, with an engine that writes a record of given times
+
+ENGINE = """#!/bin/sh
+if [ "$1" = --version ]; then echo busbw 9.9.9; exit 0; fi
+echo "$*" "SLOW=$SLOW" >> {log}
+if [ -n "$FAIL" ]; then echo "no such thing" >&2; exit $FAIL; fi
+if [ -n "$WAIT" ]; then sleep 0.05; fi
+while [ "$1" != --records ]; do shift; done
+if [ -n "$SLOW" ]; then cat {slow} > "$2"; else cat {fast} > "$2"; fi
+exit ${{CODE:-0}}
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with such an engine; SLOW=1 doubles its times."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    slow = []
+    for line in GOLDEN_RECORD.read_text().splitlines():
+        record = json.loads(line)
+        for name in ("time_us", "samples_us"):
+            if record.get(name):
+                record[name] = json.loads(json.dumps(record[name]), parse_float=lambda text: 2 * float(text))
+        slow.append(json.dumps(record))
+    (folder / "slow.jsonl").write_text("\n".join(slow) + "\n")
+    for name in ("all_reduce_perf", "busbw-engine"):
+        text = ENGINE.format(log=folder / "log", slow=folder / "slow.jsonl", fast=GOLDEN_RECORD)
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("BUSBW_PROGRAMS", str(folder))
+    return folder
+
+
+def test_the_command_measures_both_sides_and_keeps_every_block(busbw: Busbw, here: Path, programs: Path) -> None:
+    done = busbw("ab", "all_reduce", "-t", "2", "--sizes", "1K", "--b", "SLOW=1", "--folder", "run")
+    assert "SLOWER" in done.stdout, done.stderr
+    assert done.returncode in (0, 1)  # the golden record holds wrong data, which is said first
+    calls = (programs / "log").read_text().splitlines()
+    assert len(calls) == 2 + 4 * 24
+    assert sum(call.endswith("SLOW=1") for call in calls) == 1 + 2 * 12
+    assert all("-t 2 --sizes 1K" in call for call in calls)
+    assert sum("-c 0" in call for call in calls) == 4 * 24
+    kept = sorted(path.name for path in (here / "run").iterdir())
+    assert len(kept) == len(calls) + 1
+    assert json.loads((here / "run" / "comparison.json").read_text())["b"]["source"] == "SLOW=1"
+
+
+def test_slower_is_an_exit_code_where_it_is_asked_for(busbw: Busbw, programs: Path) -> None:
+    text = GOLDEN_RECORD.read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    if any(line.get("check", {}).get("wrong_elements") for line in lines):
+        assert busbw("ab", "all_reduce", "--b", "SLOW=1", "--not-slower").returncode == Exit.WRONG_DATA
+    else:
+        assert busbw("ab", "all_reduce", "--b", "SLOW=1", "--not-slower").returncode == Exit.SLOWER_THAN_DEMANDED
+
+
+def test_the_user_s_own_check_is_for_every_block(busbw: Busbw, programs: Path) -> None:
+    busbw("ab", "all_reduce", "-c", "5", "--quadruples", "12")
+    calls = (programs / "log").read_text().splitlines()
+    assert not any("-c 0" in call for call in calls)
+
+
+def test_what_the_engine_refuses_is_its_own_sentence_and_exit_code(busbw: Busbw, here: Path, programs: Path) -> None:
+    done = busbw("ab", "all_reduce", "--b", "FAIL=2")
+    assert done.returncode == 2
+    assert "no such thing" in done.stderr
+    assert "exit code 2 in the block proof-B (FAIL=2)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((here / "busbw-records").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("ab",), "the collective must come first"),
+        (("ab", "-t", "2"), "the collective must come first"),
+        (("ab", "all_reduse"), 'no collective "all_reduse"'),
+        (("ab", "all_reduce", "--a", "--image x"), "asks for a container"),
+        (("ab", "all_reduce", "--quadruples", "3"), "quadruples"),
+        (("ab", "all_reduce", "--folder", "."), "is there already"),
+    ],
+)
+def test_a_doubt_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], here: Path, programs: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert main(list(arguments)) == 2
+    assert sentence in one_sentence(capsys.readouterr().err)
+
+
+def test_an_interrupt_of_the_command_says_what_is_there(here: Path, programs: Path) -> None:
+    process = subprocess.Popen(
+        [*BUSBW, "ab", "all_reduce", "--a", "WAIT=1", "--b", "WAIT=1", "--folder", "run"],
+        cwd=here,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list((here / "run").glob("noise-003-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == Exit.INTERRUPTED, stderr
+    assert "Interrupted while measuring the noise" in " ".join(stdout.split())
+    assert "Traceback" not in stderr
+    assert (here / "run" / "comparison.json").exists()

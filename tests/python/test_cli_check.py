@@ -1,0 +1,208 @@
+"""`busbw check` as a user calls it: exit codes, one screen, and what it says of logs of others."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+H200_X4 = GOLDEN / "nccl_tests_2_19_6_nccl.txt"
+SEEDS = GOLDEN / "seeds"
+
+
+def seed(number: str) -> str:
+    return str(next(SEEDS.glob(f"{number}_*")))
+
+
+def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["check", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def grades(shown: str) -> list[str]:
+    """Of each configuration, from the summary."""
+    words = ("GOOD", "SLOW", "BROKEN", "UNSURE")
+    summary = shown.split("\n\n")[0].splitlines()
+    return [line.split()[0] for line in summary if line.startswith(words)]
+
+
+def test_a_healthy_log_is_good_on_one_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, shown, _ = check(capsys, str(GOLDEN / "nccl_tests_2_19_6_ten.txt"))
+    assert code == 0, shown
+    lines = shown.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert len(lines) <= 40
+    assert "\x1b" not in shown
+
+
+HOST_RUN = """# nccl-tests version 2.19.6 nccl-headers=none nccl-library=none busbw=0.1.0 backend=host
+# Collective test starting: all_reduce_perf
+# nThread 2 nGpus 1 minBytes 8 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1
+#
+# Using devices
+#  Rank  0 Group  0 Pid   1463 on         vm device  0 [cpu] AMD EPYC
+#  Rank  1 Group  0 Pid   1463 on         vm device  1 [cpu] AMD EPYC
+#
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+"""
+
+
+def host_run(path: Path, times: float = 1.0, *, wrong: int = 0, ends: bool = True) -> str:
+    """A text of the host backend: 5 us, and 2 GB/s for large sizes, all of it `times` as slow."""
+    lines = []
+    for power in range(3, 25):
+        size = 1 << power
+        time = (5 + size / 2e3) * times
+        side = f"{time:.2f} {size / time / 1e3:.2f} {size / time / 1e3:.2f}"
+        lines.append(f"{size} {size // 4} float sum -1 {side} {wrong if power == 20 else 0} {side} 0")
+    footer = f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}\n# Avg bus bandwidth    : 1.0\n"
+    path.write_text(
+        HOST_RUN
+        + "\n".join(lines)
+        + "\n"
+        + (footer if ends else "")
+        + ("#\n# Collective test concluded: all_reduce_perf\n" if ends else "")
+    )
+    return str(path)
+
+
+def test_a_host_run_alone_is_unsure(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, shown, _ = check(capsys, host_run(tmp_path / "run.txt"))
+    assert code == 3
+    assert "--reference FILE" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(("times", "code"), [(1.0, 0), (1.02, 0), (0.5, 0), (1.5, 5)])
+def test_a_host_run_against_a_good_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, times: float, code: int
+) -> None:
+    good = host_run(tmp_path / "good.txt")
+    assert check(capsys, host_run(tmp_path / "run.txt", times), "--reference", good)[0] == code
+
+
+def test_wrong_data_is_broken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, shown, _ = check(capsys, host_run(tmp_path / "run.txt", wrong=4))
+    assert code == 1
+    assert shown.startswith("BROKEN")
+    assert "4 wrong, out of place" in shown
+
+
+def test_a_footer_counts_without_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, str(GOLDEN / "text_wrong_data.txt"))[0] == 1
+
+
+def test_a_run_that_ended_early_is_not_good(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = host_run(tmp_path / "good.txt")
+    code, shown, _ = check(capsys, host_run(tmp_path / "run.txt", ends=False), "--reference", good)
+    assert code == 3
+    assert "ended early" in shown
+
+
+@pytest.mark.parametrize(
+    ("number", "options", "expected", "code"),
+    [
+        ("000", [], ["GOOD", "SLOW", "SLOW", "GOOD", "GOOD", "SLOW"], 5),
+        ("002", ["--system", "h100-sxm"], ["GOOD"] * 4, 0),
+        ("002", [], ["UNSURE"] * 4, 3),
+        ("003", ["--system", "h100-p5"], ["SLOW", "GOOD", "SLOW"], 5),
+        ("003", ["--system", "a100-p4d"], ["GOOD", "UNSURE", "UNSURE"], 3),
+        ("004", [], ["UNSURE", "GOOD", "GOOD"], 3),
+    ],
+)
+def test_what_it_says_of_other_peoples_reports(
+    capsys: pytest.CaptureFixture[str], number: str, options: list[str], expected: list[str], code: int
+) -> None:
+    got, shown, _ = check(capsys, seed(number), *options)
+    assert grades(shown) == expected
+    assert got == code
+
+
+def test_both_kernels_get_the_same_grade(capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, _ = check(capsys, seed("001"), "--system", "h200-sxm")
+    found = grades(shown)
+    assert code == 5
+    assert len(found) == 20
+    assert found[0::2] == found[1::2]
+
+
+def test_a_report_names_what_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
+    _, shown, _ = check(capsys, seed("000"), "--all")
+    assert shown.count("is what Ring reaches here") == 2
+    assert "the figures are those of" in shown.replace("\n             ", " ")
+
+
+def test_the_published_table_is_its_own_nearest_reference(capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, _ = check(capsys, seed("004"), "--reference", "auto", "--all")
+    assert code == 3  # one of the tables is of one rank
+    assert "nearest published: v100-pcie-x2-nc12s-v3" in shown
+    assert grades(shown)[1:] == ["GOOD", "GOOD"]
+
+
+def test_auto_without_a_gpu_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, _ = check(capsys, seed("003"), "--reference", "auto")
+    assert code == 3
+    assert "does not say which GPU" in shown
+
+
+def test_json_has_grade_and_bands(capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown, _ = check(capsys, seed("000"), "--json")
+    told = json.loads(shown)
+    assert code == 5
+    assert told["grade"] == "SLOW"
+    assert [one["grade"] for one in told["verdicts"]] == ["GOOD", "SLOW", "SLOW", "GOOD", "GOOD", "SLOW"]
+    assert told["verdicts"][1]["bands"][-1]["band"] == "plateau"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.txt"], "nowhere.txt"),
+        ([str(H200_X4), "--reference", "nowhere"], 'no reference "nowhere"'),
+        ([str(H200_X4), "--reference", "nowhere.toml"], "cannot read nowhere.toml"),
+        ([str(H200_X4), "--system", "nowhere"], 'no system "nowhere"'),
+        ([str(H200_X4), "--nics", "8x400"], "--nics needs --system"),
+        ([str(H200_X4), "--system", "h200-sxm", "--nics", "many"], '--nics "many" is not understood'),
+    ],
+)
+def test_a_doubt_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    code, shown, said = check(capsys, *arguments)
+    assert code == 2
+    assert shown == ""
+    assert len(said.splitlines()) == 1
+    assert words in said
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\x7fELF" * 100, b"nothing to see\n"])
+def test_a_file_without_rows_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd"
+    path.write_bytes(content)
+    code, _, said = check(capsys, str(path))
+    assert code == 2
+    assert len(said.splitlines()) == 1
+
+
+def test_a_log_cut_in_a_row_is_not_good(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = host_run(tmp_path / "good.txt")
+    path = tmp_path / "cut.txt"
+    text = Path(good).read_text()
+    path.write_text(text[: text.rindex("1048576") + 30])
+    code, shown, _ = check(capsys, str(path), "--reference", good)
+    assert code == 3
+    assert "UNSURE" in shown
+
+
+def test_a_log_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    text = Path(host_run(path)).read_text().replace("AMD EPYC", "AMD\x1b[2J EPYC").replace("float", "fl\x1boat")
+    path.write_text(text)
+    shown = check(capsys, str(path), "--reference", host_run(tmp_path / "good.txt"))[1]
+    assert "\x1b" not in shown
+    assert shown

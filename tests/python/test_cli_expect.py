@@ -1,0 +1,83 @@
+"""`busbw expect` as a user calls it."""
+
+import json
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.system import systems
+
+
+def expect(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["expect", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [name for name, system in systems().items() if system.fabrics])
+@pytest.mark.parametrize("collective", ["all_reduce", "alltoall"])
+def test_every_system_fits_the_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, collective: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = expect(capsys, collective, "--system", name, "--nics", "8x400", "--ranks", "16", "--explain")
+    assert [line for line in shown.splitlines() if len(line) > 80 and "http" not in line] == []
+    assert "limited by" in shown
+    assert "where the constants are from" in shown
+
+
+def test_what_binds_and_what_crosses_the_wire(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = " ".join(expect(capsys, "all_reduce", "--system", "a100-p4d", "--ranks", "16", "--sizes", "8G").split())
+    assert "limited by NIC, by way of Tree" in shown
+    assert "0.50 GB/s cross it for each GB/s of busbw" in shown
+
+
+def test_sizes_of_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(expect(capsys, "all_gather", "--system", "h200-sxm", "-b", "1K", "-e", "1M", "-f", "4", "--json"))
+    assert [one["size_bytes"] for one in told["estimates"]] == [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20]
+    assert told["job"]["ranks"] == 8
+
+
+def test_sizes_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(expect(capsys, "all_reduce", "--system", "b200", "--sizes", "8G,8,1m", "--json"))
+    assert [one["size_bytes"] for one in told["estimates"]] == [8, 1 << 20, 8 << 30]
+
+
+def test_without_nvls_it_is_the_ring(capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--no-nvls", "--sizes", "16G", "--json"))
+    assert told["estimates"][0]["route"] == "Ring"
+    told = json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--algorithm", "Tree", "--json"))
+    assert {one["route"] for one in told["estimates"]} == {"Tree"}
+
+
+def test_this_machine_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "this machine" in expect(capsys, "all_reduce")
+
+
+def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = expect(capsys, "--systems")
+    assert [name for name in systems() if name not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no collective is named"),
+        (["all_redcue"], 'there is no collective "all_redcue"'),
+        (["all_reduce", "--system", "h1000"], 'there is no system "h1000"'),
+        (["all_reduce", "--nics", "8"], '--nics "8" is not understood'),
+        (["all_reduce", "--nics", "0x400"], "is not understood"),
+        (["all_reduce", "--sizes", "8,big"], '--sizes "big" is not a size'),
+        (["all_reduce", "--sizes", "8", "-b", "8"], "say the same"),
+        (["all_reduce", "-b", "1G", "-e", "1M"], "-b 1G is larger than -e 1M"),
+        (["all_reduce", "-b", "0"], '-b "0" is not a size'),
+        (["all_reduce", "--algorithm", "Snake"], '--algorithm "Snake" is not one'),
+        (["all_reduce", "--ranks", "0"], "0 is not in the range"),
+    ],
+)
+def test_a_doubt_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["expect", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert words in said

@@ -1,0 +1,41 @@
+"""docs/expectation.md says how well the expectation predicts; this keeps it true."""
+
+from pathlib import Path
+
+from busbw.judge.accuracy import AIM, coverages, full_size, markdown, plateaus
+from busbw.reference import references
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "expectation.md"
+
+
+def test_the_table_in_the_docs_is_what_the_model_says() -> None:
+    text = DOCS.read_text()
+    written = text.split("<!-- predicted against published: python -m busbw.judge.accuracy -->\n")[1]
+    assert written.split("<!-- end -->")[0].strip() == markdown().strip()
+
+
+def test_every_reference_is_in_it() -> None:
+    assert {one.reference for one in plateaus()} == set(references())
+
+
+def test_every_miss_is_explained_in_the_docs() -> None:
+    after = DOCS.read_text().split("<!-- end -->")[1]
+    missed = {
+        one.reference
+        for one in plateaus()
+        if abs(one.error) > AIM and not one.inside and not one.is_floor and "MSCCL" not in (one.library or "")
+    }
+    assert [name for name in sorted(missed) if f"`{name}`" not in after] == []
+
+
+def test_most_plateaus_are_within_the_aim() -> None:
+    whole = full_size()
+    assert len(whole) > 50
+    assert sum(abs(one.error) <= AIM for one in whole) >= 0.75 * len(whole)
+
+
+def test_bands_count_their_points() -> None:
+    for one in coverages():
+        for points, inside, error in one.bands.values():
+            assert 0 <= inside <= points
+            assert error >= 0

@@ -1,0 +1,321 @@
+"""`busbw tune`: the knobs, the screening, what is adopted, and the files it writes."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from conftest import GOLDEN_RECORD, Busbw, one_sentence
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.ab import BlockEndedError, Measurement, Rules, SideSpec
+from busbw.ab.blocks import Block
+from busbw.cli.main import main
+from busbw.compare import Point
+from busbw.engine import COLLECTIVES
+from busbw.errors import Exit, UsageError
+from busbw.logs import Figure
+from busbw.tune import (
+    TUNER_FIELDS,
+    Candidate,
+    Winner,
+    chosen,
+    confirm,
+    environment_file,
+    known,
+    screen,
+    side,
+    tuner_file,
+)
+from busbw.tune import given as given_knobs
+
+SIZES = [8 << 10, 1 << 20, 64 << 20]
+POINTS = [
+    Point(collective="all_reduce", size_bytes=size, placement=placement)
+    for placement in ("out_of_place", "in_place")
+    for size in SIZES
+]
+BASE = SideSpec("")
+RULES = Rules(resolution=0.05, most_quadruples=24)
+
+# The list of knobs
+
+
+def test_every_knob_says_where_it_comes_from_and_can_be_tried() -> None:
+    names = [knob.name for knob in known()]
+    assert len(names) == len(set(names)) > 5
+    for knob in known():
+        assert knob.source.startswith("https://")
+        assert knob.note
+        assert knob.settings
+        assert set(knob.collectives) <= set(COLLECTIVES)
+        assert all(name.startswith("NCCL_") for setting in knob.settings for name in setting)
+
+
+def test_forcing_an_algorithm_is_for_the_tuner_and_never_for_every_size() -> None:
+    for knob in known():
+        forces = any({"NCCL_ALGO", "NCCL_PROTO"} & setting.keys() for setting in knob.settings)
+        assert (knob.goes_to == "tuner") == forces
+
+
+def test_what_the_list_has_for_the_tuner_can_be_written() -> None:
+    for knob in known():
+        if knob.goes_to == "tuner":
+            for collective in knob.collectives:
+                for setting in knob.settings:
+                    winner = Winner(SIZES[1], tuple(setting.items()), 1.1)
+                    assert tuner_file(collective, [winner], SIZES, hosts=1, ranks=8)[1] == []
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_every_collective_has_candidates_on_gpus(collective: str, hosts: int) -> None:
+    texts = [candidate.text for candidate in chosen("nccl", collective, hosts)]
+    assert texts
+    assert len(texts) == len(set(texts))
+    assert any("NCCL_IB_" in text for text in texts) == (hosts > 1)
+
+
+def test_a_backend_without_knobs_says_what_to_do() -> None:
+    with pytest.raises(UsageError, match="name some: --knob"):
+        chosen("host", "all_reduce", 1)
+
+
+def test_given_knobs_are_one_candidate_for_each_value() -> None:
+    found = given_knobs(("NCCL_ALGO=Ring,Tree", "X=1"))
+    assert [(candidate.text, candidate.goes_to) for candidate in found] == [
+        ("NCCL_ALGO=Ring", "tuner"),
+        ("NCCL_ALGO=Tree", "tuner"),
+        ("X=1", "environment"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["NCCL_ALGO", "NCCL_ALGO=", "=1", "A=1,,2", "A=1,1", "1A=2"])
+def test_a_knob_in_doubt_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        given_knobs((text,))
+
+
+# The files
+
+
+def test_the_environment_file_is_lines_of_assignments() -> None:
+    text = environment_file((("NCCL_MIN_CTAS", "32"), ("NCCL_NVLS_ENABLE", "0")), ["why"])
+    assert text == "# why\nNCCL_MIN_CTAS=32\nNCCL_NVLS_ENABLE=0\n"
+
+
+def test_the_tuner_file_has_a_line_for_each_winner_up_to_half_way() -> None:
+    winners = [
+        Winner(SIZES[2], (("NCCL_ALGO", "NVLSTree"), ("NCCL_PROTO", "Simple")), 1.2),
+        Winner(SIZES[0], (("NCCL_ALGO", "Tree"), ("NCCL_PROTO", "LL")), 1.1),
+    ]
+    text, left_out = tuner_file("all_reduce", winners, SIZES, hosts=2, ranks=16)
+    assert left_out == []
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    # Half way by ratio: between 8 KiB and 1 MiB at sqrt(2^13 * 2^20) = 92681.9, and to 64 MiB at 2^23.
+    assert lines == [
+        "allreduce,8192,92681,tree,ll,-1,2,16,-1,-1",
+        "allreduce,8388609,67108864,nvls_tree,simple,-1,2,16,-1,-1",
+    ]
+
+
+@given(
+    st.lists(st.integers(1, 1 << 40), min_size=1, max_size=8, unique=True),
+    st.data(),
+)
+def test_lines_of_the_tuner_file_never_overlap_and_hold_their_size(sizes: list[int], data: st.DataObject) -> None:
+    winning = data.draw(st.lists(st.sampled_from(sizes), unique=True))
+    setting = (("NCCL_ALGO", "Ring"), ("NCCL_PROTO", "LL"))
+    text, _ = tuner_file("broadcast", [Winner(size, setting, 1.1) for size in winning], sizes, hosts=1, ranks=4)
+    rows = [dict(zip(TUNER_FIELDS, line.split(","), strict=True)) for line in text.splitlines() if line[0] != "#"]
+    spans = [(int(row["min_bytes"]), int(row["max_bytes"])) for row in rows]
+    for (low, high), size in zip(spans, sorted(winning), strict=True):
+        assert low <= size <= high
+    for (_, before), (after, _) in pairwise(spans):
+        assert before < after
+
+
+@pytest.mark.parametrize(
+    ("collective", "setting"),
+    [
+        ("all_reduce", (("NCCL_ALGO", "Ring"),)),
+        ("all_reduce", (("NCCL_PROTO", "LL"),)),
+        ("all_reduce", (("NCCL_ALGO", "Star"), ("NCCL_PROTO", "LL"))),
+        ("alltoall", (("NCCL_ALGO", "Ring"), ("NCCL_PROTO", "LL"))),
+        ("all_reduce", (("NCCL_ALGO", "Ring"), ("NCCL_PROTO", "LL"), ("NCCL_MIN_CTAS", "4"))),
+    ],
+)
+def test_what_the_plugin_cannot_read_is_said_and_not_written(
+    collective: str, setting: tuple[tuple[str, str], ...]
+) -> None:
+    text, left_out = tuner_file(collective, [Winner(SIZES[0], setting, 1.1)], SIZES, hosts=1, ranks=2)
+    assert all(line.startswith("#") for line in text.splitlines())
+    assert len(left_out) == 1
+
+
+# Screening and confirming, with a machine that is made up
+
+
+@dataclass(frozen=True)
+class MadeUp(Measurement):
+    """Blocks without an engine: `speed` says how much faster a side's variables make each size."""
+
+    speed: Callable[[dict[str, str]], list[float]]
+    noise: random.Random
+
+    def block(self, side: SideSpec, name: str, *extra: str) -> Block:
+        speeds = self.speed(dict(side.environment))
+        wrong = 3 if dict(side.environment).get("WRONG") else 0
+        return {
+            point: Figure(
+                time_us=100 / speeds[i % 3] * self.noise.uniform(0.995, 1.005), check="checked", wrong_elements=wrong
+            )
+            for i, point in enumerate(POINTS)
+        }
+
+
+def machine_of(folder: Path, speed: Callable[[dict[str, str]], list[float]]) -> MadeUp:
+    return MadeUp(Path("none"), (), folder, speed, random.Random(1))
+
+
+def candidates(*texts: str, goes_to: str = "environment") -> list[Candidate]:
+    pairs = [tuple(tuple(word.split("=")) for word in text.split()) for text in texts]
+    return [Candidate(setting, goes_to) for setting in pairs]  # type: ignore[arg-type]
+
+
+def test_screening_shows_gains_by_size_and_leaves_out_what_fails(tmp_path: Path) -> None:
+    def speed(environment: dict[str, str]) -> list[float]:
+        if "FAIL" in environment:
+            raise BlockEndedError("no such value", exit_code=Exit.USAGE)
+        return [1.2, 1.0, 0.8] if "GOOD" in environment else [1.0, 1.0, 1.0]
+
+    found = screen(machine_of(tmp_path, speed), BASE, candidates("GOOD=1", "FAIL=1", "WRONG=1"))
+    good, failing, wrong = found
+    assert [good.gains[size] for size in SIZES] == pytest.approx([0.2, 0.0, -0.2], abs=0.02)
+    assert failing.excluded == "the engine ended with exit code 2"
+    assert wrong.excluded.startswith("WRONG DATA")
+    assert failing.gains == wrong.gains == {}
+
+
+def test_an_interrupt_ends_the_screening(tmp_path: Path) -> None:
+    def speed(environment: dict[str, str]) -> list[float]:
+        if environment:
+            raise BlockEndedError("stopped", exit_code=Exit.INTERRUPTED)
+        return [1.0, 1.0, 1.0]
+
+    with pytest.raises(BlockEndedError):
+        screen(machine_of(tmp_path, speed), BASE, candidates("A=1"))
+
+
+def test_settings_that_help_together_are_adopted_together(tmp_path: Path) -> None:
+    def speed(environment: dict[str, str]) -> list[float]:
+        both = 1.3 if environment.get("A") == "2" else 1.15 if environment.get("A") else 1.0
+        return [both, both * (1.1 if "B" in environment else 1), both * (0.9 if "C" in environment else 1.0)]
+
+    machine = machine_of(tmp_path, speed)
+    screened = screen(machine, BASE, candidates("A=1", "A=2", "B=1", "C=1", "D=1"))
+    tuning = confirm(machine, BASE, screened, most=10, rules=RULES)
+    # B helps at one size only, where both placements agree; the second value of A comes too late.
+    assert tuning.adopted == (("A", "2"), ("B", "1"))
+    assert [each.decision for each in tuning.confirmed] == ["adopted", "adopted"]
+
+
+def test_what_is_slower_elsewhere_is_not_adopted_for_all_sizes(tmp_path: Path) -> None:
+    def speed(environment: dict[str, str]) -> list[float]:
+        return [1.2, 1.2, 0.8] if environment else [1.0, 1.0, 1.0]
+
+    machine = machine_of(tmp_path, speed)
+    screened = screen(machine, BASE, candidates("A=1"))
+    tuning = confirm(machine, BASE, screened, most=10, rules=RULES)
+    assert tuning.adopted == ()
+    assert tuning.confirmed[0].decision == "rejected: slower at another size"
+
+
+def test_the_tuner_gets_the_best_setting_of_each_size(tmp_path: Path) -> None:
+    def speed(environment: dict[str, str]) -> list[float]:
+        return {"": [1.0, 1.0, 1.0], "Ring": [0.8, 1.1, 1.3], "Tree": [1.2, 1.2, 0.9]}[environment.get("NCCL_ALGO", "")]
+
+    machine = machine_of(tmp_path, speed)
+    tried = candidates("NCCL_ALGO=Ring NCCL_PROTO=LL", "NCCL_ALGO=Tree NCCL_PROTO=LL", goes_to="tuner")
+    tuning = confirm(machine, BASE, screen(machine, BASE, tried), most=10, rules=RULES)
+    assert tuning.adopted == ()
+    won = {winner.size_bytes: dict(winner.setting)["NCCL_ALGO"] for winner in tuning.winners}
+    assert won == dict(zip(SIZES, ["Tree", "Tree", "Ring"], strict=True))
+
+
+def test_what_gained_nothing_is_not_confirmed(tmp_path: Path) -> None:
+    machine = machine_of(tmp_path, lambda _environment: [1.0, 1.0, 1.0])
+    tuning = confirm(machine, BASE, screen(machine, BASE, candidates("A=1")), most=10, rules=RULES)
+    assert tuning.confirmed == []
+
+
+def test_settings_come_on_top_of_what_all_runs_have() -> None:
+    made = side(SideSpec("A=1", (("A", "1"), ("B", "2")), ("-z", "1")), (("A", "3"),))
+    assert dict(made.environment) == {"A": "3", "B": "2"}
+    assert made.flags == ("-z", "1")
+
+
+# The command
+
+ENGINE = """#!/bin/sh
+if [ "$1" = --version ]; then echo busbw 9.9.9; exit 0; fi
+while [ "$1" != --records ]; do shift; done
+cat {folder}/record$SPEED.jsonl > "$2"
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An engine that is twice as fast with SPEED=2; its data are right."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name, factor in (("record", 1.0), ("record2", 0.5)):
+        lines = []
+        for line in GOLDEN_RECORD.read_text().splitlines():
+            record = json.loads(line)
+            if record["kind"] == "row":
+                record["check"] |= {"wrong_elements": 0, "wrong_ranks": 0, "first_wrong": [], "state": "checked"}
+                record["time_us"] = record["time_us"] and record["time_us"] * factor
+                record["samples_us"] = [[time * factor for time in rank] for rank in record["samples_us"]]
+            lines.append(json.dumps(record))
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "all_reduce_perf").write_text(ENGINE.format(folder=folder))
+    (folder / "all_reduce_perf").chmod(0o755)
+    monkeypatch.setenv("BUSBW_PROGRAMS", str(folder))
+    return folder
+
+
+def test_the_command_finds_confirms_and_writes(busbw: Busbw, here: Path, programs: Path) -> None:
+    done = busbw("tune", "all_reduce", "--knob", "SPEED=2,", "--folder", "run")
+    assert done.returncode == 2, done.stdout  # an empty value is a slip
+    done = busbw("tune", "all_reduce", "--knob", "SPEED=2", "--knob", "OTHER=1", "--folder", "run")
+    assert done.returncode == 0, done.stderr
+    assert "SPEED=2: adopted" in done.stdout
+    assert (here / "run" / "tuned.env").read_text().splitlines()[-1] == "SPEED=2"
+    assert not (here / "run" / "nccl_tuner.conf").exists()
+
+
+def test_the_command_says_when_nothing_helps(busbw: Busbw, here: Path, programs: Path) -> None:
+    done = busbw("tune", "all_reduce", "--knob", "OTHER=1", "--folder", "run")
+    assert done.returncode == 0
+    assert "Nothing was confirmed to be faster" in done.stdout
+    assert not (here / "run" / "tuned.env").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("tune",), "the collective must come first"),
+        (("tune", "all_reduce", "-b", "8", "--knob", "A=1"), "a sweep is asked for"),
+        (("tune", "all_reduce", "--knob", "A"), "is not NAME=VALUE"),
+    ],
+)
+def test_a_doubt_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], here: Path, programs: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert main(list(arguments)) == 2
+    assert sentence in one_sentence(capsys.readouterr().err)
