@@ -72,7 +72,7 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
     throw UsageError(fmt::format("{} {}: no such collective; allowed are{}, or a program name such as all_reduce_perf",
                                  kEngine, arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));
   if (arguments.front().starts_with('-')) {
-    constexpr std::array allowed{"--version", "--help", "-h"};
+    constexpr std::array allowed{"--version", "--list-devices", "--help", "-h"};
     if (std::ranges::find(allowed, arguments.front()) == allowed.end())
       throw UsageError(fmt::format("{} {}: no collective is named before the options; allowed are{}", kEngine,
                                    arguments.front(), list_of_collectives()));
@@ -175,6 +175,14 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
   return make_nccl_backend({options.ranks(), options.first_device, options.nccl_library, options.null_stream}, survey);
 }
 
+/// One line for each GPU: index, bus id, name. Why there is none is no error, so it goes to stderr.
+void list_devices(const std::string& program) {
+  const GpuSurvey survey = survey_gpus();
+  if (survey.gpus.empty()) complain(program, "no GPU: " + survey.why_none);
+  for (std::size_t i = 0; i < survey.gpus.size(); ++i)
+    fmt::print("{} {} {}\n", i, survey.gpus[i].bus_id, survey.gpus[i].name);
+}
+
 /// How long no rank may get on.
 double limit_s(const Options& options) {
   if (!options.has_timeout) return kDefaultLimitS;
@@ -232,7 +240,11 @@ int run(std::string_view called_as, std::vector<std::string> arguments) {
   const auto parsed =
       parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment);
   if (const auto* request = std::get_if<Request>(&parsed)) {
-    fmt::print("{}", *request == Request::help ? help_text(invocation.program) : version_text());
+    switch (*request) {
+      case Request::help: fmt::print("{}", help_text(invocation.program)); break;
+      case Request::version: fmt::print("{}", version_text()); break;
+      case Request::devices: list_devices(invocation.program); break;
+    }
     return 0;
   }
   return measure(std::get<Options>(parsed)).outcome.exit_code;

@@ -51,13 +51,17 @@ class Given {
   std::map<std::string, std::string> values_;
 };
 
-Given read_command_line(const std::string& program, const std::vector<std::string>& arguments, bool& help,
-                        bool& version) {
+Given read_command_line(const std::string& program, const std::vector<std::string>& arguments,
+                        std::optional<Request>& request) {
   CLI::App app{fmt::format("{}: measures one collective operation over a sweep of sizes", program), program};
   app.set_help_flag();
   app.allow_extras();
-  app.add_flag("-h,--help", help);
-  app.add_flag("--version", version);
+  const auto asks_for = [&](const char* names, Request what) {
+    app.add_flag_callback(names, [&request, what] { request = request.value_or(what); });
+  };
+  asks_for("-h,--help", Request::help);
+  asks_for("--version", Request::version);
+  asks_for("--list-devices", Request::devices);
   std::map<std::string, std::string> values;
   for (const Flag& flag : flag_table())
     app.add_option_function<std::string>(
@@ -223,8 +227,7 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
   for (const GpuFlag& flag : flags) {
     if (!given.has(flag.name)) continue;
     if (given.integer(flag.name, 0, 0, flag.most) == flag.neutral) continue;
-    const std::string asked =
-        fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
+    const std::string asked = fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
     refuse(options.host_cannot, asked + ", which the host backend cannot do; leave it out, or measure on GPUs");
     if (!flag.nccl_can) refuse(options.nccl_cannot, asked + ", which the NCCL backend cannot do; leave it out");
   }
@@ -232,9 +235,10 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
   options.settings.gpus_per_thread = static_cast<int>(given.integer("--ngpus", 1, 1, kMaxHostRanks));
   if (const int gpus = options.settings.gpus_per_thread; gpus > 1)
     refuse(options.host_cannot,
-           fmt::format("-g {0} (--ngpus): the host backend has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
-                       "--processes {0}",
-                       gpus));
+           fmt::format(
+               "-g {0} (--ngpus): the host backend has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
+               "--processes {0}",
+               gpus));
   if (const auto device = environment("NCCL_TESTS_DEVICE")) {
     refuse(options.host_cannot,
            fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the host backend does not have; unset it", *device));
@@ -246,8 +250,8 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
   options.nccl_library = given.text("--library", "");
   if (given.has("--library")) {
     if (options.nccl_library.empty()) throw given.refuse("--library", "the path of a library with NCCL's interface");
-    refuse(options.host_cannot, fmt::format("--library {}: the host backend uses no NCCL library; leave it out",
-                                            options.nccl_library));
+    refuse(options.host_cannot,
+           fmt::format("--library {}: the host backend uses no NCCL library; leave it out", options.nccl_library));
   }
   if (given.has("--fault"))
     refuse(options.nccl_cannot, fmt::format("--fault {}: faults are made on the host backend only; add --backend host",
@@ -295,8 +299,9 @@ void read_ranks(const Given& given, Options& options) {
   settings.threads = given.integer("--nthreads", 1, 1, kMaxHostRanks);
   settings.processes = given.integer("--processes", 1, 1, kMaxHostRanks);
   if (options.ranks() > kMaxHostRanks)
-    throw UsageError(fmt::format("--processes {} times -t {} times -g {} are {} ranks; allowed are up to {} on one machine",
-                                 settings.processes, settings.threads, settings.gpus_per_thread, options.ranks(), kMaxHostRanks));
+    throw UsageError(
+        fmt::format("--processes {} times -t {} times -g {} are {} ranks; allowed are up to {} on one machine",
+                    settings.processes, settings.threads, settings.gpus_per_thread, options.ranks(), kMaxHostRanks));
   int smallest_group = options.ranks();
   for (const auto& [colour, ranks] : options.groups())
     smallest_group = std::min(smallest_group, static_cast<int>(ranks.size()));
@@ -323,11 +328,9 @@ void read_outputs(const Given& given, Options& options) {
 
 std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
                                              const std::vector<std::string>& arguments, Environment environment) {
-  bool help = false;
-  bool version = false;
-  const Given given = read_command_line(program, arguments, help, version);
-  if (help) return Request::help;
-  if (version) return Request::version;
+  std::optional<Request> request;
+  const Given given = read_command_line(program, arguments, request);
+  if (request) return *request;
 
   Options options;
   options.program = program;

@@ -44,7 +44,7 @@ struct Options {
 };
 
 /// What to print instead of measuring.
-enum class Request { help, version };
+enum class Request { help, version, devices };
 
 /// `arguments` without the program's own name. `environment` looks a variable up (missing: not set).
 /// Throws UsageError.

@@ -12,8 +12,8 @@ double combine_ranks(std::span<const RankReport> ranks, double Samples::* total,
     case Average::max: return total_s(*std::ranges::max_element(ranks, {}, total_s)) / operations;
     case Average::mean: break;
   }
-  const double sum_s =
-      std::accumulate(ranks.begin(), ranks.end(), 0.0, [&](double sum, const RankReport& rank) { return sum + total_s(rank); });
+  const double sum_s = std::accumulate(ranks.begin(), ranks.end(), 0.0,
+                                       [&](double sum, const RankReport& rank) { return sum + total_s(rank); });
   return sum_s / static_cast<double>(ranks.size()) / operations;
 }
 

@@ -86,10 +86,10 @@ class NcclBackend final : public Backend {
       : request_(request), gpus_(survey.gpus), library_(load_nccl(request.library)) {
     const int needed = request.first_device + request.ranks;
     if (needed > static_cast<int>(gpus_.size()))
-      throw EnvironmentError(
-          fmt::format("{} ranks from GPU {} on need {} GPUs, and {} {} here; ask for fewer ranks (-t, -g, --processes), or "
-                      "make more GPUs visible (CUDA_VISIBLE_DEVICES)",
-                      request.ranks, request.first_device, needed, gpus_.size(), gpus_.size() == 1 ? "is" : "are"));
+      throw EnvironmentError(fmt::format(
+          "{} ranks from GPU {} on need {} GPUs, and {} {} here; ask for fewer ranks (-t, -g, --processes), or "
+          "make more GPUs visible (CUDA_VISIBLE_DEVICES)",
+          request.ranks, request.first_device, needed, gpus_.size(), gpus_.size() == 1 ? "is" : "are"));
   }
 
   std::string name() const override { return "nccl"; }
@@ -130,10 +130,13 @@ class NcclBackend final : public Backend {
 
 GpuSurvey survey_gpus() {
   const std::optional<PlainSurvey> found = look_in_child();
-  if (!found) return {{}, "the child process that looks for GPUs did not come back; run nvidia-smi and see what it says"};
+  if (!found)
+    return {{}, "the child process that looks for GPUs did not come back; run nvidia-smi and see what it says"};
   if (found->count < 0) {
     const auto error = static_cast<cudaError_t>(-found->count);
-    return {{}, fmt::format("CUDA says: {}; check the driver with nvidia-smi, or use --backend host", cudaGetErrorString(error))};
+    return {{},
+            fmt::format("CUDA says: {}; check the driver with nvidia-smi, or use --backend host",
+                        cudaGetErrorString(error))};
   }
   GpuSurvey survey;
   for (int i = 0; i < found->count; ++i) {

@@ -223,8 +223,9 @@ const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
 }
 
 void NcclCommunicator::fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
-  const DeviceRange range{reinterpret_cast<unsigned char*>(at), tile_on_device(stream.tile), stream.seed, first, elements,
-                          static_cast<unsigned>(stream.element_bytes)};
+  const DeviceRange range{
+      reinterpret_cast<unsigned char*>(at),       tile_on_device(stream.tile), stream.seed, first, elements,
+      static_cast<unsigned>(stream.element_bytes)};
   check_cuda(launch_fill(range, stream_), "filling a buffer");
 }
 
@@ -233,13 +234,14 @@ void NcclCommunicator::compare(const std::byte* at, const Stream& stream, std::u
   if (elements == 0) return;
   // Kernels only read it.
   auto* const data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(at));
-  const DeviceRange range{data,  tile_on_device(stream.tile), stream.seed,
-                          first, elements,                    static_cast<unsigned>(stream.element_bytes)};
+  const DeviceRange range{
+      data, tile_on_device(stream.tile), stream.seed, first, elements, static_cast<unsigned>(stream.element_bytes)};
   auto* const counter = reinterpret_cast<unsigned long long*>(differing_.data());
   unsigned long long differing = 0;
   check_cuda(cudaMemsetAsync(counter, 0, sizeof(differing), stream_), "clearing a counter");
   check_cuda(launch_compare(range, counter, stream_), "comparing a buffer");
-  check_cuda(cudaMemcpyAsync(&differing, counter, sizeof(differing), cudaMemcpyDeviceToHost, stream_), "reading a counter");
+  check_cuda(cudaMemcpyAsync(&differing, counter, sizeof(differing), cudaMemcpyDeviceToHost, stream_),
+             "reading a counter");
   synchronize();
   if (differing == 0) return;
   // Something is wrong: the host, which has time now, says what, by the same definition as everywhere.
@@ -247,8 +249,9 @@ void NcclCommunicator::compare(const std::byte* at, const Stream& stream, std::u
   std::vector<std::byte> copy(std::min(chunk, elements) * stream.element_bytes);
   for (std::size_t done = 0; done < elements; done += chunk) {
     const std::size_t now = std::min(chunk, elements - done);
-    check_cuda(cudaMemcpy(copy.data(), at + done * stream.element_bytes, now * stream.element_bytes, cudaMemcpyDeviceToHost),
-               "copying from the GPU");
+    check_cuda(
+        cudaMemcpy(copy.data(), at + done * stream.element_bytes, now * stream.element_bytes, cudaMemcpyDeviceToHost),
+        "copying from the GPU");
     compare_host(copy.data(), stream, first + done, now, index_base + done, mismatches);
   }
 }

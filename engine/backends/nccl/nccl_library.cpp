@@ -72,10 +72,10 @@ std::string nccl_version_text(int version) {
 NcclLibrary load_nccl(const std::string& path) {
   const Opened opened = open_library(path);
   if (!opened.handle)
-    throw EnvironmentError(
-        fmt::format("there is no NCCL library: {}; install one (pip install nvidia-nccl-cu13), or name it with --library "
-                    "or {}",
-                    opened.said, kVariable));
+    throw EnvironmentError(fmt::format(
+        "there is no NCCL library: {}; install one (pip install nvidia-nccl-cu13), or name it with --library "
+        "or {}",
+        opened.said, kVariable));
   NcclLibrary library;
   std::vector<std::string> missing;
   NcclFunctions& call = library.call;

@@ -143,7 +143,7 @@ def _ranks(given: set[str], ranks: int | None) -> list[str]:
         return ["-t", str(ranks)]
     if given & {"-t", "-g", "--processes", "--backend"}:
         return []
-    return ["-t", str(HOST_RANKS)]
+    return ["-t", str(engine.gpu_count() or HOST_RANKS)]
 
 
 def _sweep(given: set[str]) -> list[str]:
