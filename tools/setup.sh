@@ -48,17 +48,32 @@ missing_packages() {
   done
 }
 
+apt_install() {
+  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
+  # The package lists of a fresh machine are empty or old: fetch them when the first try fails.
+  "${as_root[@]}" "${install[@]}" >/dev/null 2>&1 || {
+    quietly "${as_root[@]}" apt-get update && quietly "${as_root[@]}" "${install[@]}"
+  }
+}
+
+# Reports are tested in a browser, too; where none can be had those tests are skipped and say so.
+install_browser() {
+  local name
+  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    command -v "$name" >/dev/null && return
+  done
+  may_install || { say "no browser here, and this user may not install chromium: the tests in a browser are skipped"; return; }
+  say "installing chromium with apt-get"
+  apt_install chromium fonts-dejavu-core || say "apt-get could not install it: the tests in a browser are skipped"
+}
+
 install_packages() {
   local missing
   mapfile -t missing < <(missing_packages)
   [ ${#missing[@]} = 0 ] && return
   if may_install; then
     say "installing ${missing[*]} with apt-get"
-    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
-    # The package lists of a fresh machine are empty or old: fetch them when the first try fails.
-    "${as_root[@]}" "${install[@]}" >/dev/null 2>&1 || {
-      quietly "${as_root[@]}" apt-get update && quietly "${as_root[@]}" "${install[@]}"
-    } || say "apt-get could not install them; CMake fetches the libraries instead"
+    apt_install "${missing[@]}" || say "apt-get could not install them; CMake fetches the libraries instead"
   else
     say "not installed here, and this user may not install them: ${missing[*]}; CMake fetches the libraries instead"
   fi
@@ -122,5 +137,6 @@ case $want in
 esac
 check_python
 install_packages
+[ "$want" != test ] || install_browser
 make_venv
 install_busbw $extra

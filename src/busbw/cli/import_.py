@@ -22,6 +22,7 @@ from busbw.units import count_text, size_text
 
 _MOST_TABLES = 60
 _MOST_REFUSALS = 10
+_MOST_SKIPPED = 5
 
 
 @dataclass
@@ -113,11 +114,17 @@ def _files(paths: tuple[Path, ...], tally: _Tally) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = False
+        found, skipped = False, 0
         for file in sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path)):
-            if _holds_rows(file):
+            if reason := _no_log(file):
+                skipped += 1
+                if skipped <= _MOST_SKIPPED:
+                    click.echo(f"skipped: {reason}", err=True)
+            else:
                 found = True
                 yield file
+        if skipped > _MOST_SKIPPED:
+            click.echo(f"skipped: {count_text(skipped - _MOST_SKIPPED, 'more file')} in {path} without a row", err=True)
         if not found:
             tally.failures.append(
                 UsageError(f"no file in {path} holds a row of a known format", remedy="give a folder of logs")
@@ -128,17 +135,15 @@ def _is_hidden(file: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
-def _holds_rows(file: Path) -> bool:
-    """Whether a file of a folder is a log; other files in it are no error, and are named."""
+def _no_log(file: Path) -> str:
+    """Why a file of a folder is left out, which is no error; empty for a log."""
     try:
-        next(event for event in readers.stream(file, Claims()) if not isinstance(event, Note))
-    except (UsageError, StopIteration) as error:
-        reason = error.what if isinstance(error, UsageError) else "holds no row"
-        click.echo(f"skipped: {reason}", err=True)
-        return False
-    except BusbwError:
-        return True  # records that are broken are worth an error
-    return True
+        next(event for event in readers.stream(file) if not isinstance(event, Note))
+    except UsageError as error:
+        return error.what
+    except StopIteration:
+        return f"{file} holds no row"
+    return ""
 
 
 def _events(path: Path, claims: Claims, tally: _Tally) -> Iterator[Event]:

@@ -46,8 +46,17 @@ from busbw.units import count_text
     multiple=True,
     help="What the logs ran on, or with N= the Nth log; without it what each says of its devices.",
 )
+@click.option("--title", metavar="TEXT", help="The heading.  [default: the log's name, or how many there are]")
 @click.option("--redact", "is_redacted", is_flag=True, help="For sharing: no names of hosts and people, paths, ids.")
-def report(names: Sequence[str], output: Path, against: str | None, places: Sequence[str], *, is_redacted: bool) -> int:
+def report(
+    names: Sequence[str],
+    output: Path,
+    against: str | None,
+    places: Sequence[str],
+    title: str | None,
+    *,
+    is_redacted: bool,
+) -> int:
     """Writes one HTML file about runs and logs: verdict first, then curves, comparison, scatter, rows.
 
     Two logs are compared with each other. The file needs no network and nothing beside it. Exit code 1 where data are
@@ -62,7 +71,7 @@ def report(names: Sequence[str], output: Path, against: str | None, places: Sequ
         logs, yardstick = _redacted(logs, yardstick)
         warnings = [f"{count_text(len(warnings), 'file')} could not be read."] if warnings else []
     subjects = [Subject(log, own) for log, own in zip(logs, systems, strict=True)]
-    page = build(subjects, against=yardstick, warnings=warnings, is_redacted=is_redacted)
+    page = build(subjects, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
     _write(output, render(page))
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")
@@ -100,7 +109,10 @@ def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | 
         only = re.fullmatch(r"(\d+)=(.*)", place)
         number, name = (int(only[1]), only[2]) if only else (0, place)
         if number > len(logs) or (only and number == 0):
-            raise UsageError(f"--system {place}: there are {len(logs)} logs", remedy="count them from 1")
+            raise UsageError(
+                f"--system {place}: there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}",
+                remedy="count them from 1",
+            )
         if number in named:
             raise UsageError(f"--system {place}: that log has one already", remedy="name each log's system once")
         named[number] = system.find(name)

@@ -48,6 +48,7 @@ def build(
     *,
     against: Against | None = None,
     warnings: Sequence[str] = (),
+    title: str | None = None,
     is_redacted: bool = False,
 ) -> Page:
     """Makes the page.
@@ -56,6 +57,7 @@ def build(
         subjects: What it is about.
         against: A reference that decides in place of the expectation.
         warnings: Sentences about the whole, such as files of a folder that could not be read.
+        title: The heading; without it the log's name, or how many there are.
         is_redacted: Whether names were taken out before; the page says so.
     """
     room = MOST_PICTURED
@@ -69,7 +71,7 @@ def build(
     comparison, why_not = _of_two(subjects)
     titles = [made.title for made in parts]
     return Page(
-        title=titles[0] if len(titles) == 1 else f"{count_text(len(titles), 'log')}",
+        title=title or (titles[0] if len(titles) == 1 else count_text(len(titles), "log")),
         headline=headline(grades, len(subjects)),
         badge=Badge.of(worst(grades)),
         counts=tuple((Badge.of(grade), grades.count(grade)) for grade in _ORDER if grade in grades),

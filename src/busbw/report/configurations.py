@@ -42,6 +42,8 @@ def configurations(place: Place, anchor: str) -> list[Configuration]:
     """Every configuration of a table; variants that were measured side by side are one."""
     alone = Log(source="", tables=(place.table,))
     verdicts = judge(alone, system=place.system, against=place.against)
+    if not place.table.rows:
+        return [_without_rows(f"{anchor}-1", [shown(verdict) for verdict in verdicts])]
     together: dict[tuple[object, ...], list[tuple[Series, Verdict]]] = {}
     expected = estimator(place.table, place.system)
     for series, verdict in zip(series_of(alone), verdicts, strict=True):
@@ -51,6 +53,11 @@ def configurations(place: Place, anchor: str) -> list[Configuration]:
     return [
         _one(place, f"{anchor}-{number}", pairs, expected) for number, pairs in enumerate(together.values(), start=1)
     ]
+
+
+def _without_rows(anchor: str, verdicts: Sequence[Verdict]) -> Configuration:
+    """A table of which only header or footer was read."""
+    return Configuration(anchor, verdicts[0].title, tuple(verdicts), (), None)
 
 
 def _glance(table: Table, series: Series, expected: Expected) -> Glance | None:

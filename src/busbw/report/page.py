@@ -129,7 +129,8 @@ class Configuration:
     title: str
     verdicts: tuple[Verdict, ...]
     pictures: tuple[Picture, ...]
-    grid: Grid
+    grid: Grid | None
+    """Null where no row was read."""
     omissions: tuple[str, ...] = ()
     """What a picture could not show, and why."""
 

@@ -22,7 +22,7 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    return environment.get_template("report.html.jinja").render(
+    html = environment.get_template("report.html.jinja").render(
         page=page,
         # The two are ours and in the file's own language; a browser runs and applies nothing else (see the policy).
         style=Markup(style),
@@ -30,6 +30,7 @@ def render(page: Page) -> str:
         style_hash=_hash(style),
         script_hash=_hash(script),
     )
+    return f"{html.strip()}\n"
 
 
 def _finalize(value: object) -> object:

@@ -183,9 +183,9 @@ def _keys(known: Layout) -> tuple[Key, ...]:
     if known.nodes:
         found.append(Key(sample("device", 12), f"a rank's device{': ' + known.device if known.device else ''}"))
         if known.fabric:
-            found.append(Key(sample("fabric", 5), known.fabric))
+            found.append(Key(sample("fabric", 5), f"{known.fabric}, as such systems have it"))
         if known.nics:
-            found.append(Key(sample("nic", 9), f"NICs, {known.network}"))
+            found.append(Key(sample("nic", 9), f"NICs, {known.network}, as such systems have them"))
         if not known.is_said:
             found.append(
                 Key(sample("node supposed", 12), "supposed: the log lists no ranks, so as such systems have them")
@@ -199,7 +199,8 @@ def _in_words(known: Layout, ranks: int | None) -> str:
     where = f" on {count_text(total, 'node')}" if total else ""
     supposed = "" if known.is_said or not total else " (supposed)"
     sentences = [f"{number}{where}{supposed}"]
-    sentences += [part for part in (known.device, known.fabric, known.network) if part]
+    sentences += [known.device] if known.device else []
+    sentences += [f"{part}, as such systems have it" for part in (known.fabric, known.network) if part]
     if known.unknown:
         sentences.append(f"not known: {_and(known.unknown)}")
     return "Topology. " + "; ".join(sentences) + "."

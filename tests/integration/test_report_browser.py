@@ -1,0 +1,263 @@
+"""The report in a real browser: at desktop and phone width, light and dark, by keyboard and on paper."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from busbw import readers
+from busbw.expect import system_of
+from busbw.logs import Figure, Log, Refusal, Row, Table
+from busbw.report import Subject, build, render
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+from playwright.sync_api import Browser, sync_playwright
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+EVIL = "</style></script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">'\"`"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip(f"no browser here: none of {', '.join(NAMES)} is installed (sudo apt-get install chromium)")
+    with sync_playwright() as playwright:
+        # As root Chromium starts only without its sandbox; the pages are our own.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        opened = playwright.chromium.launch(executable_path=program, args=arguments)
+        yield opened
+        opened.close()
+
+
+def subject(log: Log) -> Subject:
+    return Subject(log, tuple(system_of(table) for table in log.tables))
+
+
+def hostile() -> Log:
+    rows = tuple(
+        Row(
+            line=number,
+            size_bytes=8 << number,
+            collective="all_reduce",
+            ranks=4,
+            variant=EVIL if number % 2 else "plain",
+            figures={"in_place": Figure(time_us=10.0 + number, warnings=(EVIL,))},
+        )
+        for number in range(8)
+    )
+    table = Table(
+        format="text",
+        title=EVIL,
+        command=EVIL,
+        library=EVIL,
+        ranks=4,
+        rows=rows,
+        settings={EVIL: EVIL},
+        warnings=("w" * 500, EVIL),
+    )
+    refused = (Refusal(line=1, text=EVIL * 5, reason=EVIL),)
+    return Log(source=f"{'long' * 60}.txt", tables=(table,), refused=refused, warnings=(EVIL,))
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Addresses of reports: of all seeds, of records with the samples of each rank, of text that means harm."""
+    folder = tmp_path_factory.mktemp("reports")
+    seeds = [readers.read(path) for path in sorted((GOLDEN / "seeds").iterdir())]
+    records = readers.read(GOLDEN / "records.jsonl")
+    made = {"seeds": seeds, "records": [records, records], "hostile": [hostile()]}
+    found = {}
+    for name, logs in made.items():
+        path = folder / f"{name}.html"
+        path.write_text(render(build([subject(log) for log in logs])), encoding="utf-8")
+        found[name] = path.as_uri()
+    return found
+
+
+class Opened:
+    """A page in a window of its own, and what it said and asked for."""
+
+    def __init__(self, browser: Browser, address: str, width: str = "desktop", **options: object) -> None:
+        across, down = WIDTHS[width]
+        self.context = browser.new_context(viewport={"width": across, "height": down}, **options)  # type: ignore[arg-type]
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(address)
+
+    def __enter__(self) -> "Opened":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+
+@pytest.mark.parametrize("name", ["seeds", "records", "hostile"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_opens_whole_alone_and_without_scrolling_sideways(
+    browser: Browser, pages: dict[str, str], name: str, width: str
+) -> None:
+    with Opened(browser, pages[name], width) as opened:
+        page = opened.page
+        assert opened.said == []
+        assert opened.asked == [pages[name]]
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        wide = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        assert wide[0] <= wide[1]
+        verdict = page.locator(".headline").bounding_box()
+        assert verdict is not None
+        assert verdict["y"] + verdict["height"] <= WIDTHS[width][1]
+        assert page.locator(".answer .badge").first.is_visible()
+
+
+def test_text_of_a_log_that_means_harm_stays_text(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["hostile"]) as opened:
+        assert opened.page.title().endswith("(busbw report)")
+        assert opened.page.locator("script").count() == 1
+        assert opened.page.locator("img").count() == 0
+        assert EVIL in opened.page.locator("h3").first.inner_text()
+
+
+def test_an_element_that_slipped_in_could_not_run(browser: Browser, pages: dict[str, str]) -> None:
+    """The second wall: the page's own policy allows its own script alone."""
+    with Opened(browser, pages["records"]) as opened:
+        opened.page.evaluate(
+            """() => { const one = document.createElement('script');
+                       one.textContent = "document.title = 'owned'"; document.body.append(one); }"""
+        )
+        assert "owned" not in opened.page.title()
+
+
+def colours(opened: Opened) -> tuple[str, str, str]:
+    found: tuple[str, str, str] = tuple(
+        opened.page.evaluate(
+            """() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
+                      getComputedStyle(document.querySelector('.s0 .line')).stroke]"""
+        )
+    )
+    return found
+
+
+def test_dark_and_light(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["records"], color_scheme="light") as opened:
+        light = colours(opened)
+    with Opened(browser, pages["records"], color_scheme="dark") as opened:
+        dark = colours(opened)
+        opened.page.emulate_media(media="print")
+        on_paper = colours(opened)
+    assert light[0] == on_paper[0] == "rgb(255, 255, 255)"
+    assert all(one != other for one, other in zip(light, dark, strict=True))
+    assert sum(map(int, dark[0][4:-1].split(","))) < 150 < 600 < sum(map(int, dark[1][4:-1].split(",")))
+
+
+def test_a_table_is_copied_as_tab_separated_values(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["records"], permissions=["clipboard-read", "clipboard-write"]) as opened:
+        section = opened.page.locator("section.configuration").first
+        section.locator("details > summary").last.click()
+        section.locator("button.copy").last.click()
+        opened.page.wait_for_function("[...document.querySelectorAll('.done')].some((one) => one.textContent)")
+        assert "row" in section.locator(".done").last.inner_text()
+        copied = opened.page.evaluate("navigator.clipboard.readText()")
+        lines = copied.splitlines()
+        shown = section.locator(".scroll table").last.locator("tr")
+        assert len(lines) == shown.count()
+        assert lines[0].split("\t")[:2] == ["line", "size B"]
+        assert lines[1].split("\t") == shown.nth(1).locator("td").all_inner_texts()
+
+
+def test_copying_without_permission_still_works(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["records"]) as opened:
+        opened.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
+        section = opened.page.locator("section.configuration").first
+        section.locator("details > summary").last.click()
+        section.locator("button.copy").last.click()
+        opened.page.wait_for_function("[...document.querySelectorAll('.done')].some((one) => one.textContent)")
+        assert "copied" in section.locator(".done").last.inner_text()
+        assert opened.said == []
+
+
+def test_without_a_mouse(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["seeds"]) as opened:
+        page = opened.page
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        box = page.locator(".skip").bounding_box()
+        assert box is not None
+        assert box["x"] >= 0  # seen as soon as it has the focus
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none"
+        curve = page.locator("svg[data-at]").first
+        curve.focus()
+        says = curve.locator("xpath=ancestor::figure").locator(".says")
+        last = says.inner_text()
+        assert last.startswith("8 GiB: ")
+        page.keyboard.press("ArrowLeft")
+        assert says.inner_text().startswith("4 GiB: ")
+        page.keyboard.press("Home")
+        assert says.inner_text().startswith("512 MiB: ")
+        page.keyboard.press("ArrowLeft")
+        assert says.inner_text().startswith("512 MiB: ")
+
+
+def test_a_pointer_reads_the_nearest_size(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["seeds"], "phone") as opened:
+        curve = opened.page.locator("svg[data-at]").first
+        curve.scroll_into_view_if_needed()
+        box = curve.bounding_box()
+        assert box is not None
+        opened.page.mouse.move(box["x"] + box["width"] - 15, box["y"] + box["height"] / 2)
+        says = curve.locator("xpath=ancestor::figure").locator(".says")
+        assert says.inner_text().startswith("8 GiB: ")
+
+
+def test_what_tells_a_screen_reader_what_is_where(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["records"]) as opened:
+        page = opened.page
+        for role in ("banner", "main", "navigation", "contentinfo"):
+            assert page.get_by_role(role).count() == 1, role
+        assert page.evaluate("document.documentElement.lang") == "en"
+        unnamed = page.evaluate(
+            """() => [...document.querySelectorAll('button, a, [role=region], [role=img], section')]
+                .filter((one) => !(one.getAttribute('aria-label') || one.getAttribute('aria-labelledby') ||
+                                   one.textContent.trim()))
+                .map((one) => one.outerHTML.slice(0, 80))"""
+        )
+        assert unnamed == []
+        small = page.evaluate(
+            """() => [...document.querySelectorAll('button:not([hidden]), summary')]
+                .filter((one) => one.offsetParent && one.getBoundingClientRect().height < 24)
+                .map((one) => one.textContent)"""
+        )
+        assert small == []
+
+
+def test_without_javascript_everything_is_there(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["records"], java_script_enabled=False) as opened:
+        assert opened.page.locator("svg.drawing .frame").first.is_visible()
+        assert opened.page.locator("button.copy").first.is_hidden()
+        opened.page.locator("section.configuration details > summary").first.click()
+        assert opened.page.locator("section.configuration td").first.is_visible()
+
+
+def test_on_paper_all_rows_are_open_and_nothing_is_cut(browser: Browser, pages: dict[str, str], tmp_path: Path) -> None:
+    with Opened(browser, pages["records"], color_scheme="dark") as opened:
+        page = opened.page
+        closed = page.locator("details:not([open])").count()
+        assert closed > 0
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator("details:not([open])").count() == 0
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.locator("details:not([open])").count() == closed
+        page.emulate_media(media="print")
+        assert page.locator(".contents").is_hidden()
+        assert page.locator("button.copy").first.is_hidden()
+        made = page.pdf(path=tmp_path / "report.pdf", format="A4")
+        assert made.startswith(b"%PDF-")

@@ -1,0 +1,64 @@
+"""What the tests of the report share: pages from logs, and a reader of the HTML that knows nothing of its templates."""
+
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+from busbw.expect import system_of
+from busbw.logs import Log
+from busbw.report import Page, Subject, build
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+def subject(log: Log) -> Subject:
+    return Subject(log, tuple(system_of(table) for table in log.tables))
+
+
+def page_of(*logs: Log) -> Page:
+    return build([subject(log) for log in logs])
+
+
+class Parsed(HTMLParser):
+    """The elements of a page with their text; a page whose elements are not closed in order is refused."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.text: list[str] = []
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self._open == [], self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self._open or self._open[-1] not in {"style", "script"}:
+            self.text.append(data)
+
+    def named(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def svg_root(svg: str) -> ET.Element:
+    """The picture, read as XML."""
+    return ET.fromstring(svg)
+
+
+def numbers_of(path: str) -> list[tuple[float, float]]:
+    """The points of a path that is made of absolute moves and lines."""
+    points = path.strip("Mz").replace("M", "L").split("L")
+    return [(float(x), float(y)) for x, y in (point.split() for point in points)]

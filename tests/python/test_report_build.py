@@ -1,0 +1,74 @@
+"""The page: whatever a log says is somewhere on it."""
+
+from report_pages import page_of, subject
+from sample_logs import AWKWARD, log, row, table
+
+from busbw.logs import Refusal
+from busbw.report import build
+from busbw.report.build import MOST_PICTURED, MOST_REFUSED
+
+
+def test_nothing_of_a_log_is_lost() -> None:
+    page = page_of(AWKWARD)
+    part = page.logs[0]
+    assert part.warnings == AWKWARD.warnings
+    assert part.refused is not None
+    assert part.refused.rows == (("9", "3 columns are no row", "node17:54321 [0] NCCL INFO secret"),)
+    assert part.coverage == "6 of 6 rows read, 1 line refused"
+    grids = [one.grid for made in part.tables for one in made.configurations if one.grid]
+    assert sum(len(grid.rows) for grid in grids) == len(AWKWARD.rows)
+    assert part.tables[0].warnings[-1] == "line 1: the times scatter by 31 %; pin the ranks to cores"
+    facts = {fact.name: fact.value for fact in part.tables[0].facts}
+    assert facts["came to its end"] == "no: rank 3 on node17 (pid 54321) was lost"
+    assert facts["data"] == "WRONG in 1 of 8 measurements"
+    assert {fact.name for fact in part.tables[0].environment} == {"NCCL_SOCKET_IFNAME", "USER", "NCCL_ALGO"}
+    silent = {fact.name: fact.value for fact in part.tables[1].facts}
+    assert silent["not said"] == "hosts, devices, library, started"
+
+
+def test_the_verdict_is_that_of_the_worst() -> None:
+    page = page_of(log(), AWKWARD)
+    assert page.badge.word == "BROKEN"
+    assert sum(count for _, count in page.counts) == sum(
+        len(one.verdicts) for made in page.logs for part in made.tables for one in part.configurations
+    )
+    anchors = {one.anchor for made in page.logs for part in made.tables for one in part.configurations}
+    assert {line.anchor for part in page.summary for line in part.lines} <= anchors
+
+
+def test_two_logs_are_compared_and_three_are_not() -> None:
+    assert page_of(log(source="a"), log(source="b")).comparison is not None
+    assert page_of(log()).comparison is None
+    assert page_of(log(), log(), log()).comparison is None
+
+
+def test_two_logs_that_cannot_be_compared_say_why() -> None:
+    page = page_of(log(table(rows=(row(8),))), log(table(rows=(row(8, ranks=2),), ranks=2)))
+    assert page.comparison is None
+    assert page.warnings[0].startswith("The two logs are not compared: A and B have no row in common")
+
+
+def test_two_variants_in_one_log_are_compared() -> None:
+    two = table(rows=(row(8, variant="old"), row(8, 2, variant="new")))
+    assert page_of(log(two)).logs[0].comparison is not None
+    three = table(rows=(row(8, variant="a"), row(8, 2, variant="b"), row(8, 3, variant="c")))
+    assert page_of(log(three)).logs[0].comparison is None
+    apart = table(rows=(row(8, variant="a"), row(16, 2, variant="b")))
+    assert page_of(log(apart)).logs[0].comparison is None
+
+
+def test_a_log_of_very_many_configurations_and_refusals() -> None:
+    tables = [table(rows=(row(64, redop=f"op{number}"),)) for number in range(MOST_PICTURED + 2)]
+    refused = tuple(Refusal(line=number, text="8 x", reason="no row") for number in range(MOST_REFUSED + 5))
+    page = build([subject(log(*tables, refused=refused))])
+    pictured = [bool(one.pictures) for part in page.logs[0].tables for one in part.configurations]
+    assert pictured == [True] * MOST_PICTURED + [False] * 2
+    assert page.logs[0].refused is not None
+    assert page.logs[0].refused.note == "5 more: busbw import lists all."
+    assert len(page.logs[0].refused.rows) == MOST_REFUSED
+
+
+def test_words_about_the_whole() -> None:
+    page = build([subject(log())], warnings=["one file was left out"], is_redacted=True)
+    assert page.warnings == ("one file was left out",)
+    assert page.is_redacted

@@ -1,0 +1,128 @@
+"""Configurations: what belongs into one picture, and which yardsticks stand beside."""
+
+import json
+from pathlib import Path
+
+import pytest
+from report_pages import svg_root
+from sample_logs import figure, log, row, table
+
+from busbw import readers
+from busbw.judge import Against
+from busbw.logs import Table
+from busbw.report.configurations import Place, configurations
+from busbw.report.page import Configuration
+from busbw.system import System, find
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+
+
+def made(table: Table, system: System | None = None, against: Against | None = None) -> list[Configuration]:
+    return configurations(Place(table, system, against, is_pictured=True), "x")
+
+
+def sweep(**changes: object) -> tuple:  # type: ignore[type-arg]
+    return tuple(
+        row(
+            1 << power,
+            power,
+            figures={"out_of_place": figure(10 + (1 << power) / 1e5, algbw_gbps=None, busbw_gbps=None)},
+            **changes,
+        )
+        for power in range(3, 30)
+    )
+
+
+def test_types_and_operators_stand_apart_and_variants_together() -> None:
+    rows = (*sweep(variant="old"), *sweep(variant="new"), *sweep(dtype="half"), *sweep(redop="max"))
+    found = made(table(rows=rows, rank_list=()))
+    assert [one.title for one in found] == [
+        "all_reduce float sum, 4 ranks",
+        "all_reduce half sum, 4 ranks",
+        "all_reduce float max, 4 ranks",
+    ]
+    assert [len(one.verdicts) for one in found] == [2, 1, 1]
+    assert [key.label for key in found[0].pictures[0].keys][:2] == ["old, out of place", "new, out of place"]
+    assert found[0].grid is not None
+    assert len(found[0].grid.rows) == 54
+    assert len({one.anchor for one in found}) == 3
+
+
+def test_the_range_and_a_reference_are_drawn_when_they_are_known() -> None:
+    plain = made(table(rows=sweep(), rank_list=()))[0]
+    assert "range" not in plain.pictures[0].svg
+    known = made(
+        table(rows=sweep(), rank_list=()), find("h200-sxm"), Against(name="good run", log=log(table(rows=sweep())))
+    )[0]
+    for picture in known.pictures[:2]:
+        assert picture.keys[-2].label.startswith("what a healthy system reaches")
+        assert picture.keys[-1].label == "reference: good run"
+
+
+def test_a_log_as_reference_is_drawn_through_its_own_figures() -> None:
+    found = made(
+        table(rows=sweep(), rank_list=()), None, Against(name="itself", log=log(table(rows=sweep(), rank_list=())))
+    )[0]
+    for picture in found.pictures[:2]:
+        root = svg_root(picture.svg)
+        measured, reference = (one.get("d") for one in root.iter("path") if one.get("class") == "line")
+        assert measured == reference
+
+
+def test_small_busbw_is_taken_from_the_time_only_where_both_agree() -> None:
+    agreeing = row(1024, figures={"out_of_place": figure(100.0, algbw_gbps=0.01, busbw_gbps=0.02)})  # 0.01536 by time
+    other = row(2048, 2, figures={"out_of_place": figure(100.0, algbw_gbps=0.5, busbw_gbps=0.75)})
+    found = made(table(rows=(agreeing, other)))[0]
+    said = json.loads(svg_root(found.pictures[0].svg).get("data-says") or "")
+    assert said[0].startswith("1 KiB: out of place 0.01536")
+    assert said[1].startswith("2 KiB: out of place 0.75")
+    assert "taken from the time" in found.pictures[0].note
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    empty = row(0, 1, figures={"out_of_place": figure(5.0)})
+    silent = row(16, 2, figures={"out_of_place": figure(None, algbw_gbps=None, busbw_gbps=0.0)})
+    found = made(table(rows=(empty, silent, row(32, 3))))[0]
+    assert found.omissions == (
+        "1 row of size 0 cannot stand on a logarithmic axis; the table has them.",
+        "1 row without a time or a bandwidth above zero: only in the table.",
+    )
+    assert found.grid is not None
+    assert len(found.grid.rows) == 3
+
+
+def test_a_table_without_rows_still_has_its_verdict() -> None:
+    found = made(table(rows=()))
+    assert len(found) == 1
+    assert found[0].grid is None
+    assert found[0].verdicts[0].badge.word == "UNSURE"
+
+
+def test_very_many_configurations_have_no_pictures_and_say_so() -> None:
+    found = configurations(Place(table(), None, None, is_pictured=False), "x")
+    assert found[0].pictures == ()
+    assert "No pictures here" in found[0].omissions[0]
+
+
+SAMPLES = ((5.0, 10.0, 10.0), (10.0, 10.0, 10.0))
+
+
+@pytest.mark.parametrize(
+    ("form", "settings", "title"),
+    [
+        ("records 1.1", {"iterations": "3", "blocking": "0"}, "Who came last"),
+        ("records 1.1", {"iterations": "3", "blocking": "3"}, "Whose operation took longest"),
+        ("nccl-tests JSON, v3", {"iterations": "3"}, "Whose operation took longest"),
+    ],
+)
+def test_only_samples_that_follow_each_other_say_who_came_last(form: str, settings: dict[str, str], title: str) -> None:
+    rows = (row(figures={"out_of_place": figure(samples_us=SAMPLES)}),)
+    titles = [one.title for one in made(table(format=form, settings=settings, rows=rows))[0].pictures]
+    assert titles[2:] == ["Scatter of the iterations, out of place", f"{title}, out of place"]
+
+
+def test_own_records_are_shown_whole() -> None:
+    found = made(readers.read(GOLDEN / "records.jsonl").tables[0])
+    titles = [picture.title for one in found for picture in one.pictures]
+    assert "Who came last, out of place" in titles
+    assert "Scatter of the iterations, in place" in titles

@@ -1,0 +1,88 @@
+"""Curves: every point is where its value is, and what is drawn is also said in words."""
+
+import json
+
+import pytest
+from report_pages import numbers_of, svg_root
+
+from busbw.report import axes
+from busbw.report.curves import Line, Sight, Span, picture
+
+SIZES = [1 << power for power in range(3, 31)]
+
+
+def sight(**changes: object) -> Sight:
+    fields: dict[str, object] = {
+        "title": "Bus bandwidth",
+        "unit": "GB/s",
+        "lines": [
+            Line("out of place", {size: 1e-9 * size**1.2 for size in SIZES}),
+            Line("in <place>", {size: 2e-9 * size**1.2 for size in SIZES[:5]}),
+        ],
+        "expected": Span("healthy", {size: (1e-10 * size, 2e-10 * size, 4e-10 * size) for size in SIZES}),
+        "reference": Line("reference: there", {8: 1.0, 1 << 40: 1.0}),
+    }
+    return Sight(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_every_point_lies_in_the_frame_in_the_order_of_its_values() -> None:
+    made = picture(sight())
+    assert made is not None
+    lines = [one.get("d") or "" for one in svg_root(made.svg).iter("path") if one.get("class") == "line"]
+    points = numbers_of(lines[0])
+    assert len(points) == len(SIZES)
+    assert points == sorted(points)
+    assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
+    for path in lines:
+        for x, y in numbers_of(path):
+            assert axes.LEFT <= x <= axes.RIGHT
+            assert axes.TOP <= y <= axes.BOTTOM
+
+
+def test_the_range_encloses_what_is_typical() -> None:
+    made = picture(sight())
+    assert made is not None
+    paths = {one.get("class"): one.get("d") or "" for one in svg_root(made.svg).iter("path")}
+    around, middle = numbers_of(paths["range"]), numbers_of(paths["typical"])
+    upper, lower = around[: len(SIZES)], around[len(SIZES) :][::-1]
+    for (_, above), (_, between), (_, below) in zip(upper, middle, lower, strict=True):
+        assert above < between < below  # paper is measured downwards
+
+
+def test_each_size_is_said_with_all_its_figures() -> None:
+    made = picture(sight())
+    assert made is not None
+    root = svg_root(made.svg)
+    said = json.loads(root.get("data-says") or "")
+    assert len(said) == len((root.get("data-at") or "").split()) == len(SIZES)
+    assert said[0].startswith("8 B: out of place ")
+    for word in ("in <place>", "healthy", "reference 1", "GB/s"):
+        assert word in said[0]
+    assert "reference" not in said[1]
+
+
+def test_the_picture_has_a_text_alternative_and_a_legend() -> None:
+    made = picture(sight())
+    assert made is not None
+    assert svg_root(made.svg).get("aria-label") == made.text
+    assert [key.label for key in made.keys] == ["out of place", "in <place>", "healthy", "reference: there"]
+
+
+def test_lines_differ_in_more_than_colour() -> None:
+    lines = [Line(f"line {number}", {8: 1.0 + number, 16: 2.0 + number}) for number in range(6)]
+    made = picture(sight(lines=lines, expected=None, reference=None))
+    assert made is not None
+    marks = [one.get("d") or "" for one in svg_root(made.svg).iter("path") if one.get("class") == "mark"]
+    shapes = {"".join(letter for letter in mark if letter.isalpha()) + mark.partition("l")[2] for mark in marks}
+    assert len(shapes) == 6
+
+
+def test_nothing_to_draw() -> None:
+    assert picture(sight(lines=[Line("empty", {})])) is None
+
+
+@pytest.mark.parametrize("expected", [None, Span("healthy", {64: (1.0, 2.0, 3.0)})])
+def test_a_single_size(expected: Span | None) -> None:
+    made = picture(sight(lines=[Line("one", {64: 2.0})], expected=expected, reference=None))
+    assert made is not None
+    svg_root(made.svg)

@@ -1,0 +1,70 @@
+"""The comparison on the page, held against the comparison itself."""
+
+from pathlib import Path
+
+from report_pages import svg_root
+from sample_logs import WRONG, figure, log, row, table
+
+from busbw import readers
+from busbw.compare import Verdict, compare_logs, compare_variants
+from busbw.report.ratios import part
+
+SEEDS = Path(__file__).resolve().parents[1] / "golden" / "seeds"
+TWO_LIBRARIES = next(SEEDS.glob("002_*"))
+
+
+def test_two_libraries_of_a_published_table() -> None:
+    comparison = compare_variants(readers.read(TWO_LIBRARIES))
+    made = part(comparison, "here")
+    assert made.title == "MSCCL against NCCL"
+    assert len(made.pictures) == len(made.grids) == 2
+    rows = [line for grid in made.grids for line in grid.rows]
+    assert len(rows) == len(comparison.results) == 42
+    counted = {fact.name: int(fact.value.split()[0]) for fact in made.counts}
+    verdicts = [line[5] for line in rows]
+    assert counted == {word: verdicts.count(word) for word in dict.fromkeys(verdicts)}
+    words = " ".join(made.sentences)
+    assert "40 follow from its figures and 2 do not" in words
+    assert "1.8x" in words
+    marks = [
+        one
+        for picture in made.pictures
+        for one in svg_root(picture.svg).iter("g")
+        if "ratio" in (one.get("class") or "")
+    ]
+    assert len(marks) == 42
+
+
+def test_marks_of_verdicts_differ_in_shape() -> None:
+    comparison = compare_variants(readers.read(TWO_LIBRARIES))
+    made = part(comparison, "here")
+    shapes = {
+        (one.get("class") or ""): one.findall("path")[-1].get("d", "").lstrip("M0123456789. ")
+        for picture in made.pictures
+        for one in svg_root(picture.svg).iter("g")
+        if "ratio" in (one.get("class") or "")
+    }
+    assert len(set(shapes.values())) == len(shapes) > 1
+
+
+def test_wrong_data_and_differences_and_what_is_on_one_side_only() -> None:
+    a = log(table(rows=(row(8), row(16, 2), row(32, 3))), source="a")
+    b = log(table(rows=(row(8, figures={"out_of_place": WRONG}), row(16, 2)), library="NCCL 2.30"), source="b")
+    made = part(compare_logs(a, b), "here")
+    assert made.title == "B (b) against A (a)"
+    assert len(made.wrong_data) == 1
+    assert made.wrong_data[0].startswith("B has wrong data")
+    assert made.differences is not None
+    assert ("library", "NCCL 2.28.9", "NCCL 2.30") in made.differences.rows
+    assert any(sentence.startswith("Only in A: ") and "32 B" in sentence for sentence in made.sentences)
+
+
+def test_sizes_without_a_common_figure_have_no_ratio() -> None:
+    only_bandwidth = row(8, figures={"in_place": figure(None, algbw_gbps=None, busbw_gbps=1.0)})
+    only_time = row(8, figures={"in_place": figure(3.0, algbw_gbps=None, busbw_gbps=None)})
+    comparison = compare_logs(log(table(rows=(only_bandwidth,))), log(table(rows=(only_time,))))
+    made = part(comparison, "here")
+    if comparison.results[0].speedup is None:
+        assert made.pictures == ()
+        assert made.grids[0].rows[0][3] == ""
+    assert comparison.results[0].verdict is Verdict.UNCLEAR

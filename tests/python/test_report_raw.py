@@ -1,0 +1,68 @@
+"""The table of rows: every figure as the log has it, and missing is never zero."""
+
+from sample_logs import WRONG, figure, row
+
+from busbw.expect import Estimate, Range
+from busbw.report import raw
+from busbw.report.raw import MOST_ROWS, grid
+
+
+def cells(rows: list, expected: Estimate | None = None) -> list[dict[str, str]]:  # type: ignore[type-arg]
+    made = grid("rows", rows, lambda _: expected)
+    names = [column.name for column in made.columns]
+    return [dict(zip(names, line, strict=True)) for line in made.rows]
+
+
+def test_figures_and_units() -> None:
+    first = cells([row(1 << 20, 7, count=1 << 18)])[0]
+    assert first["line"] == "7"
+    assert first["size B"] == "1048576"
+    assert first["count"] == "262144"
+    assert first["time us, out of place"] == "16"
+    assert first["busbw GB/s, in place"] == "0.75"
+    assert first["wrong, in place"] == "0"
+
+
+def test_missing_is_empty_and_columns_of_nothing_are_left_out() -> None:
+    made = cells([row(figures={"out_of_place": figure(None, algbw_gbps=None, busbw_gbps=3.0)}), row(16)])
+    assert made[0]["time us, out of place"] == ""
+    assert made[0]["busbw GB/s, out of place"] == "3"
+    assert "root" not in made[0]
+    assert "variant" not in made[0]
+    assert "healthy busbw GB/s" not in made[0]
+
+
+def test_what_was_not_checked_is_not_zero() -> None:
+    states = ("checked", "not_checked", "not_applicable", "unstated")
+    rows = [
+        row(figures={"unstated": figure(check=state, wrong_elements=0 if state == "checked" else None)})
+        for state in states
+    ]
+    assert [line["wrong"] for line in cells(rows)] == ["0", "not checked", "n/a", ""]
+    assert cells([row(figures={"out_of_place": WRONG})])[0]["wrong, out of place"] == "5"
+
+
+def test_what_follows_by_arithmetic_is_marked() -> None:
+    assert cells([row(figures={"unstated": figure(derived=("time_us",))})])[0]["time us"] == "16*"
+
+
+def test_what_a_healthy_system_reaches_stands_beside() -> None:
+    expected = Estimate(
+        size_bytes=8,
+        time_us=Range(low=4, typical=9, high=20),
+        busbw_gbps=Range(low=1.5, typical=2, high=3),
+        route="Ring",
+        protocol="LL",
+        wire="NVLink",
+        wire_gbps=2,
+    )
+    line = cells([row()], expected)[0]
+    assert (line["healthy busbw GB/s"], line["healthy time us"]) == ("1.5-3", "4-20")
+
+
+def test_very_long_tables_are_cut_and_say_so(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(raw, "MOST_ROWS", 3)
+    made = grid("rows", [row(8, number) for number in range(5)], lambda _: None)
+    assert len(made.rows) == 3
+    assert "2 more rows not shown here; busbw export csv writes all" in made.note
+    assert MOST_ROWS >= 1000

@@ -1,0 +1,74 @@
+"""Scatter: quartiles against the standard library, and what a log does not say is not drawn."""
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_pages import svg_root
+from sample_logs import STATS, figure
+
+from busbw.report.spread import picture, spread_of
+
+TIMES = st.lists(st.floats(min_value=0.1, max_value=1e6), min_size=2, max_size=50)
+
+
+@given(TIMES)
+def test_one_rank(times: list[float]) -> None:
+    found = spread_of(8, [figure(samples_us=(tuple(times),))])
+    assert found is not None
+    quarter, median, three = statistics.quantiles(times, n=4, method="inclusive")
+    assert (found.low_us, found.high_us, found.samples) == (min(times), max(times), len(times))
+    assert found.quartiles_us == pytest.approx((quarter, three))
+    assert found.median_us == pytest.approx(median)
+
+
+def test_an_iteration_lasts_until_its_last_rank_has_ended() -> None:
+    found = spread_of(8, [figure(samples_us=((1.0, 9.0, 3.0), (4.0, 2.0, 3.5)))])
+    assert found is not None
+    assert found.values_us == (4.0, 9.0, 3.5)
+
+
+def test_passes_are_put_together_and_skipped_iterations_left_out() -> None:
+    passes = [figure(samples_us=((99.0, 1.0, 2.0),)), figure(samples_us=((98.0, 3.0),))]
+    found = spread_of(8, passes, skip=1)
+    assert found is not None
+    assert found.values_us == (1.0, 2.0, 3.0)
+
+
+def test_a_summary_is_enough_but_has_no_quartiles() -> None:
+    of_stats = spread_of(8, [figure(stats=STATS)])
+    of_table = spread_of(8, [figure(16.0, per_iteration={"min_us": 12.0, "max_us": 24.0})])
+    for found in (of_stats, of_table):
+        assert found is not None
+        assert (found.low_us, found.high_us) == (12, 24)
+        assert found.quartiles_us is None
+        assert found.values_us == ()
+
+
+def test_nothing_is_made_up() -> None:
+    assert spread_of(8, [figure()]) is None
+    assert picture("scatter", []) is None
+
+
+def test_the_picture() -> None:
+    spreads = [
+        one for size in (8, 16) if (one := spread_of(size, [figure(samples_us=((1.0, 2.0, 8.0), (1.0, 3.0, 4.0)))]))
+    ]
+    made = picture("Scatter, in place", spreads)
+    assert made is not None
+    root = svg_root(made.svg)
+    assert root.get("aria-label") == made.text
+    assert "1 to 8 us" in made.text
+    assert len([one for one in root.iter("rect") if one.get("class") == "box"]) == 2
+    dots = [one.get("d") or "" for one in root.iter("path") if one.get("class") == "dots"]
+    assert [path.count("M") for path in dots] == [3, 3]
+
+
+def test_very_many_iterations_are_not_drawn_one_by_one() -> None:
+    spread = spread_of(8, [figure(samples_us=(tuple(float(number) for number in range(1, 2000)),))])
+    assert spread is not None
+    made = picture("Scatter", [spread])
+    assert made is not None
+    assert 'class="dots"' not in made.svg
+    assert "1,999 iterations" in made.note

@@ -1,0 +1,68 @@
+"""Topology: what the log says, what is supposed, and what nobody says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_pages import svg_root
+from sample_logs import table
+
+from busbw.logs import Rank, Table
+from busbw.report.topology import MOST_CELLS, MOST_NODES, layout, picture
+from busbw.system import System, find
+
+
+def test_hosts_and_ranks_of_a_log_are_drawn_as_they_are() -> None:
+    known = layout(table(), 4, find("h200-sxm"))
+    assert known.is_said
+    assert [(node.name, node.ranks) for node in known.nodes] == [
+        ("node17.acme.example", ("0", "1")),
+        ("node18.acme.example", ("2", "3")),
+    ]
+    assert known.device == "NVIDIA H200"
+    made = picture(known, 4)
+    assert "supposed" not in made.svg
+    assert "4 ranks on 2 nodes; NVIDIA H200" in made.text
+    assert "as such systems have it" in made.text  # no log says what its links and NICs are
+
+
+def test_without_a_rank_list_nodes_are_supposed_and_said_to_be() -> None:
+    known = layout(Table(format="text"), 20, find("h100-sxm"))
+    assert not known.is_said
+    assert [len(node.ranks) for node in known.nodes] == [8, 8, 4]
+    made = picture(known, 20)
+    assert "3 nodes (supposed)" in made.text
+    assert any("supposed" in key.label for key in made.keys)
+    assert "which host and device each rank had" in made.note
+
+
+def test_nothing_known_is_said_and_not_drawn() -> None:
+    made = picture(layout(Table(format="text"), None, None), None)
+    for words in ("host and device", "devices", "links", "network", "number of ranks"):
+        assert words in made.note
+    assert "an unknown number of ranks, somewhere" in made.svg
+
+
+def test_one_node_needs_no_network() -> None:
+    known = layout(Table(format="text"), 8, find("h100-sxm"))
+    assert (known.nics, known.network) == (0, "")
+    assert not any("network" in word for word in known.unknown)
+
+
+def test_a_list_that_was_cut_is_not_taken_for_the_whole() -> None:
+    cut = Table(format="text", rank_list=(Rank(rank=0, host="a"),))
+    assert not layout(cut, 16, find("h100-sxm")).is_said
+
+
+@pytest.mark.parametrize("system", [None, find("gb200-nvl72"), find("host")])
+@given(ranks=st.integers(1, 5000))
+def test_any_number_of_ranks_fits(system: System | None, ranks: int) -> None:
+    known = layout(Table(format="text"), ranks, system)
+    made = picture(known, ranks)
+    root = svg_root(made.svg)
+    width, height = (float(value) for value in (root.get("viewBox") or "").split()[2:])
+    assert len(known.nodes) <= MOST_NODES
+    cells = [one for one in root.iter("rect") if one.get("class") == "device"]
+    assert len(cells) <= MOST_NODES * MOST_CELLS
+    for one in root.iter("rect"):
+        assert 0 <= float(one.get("x") or 0) <= float(one.get("x") or 0) + float(one.get("width") or 0) <= width
+        assert 0 <= float(one.get("y") or 0) <= float(one.get("y") or 0) + float(one.get("height") or 0) <= height
