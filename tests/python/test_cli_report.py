@@ -1,5 +1,6 @@
 """`busbw report`: one HTML file about runs, logs and folders."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -35,6 +36,15 @@ def test_redacted(busbw: Busbw, here: Path) -> None:
     for name in ("secretary", str(GOLDEN), "1463"):
         assert name not in html
     assert "Redacted for sharing" in html
+
+
+def test_what_to_expect_follows_from_what_was_taken_out(busbw: Busbw, here: Path) -> None:
+    seed = next((GOLDEN / "seeds").glob("000_*"))  # its headings say which GPUs
+    plain, redacted = (busbw("report", str(seed), *more, "-o", "-").stdout for more in ([], ["--redact"]))
+    assert "16x H100 NVLink" in plain
+    assert "16x H100 NVLink" not in redacted
+    healthy = re.compile(r"\(healthy [^)]*\)")
+    assert healthy.findall(redacted) == healthy.findall(plain) != []
 
 
 def test_several_and_standard_output(busbw: Busbw) -> None:

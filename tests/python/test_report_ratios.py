@@ -52,6 +52,14 @@ def test_wrong_data_and_differences_and_what_is_on_one_side_only() -> None:
     b = log(table(rows=(row(8, figures={"out_of_place": WRONG}), row(16, 2)), library="NCCL 2.30"), source="b")
     made = part(compare_logs(a, b), "here")
     assert made.title == "B (b) against A (a)"
+    assert [
+        picture.title.partition(":")[0] for picture in part(compare_logs(a, b), "here", has_curves=True).pictures
+    ] == [
+        "all_reduce float sum, 4 ranks, out of place",
+        "A and B",
+        "all_reduce float sum, 4 ranks, in place",
+        "A and B",
+    ]
     assert len(made.wrong_data) == 1
     assert made.wrong_data[0].startswith("B has wrong data")
     assert made.differences is not None

@@ -14,7 +14,7 @@ from busbw.cli.check import against_of
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.expect import system_of
 from busbw.judge import Against
-from busbw.logs import Log
+from busbw.logs import Log, Table
 from busbw.redact import redact_all
 from busbw.report import Subject, build, render
 from busbw.store import RECORDS, entries, find
@@ -68,9 +68,10 @@ def report(
     systems = _systems(logs, places)
     yardstick = against_of(against)
     if is_redacted:
-        logs, yardstick = _redacted(logs, yardstick)
-        warnings = [f"{count_text(len(warnings), 'file')} could not be read."] if warnings else []
-    subjects = [Subject(log, own) for log, own in zip(logs, systems, strict=True)]
+        subjects, yardstick = _redacted(logs, systems, yardstick)
+        warnings = [f"{count_text(len(warnings), 'remark')} on files left out here."] if warnings else []
+    else:
+        subjects = [Subject(log, own) for log, own in zip(logs, systems, strict=True)]
     page = build(subjects, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
     _write(output, render(page))
     if str(output) != "-":
@@ -122,12 +123,30 @@ def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | 
     ]
 
 
-def _redacted(logs: Sequence[Log], against: Against | None) -> tuple[list[Log], Against | None]:
+def _redacted(
+    logs: Sequence[Log], systems: Sequence[tuple[System | None, ...]], against: Against | None
+) -> tuple[list[Subject], Against | None]:
     """The same names become the same words in the logs and in what they are held against."""
-    if against is None or against.log is None:
-        return list(redact_all(logs)), against
-    *kept, other = redact_all([*logs, against.log])
-    return kept, replace(against, name="the reference", log=other)
+    other = against.log if against else None
+    shown = redact_all([*logs, *([other] if other else [])])
+    subjects = [
+        Subject(_without_titles(made), own, tuple(map(_judged, made.tables, log.tables)))
+        for log, made, own in zip(logs, shown, systems, strict=False)
+    ]
+    if against is None or other is None:
+        return subjects, against
+    told = replace(shown[-1], tables=tuple(map(_judged, shown[-1].tables, other.tables)))
+    return subjects, replace(against, name="the reference", log=told)
+
+
+def _judged(shown: Table, original: Table) -> Table:
+    """What says what to expect: the heading may name the system, and the environment the algorithm."""
+    return replace(shown, title=original.title, environment=original.environment)
+
+
+def _without_titles(log: Log) -> Log:
+    """A heading that says only that it was left out is none."""
+    return replace(log, tables=tuple(replace(table, title=None) for table in log.tables))
 
 
 def _write(output: Path, html: str) -> None:

@@ -41,6 +41,9 @@ class Subject:
 
     log: Log
     systems: tuple[System | None, ...]
+    judged: tuple[Table, ...] = ()
+    """What decides in place of the log's own tables: where names were taken out of those, headings and tuning variables
+    still say what to expect. Of these nothing is shown but what follows from them."""
 
 
 def build(
@@ -104,7 +107,7 @@ def _of_two(subjects: Sequence[Subject]) -> tuple[ComparisonPart | None, list[st
     if len(subjects) != 2:
         return None, []
     try:
-        return comparison_part(compare_logs(subjects[0].log, subjects[1].log), "comparison"), []
+        return comparison_part(compare_logs(subjects[0].log, subjects[1].log), "comparison", has_curves=True), []
     except UsageError as error:
         return None, [f"The two logs are not compared: {error}"]
 
@@ -122,8 +125,12 @@ def _of_variants(log: Log, anchor: str) -> ComparisonPart | None:
 def _log(subject: Subject, anchor: str, against: Against | None, room: int) -> LogPart:
     log = subject.log
     tables = []
-    for number, (table, system) in enumerate(zip(log.tables, subject.systems, strict=True), start=1):
-        made = _table(table, system, f"{anchor}-table-{number}", against, is_pictured=room > 0)
+    all_judged = subject.judged or log.tables
+    for number, (table, judged, system) in enumerate(
+        zip(log.tables, all_judged, subject.systems, strict=True), start=1
+    ):
+        place = Place(judged, system, against, is_pictured=room > 0)
+        made = _table(table, place, f"{anchor}-table-{number}")
         room -= len(made.configurations)
         tables.append(made)
     refused = Grid(
@@ -146,16 +153,14 @@ def _log(subject: Subject, anchor: str, against: Against | None, room: int) -> L
     )
 
 
-def _table(
-    table: Table, system: System | None, anchor: str, against: Against | None, *, is_pictured: bool
-) -> TablePart:
-    made: list[Configuration] = configurations(Place(table, system, against, is_pictured), anchor)
+def _table(table: Table, place: Place, anchor: str) -> TablePart:
+    made: list[Configuration] = configurations(place, anchor)
     ranks = table.ranks or next((row.ranks for row in table.rows if row.ranks), None)
     return TablePart(
         anchor=anchor,
         title=table.title or table.command or table.program or table.collective or "table",
-        facts=_facts(table, system, ranks),
-        topology=topology.picture(topology.layout(table, ranks, system), ranks),
+        facts=_facts(table, place.system, ranks),
+        topology=topology.picture(topology.layout(table, ranks, place.system), ranks),
         warnings=(*table.warnings, *_row_warnings(table)),
         configurations=tuple(made),
         settings=tuple(Fact(name, value) for name, value in table.settings.items()),

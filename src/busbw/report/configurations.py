@@ -21,6 +21,8 @@ from busbw.units import count_text
 _COARSE_GBPS = 1.0
 """Below it two printed decimals are less than the time says, so busbw is taken from the time where both agree."""
 _HALF_DIGIT_GBPS = 0.0051
+_SEEN = 0.002
+"""A share that nobody sees in a picture."""
 
 
 Expected = Callable[[Row], Estimate | None]
@@ -157,11 +159,10 @@ def _fine(series: Series, size_bytes: int, time_us: float, printed: float | None
 
 
 def _is_refined(series: Series) -> bool:
-    return any(
-        point.busbw_gbps is not None
-        and point.busbw_gbps != _fine(series, point.size_bytes, point.time_us, point.busbw_gbps)
-        for point in series.points
+    pairs = (
+        (point.busbw_gbps, _fine(series, point.size_bytes, point.time_us, point.busbw_gbps)) for point in series.points
     )
+    return any(printed is not None and fine and abs(printed / fine - 1) > _SEEN for printed, fine in pairs)
 
 
 def _span(by_size: Mapping[int, Estimate], field: str) -> Span | None:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from busbw.logs import Figure
 from busbw.report.axes import drawing, number, short_size
 from busbw.report.markup import element, group
-from busbw.report.page import Picture
+from busbw.report.page import Key, Picture
 from busbw.units import size_text
 
 MOST_RANKS = 32
@@ -21,7 +21,8 @@ MOST_RANKS = 32
 
 _LEFT, _TOP, _CELL_HEIGHT = 54.0, 8.0, 22.0
 _WIDTH, _RIGHT = 460.0, 448.0
-_LEVELS = 5
+_SHADES = (0.02, 0.05, 0.10, 0.25)
+"""Of the operation: a cell beyond the last has the strongest shade."""
 
 
 @dataclass(frozen=True)
@@ -103,22 +104,28 @@ def picture(
     ]
     text = _in_words(title, by_size, times_us, is_arrival=is_arrival)
     svg = drawing(group(*cells), *labels, *names, label=text, width=_WIDTH, height=bottom + 24)
-    note = (
-        "Microseconds behind the first rank, median over iterations; a darker cell is a larger share of the operation. "
-        + (
-            "A rank that is done late begins the next operation late."
-            if is_arrival
-            else "A rank whose operation is short may have come last: the others waited for it."
-        )
+    note = "Microseconds behind the first rank, median over iterations; the shade is their share of the operation. " + (
+        "A rank that is done late begins the next operation late."
+        if is_arrival
+        else "A rank whose operation is short may have come last: the others waited for it."
     )
     if count > len(ranks):
         note += f" Of {count} ranks the {len(ranks)} that are furthest behind."
-    return Picture(title, text, svg, (), note)
+    return Picture(title, text, svg, _keys(), note)
 
 
 def level(share: float) -> int:
     """The shade of a cell, 0 to 4: up to 2, 5, 10 and 25 % of the operation, and beyond."""
-    return sum(share > limit for limit in (0.02, 0.05, 0.10, 0.25))
+    return sum(share > limit for limit in _SHADES)
+
+
+def _keys() -> tuple[Key, ...]:
+    words = [*(f"to {limit:.0%}" for limit in _SHADES), "beyond"]
+    boxes = [element("rect", x=4, y=1, width=26, height=12, class_=f"heat{shade}") for shade in range(len(words))]
+    return tuple(
+        Key(element("svg", box, viewBox="0 0 34 14", class_="sample", aria_hidden="true"), word)
+        for box, word in zip(boxes, words, strict=True)
+    )
 
 
 def _cell(late: Late, time_us: float, x: float, y: float, width: float) -> Markup:

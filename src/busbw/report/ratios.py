@@ -7,8 +7,9 @@ from markupsafe import Markup
 
 from busbw.compare import Comparison, Point, Side, SizeResult, Verdict
 from busbw.compare.result import Quantity
-from busbw.report import axes
+from busbw.report import axes, curves
 from busbw.report.axes import number
+from busbw.report.curves import Line, Sight
 from busbw.report.markup import element, group
 from busbw.report.page import Column, ComparisonPart, Fact, Grid, Key, Picture
 from busbw.units import count_text, size_text
@@ -28,10 +29,18 @@ _UNITS: dict[Quantity, str] = {
 _MOST_ONLY = 20
 
 
-def part(comparison: Comparison, anchor: str) -> ComparisonPart:
-    """The whole comparison."""
+def part(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonPart:
+    """The whole comparison.
+
+    Args:
+        comparison: What was found.
+        anchor: Its place on the page.
+        has_curves: Whether both sides' own curves are drawn beside their ratio.
+    """
     lines = [(title, list(members)) for title, members in groupby(comparison.results, key=_configuration)]
-    pictures = [_picture(title, results, comparison) for title, results in lines]
+    pictures = []
+    for title, results in lines:
+        pictures += [_picture(title, results, comparison), _both(title, results) if has_curves else None]
     return ComparisonPart(
         anchor=anchor,
         title=f"{_name(comparison.b)} against {_name(comparison.a)}",
@@ -107,6 +116,24 @@ def _picture(title: str, results: Sequence[SizeResult], comparison: Comparison) 
     ]
     text = _in_words(title, known)
     return Picture(title, text, axes.drawing(*parts, label=text), _keys(known, comparison.resolution))
+
+
+def _both(title: str, results: Sequence[SizeResult]) -> Picture | None:
+    """The figures that the ratio is of."""
+    field = results[0].compared
+    sides = {"A": [one.a for one in results], "B": [one.b for one in results]}
+    lines = [
+        Line(
+            label,
+            {
+                one.point.size_bytes: value
+                for one, side in zip(results, figures, strict=True)
+                if one.compared == field and one.point.size_bytes > 0 and (value := getattr(side, field))
+            },
+        )
+        for label, figures in sides.items()
+    ]
+    return curves.picture(Sight(f"A and B: {title}", _UNITS[field], lines))
 
 
 def _mark(one: SizeResult, x: axes.Scale, y: axes.Scale) -> Markup:

@@ -134,7 +134,7 @@ def _keys(spreads: Sequence[Spread], *, has_dots: bool) -> tuple[Key, ...]:
         found.append(Key(sample(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half"))
     if has_dots:
         found.append(Key(sample(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, by time"))
-    elif any(one.p99_us for one in spreads):
+    if any(one.p99_us and not one.values_us for one in spreads):
         found.append(Key(sample(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
     return tuple(found)
 
