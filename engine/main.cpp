@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "backends/host/host_backend.hpp"
+#include "backends/host/machine.hpp"
+#include "backends/nccl/nccl_backend.hpp"
 #include "collectives/all.hpp"
 #include "measure/buffers.hpp"
 #include "measure/clock.hpp"
@@ -70,7 +72,7 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
     throw UsageError(fmt::format("{} {}: no such collective; allowed are{}, or a program name such as all_reduce_perf",
                                  kEngine, arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));
   if (arguments.front().starts_with('-')) {
-    constexpr std::array allowed{"--version", "--help", "-h"};
+    constexpr std::array allowed{"--version", "--list-devices", "--help", "-h"};
     if (std::ranges::find(allowed, arguments.front()) == allowed.end())
       throw UsageError(fmt::format("{} {}: no collective is named before the options; allowed are{}", kEngine,
                                    arguments.front(), list_of_collectives()));
@@ -105,7 +107,8 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-std::vector<std::string> run_warnings(const Options& options) {
+std::vector<std::string> run_warnings(const Options& options, const Backend& backend) {
+  if (backend.name() != "host") return {};
   const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
   if (options.ranks() <= processors) return {};
   return {
@@ -128,9 +131,10 @@ RunInfo run_info(const Options& options, const RunPlan& plan, const Backend& bac
   info.args = options.args;
   info.environment = tuning_environment(environ);
   info.machine = machine_facts();
+  for (const auto& fact : backend.facts()) info.machine.push_back(fact);
   info.settings = plan.settings;
   info.notes = header_notes(options, memory);
-  info.warnings = run_warnings(options);
+  info.warnings = run_warnings(options, backend);
   return info;
 }
 
@@ -154,11 +158,29 @@ void open_sinks(const Options& options, const LocalJob& job, Reporter& reporter)
   reporter.add(std::move(text));
 }
 
-std::unique_ptr<Backend> make_backend(const Options& options) {
+std::unique_ptr<Backend> make_host_backend(const Options& options) {
+  if (!options.host_cannot.empty()) throw UsageError(options.host_cannot);
   Faults faults;
   for (const std::string& fault : options.faults) faults.push_back(parse_fault(fault));
   return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
                                        std::move(faults));
+}
+
+/// What the user named; without a name the GPUs where there are some.
+std::unique_ptr<Backend> make_backend(const Options& options) {
+  if (options.backend == "host") return make_host_backend(options);
+  const GpuSurvey survey = survey_gpus();
+  if (options.backend == "auto" && survey.gpus.empty()) return make_host_backend(options);
+  if (!options.nccl_cannot.empty()) throw UsageError(options.nccl_cannot);
+  return make_nccl_backend({options.ranks(), options.first_device, options.nccl_library, options.null_stream}, survey);
+}
+
+/// One line for each GPU: index, bus id, name. Why there is none is no error, so it goes to stderr.
+void list_devices(const std::string& program) {
+  const GpuSurvey survey = survey_gpus();
+  if (survey.gpus.empty()) complain(program, "no GPU: " + survey.why_none);
+  for (std::size_t i = 0; i < survey.gpus.size(); ++i)
+    fmt::print("{} {} {}\n", i, survey.gpus[i].bus_id, survey.gpus[i].name);
 }
 
 /// How long no rank may get on.
@@ -177,7 +199,7 @@ JobResult measure(const Options& options) {
 
   const MemoryPlan memory =
       plan_memory(options.settings, options.ranks(), backend->available_bytes(), backend->work_bytes(options.ranks()));
-  require_room_for_samples(options.settings, options.ranks(), backend->available_bytes());
+  require_room_for_samples(options.settings, options.ranks(), available_memory_bytes());
   RunSettings settings = options.settings;
   if (memory.max_bytes < settings.max_bytes) {
     settings.max_bytes = memory.max_bytes;
@@ -218,7 +240,11 @@ int run(std::string_view called_as, std::vector<std::string> arguments) {
   const auto parsed =
       parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment);
   if (const auto* request = std::get_if<Request>(&parsed)) {
-    fmt::print("{}", *request == Request::help ? help_text(invocation.program) : version_text());
+    switch (*request) {
+      case Request::help: fmt::print("{}", help_text(invocation.program)); break;
+      case Request::version: fmt::print("{}", version_text()); break;
+      case Request::devices: list_devices(invocation.program); break;
+    }
     return 0;
   }
   return measure(std::get<Options>(parsed)).outcome.exit_code;

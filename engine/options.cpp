@@ -51,13 +51,17 @@ class Given {
   std::map<std::string, std::string> values_;
 };
 
-Given read_command_line(const std::string& program, const std::vector<std::string>& arguments, bool& help,
-                        bool& version) {
+Given read_command_line(const std::string& program, const std::vector<std::string>& arguments,
+                        std::optional<Request>& request) {
   CLI::App app{fmt::format("{}: measures one collective operation over a sweep of sizes", program), program};
   app.set_help_flag();
   app.allow_extras();
-  app.add_flag("-h,--help", help);
-  app.add_flag("--version", version);
+  const auto asks_for = [&](const char* names, Request what) {
+    app.add_flag_callback(names, [&request, what] { request = request.value_or(what); });
+  };
+  asks_for("-h,--help", Request::help);
+  asks_for("--version", Request::version);
+  asks_for("--list-devices", Request::devices);
   std::map<std::string, std::string> values;
   for (const Flag& flag : flag_table())
     app.add_option_function<std::string>(
@@ -201,35 +205,57 @@ void read_measurement(const Given& given, Options& options) {
   options.in_place = settings.placement != "out";
 }
 
-/// Flags that only a GPU can honour, when they ask for something.
-void refuse_gpu_flags(const Given& given, Environment environment) {
+/// Flags that only a GPU can honour, when they ask for something; which backend runs is decided later.
+void read_gpu_flags(const Given& given, Environment environment, Options& options) {
   struct GpuFlag {
     const char* name;
     std::int64_t neutral;  // the value that asks for nothing; -1: there is none
     std::int64_t most;
     const char* purpose;
+    bool nccl_can;
   };
-  constexpr std::array flags{GpuFlag{"--cudagraph", 0, kMaxInt, "launches CUDA graphs"},
-                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL"},
-                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy"},
-                             GpuFlag{"--stream_null", 0, 1, "uses CUDA's null stream"},
-                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU"},
-                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU"},
-                             GpuFlag{"--memory", 0, 1, "reports GPU memory"}};
+  constexpr std::array flags{GpuFlag{"--cudagraph", 0, kMaxInt, "launches CUDA graphs", false},
+                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL", false},
+                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy", false},
+                             GpuFlag{"--stream_null", 0, 1, "uses CUDA's null stream", true},
+                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU", false},
+                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU", false},
+                             GpuFlag{"--memory", 0, 1, "reports GPU memory", false}};
+  const auto refuse = [](std::string& sentence, std::string why) {
+    if (sentence.empty()) sentence = std::move(why);
+  };
   for (const GpuFlag& flag : flags) {
     if (!given.has(flag.name)) continue;
     if (given.integer(flag.name, 0, 0, flag.most) == flag.neutral) continue;
-    throw UsageError(fmt::format("{} {} {}, which the host backend cannot do; leave it out, or measure on GPUs",
-                                 spelling(flag.name), given.text(flag.name, ""), flag.purpose));
+    const std::string asked = fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
+    refuse(options.host_cannot, asked + ", which the host backend cannot do; leave it out, or measure on GPUs");
+    if (!flag.nccl_can) refuse(options.nccl_cannot, asked + ", which the NCCL backend cannot do; leave it out");
   }
-  if (given.integer("--ngpus", 1, 1) > 1)
-    throw UsageError(fmt::format(
-        "-g {} (--ngpus): the host backend has no GPUs; allowed is 1. For {} ranks on the host use -t {} or "
-        "--processes {}",
-        given.text("--ngpus", ""), given.text("--ngpus", ""), given.text("--ngpus", ""), given.text("--ngpus", "")));
-  if (const auto device = environment("NCCL_TESTS_DEVICE"))
-    throw UsageError(
-        fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the host backend does not have; unset it", *device));
+  options.null_stream = given.on("--stream_null");
+  options.settings.gpus_per_thread = static_cast<int>(given.integer("--ngpus", 1, 1, kMaxHostRanks));
+  if (const int gpus = options.settings.gpus_per_thread; gpus > 1)
+    refuse(options.host_cannot,
+           fmt::format(
+               "-g {0} (--ngpus): the host backend has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
+               "--processes {0}",
+               gpus));
+  if (const auto device = environment("NCCL_TESTS_DEVICE")) {
+    refuse(options.host_cannot,
+           fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the host backend does not have; unset it", *device));
+    const auto number = parse_integer(*device);
+    if (!number || *number < 0 || *number > kMaxInt)
+      throw UsageError(fmt::format("NCCL_TESTS_DEVICE={}: allowed is a GPU's number from 0 on", *device));
+    options.first_device = static_cast<int>(*number);
+  }
+  options.nccl_library = given.text("--library", "");
+  if (given.has("--library")) {
+    if (options.nccl_library.empty()) throw given.refuse("--library", "the path of a library with NCCL's interface");
+    refuse(options.host_cannot,
+           fmt::format("--library {}: the host backend uses no NCCL library; leave it out", options.nccl_library));
+  }
+  if (given.has("--fault"))
+    refuse(options.nccl_cannot, fmt::format("--fault {}: faults are made on the host backend only; add --backend host",
+                                            given.text("--fault", "")));
 }
 
 double number_of(Environment environment, const char* variable, double fallback, double most, const char* allowed) {
@@ -273,8 +299,9 @@ void read_ranks(const Given& given, Options& options) {
   settings.threads = given.integer("--nthreads", 1, 1, kMaxHostRanks);
   settings.processes = given.integer("--processes", 1, 1, kMaxHostRanks);
   if (options.ranks() > kMaxHostRanks)
-    throw UsageError(fmt::format("--processes {} times -t {} are {} ranks; the host backend allows up to {}",
-                                 settings.processes, settings.threads, options.ranks(), kMaxHostRanks));
+    throw UsageError(
+        fmt::format("--processes {} times -t {} times -g {} are {} ranks; allowed are up to {} on one machine",
+                    settings.processes, settings.threads, settings.gpus_per_thread, options.ranks(), kMaxHostRanks));
   int smallest_group = options.ranks();
   for (const auto& [colour, ranks] : options.groups())
     smallest_group = std::min(smallest_group, static_cast<int>(ranks.size()));
@@ -292,20 +319,18 @@ void read_outputs(const Given& given, Options& options) {
   if (!options.json_path.empty() && options.json_path == options.records_path)
     throw UsageError(fmt::format("-J {0} and --records {0}: give each a file of its own", options.json_path));
   if (given.has("--fault")) options.faults = {given.text("--fault", "")};
-  const std::string backend = given.text("--backend", "auto");
-  if (backend == "nccl") throw UsageError("--backend nccl: this build has no NCCL backend; allowed are host and auto");
-  if (backend != "host" && backend != "auto") throw given.refuse("--backend", "host, nccl or auto");
+  options.backend = given.text("--backend", "auto");
+  if (options.backend != "host" && options.backend != "nccl" && options.backend != "auto")
+    throw given.refuse("--backend", "host, nccl or auto");
 }
 
 }  // namespace
 
 std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
                                              const std::vector<std::string>& arguments, Environment environment) {
-  bool help = false;
-  bool version = false;
-  const Given given = read_command_line(program, arguments, help, version);
-  if (help) return Request::help;
-  if (version) return Request::version;
+  std::optional<Request> request;
+  const Given given = read_command_line(program, arguments, request);
+  if (request) return *request;
 
   Options options;
   options.program = program;
@@ -313,7 +338,7 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   options.args = {program};
   options.args.insert(options.args.end(), arguments.begin(), arguments.end());
   read_outputs(given, options);
-  refuse_gpu_flags(given, environment);
+  read_gpu_flags(given, environment, options);
   read_sizes(given, options);
   read_data(given, options);
   read_measurement(given, options);

@@ -24,6 +24,12 @@ struct Options {
   bool has_timeout = false;  // -T was given; 0 is then no limit, as in nccl-tests
   std::string json_path;     // -J; empty without
   std::string records_path;  // --records; empty without
+  std::string backend = "auto";  // "host", "nccl", "auto"
+  std::string nccl_library;      // --library; empty: looked for
+  int first_device = 0;          // NCCL_TESTS_DEVICE
+  bool null_stream = false;      // -y
+  std::string host_cannot;       // why the host backend cannot run this command line; empty where it can
+  std::string nccl_cannot;       // why the NCCL backend cannot
   std::vector<std::string> faults;
   Split split;
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
@@ -38,7 +44,7 @@ struct Options {
 };
 
 /// What to print instead of measuring.
-enum class Request { help, version };
+enum class Request { help, version, devices };
 
 /// `arguments` without the program's own name. `environment` looks a variable up (missing: not set).
 /// Throws UsageError.

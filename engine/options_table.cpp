@@ -25,6 +25,8 @@ const std::vector<Flag>& flag_table() {
       {"-p", "--parallel_init", "0|1", "threads initialise side by side; on the host they always do (default 0)",
        kRanks},
       {"", "--backend", "NAME", "host, nccl or auto: GPUs where there are some (default auto)", kRanks},
+      {"", "--library", "PATH", "the library with NCCL's interface to measure (default: the one that is found)",
+       kRanks},
       {"-b", "--minbytes", "SIZE", "smallest size; K, M and G are binary (default 32M)", kSizes},
       {"-e", "--maxbytes", "SIZE", "largest size (default 32M)", kSizes},
       {"-i", "--stepbytes", "SIZE", "fixed step between sizes (default 1M)", kSizes},
@@ -94,6 +96,7 @@ std::string help_text(std::string_view program) {
   }
   text +=
       "\n  -h, --help                            this text\n"
+      "      --list-devices                    the GPUs that --backend auto would use, a line each; none: the host\n"
       "      --version                         versions of program, backend and record schema\n"
       "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (demanded "
       "average\n"

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "rendezvous/team.hpp"
 #include "support/phase.hpp"
@@ -27,6 +29,18 @@ struct Transfer {
   int peer = 0;
   std::byte* data = nullptr;  // sends only read it
   std::size_t count = 0;      // elements
+};
+
+/// Points in the order of one communicator's operations, and the time of the device's own clock between them.
+class Stamps {
+ public:
+  virtual ~Stamps() = default;
+  /// Forgets all stamps and makes room for `count` of them.
+  virtual void reset(std::size_t count) = 0;
+  /// Marks the end of all operations that were issued so far.
+  virtual void set(std::size_t index) = 0;
+  /// Seconds between two stamps, both of them reached.
+  virtual double between_s(std::size_t from, std::size_t to) const = 0;
 };
 
 /// One rank's membership in one communicator, with its two buffers. Collectives are called by all ranks in the same
@@ -56,6 +70,9 @@ class Communicator {
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void synchronize() = 0;
+  /// Where operations go on after their call has returned, the clock of the device that runs them; null where a call
+  /// returns when its operation is done, so that the host's clock tells.
+  virtual Stamps* stamps() { return nullptr; }
 
   /// Writes `elements` elements of `stream` from position `first` on to the rank's memory at `at`.
   virtual void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) = 0;
@@ -78,6 +95,8 @@ class Backend {
   virtual std::size_t available_bytes() const = 0;
   /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
   virtual std::size_t work_bytes(int ranks) const = 0;
+  /// Facts for the record: which library from where, which driver.
+  virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
   /// Sets aside two buffers of `buffer_bytes` for each of `ranks` local ranks; once, before processes are forked.
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
   /// Where faults made for tests strike before there is a communicator: the rank enters a phase.

@@ -4,22 +4,17 @@
 #include <numeric>
 
 namespace busbw {
-namespace {
-
-double total_s(const RankReport& rank) { return rank.samples.total_s; }
-
-}  // namespace
-
-double combine_ranks(std::span<const RankReport> ranks, double operations, Average average) {
+double combine_ranks(std::span<const RankReport> ranks, double Samples::* total, double operations, Average average) {
+  const auto total_s = [total](const RankReport& rank) { return rank.samples.*total; };
   switch (average) {
     case Average::rank0: return total_s(ranks.front()) / operations;
     case Average::min: return total_s(*std::ranges::min_element(ranks, {}, total_s)) / operations;
     case Average::max: return total_s(*std::ranges::max_element(ranks, {}, total_s)) / operations;
     case Average::mean: break;
   }
-  const double sum = std::accumulate(ranks.begin(), ranks.end(), 0.0,
-                                     [](double total, const RankReport& rank) { return total + total_s(rank); });
-  return sum / static_cast<double>(ranks.size()) / operations;
+  const double sum_s = std::accumulate(ranks.begin(), ranks.end(), 0.0,
+                                       [&](double sum, const RankReport& rank) { return sum + total_s(rank); });
+  return sum_s / static_cast<double>(ranks.size()) / operations;
 }
 
 std::vector<double> last_rank_s(std::span<const RankReport> ranks) {

@@ -11,8 +11,8 @@ namespace busbw {
 /// How the `time` column combines ranks: nccl-tests' -a.
 enum class Average { rank0, mean, min, max };
 
-/// One time per operation from each rank's total: `total_s` over `operations`.
-double combine_ranks(std::span<const RankReport> ranks, double operations, Average average);
+/// One time per operation from a total of each rank, `Samples::total_s` or `Samples::issue_s`, over `operations`.
+double combine_ranks(std::span<const RankReport> ranks, double Samples::* total, double operations, Average average);
 
 /// For each iteration the time until its last rank ended: the maximum over ranks.
 std::vector<double> last_rank_s(std::span<const RankReport> ranks);

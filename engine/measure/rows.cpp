@@ -50,9 +50,10 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.iteration_s = last_rank_s(report.ranks);
   const double operations = static_cast<double>(measurement.iteration_s.size()) * settings.aggregated_iterations *
                             plan.collective.operations_per_run();
-  measurement.time_s = combine_ranks(report.ranks, operations, static_cast<Average>(settings.average));
-  // On the host an operation is issued by doing it.
-  if (settings.report_cputime) measurement.cpu_time_s = measurement.time_s;
+  const auto average = static_cast<Average>(settings.average);
+  measurement.time_s = combine_ranks(report.ranks, &Samples::total_s, operations, average);
+  if (settings.report_cputime)
+    measurement.cpu_time_s = combine_ranks(report.ranks, &Samples::issue_s, operations, average);
   const Bandwidth reached = bandwidth(traffic, measurement.time_s);
   measurement.algbw_bytes_per_s = reached.algbw_bytes_per_s;
   measurement.busbw_bytes_per_s = reached.busbw_bytes_per_s;

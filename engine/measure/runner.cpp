@@ -46,13 +46,14 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
 }
 
 Bytes samples_message(const Samples& samples) {
-  return MessageWriter().add(samples.total_s).add(samples.iteration_s).bytes();
+  return MessageWriter().add(samples.total_s).add(samples.issue_s).add(samples.iteration_s).bytes();
 }
 
 Samples read_samples(const Bytes& bytes) {
   MessageReader reader(bytes);
   Samples samples;
   samples.total_s = reader.take<double>();
+  samples.issue_s = reader.take<double>();
   samples.iteration_s = reader.take_doubles();
   return samples;
 }
@@ -210,10 +211,12 @@ class RankRun {
     }
     iterations = tell_all(iterations);
     if (iterations == 0) return;
-    const double total_s = sampler.time_batch(placement, iterations);
-    const auto all = world_.gather(MessageWriter().add(total_s).bytes());
-    for (std::size_t rank = 0; rank < all.size(); ++rank)
-      reports_of_all[rank].samples.total_s = MessageReader(all[rank]).take<double>();
+    const auto all = world_.gather(MessageWriter().add(sampler.time_batch(placement, iterations)).bytes());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const auto time = MessageReader(all[rank]).take<BatchTime>();
+      reports_of_all[rank].samples.total_s = time.total_s;
+      reports_of_all[rank].samples.issue_s = time.issue_s;
+    }
   }
 
   /// What rank 0 decided, on every rank.
@@ -224,6 +227,7 @@ class RankRun {
 
   static void append(const Samples& batch, Samples& all) {
     all.total_s += batch.total_s;
+    all.issue_s += batch.issue_s;
     all.iteration_s.insert(all.iteration_s.end(), batch.iteration_s.begin(), batch.iteration_s.end());
   }
 

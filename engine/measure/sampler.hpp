@@ -5,6 +5,7 @@
 
 #include "collectives/collective.hpp"
 #include "measure/buffers.hpp"
+#include "measure/host_stamps.hpp"
 #include "support/result.hpp"
 
 namespace busbw {
@@ -13,6 +14,13 @@ namespace busbw {
 struct Samples {
   std::vector<double> iteration_s;  // one for each iteration
   double total_s = 0;               // of all iterations, not per operation; see Sampler::clock_matters
+  double issue_s = 0;               // what of that the host was busy issuing operations
+};
+
+/// How long all iterations of a batch took, and how long the host was busy issuing them; not per operation.
+struct BatchTime {
+  double total_s = 0;
+  double issue_s = 0;
 };
 
 /// Runs batches of one case in one placement on one rank.
@@ -25,6 +33,7 @@ class Sampler {
         collective_(collective),
         buffers_(buffers),
         settings_(settings),
+        device_stamps_(communicator.stamps()),
         dtype_(dtype),
         redop_(redop),
         root_(root) {}
@@ -36,8 +45,8 @@ class Sampler {
   /// Whether an iteration is so short that reading the clock at each of them shows in the total. Then
   /// `time_batch` tells the total.
   bool clock_matters(const Samples& samples) const;
-  /// Iterations with the clock read only before and after all of them, as nccl-tests does. Returns their total in seconds.
-  double time_batch(Placement placement, std::size_t iterations);
+  /// Iterations with the clock read only before and after all of them, as nccl-tests does.
+  BatchTime time_batch(Placement placement, std::size_t iterations);
   /// Operations whose times one sample averages over.
   int operations_per_iteration() const { return settings_.aggregated_iterations * collective_.operations_per_run(); }
 
@@ -49,6 +58,8 @@ class Sampler {
   const Collective& collective_;
   const CaseBuffers& buffers_;
   const RunSettings& settings_;
+  Stamps* device_stamps_;  // null where the host's clock tells
+  HostStamps host_stamps_;
   Dtype dtype_;
   Redop redop_;
   int root_;

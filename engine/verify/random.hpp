@@ -6,23 +6,12 @@
 #include <type_traits>
 
 #include "support/float_formats.hpp"
+#include "verify/block_start.hpp"
 
 namespace busbw {
 
-/// Every bit of the result depends on every bit of `x`; a bijection. Steele, Lea and Flood, "Fast splittable
-/// pseudorandom number generators", 2014, with David Stafford's constants ("Mix13").
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 /// The random number number `lane` of place `place`; a place has 2^16 of them.
 constexpr std::uint64_t draw(std::uint64_t place, std::uint32_t lane) { return mix((place << 16) + lane); }
-
-/// A number in 0 .. bound-1, from the upper half of `random`. `bound` is at most 2^32.
-constexpr std::uint64_t below(std::uint64_t random, std::uint64_t bound) { return ((random >> 32) * bound) >> 32; }
 
 /// The unsigned integer that holds T's bits.
 template <class T>

@@ -6,12 +6,9 @@
 #include <memory>
 #include <vector>
 
-namespace busbw {
+#include "verify/block_start.hpp"
 
-/// Elements in a tile; a tile of 8-byte elements is 128 KiB and stays in a core's L2 cache.
-inline constexpr std::size_t kTileElements = 16384;
-/// Elements in a block; within a block values are consecutive in the tile.
-inline constexpr std::size_t kBlockElements = 2048;
+namespace busbw {
 
 /// kTileElements elements, in the bytes of the element type.
 using Tile = std::shared_ptr<const std::vector<std::byte>>;
@@ -22,8 +19,6 @@ struct Stream {
   std::size_t element_bytes = 1;
   std::uint64_t seed = 0;
 
-  /// Where in the tile the given block starts, in elements: 0 .. kTileElements - kBlockElements.
-  std::size_t start_of_block(std::uint64_t block) const;
   /// The bytes of the element at `position`.
   const std::byte* at(std::uint64_t position) const;
 };

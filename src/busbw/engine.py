@@ -77,6 +77,21 @@ def versions() -> str:
     return done.stdout.strip()
 
 
+def default_ranks() -> int:
+    """How many ranks to measure where the user does not say: every GPU here, or 4 on the host."""
+    return gpu_count() or 4
+
+
+def gpu_count() -> int:
+    """How many GPUs the engine would measure on this machine; 0 means that it would measure on the host."""
+    path = program(ENGINE)
+    try:
+        done = subprocess.run([path, "--list-devices"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BusbwError(f"{path} --list-devices failed: {error}", remedy="install busbw again") from error
+    return len(done.stdout.splitlines())
+
+
 def run(
     command: Sequence[str | Path],
     *,
@@ -173,4 +188,14 @@ def collective_of(name: str) -> str:
     return bare if bare in COLLECTIVES else ""
 
 
-__all__ = ["COLLECTIVES", "ENGINE", "PROGRAMS_VARIABLE", "collective_of", "program", "run", "versions"]
+__all__ = [
+    "COLLECTIVES",
+    "ENGINE",
+    "PROGRAMS_VARIABLE",
+    "collective_of",
+    "default_ranks",
+    "gpu_count",
+    "program",
+    "run",
+    "versions",
+]

@@ -26,7 +26,7 @@ const std::vector<FlagEffect>& effects() {
   static const std::vector<FlagEffect> all{
       {"-t", "--nthreads", "4", [](const Options& o) { return o.settings.threads == 4; }},
       {"", "--processes", "3", [](const Options& o) { return o.settings.processes == 3; }},
-      {"-g", "--ngpus", "1", [](const Options& o) { return o.settings.gpus_per_thread == 1; }},
+      {"-g", "--ngpus", "3", [](const Options& o) { return o.settings.gpus_per_thread == 3 && o.ranks() == 3; }},
       {"-b", "--minbytes", "8", [](const Options& o) { return o.settings.min_bytes == 8; }},
       {"-e", "--maxbytes", "64M", [](const Options& o) { return o.settings.max_bytes == 64 * kMiB; }},
       {"-i", "--stepbytes", "2K", [](const Options& o) { return o.settings.step_bytes == 2048; }},
@@ -59,17 +59,18 @@ const std::vector<FlagEffect>& effects() {
       // Of the GPU's flags the values that ask for nothing.
       {"-G", "--cudagraph", "0", [](const Options& o) { return o.settings.graph_launches == 0; }},
       {"-R", "--local_register", "0", [](const Options&) { return true; }},
-      {"-y", "--stream_null", "0", [](const Options&) { return true; }},
+      {"-y", "--stream_null", "1", [](const Options& o) { return o.null_stream; }},
+      {"", "--library", "/x/libnccl.so", [](const Options& o) { return o.nccl_library == "/x/libnccl.so"; }},
+      {"", "--backend", "nccl", [](const Options& o) { return o.backend == "nccl"; }},
       {"-D", "--device_implementation", "0", [](const Options&) { return true; }},
       {"-M", "--memory", "0", [](const Options&) { return true; }},
   };
   return all;
 }
 
-/// Flags whose effects are tested elsewhere: -K needs -I, --ping-pong needs sendrecv, --backend has no
-/// choice yet, the rest is for GPUs only.
+/// Flags whose effects are tested elsewhere: -K needs -I, --ping-pong needs sendrecv, the rest is for GPUs only.
 bool tested_elsewhere(std::string_view long_name) {
-  for (const char* other : {"--per_iter_skip", "--ping-pong", "--backend", "--cta_policy", "--device_cta_count"})
+  for (const char* other : {"--per_iter_skip", "--ping-pong", "--cta_policy", "--device_cta_count"})
     if (long_name == other) return true;
   return false;
 }

@@ -50,7 +50,6 @@ TEST_CASE("options: wrong input is refused in a sentence that names option, valu
       {"-t 2000", {"-t", "2000", "1024"}},
       {"--processes 0", {"--processes", "0", "from 1"}},
       {"--processes 64 -t 64", {"--processes", "64", "-t", "4096", "1024"}},
-      {"-g 2", {"-g", "2", "allowed is 1", "-t"}},
       {"-g 0", {"-g", "0", "from 1"}},
       {"-z 9", {"-z", "9", "0 to 3"}},
       {"-z -1", {"-z", "-1", "0 to 3"}},
@@ -81,7 +80,6 @@ TEST_CASE("options: wrong input is refused in a sentence that names option, valu
       {"--max-time 0", {"--max-time", "0", "60s"}},
       {"--max-time 1h", {"--max-time", "1h", "60s"}},
       {"--backend cuda", {"--backend", "cuda", "host, nccl or auto"}},
-      {"--backend nccl", {"--backend nccl", "host"}},
       {"--ping-pong 2", {"--ping-pong", "2", "0 to 1"}},
   };
   for (const Wrong& wrong : all) {
@@ -116,16 +114,31 @@ TEST_CASE("options: a missing value is refused by the flag's names") {
 }
 
 TEST_CASE("options: what only a GPU can honour is refused on the host, by its name and what it is for") {
-  for (const char* line : {"-G 1", "-R 1", "-R 2", "-x 0", "-x 1", "-y 1", "-D 1", "-V 16", "-M 1"}) {
+  for (const char* line :
+       {"-G 1", "-R 1", "-R 2", "-x 0", "-x 1", "-y 1", "-D 1", "-V 16", "-M 1", "-g 2", "--library /lib/libnccl.so"}) {
     CAPTURE(line);
     const auto flag = words(line);
-    check_names(refusal_of(line), {flag[0], flag[1], "host backend"});
+    check_names(options_of(line).host_cannot, {flag[0], flag[1], "host backend"});
   }
   for (const char* line : {"-G -1", "-R 3", "-x 3", "-y 2", "-D 5", "-V 129", "-M 2"}) {
     CAPTURE(line);
     check_names(refusal_of(line), {words(line)[0], "allowed"});
   }
-  check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "0"}}), {"NCCL_TESTS_DEVICE=0", "host backend"});
+  check_names(options_of("", {{"NCCL_TESTS_DEVICE", "0"}}).host_cannot, {"NCCL_TESTS_DEVICE=0", "host backend"});
+  check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "from 0 on"});
+  CHECK(options_of("-t 2 -b 8 -e 1M").host_cannot.empty());
+  // The first of several is named.
+  check_names(options_of("-y 1 -G 4").host_cannot, {"-G", "4"});
+}
+
+TEST_CASE("options: what the NCCL backend cannot do is refused there, by its name and what it is for") {
+  for (const char* line : {"-G 1", "-R 1", "-x 0", "-D 1", "-V 16", "-M 1", "--fault flip:rank=0"}) {
+    CAPTURE(line);
+    const auto flag = words(line);
+    check_names(options_of(line).nccl_cannot, {flag[0], flag[1]});
+  }
+  for (const char* line : {"-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so"})
+    CHECK(options_of(line).nccl_cannot.empty());
 }
 
 TEST_CASE("options: random junk gives options, a request or a usage error, never anything else") {

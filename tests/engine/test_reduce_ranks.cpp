@@ -7,7 +7,7 @@ using namespace busbw;
 namespace {
 
 RankReport report(const std::vector<double>& iteration_s, double total_s) {
-  return {.samples = {.iteration_s = iteration_s, .total_s = total_s}, .findings = {}};
+  return {.samples = {.iteration_s = iteration_s, .total_s = total_s, .issue_s = 0}, .findings = {}};
 }
 
 const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12),
@@ -16,11 +16,17 @@ const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6),
 }  // namespace
 
 TEST_CASE("combine_ranks: rank 0, mean, minimum and maximum of the ranks' times per operation") {
-  CHECK(combine_ranks(kRanks, 3, Average::rank0) == 3);
-  CHECK(combine_ranks(kRanks, 3, Average::mean) == doctest::Approx(2.5));
-  CHECK(combine_ranks(kRanks, 3, Average::min) == 1);
-  CHECK(combine_ranks(kRanks, 3, Average::max) == 4);
-  CHECK(combine_ranks(kRanks, 6, Average::max) == 2);
+  CHECK(combine_ranks(kRanks, &Samples::total_s, 3, Average::rank0) == 3);
+  CHECK(combine_ranks(kRanks, &Samples::total_s, 3, Average::mean) == doctest::Approx(2.5));
+  CHECK(combine_ranks(kRanks, &Samples::total_s, 3, Average::min) == 1);
+  CHECK(combine_ranks(kRanks, &Samples::total_s, 3, Average::max) == 4);
+  CHECK(combine_ranks(kRanks, &Samples::total_s, 6, Average::max) == 2);
+}
+
+TEST_CASE("combine_ranks: of any total") {
+  const std::vector<RankReport> ranks{{.samples = {.iteration_s = {}, .total_s = 9, .issue_s = 2}, .findings = {}},
+                                      {.samples = {.iteration_s = {}, .total_s = 9, .issue_s = 6}, .findings = {}}};
+  CHECK(combine_ranks(ranks, &Samples::issue_s, 2, Average::mean) == 2);
 }
 
 TEST_CASE("combine_ranks: the numbers of -a") {
@@ -33,7 +39,7 @@ TEST_CASE("combine_ranks: the numbers of -a") {
 TEST_CASE("combine_ranks: with one rank all are the same") {
   const std::vector<RankReport> one{report({2}, 2)};
   for (const Average average : {Average::rank0, Average::mean, Average::min, Average::max})
-    CHECK(combine_ranks(one, 2, average) == 1);
+    CHECK(combine_ranks(one, &Samples::total_s, 2, average) == 1);
 }
 
 TEST_CASE("last_rank_s: each iteration ends with its last rank") {

@@ -29,6 +29,21 @@ class Remembering final : public Collective {
   mutable std::vector<Call> calls_;
 };
 
+/// A device on which each call of a collective takes a second.
+class CallsAsSeconds final : public Stamps {
+ public:
+  explicit CallsAsSeconds(const Remembering& collective) : collective_(collective) {}
+  void reset(std::size_t count) override { at_.assign(count, 0); }
+  void set(std::size_t index) override { at_.at(index) = collective_.calls().size(); }
+  double between_s(std::size_t from, std::size_t to) const override {
+    return static_cast<double>(at_.at(to)) - static_cast<double>(at_.at(from));
+  }
+
+ private:
+  const Remembering& collective_;
+  std::vector<std::size_t> at_;
+};
+
 constexpr std::uint64_t kMax = 64;
 
 /// A sampler of one rank, with all that it needs.
@@ -103,10 +118,43 @@ TEST_CASE("sampler: samples are per operation, and the total is the clock's") {
     }
 }
 
+TEST_CASE("sampler: samples are by the device's clock where it has one, the total by the host's") {
+  for (const int blocking : {0, 1, 2, 3}) {
+    CAPTURE(blocking);
+    Scene scene(settings_of(4, 3, blocking));
+    CallsAsSeconds clock(scene.collective);
+    scene.communicator.stamp_with(clock);
+    Sampler sampler(*scene.world, scene.communicator, scene.collective, scene.buffers, scene.settings, Dtype::float32,
+                    Redop::sum, 0);
+    Samples samples;
+    sampler.run_batch(Placement::out_of_place, samples);
+    CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of a second each are one iteration
+    CHECK(samples.issue_s <= samples.total_s);
+    if (blocking == 3) {
+      CHECK(samples.total_s == 12.0);  // without the barriers between
+    } else {
+      CHECK(samples.total_s < 1.0);
+    }
+    CHECK_FALSE(sampler.clock_matters(samples));
+  }
+}
+
+TEST_CASE("sampler: events matter up to longer iterations than readings of the host's clock") {
+  Scene scene(settings_of(2, 1, 0));
+  CallsAsSeconds clock(scene.collective);
+  scene.communicator.stamp_with(clock);
+  const Sampler on_device(*scene.world, scene.communicator, scene.collective, scene.buffers, scene.settings,
+                          Dtype::float32, Redop::sum, 0);
+  const Samples samples{.iteration_s = {100e-6}, .total_s = 1, .issue_s = 1};
+  CHECK(on_device.clock_matters(samples));
+  CHECK_FALSE(scene.sampler.clock_matters(samples));
+}
+
 TEST_CASE("sampler: a batch without stamps is as many operations, in the next region each, and its time") {
   Scene scene(settings_of(3, 2, 0));
-  const double total_s = scene.sampler.time_batch(Placement::out_of_place, 600);
-  CHECK(total_s > 0);
+  const BatchTime time = scene.sampler.time_batch(Placement::out_of_place, 600);
+  CHECK(time.issue_s > 0);
+  CHECK(time.total_s >= time.issue_s);
   REQUIRE(scene.collective.calls().size() == 1200);
   for (std::size_t i = 0; i < 1200; ++i) CHECK(scene.region(i) == i % 4);
   CHECK(scene.job.progress(0).phase == Phase::timing);
@@ -131,7 +179,7 @@ TEST_CASE("sampler: the clock matters where an iteration is short, and never whe
     CAPTURE(expected.blocking);
     Scene scene(settings_of(2, 3, expected.blocking), 2);
     // one slow iteration says nothing
-    const Samples samples{.iteration_s = {1.0, expected.iteration_s}, .total_s = 1};
+    const Samples samples{.iteration_s = {1.0, expected.iteration_s}, .total_s = 1, .issue_s = 1};
     CHECK(scene.sampler.clock_matters(samples) == expected.matters);
   }
 }

@@ -26,7 +26,7 @@ std::size_t element(const std::byte* at) {
 TEST_CASE("a block is a run of the tile from its start on") {
   const Stream stream = counting_stream(3);
   for (const std::uint64_t block : {0ull, 1ull, 2ull, 1000000007ull, ~0ull / kBlockElements}) {
-    const std::size_t start = stream.start_of_block(block);
+    const std::size_t start = block_start(stream.seed, block);
     CHECK(start <= kTileElements - kBlockElements);
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}, kBlockElements - 1}) {
       CHECK(element(stream.at(block * kBlockElements + i)) == start + i);
@@ -41,10 +41,10 @@ TEST_CASE("blocks start all over the tile, elsewhere for another seed or block")
   int equal_over_seeds = 0;
   int equal_over_blocks = 0;
   for (std::uint64_t block = 0; block < 20000; ++block) {
-    const std::size_t start = one.start_of_block(block);
+    const std::size_t start = block_start(one.seed, block);
     starts.insert(start);
-    equal_over_seeds += start == two.start_of_block(block);
-    equal_over_blocks += start == one.start_of_block(block + 1);
+    equal_over_seeds += start == block_start(two.seed, block);
+    equal_over_blocks += start == block_start(one.seed, block + 1);
   }
   CHECK(starts.size() > 10000);  // of 14,337
   CHECK(*starts.begin() < 10);

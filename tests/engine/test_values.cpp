@@ -52,7 +52,7 @@ TEST_CASE("tiles hold the elements of the reduction, moved by the seed") {
         CHECK(contributed.tile->size() == kTileElements * sizeof(T));
         std::size_t wrong = 0;
         for (const std::uint64_t position : {0ull, 1ull, 2047ull, 2048ull, 9999ull, 1ull << 33}) {
-          const std::size_t in_tile = contributed.start_of_block(position / kBlockElements) +
+          const std::size_t in_tile = block_start(contributed.seed, position / kBlockElements) +
                                       static_cast<std::size_t>(position % kBlockElements);
           const T contribution = reduction.contribution(2, in_tile);
           const T result = reduction.reduced(in_tile);

@@ -123,7 +123,6 @@ REFUSED: list[tuple[str, list[str]]] = [
     ("--max-time 0", ["--max-time", "0", "above 0"]),
     ("--max-time 5h", ["--max-time", "5h", "60s"]),
     ("--ping-pong 1", ["--ping-pong", "1", "sendrecv_perf"]),
-    ("--backend nccl", ["--backend", "nccl", "host and auto"]),
     ("--backend gpu", ["--backend", "gpu", "host, nccl or auto"]),
     # what only a GPU can honour
     ("-G 1", ["-G", "--cudagraph", "1", NOT_ON_HOST]),
@@ -340,3 +339,17 @@ def test_nothing_given_at_all(programs: Programs) -> None:
     finished = programs.run("all_reduce")
     assert (finished.code, finished.stderr) == (0, "")
     assert [row.size_bytes for row in rows_by_pattern(finished.stdout)] == [32 << 20]
+
+
+def test_no_gpu_is_an_error_of_the_environment(programs: Programs) -> None:
+    finished = programs.run("all_reduce", "--backend", "nccl", "-J", "out.json", "--records", "out.jsonl")
+    assert finished.code == 3
+    assert "--backend nccl: " in finished.sentence()
+    assert "--backend host" in finished.sentence()
+    assert list(programs.folder.iterdir()) == []
+
+
+def test_listing_devices_where_there_are_none_is_no_error(programs: Programs) -> None:
+    finished = programs.run("busbw-engine", "--list-devices")
+    assert (finished.code, finished.stdout) == (0, "")
+    assert "no GPU: " in finished.stderr

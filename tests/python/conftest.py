@@ -18,6 +18,9 @@ from pathlib import Path
 if sys.argv[1:] == ["--version"]:
     print("busbw 9.9.9\\nbackend host 9.9.9\\nrecord schema 1.0")
     sys.exit(0)
+if sys.argv[1:] == ["--list-devices"]:
+    print(os.environ.get("FAKE_DEVICES", ""), end="")
+    sys.exit(0)
 Path(os.environ["FAKE_ARGUMENTS"]).write_text("\\n".join([Path(sys.argv[0]).name, *sys.argv[1:]]))
 sys.stdout.buffer.write(b"# a table \\n  8  1.00 \\xff\\n")
 sys.stdout.flush()

@@ -44,6 +44,12 @@ def test_what_the_engine_is_given(fake_engine: FakeEngine, here: Path, words: li
     assert fake_engine.arguments == ["all_reduce_perf", *expected, "--records", "out.jsonl"]
 
 
+def test_every_gpu_is_a_rank(fake_engine: FakeEngine, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_DEVICES", "0 0000:00:06 NVIDIA H200\n1 0000:00:07 NVIDIA H200\n")
+    assert main(["run", "all_reduce", "--records", "out.jsonl"]) == 0
+    assert fake_engine.arguments[:3] == ["all_reduce_perf", "-t", "2"]
+
+
 def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> None:
     assert main(["run", "--plot", "never", "--records", "a.jsonl", "sendrecv_perf", "-t", "2", "--ping-pong", "1"]) == 0
     assert fake_engine.arguments[0] == "sendrecv_perf"

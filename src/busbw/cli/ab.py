@@ -17,7 +17,6 @@ from busbw import engine
 from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.compare import exit_code, share, show
-from busbw.cli.run import HOST_RANKS
 from busbw.compare import RESOLUTION, Comparison
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.store import default_folder, new_run, run_name
@@ -134,7 +133,9 @@ def named_collective(words: tuple[str, ...]) -> str:
 def defaults(flags: tuple[str, ...]) -> tuple[str, ...]:
     """The engine's flags that the user left open."""
     ranks = (
-        () if has(flags, "-t", "-g", "--nthreads", "--ngpus", "--processes", "--backend") else ("-t", str(HOST_RANKS))
+        ()
+        if has(flags, "-t", "-g", "--nthreads", "--ngpus", "--processes", "--backend")
+        else ("-t", str(engine.default_ranks()))
     )
     sized = has(flags, "-b", "-e", "-f", "-i", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes", "--sizes")
     return (*ranks, *(() if sized else _SWEEP))

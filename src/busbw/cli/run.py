@@ -27,8 +27,6 @@ from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_ru
 from busbw.terminal import width_of
 from busbw.verdict import correctness
 
-HOST_RANKS = 4
-
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
 _SHORT_NAMES = {
@@ -80,8 +78,8 @@ def run(
     given = _flags(words[1:])
     if ranks is not None and "-t" in given:
         raise UsageError(f"--ranks {ranks} and -t say the same", remedy="give one of them")
-    chosen = [*_ranks(given, ranks), *_sweep(given)]
     program = engine.program(f"{collective}_perf")
+    chosen = [*_ranks(given, ranks), *_sweep(given)]
 
     with _place(records_path, store or default_folder(), collective) as path:
         is_ours = not path.exists()  # the engine refuses a file that is there
@@ -143,7 +141,7 @@ def _ranks(given: set[str], ranks: int | None) -> list[str]:
         return ["-t", str(ranks)]
     if given & {"-t", "-g", "--processes", "--backend"}:
         return []
-    return ["-t", str(HOST_RANKS)]
+    return ["-t", str(engine.default_ranks())]
 
 
 def _sweep(given: set[str]) -> list[str]:

@@ -1,0 +1,45 @@
+# The GPU engine, if BUSBW_CUDA says so: AUTO (where CUDA's compiler is found), ON (an error where it is not), OFF.
+#
+# The compiler is looked for in CMAKE_CUDA_COMPILER, the PATH, /usr/local/cuda, and in the Python environment that
+# builds this (pip install "cuda-toolkit[nvcc,cudart,cccl]==13.*" nvidia-nccl-cu13). NCCL's header comes from there or
+# from the system; its library is loaded when the program runs.
+set(BUSBW_CUDA AUTO CACHE STRING "Build the GPU engine: AUTO, ON or OFF")
+set(BUSBW_PYTHON "" CACHE FILEPATH "A Python whose environment has CUDA's and NCCL's wheels")
+
+set(busbw_has_cuda FALSE)
+if(NOT BUSBW_CUDA STREQUAL OFF)
+  set(site "")
+  find_program(busbw_python NAMES ${BUSBW_PYTHON} python python3 HINTS $ENV{VIRTUAL_ENV}/bin)
+  if(busbw_python)
+    execute_process(COMMAND ${busbw_python} -c "import importlib.util as u, os; s = u.find_spec('nvidia'); \
+print(next((p for p in s.submodule_search_locations if os.path.isdir(p)), '') if s else '', end='')"
+                    OUTPUT_VARIABLE site ERROR_QUIET)
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER)
+    find_program(busbw_nvcc nvcc HINTS ${site}/cu13/bin ${site}/cu12/bin /usr/local/cuda/bin)
+    if(busbw_nvcc)
+      set(CMAKE_CUDA_COMPILER ${busbw_nvcc})
+    endif()
+  endif()
+  find_path(busbw_nccl_include nccl.h HINTS ${site}/nccl/include /usr/local/cuda/include)
+  if(CMAKE_CUDA_COMPILER AND busbw_nccl_include)
+    set(busbw_has_cuda TRUE)
+  elseif(BUSBW_CUDA STREQUAL ON)
+    message(FATAL_ERROR "BUSBW_CUDA=ON: CUDA's compiler (${CMAKE_CUDA_COMPILER}) or nccl.h (${busbw_nccl_include}) "
+                        "was not found; see cmake/cuda.cmake")
+  endif()
+endif()
+
+if(busbw_has_cuda)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120)
+  endif()
+  get_filename_component(busbw_toolkit ${CMAKE_CUDA_COMPILER} DIRECTORY)
+  get_filename_component(busbw_toolkit ${busbw_toolkit} DIRECTORY)
+  # The wheels have lib where nvcc's profile says lib64.
+  set(CMAKE_CUDA_FLAGS_INIT "-L${busbw_toolkit}/lib -L${busbw_toolkit}/lib64")
+  set(CMAKE_CUDA_STANDARD 17)
+  enable_language(CUDA)
+  find_library(busbw_cudart cudart_static HINTS ${busbw_toolkit}/lib ${busbw_toolkit}/lib64 REQUIRED)
+  message(STATUS "the GPU engine is built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
+endif()

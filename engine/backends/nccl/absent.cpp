@@ -1,0 +1,15 @@
+// What stands in for the NCCL backend in a build without CUDA.
+#include "backends/nccl/nccl_backend.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+
+GpuSurvey survey_gpus() {
+  return {{}, "this build has no GPU engine: build with CUDA's compiler at hand (docs/gpu.md), or use --backend host"};
+}
+
+std::unique_ptr<Backend> make_nccl_backend(const NcclRequest&, const GpuSurvey& survey) {
+  throw EnvironmentError("--backend nccl: " + survey.why_none);
+}
+
+}  // namespace busbw

@@ -1,0 +1,38 @@
+#pragma once
+// GPUs with NCCL, or with a library that has NCCL's interface. What is declared here is there in every build; a build
+// without CUDA has no GPUs and says so.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.hpp"
+
+namespace busbw {
+
+/// A GPU as CUDA numbers it for this process.
+struct Gpu {
+  std::string name;    // "NVIDIA H200"
+  std::string bus_id;  // "0000:0f:00"
+  std::size_t free_bytes = 0;
+};
+
+/// The GPUs that this process may use. Where there are none, `why_none` says why, and what to do.
+struct GpuSurvey {
+  std::vector<Gpu> gpus;
+  std::string why_none;
+};
+
+/// Looks in a child process, because a process that has looked cannot be forked any more.
+GpuSurvey survey_gpus();
+
+struct NcclRequest {
+  int ranks = 1;          // of this machine
+  int first_device = 0;   // NCCL_TESTS_DEVICE
+  std::string library;    // --library; empty: look for it
+  bool null_stream = false;  // -y
+};
+
+/// Throws EnvironmentError where a rank would have no GPU of its own, or where there is no library.
+std::unique_ptr<Backend> make_nccl_backend(const NcclRequest& request, const GpuSurvey& survey);
+
+}  // namespace busbw

@@ -1,0 +1,20 @@
+#pragma once
+// The host's clock as stamps, for backends whose operations are done when their call returns.
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "measure/clock.hpp"
+
+namespace busbw {
+
+class HostStamps final : public Stamps {
+ public:
+  void reset(std::size_t count) override { times_s_.assign(count, 0); }
+  void set(std::size_t index) override { times_s_[index] = monotonic_s(); }
+  double between_s(std::size_t from, std::size_t to) const override { return times_s_[to] - times_s_[from]; }
+
+ private:
+  std::vector<double> times_s_;
+};
+
+}  // namespace busbw

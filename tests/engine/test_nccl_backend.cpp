@@ -1,0 +1,23 @@
+#include "backends/nccl/nccl_backend.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/error.hpp"
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+TEST_CASE("survey_gpus: GPUs, or a sentence why there are none and what to do") {
+  const GpuSurvey survey = survey_gpus();
+  CHECK(survey.gpus.empty() != survey.why_none.empty());
+  if (survey.gpus.empty()) check_names(survey.why_none, {"--backend host"});
+}
+
+TEST_CASE("make_nccl_backend: without GPUs an error of the environment that says why") {
+  try {
+    make_nccl_backend({}, {{}, "the driver sleeps"});
+    FAIL("no error");
+  } catch (const EnvironmentError& error) {
+    check_names(error.what(), {"--backend nccl", "the driver sleeps"});
+  }
+}
