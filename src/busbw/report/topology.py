@@ -140,7 +140,7 @@ def _node(node: Node, known: Layout, x: float, y: float, height: float) -> Marku
     kind = "node" if known.is_said else "node supposed"
     parts = [
         element("rect", x=x, y=y, width=_BOX, height=height, rx=8, class_=kind),
-        element("text", _cut(node.name, 30), x=x + 12, y=y + 19, class_="label"),
+        element("text", _cut(node.name, 24), x=x + 12, y=y + 19, class_="label"),
     ]
     at = y + 28
     for number, rank in enumerate(node.ranks[:MOST_CELLS]):
