@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
@@ -18,6 +17,7 @@ from busbw.errors import BusbwError, Exit, UsageError
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece
 from busbw.redact import redact_all
+from busbw.terminal import StreamConsole
 from busbw.units import count_text, size_text
 
 _MOST_TABLES = 60
@@ -209,7 +209,7 @@ def _print_summary(path: Path, claims: Claims, tally: _Tally) -> None:
         overview.add(event)
     if overview.is_empty:
         return
-    console = Console(width=shutil.get_terminal_size((100, 24)).columns, highlight=False)
+    console = StreamConsole(width=shutil.get_terminal_size((100, 24)).columns, highlight=False)
     for line in overview.lines(path):
         console.print(line)
 

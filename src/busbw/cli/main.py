@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from errno import ENAMETOOLONG
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
@@ -94,8 +95,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _write_nowhere()
         return Exit.OUTPUT_CLOSED
     except OSError as error:
+        # The sentence first: what cannot be written may be stdout alone.
+        code = _refuse(*_cause(error))
         _write_nowhere()
-        return _refuse(f"cannot go on: {error.strerror}; look at where the output goes", Exit.ENVIRONMENT)
+        return code
+
+
+def _cause(error: OSError) -> tuple[str, Exit]:
+    """The sentence and the code of an error that no command expected."""
+    if error.errno == ENAMETOOLONG:
+        name = str(error.filename or "a path")
+        return f"{name[:40]}... is longer than a file's name can be; give another path", Exit.USAGE
+    what = f"cannot use {error.filename}" if error.filename else "cannot go on"
+    return f"{what}: {error.strerror}; look at where the output goes", Exit.ENVIRONMENT
 
 
 def _write_nowhere() -> None:

@@ -1,10 +1,10 @@
 """`busbw refs`: lists published figures, or shows one."""
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from busbw.reference import Reference, Sweep, find, references
+from busbw.terminal import StreamConsole
 from busbw.units import size_text
 
 _NARROW = 60
@@ -21,7 +21,7 @@ def refs(name: str | None) -> None:
 
 
 def _list(known: dict[str, Reference]) -> None:
-    console = Console(highlight=False)
+    console = StreamConsole(highlight=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", no_wrap=True)
     for column in ("ranks", "nodes"):
@@ -52,7 +52,7 @@ def _best_text(reference: Reference) -> str:
 
 
 def _show(reference: Reference) -> None:
-    console = Console(highlight=False)
+    console = StreamConsole(highlight=False)
     said = {
         "hardware": f"{reference.nodes} node(s), {reference.ranks} x {reference.gpu}; {reference.links}",
         "NICs per node": reference.nics or "not said",

@@ -1,7 +1,7 @@
 """What a person sees in a terminal: tables that fit its width, pictures, colour where it means something."""
 
-from busbw.terminal.console import console, width_of
+from busbw.terminal.console import StreamConsole, console, width_of
 from busbw.terminal.screen import Expected, screen
 from busbw.terminal.tables import Cell, Column, fitted, lines
 
-__all__ = ["Cell", "Column", "Expected", "console", "fitted", "lines", "screen", "width_of"]
+__all__ = ["Cell", "Column", "Expected", "StreamConsole", "console", "fitted", "lines", "screen", "width_of"]

@@ -11,6 +11,14 @@ NARROWEST, WIDEST = 60, 200
 _USUAL = (80, 24)
 
 
+class StreamConsole(Console):
+    """A console that leaves it to the command line to say that its output was closed."""
+
+    def on_broken_pipe(self) -> None:
+        """Rich would end the program with 1, which means wrong data here."""
+        raise BrokenPipeError
+
+
 def console(stream: TextIO | None = None) -> Console:
     """A console that writes text as it is: no markup, no wrapping; colour only where it is welcome.
 
@@ -18,7 +26,7 @@ def console(stream: TextIO | None = None) -> Console:
     """
     out = stream or sys.stdout
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not out.isatty()
-    return Console(
+    return StreamConsole(
         file=out,
         color_system=None if plain else "standard",
         force_terminal=None if out.isatty() else False,

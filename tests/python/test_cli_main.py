@@ -1,0 +1,40 @@
+"""How a command line ends when something outside of it goes wrong."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BUSBW, ROOT
+
+from busbw.cli.main import main
+
+SEED = ROOT / "tests" / "golden" / "seeds" / "003_e7e147d892a8e7dd.txt"
+TOO_LONG = "a" * 300
+
+
+@pytest.mark.parametrize("command", ["check", "import", "show", "report", "compare"])
+def test_a_name_that_no_file_can_have_is_one_sentence(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, TOO_LONG]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert "longer than a file's name can be" in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
+def test_a_full_disk_under_stdout_is_said_on_stderr() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*BUSBW, "import", SEED, "--rows"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["check", SEED], ["import", SEED], ["show", SEED], ["refs"], ["expect", "--systems"]]
+)
+def test_a_reader_that_went_away_is_not_wrong_data(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*BUSBW, *words], stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
