@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from .programs import COLLECTIVES, Programs, installed_in
+from busbw.engine import COLLECTIVES
+
+from .programs import Programs, installed_in
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from busbw.engine import COLLECTIVES
+
 from .programs import (
-    COLLECTIVES,
     OUTPUTS,
     Finished,
     Programs,

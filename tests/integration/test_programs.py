@@ -5,8 +5,10 @@ from fractions import Fraction
 
 import pytest
 
+from busbw.engine import COLLECTIVES
+
 from .model import DTYPES, OPS, alltoallv_pair_bytes, expected_row, redop_column
-from .programs import COLLECTIVES, REDUCING, ROOTED, Programs, of_kind, read_json, read_records
+from .programs import REDUCING, ROOTED, Programs, of_kind, read_json, read_records
 from .table import comments, expect_nothing_wrong, footer, passed, rows_by_blanks, rows_by_pattern, shown_as
 
 
