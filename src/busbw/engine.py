@@ -69,12 +69,7 @@ def program(name: str) -> Path:
 
 def versions() -> str:
     """The engine's own words on its version, its backends' and the record schema's, a line each."""
-    path = program(ENGINE)
-    try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise BusbwError(f"{path} --version failed: {error}", remedy="install busbw again") from error
-    return done.stdout.strip()
+    return _say("--version")
 
 
 def default_ranks() -> int:
@@ -84,12 +79,17 @@ def default_ranks() -> int:
 
 def gpu_count() -> int:
     """How many GPUs the engine would measure on this machine; 0 means that it would measure on the host."""
+    return len(_say("--list-devices").splitlines())
+
+
+def _say(flag: str) -> str:
+    """What the engine prints when asked for something about itself."""
     path = program(ENGINE)
     try:
-        done = subprocess.run([path, "--list-devices"], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([path, flag], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise BusbwError(f"{path} --list-devices failed: {error}", remedy="install busbw again") from error
-    return len(done.stdout.splitlines())
+        raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error
+    return done.stdout.strip()
 
 
 def run(

@@ -3,16 +3,12 @@
 A reference is one configuration from one source. What its source does not say is left out of the file and is None here.
 """
 
-from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
-from busbw.errors import UsageError
 from busbw.logs import Placement
+from busbw.shelf import Shelf
 
 
 class Point(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -63,19 +59,18 @@ class Reference(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     sweeps: Annotated[list[Sweep], Meta(min_length=1)]
 
 
-def _decode(text: bytes, name: str) -> Reference:
-    try:
-        return msgspec.toml.decode(text, type=Reference)
-    except msgspec.DecodeError as error:
-        raise UsageError(f"{name} is no reference: {error}", remedy="CONTRIBUTING.md says what it must hold") from error
+_SHELF = Shelf(
+    __name__,
+    Reference,
+    kind="reference",
+    remedy_malformed="CONTRIBUTING.md says what it must hold",
+    remedy_unknown=lambda _known: "`busbw refs` lists them; a log or a .toml file will do too",
+)
 
 
-@cache
 def references() -> dict[str, Reference]:
     """Every reference, by the name of its file."""
-    folder = resources.files(__package__)
-    files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): _decode((folder / name).read_bytes(), name) for name in files}
+    return _SHELF.all
 
 
 def find(name: str) -> Reference:
@@ -84,14 +79,4 @@ def find(name: str) -> Reference:
     Raises:
         UsageError: There is no such reference.
     """
-    known = references()
-    if name in known:
-        return known[name]
-    if name.endswith(".toml"):
-        try:
-            return _decode(Path(name).read_bytes(), name)
-        except OSError as error:
-            raise UsageError(f"cannot read {name}: {error.strerror}", remedy="give a file that can be read") from error
-    raise UsageError(
-        f'there is no reference "{name}"', remedy="`busbw refs` lists them; a log or a .toml file will do too"
-    )
+    return _SHELF.find(name)

@@ -4,15 +4,12 @@
 """
 
 import re
-from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from busbw.errors import UsageError
+from busbw.shelf import Shelf
 
 Generation = Literal["volta", "ampere", "hopper", "blackwell", "cdna", "host"]
 """Decides which of NCCL's protocols there are and what they reach."""
@@ -90,22 +87,19 @@ class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         return first.most_ranks if first is not None and leaves else None
 
 
-def _decode(text: bytes, name: str) -> System:
-    try:
-        system = msgspec.toml.decode(text, type=System)
-    except msgspec.DecodeError as error:
-        raise UsageError(
-            f"{name} is no description of a system: {error}", remedy="compare it with `busbw expect --system NAME`"
-        ) from error
-    return msgspec.structs.replace(system, name=Path(name).stem)
+_SHELF = Shelf(
+    __name__,
+    System,
+    kind="system",
+    remedy_malformed="compare it with one that `busbw expect --system NAME` knows",
+    remedy_unknown=lambda known: f"give auto, a .toml file or one of {', '.join(known)}",
+    finish=lambda system, name: msgspec.structs.replace(system, name=name),
+)
 
 
-@cache
 def systems() -> dict[str, System]:
     """Every description that comes with the program, by the name of its file."""
-    folder = resources.files(__package__)
-    files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): _decode((folder / name).read_bytes(), name) for name in files}
+    return _SHELF.all
 
 
 def find(name: str) -> System:
@@ -114,15 +108,7 @@ def find(name: str) -> System:
     Raises:
         UsageError: There is no such description.
     """
-    known = systems()
-    if name in known:
-        return known[name]
-    if name.endswith(".toml"):
-        try:
-            return _decode(Path(name).read_bytes(), name)
-        except OSError as error:
-            raise UsageError(f"cannot read {name}: {error.strerror}", remedy="give a file that can be read") from error
-    raise UsageError(f'there is no system "{name}"', remedy=f"give auto, a .toml file or one of {', '.join(known)}")
+    return _SHELF.find(name)
 
 
 def by_words(text: str) -> System | None:
