@@ -53,6 +53,28 @@ def test_this_machine_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "this machine" in expect(capsys, "all_reduce")
 
 
+def test_a_reference_stands_beside_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    arguments = ("all_reduce", "--system", "h200-sxm", "--ranks", "4", "--reference", "auto")
+    shown = expect(capsys, *arguments)
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    assert "reference     h200-x4" in shown
+    assert "of expected" in shown
+    told = json.loads(expect(capsys, *arguments, "--json"))
+    assert told["reference"]["is_comparable"]
+    assert {one["size_bytes"] for one in told["reference"]["figures"]} < {
+        one["size_bytes"] for one in told["estimates"]
+    }
+
+
+def test_without_a_reference_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "reference" not in json.loads(expect(capsys, "all_reduce", "--system", "h200-sxm", "--json"))
+
+
+def test_ranks_of_processors_share_a_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "4 ranks on 1 node of host" in expect(capsys, "all_reduce", "--system", "host", "--ranks", "4")
+
+
 def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     shown = expect(capsys, "--systems")
     assert [name for name in systems() if name not in shown] == []
@@ -71,6 +93,7 @@ def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["all_reduce", "-b", "1G", "-e", "1M"], "-b 1G is larger than -e 1M"),
         (["all_reduce", "-b", "0"], '-b "0" is not a size'),
         (["all_reduce", "--algorithm", "Snake"], '--algorithm "Snake" is not one'),
+        (["all_reduce", "--reference", "h1000"], 'there is no reference "h1000"'),
         (["all_reduce", "--ranks", "0"], "0 is not in the range"),
     ],
 )

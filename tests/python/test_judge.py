@@ -374,6 +374,7 @@ def test_auto_says_how_near_it_is() -> None:
         (3, "NVIDIA H200", "ranks 3 against"),
         (4, None, "does not say which GPU"),
         (4, "NVIDIA Z9", "GPU NVIDIA Z9 against"),
+        (8, "NVIDIA H100 PCIe", "not comparable"),
     ],
 )
 def test_auto_does_not_compare_unlike_things(ranks: int, device: str | None, words: str) -> None:

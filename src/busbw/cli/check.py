@@ -3,17 +3,17 @@
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import click
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from busbw import readers, reference, system
+from busbw import readers, system
 from busbw.cli.expect import with_given_nics
+from busbw.cli.references import against_of
 from busbw.errors import Exit, UsageError
-from busbw.judge import EXIT_OF, Against, BandVerdict, Grade, Judged, Verdict, judge, worst
+from busbw.judge import EXIT_OF, BandVerdict, Grade, Judged, Verdict, judge, worst
 from busbw.store import find
 from busbw.system.detect import look, system_here
 from busbw.terminal import console as make_console
@@ -81,19 +81,6 @@ def _place(where: str) -> system.System | None:
     if where == "auto":
         return None
     return system_here(look())[0] if where == "here" else system.find(where)
-
-
-def against_of(name: str | None) -> Against | None:
-    """What --reference names: nothing, auto, published figures, or a log of a good run."""
-    if name is None:
-        return None
-    if name == "auto":
-        return Against(name="auto", nearest=True)
-    if name in reference.references() or name.endswith(".toml"):
-        return Against(name=name, reference=reference.find(name))
-    if not Path(name).exists() and name != "-":
-        reference.find(name)  # says what is allowed
-    return Against(name=name, log=readers.read(find(name)))
 
 
 def _summary(console: Console, verdicts: Iterable[Verdict]) -> None:

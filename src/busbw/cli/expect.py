@@ -8,9 +8,11 @@ import click
 import msgspec
 
 from busbw import engine, system
+from busbw.cli.references import against_of
 from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, Job, Limit, Range, Route, with_nics
 from busbw.expect import expect as expectation_of
+from busbw.judge import Beside, beside
 from busbw.system import System
 from busbw.system.detect import Machine, look, system_here
 from busbw.terminal import console, width_of
@@ -37,6 +39,13 @@ _MOST_SIZES = 200
     show_default=True,
     help="The kind of node; auto: this machine.",
 )
+@click.option(
+    "--reference",
+    "against",
+    metavar="NAME|FILE|auto",
+    help="Show beside it what was measured: published figures (`busbw refs`), a log or record, a .toml file; auto: the "
+    "nearest comparable published figures.",
+)
 @click.option("--nics", metavar="COUNTxGBIT", help="The NICs of a node, such as 8x400.")
 @click.option("--nvls/--no-nvls", "nvls", default=True, help="Whether the switch may reduce.  [default: --nvls]")
 @click.option("--algorithm", metavar="NAME", help="Only this one: Ring, Tree, NVLS, NVLSTree (NCCL_ALGO).")
@@ -53,6 +62,7 @@ def expect(
     ranks: int | None,
     per_node: int | None,
     where: str,
+    against: str | None,
     nics: str | None,
     nvls: bool,
     algorithm: str | None,
@@ -76,16 +86,19 @@ def expect(
     job = Job(
         collective=name,
         ranks=count,
-        ranks_per_node=per_node or min(count, place.ranks_per_node),
+        ranks_per_node=per_node or (count if place.generation == "host" else min(count, place.ranks_per_node)),
         dtype=dtype,
         nvls=nvls,
         algorithm=_algorithm(algorithm),
     )
     expectation = expectation_of(job, place, _sizes(sizes, smallest, largest, factor))
+    chosen = against_of(against)
+    reference = beside(expectation, chosen) if chosen else None
     if as_json:
-        out.print(msgspec.json.encode(expectation).decode())
+        told = msgspec.to_builtins(expectation)
+        out.print(msgspec.json.encode({**told, "reference": reference} if reference else told).decode())
         return
-    for line in _page(expectation, machine, how, explain=explain):
+    for line in _page(expectation, machine, how, reference, explain=explain):
         out.print(line)
 
 
@@ -145,7 +158,9 @@ def _systems() -> Iterator[str]:
         yield f"{'':<15} {links}"
 
 
-def _page(expectation: Expectation, machine: Machine | None, how: str, *, explain: bool) -> Iterator[str]:
+def _page(
+    expectation: Expectation, machine: Machine | None, how: str, reference: Beside | None, *, explain: bool
+) -> Iterator[str]:
     job, place = expectation.job, expectation.system
     nodes = -(-job.ranks // min(job.ranks, job.ranks_per_node))
     words = " ".join(word for word in (job.collective, job.dtype) if word)
@@ -155,6 +170,8 @@ def _page(expectation: Expectation, machine: Machine | None, how: str, *, explai
         yield from _wrapped("this machine", f"{how}; {_machine_text(machine)}")
     for note in expectation.notes:
         yield from _wrapped("note", note)
+    if reference:
+        yield from _wrapped("reference", f"{reference.name}: {reference.how_near}")
     if expectation.unknown:
         yield from _wrapped("unknown", expectation.unknown)
         return
@@ -175,6 +192,9 @@ def _page(expectation: Expectation, machine: Machine | None, how: str, *, explai
     yield from _estimates(expectation.estimates)
     legend = "busbw and wire in GB/s; ranges: of a healthy system; wire: what crosses the wire that is full first"
     yield from _wrapped("", legend, indent=0)
+    if reference and reference.figures:
+        yield ""
+        yield from _referred(expectation, reference)
     if explain:
         yield ""
         yield from _sources(expectation.routes)
@@ -219,6 +239,24 @@ def _estimates(estimates: Iterable[Estimate]) -> Iterator[str]:
             f"{_short(one.busbw_gbps.typical):>8}{_range(one.busbw_gbps):>15}{_short(one.wire_gbps):>8}"
             f"  {one.route} {one.protocol}"
         )
+
+
+def _referred(expectation: Expectation, reference: Beside) -> Iterator[str]:
+    yield f"{'':>8}{'expected':>16}{'reference':>32}"
+    yield f"{'size':>8}{'us':>8}{'busbw':>8}{'range':>15}{'us':>9}{'busbw':>9}{'of expected':>13}"
+    for figure in reference.figures:
+        expected = expectation.at(figure.size_bytes)
+        assert expected is not None
+        busbw = expected.busbw_gbps
+        about = "~" if figure.is_interpolated else ""
+        yield (
+            f"{size_text(figure.size_bytes):>8}{_short(expected.time_us.typical):>8}{_short(busbw.typical):>8}"
+            f"{_range(busbw):>15}{about + _short(figure.time_us):>9}{about + _short(figure.busbw_gbps):>9}"
+            f"{f'{figure.of_expected:.0%}':>13}"
+            f"{'' if busbw.low <= figure.busbw_gbps <= busbw.high else '  outside'}"
+        )
+    between = "; ~ lies between two of its sizes" if any(one.is_interpolated for one in reference.figures) else ""
+    yield from _wrapped("", f"busbw in GB/s{between}", indent=0)
 
 
 def _short(value: float) -> str:

@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from busbw import readers, system
-from busbw.cli.check import against_of
+from busbw.cli.references import against_of
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.expect import system_of
 from busbw.judge import Against

@@ -1,6 +1,7 @@
 """Whether a run is as fast as it should be: GOOD, SLOW, BROKEN or UNSURE, per band, with the evidence."""
 
+from busbw.judge.beside import Beside, beside
 from busbw.judge.types import EXIT_OF, BandVerdict, Grade, Judged, Verdict, worst
 from busbw.judge.verdicts import Against, judge
 
-__all__ = ["EXIT_OF", "Against", "BandVerdict", "Grade", "Judged", "Verdict", "judge", "worst"]
+__all__ = ["EXIT_OF", "Against", "BandVerdict", "Beside", "Grade", "Judged", "Verdict", "beside", "judge", "worst"]

@@ -16,15 +16,6 @@ class Nearest(Struct, kw_only=True, frozen=True):
     sweep: Sweep
     yardstick: Yardstick
 
-    @property
-    def how_near(self) -> str:
-        """One clause on what is the same and what is not."""
-        if self.yardstick.unlike:
-            return "not comparable: " + "; ".join([*self.yardstick.unlike, *self.yardstick.differs])
-        if self.yardstick.differs:
-            return "same collective and ranks, but " + "; ".join(self.yardstick.differs)
-        return "the same in all that both of them say"
-
 
 def nearest(run: Series) -> Nearest | None:
     """The nearest of all references that come with the program; None where none is of the same collective."""

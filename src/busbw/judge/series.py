@@ -43,6 +43,8 @@ class Series(Struct, kw_only=True, frozen=True):
     figures: int = 0
     unchecked: int = 0
     contradictions: tuple[str, ...] = ()
+    nics: str | None = None
+    """Of a node: '8 x 400 Gb/s'; logs rarely say."""
 
     @property
     def collective(self) -> str | None:

@@ -119,7 +119,7 @@ def _yardstick(
         found = of_name(series, against.name, against.reference)
         if found is None:
             return None, [f"{against.name} has no figures of {series.collective}"], []
-        return found.yardstick, [], [f"reference {found.name}: {found.how_near}"]
+        return found.yardstick, [], [f"reference {found.name}: {found.yardstick.how_near}"]
     close = nearest(series)
     beside = [_nearest_text(series, close)] if close else []
     if against.nearest:
@@ -165,7 +165,7 @@ def _of_log(series: Series, name: str, others: list[Series]) -> tuple[Yardstick 
 
 
 def _nearest_text(series: Series, close: Nearest) -> str:
-    text = f"nearest published: {close.name} ({close.how_near})"
+    text = f"nearest published: {close.name} ({close.yardstick.how_near})"
     if close.yardstick.unlike:
         return text
     published = {point.size_bytes: point.busbw_gbps for point in close.sweep.points if point.size_bytes}

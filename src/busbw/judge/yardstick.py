@@ -12,6 +12,7 @@ from busbw.expect import Expectation, Range, bus_factor, system_of
 from busbw.judge.series import Series
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
+from busbw.system import by_words
 
 SPREAD: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """How far two runs of one healthy machine differ at one size: two runs of the same sweep on 4 x H200, an hour apart,
@@ -33,6 +34,17 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     """In what it is not the same as the run; decides nothing by itself."""
     unlike: tuple[str, ...] = ()
     """Why it must not decide."""
+    sizes_bytes: frozenset[int] = frozenset()
+    """Those that it has a figure of its own for; between two of them it is interpolated. Empty for an expectation."""
+
+    @property
+    def how_near(self) -> str:
+        """One clause on what is the same as in the run and what is not."""
+        if self.unlike:
+            return "not comparable: " + "; ".join([*self.unlike, *self.differs])
+        if self.differs:
+            return "same collective and ranks, but " + "; ".join(self.differs)
+        return "the same in all that both of them say"
 
     def band(self, size_bytes: int) -> BandName:
         """The band of a size, by the yardstick's own curve."""
@@ -100,6 +112,7 @@ def of_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> 
             "type": sweep.dtype,
             "operator": None,
             "library": reference.library,
+            **({"NICs": reference.nics} if reference.nodes > 1 and run.nics else {}),
         },
     )
     if sweep.kind == "floor":
@@ -114,6 +127,12 @@ def _gpu(series: Series) -> str | None:
     return ", ".join(sorted(names)) or (system.title if system else None)
 
 
+def _kind(words: str) -> str | None:
+    """The GPU that the words name, as the descriptions of systems call it, whatever network its node has."""
+    system = by_words(words)
+    return system.title.partition(",")[0] if system else None
+
+
 def _differences(run: Series, other: dict[str, object]) -> tuple[list[str], list[str]]:
     """What forbids the comparison, and what is only said. What one of them does not say is said, too."""
     mine: dict[str, object] = {
@@ -124,6 +143,7 @@ def _differences(run: Series, other: dict[str, object]) -> tuple[list[str], list
         "type": run.row.dtype,
         "operator": run.row.redop,
         "library": run.table.library,
+        "NICs": run.nics,
     }
     unlike, differs = [], []
     for key, value in other.items():
@@ -131,18 +151,20 @@ def _differences(run: Series, other: dict[str, object]) -> tuple[list[str], list
         if own is None or value is None:
             if key in ("collective", "ranks"):
                 unlike.append(f"the {key} of one of them is not known")
-            elif key in ("GPU", "hosts") and own != value:
+            elif key in ("GPU", "hosts", "NICs") and own != value:
                 differs.append(f"{key} not said by {'the run' if own is None else 'the reference'}")
         elif not _same(key, own, value):
-            (unlike if key in ("collective", "ranks", "GPU", "hosts") else differs).append(
+            (unlike if key in ("collective", "ranks", "GPU", "hosts", "NICs") else differs).append(
                 f"{key} {own} against {value}"
             )
     return unlike, differs
 
 
 def _same(key: str, one: object, other: object) -> bool:
-    if key not in ("GPU", "library"):
+    if key not in ("GPU", "library", "NICs"):
         return one == other
+    if key == "GPU" and (kind := _kind(str(one))) and (its_kind := _kind(str(other))):
+        return kind == its_kind  # a name may begin like that of another kind: H100, H100 PCIe
     a, b = str(one).lower(), str(other).lower()
     return a == b or a.startswith(b) or b.startswith(a)
 
@@ -170,7 +192,12 @@ def _of_points(name: str, points: Points, differs: list[str], unlike: list[str])
     if not points:
         unlike = [*unlike, "it has no figure with a size"]
     return Yardstick(
-        name=name, range_us=range_us, plateau_from_bytes=plateau, differs=tuple(differs), unlike=tuple(unlike)
+        name=name,
+        range_us=range_us,
+        plateau_from_bytes=plateau,
+        differs=tuple(differs),
+        unlike=tuple(unlike),
+        sizes_bytes=frozenset(size for size, *_ in points),
     )
 
 
