@@ -224,14 +224,14 @@ class Run:
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
-def read(path: Path | str) -> Run:
-    """Reads a file of records whole; a last line that was cut off is left out, and `Run.truncated` says so.
+def stream(path: Path | str) -> Iterator[Record | None]:
+    """Reads a file of records line by line, in bounded memory; a last line that was cut off is None.
 
     Raises:
         RecordsError: The file cannot be read, a line before the last is broken, the first line is not that of a run,
             or its schema has another major version.
     """
-    records: list[Record] = []
+    number = 0
     try:
         with Path(path).open("rb") as lines:
             for number, line in enumerate(lines, start=1):
@@ -241,19 +241,29 @@ def read(path: Path | str) -> Run:
                     record = _decoder.decode(line)
                 except msgspec.DecodeError as error:
                     if number > 1 and not line.endswith(b"\n"):
-                        return Run(records, truncated=True)
+                        yield None
+                        return
                     raise RecordsError(
                         f"{path}:{number}: {error}", remedy="give a file as --records wrote it"
                     ) from error
                 if isinstance(record, Header) != (number == 1):
                     expected = "the line of a run comes first and only once"
                     raise RecordsError(f"{path}:{number}: {expected}", remedy="keep each run's records in a file")
-                records.append(record)
+                yield record
     except OSError as error:
         raise RecordsError(f"cannot read {path}: {error.strerror}", remedy="give a file of records") from error
-    if not records:
+    if not number:
         raise RecordsError(f"{path} holds no records", remedy="look at what the run that made it said, and repeat it")
-    return Run(records, truncated=False)
+
+
+def read(path: Path | str) -> Run:
+    """Reads a file of records whole; a last line that was cut off is left out, and `Run.truncated` says so.
+
+    Raises:
+        RecordsError: As `stream`.
+    """
+    found = list(stream(path))
+    return Run([record for record in found if record is not None], truncated=found[-1] is None)
 
 
 class _Version(Struct):

@@ -41,8 +41,8 @@ def read(path: Path, claims: Claims = _NO_CLAIMS) -> Log:
     """Reads a log whole; `-` is standard input.
 
     Raises:
-        UsageError: The file cannot be read, or holds no row that any reader knows.
-        RecordsError: It is a file of records that is broken or of another version.
+        UsageError: The file cannot be read, holds no row that any reader knows, or is a file of records that is broken
+            or of another version.
     """
     return collect(str(path), stream(path, claims))
 

@@ -1,12 +1,16 @@
 """Reads this program's own records (docs/records.md)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from busbw import records
 from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Row, Table
 from busbw.readers.events import Claims, Event, Note, Piece
 from busbw.readers.source import Source
+
+_PIECE_ROWS = 1000
+"""A table with more rows comes in pieces: a row holds the time of every iteration of every rank."""
 
 
 def recognises(beginning: str) -> bool:
@@ -20,37 +24,72 @@ def stream(source: Source, claims: Claims) -> Iterator[Event]:
     Raises:
         UsageError: They are broken, or of another major version.
     """
+    reading = _Reading()
+    rows = _rows(reading.rows(records.stream(source.path)))
     try:
-        run = records.read(source.path)
+        piece = list(islice(rows, _PIECE_ROWS))
+        while following := list(islice(rows, _PIECE_ROWS)):
+            yield Piece(reading.table(piece), is_last=False)
+            piece = following
     except records.RecordsError as error:
         raise UsageError(error.what.replace(source.path, source.name), remedy=error.remedy) from error
-    yield Piece(table_of(run))
-    if run.truncated:
+    yield Piece(reading.table(piece))
+    if reading.is_cut:
         yield Note("the last line is cut off: the run was killed while it wrote; what stands before is whole")
 
 
 def table_of(run: records.Run) -> Table:
     """A run as a table: the placements of one row of one group, which are a line each in the records, become one."""
-    header, end = run.header, run.end
-    return Table(
-        format=f"records {header.schema_version}",
-        program=header.program,
-        collective=header.collective,
-        command=" ".join(header.args),
-        start_time=header.start_time,
-        program_version=f"busbw {header.busbw_version}",
-        library=f"{header.backend} {header.backend_version}",
-        ranks=len(header.ranks),
-        rank_list=tuple(_rank(rank) for rank in header.ranks),
-        settings=_settings(header),
-        environment=header.environment,
-        rows=tuple(_rows(run)),
-        complete=end is not None,
-        end_reason=_end_reason(end),
-        claimed_average_busbw_gbps=end.average_busbw_gbps if end else None,
-        claimed_out_of_bounds=end.out_of_bounds if end else None,
-        warnings=(*header.notes, *run.warnings),
-    )
+    reading = _Reading()
+    return reading.table(list(_rows(reading.rows(run))))
+
+
+class _Reading:
+    """What stands around the rows, as far as it has been read."""
+
+    def __init__(self) -> None:
+        self._header: records.Header | None = None
+        self._notices: list[str] = []
+        self._end: records.End | None = None
+        self.is_cut = False
+
+    def rows(self, found: Iterable[records.Record | None]) -> Iterator[tuple[int, records.Row]]:
+        """The lines of measurements, with their numbers; keeps what the others say."""
+        for number, record in enumerate(found, start=1):
+            if isinstance(record, records.Row):
+                yield number, record
+            elif isinstance(record, records.Header):
+                self._header = record
+            elif isinstance(record, records.Notice):
+                self._notices.append(record.message)
+            elif isinstance(record, records.End):
+                self._end = record
+            else:
+                self.is_cut = True
+
+    def table(self, rows: list[Row]) -> Table:
+        """A table of these rows; how the run ended is known when all of it has been read."""
+        header, end = self._header, self._end
+        assert header is not None  # the first line
+        return Table(
+            format=f"records {header.schema_version}",
+            program=header.program,
+            collective=header.collective,
+            command=" ".join(header.args),
+            start_time=header.start_time,
+            program_version=f"busbw {header.busbw_version}",
+            library=f"{header.backend} {header.backend_version}",
+            ranks=len(header.ranks),
+            rank_list=tuple(_rank(rank) for rank in header.ranks),
+            settings=_settings(header),
+            environment=header.environment,
+            rows=tuple(rows),
+            complete=end is not None,
+            end_reason=_end_reason(end),
+            claimed_average_busbw_gbps=end.average_busbw_gbps if end else None,
+            claimed_out_of_bounds=end.out_of_bounds if end else None,
+            warnings=(*header.notes, *self._notices),
+        )
 
 
 def _rank(rank: records.Rank) -> Rank:
@@ -82,19 +121,17 @@ def _end_reason(end: records.End | None) -> str | None:
     return None if end.reason == "completed" else end.message or end.reason
 
 
-def _rows(run: records.Run) -> list[Row]:
-    rows: list[Row] = []
+def _rows(lines: Iterable[tuple[int, records.Row]]) -> Iterator[Row]:
     first: dict[Placement, records.Row] = {}
     line = 1
-    for number, record in enumerate(run, start=1):
-        if not isinstance(record, records.Row):
-            continue
+    for number, record in lines:
         if first and (record.placement in first or _key(next(iter(first.values()))) != _key(record)):
-            rows.append(_row(line, first))
+            yield _row(line, first)
             first = {}
         line = line if first else number
         first[record.placement] = record
-    return [*rows, _row(line, first)] if first else rows
+    if first:
+        yield _row(line, first)
 
 
 def _key(row: records.Row) -> tuple[object, ...]:

@@ -1,0 +1,43 @@
+"""Our own records, of any length."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import GOLDEN_RECORD
+
+from busbw.errors import UsageError
+from busbw.readers import Piece, read, stream
+
+
+def many_records(path: Path, cycles: int) -> Path:
+    """The golden run with its first row repeated over and over, in both placements."""
+    header, *lines, end = GOLDEN_RECORD.read_text().splitlines()
+    row = next(json.loads(line) for line in lines if json.loads(line)["kind"] == "row")
+    with path.open("w") as out:
+        out.write(header + "\n")
+        for cycle in range(cycles):
+            for placement in ("out_of_place", "in_place"):
+                out.write(json.dumps({**row, "cycle": cycle, "placement": placement}) + "\n")
+        out.write(end + "\n")
+    return path
+
+
+def test_records_of_any_length_are_read_in_pieces(tmp_path: Path) -> None:
+    path = many_records(tmp_path / "long.jsonl", cycles=2500)
+    events = [event for event in stream(path) if isinstance(event, Piece)]
+    assert len(events) > 1
+    assert [event.is_last for event in events] == [False] * (len(events) - 1) + [True]
+    (table,) = read(path).tables
+    assert [(row.line, row.cycle, len(row.figures)) for row in table.rows] == [
+        (2 + 2 * cycle, cycle, 2) for cycle in range(2500)
+    ]
+    assert table.complete
+    assert table.claimed_average_busbw_gbps is not None
+
+
+def test_long_records_that_break_are_refused_after_what_was_whole(tmp_path: Path) -> None:
+    path = many_records(tmp_path / "long.jsonl", cycles=2500)
+    path.write_text(path.read_text().replace('"cycle": 2400', '"circle": 2400'))
+    with pytest.raises(UsageError, match=rf"long.jsonl:{2 + 2 * 2400}: .*cycle"):
+        read(path)
