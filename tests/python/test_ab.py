@@ -341,8 +341,8 @@ def test_what_the_engine_refuses_is_its_own_sentence_and_exit_code(busbw: Busbw,
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("ab",), "the collective must come first"),
-        (("ab", "-t", "2"), "the collective must come first"),
+        (("ab",), "no collective is named"),
+        (("ab", "-t", "2"), "stands where the collective belongs"),
         (("ab", "all_reduse"), 'no collective "all_reduse"'),
         (("ab", "all_reduce", "--a", "--image x"), "asks for a container"),
         (("ab", "all_reduce", "--quadruples", "3"), "quadruples"),

@@ -310,7 +310,7 @@ def test_the_command_says_when_nothing_helps(busbw: Busbw, here: Path, programs:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("tune",), "the collective must come first"),
+        (("tune",), "no collective is named"),
         (("tune", "all_reduce", "-b", "8", "--knob", "A=1"), "a sweep is asked for"),
         (("tune", "all_reduce", "--knob", "A"), "is not NAME=VALUE"),
     ],

@@ -17,6 +17,7 @@ from busbw import engine
 from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.compare import exit_code, share, show
+from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
 from busbw.compare import RESOLUTION, Comparison
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.store import default_folder, new_run, run_name
@@ -74,15 +75,16 @@ def ab(
     collective = named_collective(words)
     sides = (parse_side("--a", text_a), parse_side("--b", text_b))
     flags = words[1:]
+    given = given_flags(flags)
     rules = Rules(
         resolution=resolution,
         most_quadruples=quadruples,
         max_time_s=budget_s,
-        checks_every_block=has(flags, "-c", "--check"),
+        checks_every_block="-c" in given,
     )
     program = engine.program(f"{collective}_perf")
     with new_folder(folder, f"{collective}-ab") as where:
-        measurement = Measurement(program, (*defaults(flags), *flags), where)
+        measurement = Measurement(program, (*defaults(given), *flags), where)
         comparison, state = measure(measurement, sides, rules)
     (where / "comparison.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
     if as_json:
@@ -116,38 +118,10 @@ def _line(state: State, session: Session) -> str:
     return f"{state.phase}: quadruple {done + 1}{time_left}"
 
 
-def named_collective(words: tuple[str, ...]) -> str:
-    """The collective of a command line that begins with one.
-
-    Raises:
-        UsageError: It does not.
-    """
-    allowed = ", ".join(engine.COLLECTIVES)
-    if not words or words[0].startswith("-"):
-        raise UsageError("the collective must come first", remedy=f"name one of {allowed}")
-    if not (collective := engine.collective_of(words[0])):
-        raise UsageError(f'there is no collective "{words[0]}"', remedy=f"allowed are {allowed}")
-    return collective
-
-
-def defaults(flags: tuple[str, ...]) -> tuple[str, ...]:
+def defaults(given: set[str]) -> tuple[str, ...]:
     """The engine's flags that the user left open."""
-    ranks = (
-        ()
-        if has(flags, "-t", "-g", "--nthreads", "--ngpus", "--processes", "--backend")
-        else ("-t", str(engine.default_ranks()))
-    )
-    sized = has(flags, "-b", "-e", "-f", "-i", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes", "--sizes")
-    return (*ranks, *(() if sized else _SWEEP))
-
-
-def has(flags: tuple[str, ...], *names: str) -> bool:
-    """Whether one of these flags is among the words, in any of the forms that the engine takes."""
-    return any(
-        word.partition("=")[0] == name or (len(name) == 2 and word.startswith(name) and not word.startswith("--"))
-        for word in flags
-        for name in names
-    )
+    sized = given & {"-b", "-e", "-f", "-i", "--sizes"}
+    return (*rank_flags(given), *(() if sized else _SWEEP))
 
 
 @contextmanager

@@ -3,13 +3,12 @@
 What the engine prints goes to stdout, byte for byte; everything that is said here goes to stderr.
 """
 
-import difflib
 import os
 import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,6 +17,7 @@ import click
 import msgspec
 
 from busbw import engine, plot
+from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
 from busbw.errors import Exit, UsageError
 from busbw.launchers import Job, Watch, local
 from busbw.progress import Progress
@@ -28,15 +28,6 @@ from busbw.terminal import width_of
 from busbw.verdict import correctness
 
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
-
-_SHORT_NAMES = {
-    "--nthreads": "-t",
-    "--ngpus": "-g",
-    "--minbytes": "-b",
-    "--maxbytes": "-e",
-    "--stepbytes": "-i",
-    "--stepfactor": "-f",
-}
 
 
 @click.command(
@@ -74,12 +65,12 @@ def run(
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
     if records_path is not None and store is not None:
         raise UsageError("--records and --store both say where the record goes", remedy="give one of them")
-    collective = _collective(words)
-    given = _flags(words[1:])
+    collective = named_collective(words)
+    given = given_flags(words[1:])
     if ranks is not None and "-t" in given:
         raise UsageError(f"--ranks {ranks} and -t say the same", remedy="give one of them")
     program = engine.program(f"{collective}_perf")
-    chosen = [*_ranks(given, ranks), *_sweep(given)]
+    chosen = [*(rank_flags(given) if ranks is None else ("-t", str(ranks))), *_sweep(given)]
 
     with _place(records_path, store or default_folder(), collective) as path:
         is_ours = not path.exists()  # the engine refuses a file that is there
@@ -106,42 +97,6 @@ def run(
             if code == Exit.GOOD:
                 raise  # otherwise the engine has said why it did not get so far
     return code
-
-
-def _collective(words: Sequence[str]) -> str:
-    allowed = ", ".join(engine.COLLECTIVES)
-    if not words:
-        raise UsageError("no collective is named", remedy=f"name one of {allowed}")
-    if words[0].startswith("-"):
-        raise UsageError(
-            f'"{words[0]}" stands where the collective belongs', remedy="name it first: busbw run all_reduce -n 50"
-        )
-    if collective := engine.collective_of(words[0]):
-        return collective
-    close = difflib.get_close_matches(words[0], engine.COLLECTIVES, n=1)
-    remedy = f"did you mean {close[0]}? Allowed are {allowed}" if close else f"allowed are {allowed}"
-    raise UsageError(f'there is no collective "{words[0]}"', remedy=remedy)
-
-
-def _flags(words: Sequence[str]) -> set[str]:
-    """The engine's flags that the user gave, in their short names where they have one."""
-    flags = set()
-    for word in words:
-        if word.startswith("--"):
-            name = word.partition("=")[0]
-            flags.add(_SHORT_NAMES.get(name, name))
-        elif word.startswith("-") and word[1:2].isalpha():
-            flags.add(word[:2])
-    return flags
-
-
-def _ranks(given: set[str], ranks: int | None) -> list[str]:
-    """THE CHOICE OF RANKS: what runs the collective when the user does not say."""
-    if ranks is not None:
-        return ["-t", str(ranks)]
-    if given & {"-t", "-g", "--processes", "--backend"}:
-        return []
-    return ["-t", str(engine.default_ranks())]
 
 
 def _sweep(given: set[str]) -> list[str]:

@@ -14,8 +14,9 @@ from busbw import engine, records
 from busbw.ab import Measurement, Rules, parse_side
 from busbw.ab.blocks import PROOF
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
-from busbw.cli.ab import defaults, has, named_collective, new_folder
+from busbw.cli.ab import new_folder
 from busbw.cli.compare import share
+from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
 from busbw.compare import RESOLUTION, SizeResult
 from busbw.errors import UsageError
 from busbw.terminal import Cell, Column, console, lines, width_of
@@ -88,12 +89,13 @@ def tune(
     base = parse_side("--with", common)
     candidates = given(knobs) if knobs else []
     flags = words[1:]
-    if has(flags, "-b", "-e", "-f", "-i", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes"):
+    asked = given_flags(flags)
+    if asked & {"-b", "-e", "-f", "-i"}:
         raise UsageError("tune measures few sizes, and a sweep is asked for", remedy="name them: --sizes 8K,1M,64M")
-    sizes = () if has(flags, "--sizes") else ("--sizes", ",".join(SIZES))
+    sizes = () if "--sizes" in asked else ("--sizes", ",".join(SIZES))
     program = engine.program(f"{collective}_perf")
     with new_folder(folder, f"{collective}-tune") as where, progress() as say:
-        measurement = Measurement(program, (*defaults((*flags, *sizes)), *sizes, *flags), where)
+        measurement = Measurement(program, (*rank_flags(asked), *sizes, *flags), where)
         say("checking the settings as they are")
         measured = measurement.block(base, "proof-000", *PROOF)
         if any(figure.wrong_elements for figure in measured.values()):

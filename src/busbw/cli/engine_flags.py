@@ -1,0 +1,56 @@
+"""What stands on a command line for the engine: the collective first, then its own flags."""
+
+import difflib
+from collections.abc import Sequence
+
+from busbw import engine
+from busbw.errors import UsageError
+
+_SHORT_NAMES = {
+    "--nthreads": "-t",
+    "--ngpus": "-g",
+    "--minbytes": "-b",
+    "--maxbytes": "-e",
+    "--stepbytes": "-i",
+    "--stepfactor": "-f",
+    "--check": "-c",
+}
+
+
+def named_collective(words: Sequence[str]) -> str:
+    """The collective of a command line that begins with one.
+
+    Raises:
+        UsageError: It does not.
+    """
+    allowed = ", ".join(engine.COLLECTIVES)
+    if not words:
+        raise UsageError("no collective is named", remedy=f"name one of {allowed}")
+    if words[0].startswith("-"):
+        raise UsageError(
+            f'"{words[0]}" stands where the collective belongs', remedy="name it first, then the engine's options"
+        )
+    if collective := engine.collective_of(words[0]):
+        return collective
+    close = difflib.get_close_matches(words[0], engine.COLLECTIVES, n=1)
+    remedy = f"did you mean {close[0]}? Allowed are {allowed}" if close else f"allowed are {allowed}"
+    raise UsageError(f'there is no collective "{words[0]}"', remedy=remedy)
+
+
+def given_flags(words: Sequence[str]) -> set[str]:
+    """The engine's flags among the words, in their short names where they have one."""
+    flags = set()
+    for word in words:
+        if word.startswith("--"):
+            name = word.partition("=")[0]
+            flags.add(_SHORT_NAMES.get(name, name))
+        elif word.startswith("-") and word[1:2].isalpha():
+            flags.add(word[:2])
+    return flags
+
+
+def rank_flags(given: set[str]) -> tuple[str, ...]:
+    """THE CHOICE OF RANKS: what runs the collective when the user does not say."""
+    if given & {"-t", "-g", "--processes", "--backend"}:
+        return ()
+    return ("-t", str(engine.default_ranks()))

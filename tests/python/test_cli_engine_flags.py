@@ -1,0 +1,40 @@
+"""Which of the engine's flags a command line holds."""
+
+import pytest
+
+from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
+from busbw.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["-t", "4"], {"-t"}),
+        (["-t4"], {"-t"}),
+        (["--nthreads=4"], {"-t"}),
+        (["--check", "0"], {"-c"}),
+        (["--sizes", "8,1M", "-o", "sum"], {"--sizes", "-o"}),
+        (["--timeout", "-1"], {"--timeout"}),
+        ([], set()),
+    ],
+)
+def test_flags_have_one_name_in_every_form(words: list[str], flags: set[str]) -> None:
+    assert given_flags(words) == flags
+
+
+def test_ranks_are_chosen_only_where_nothing_is_said() -> None:
+    assert rank_flags(set())[0] == "-t"
+    assert [rank_flags({flag}) for flag in ("-t", "-g", "--processes", "--backend")] == [()] * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no collective is named"),
+        (["-n", "5"], '"-n" stands where the collective belongs'),
+        (["all_redcue"], "did you mean all_reduce"),
+    ],
+)
+def test_what_does_not_begin_with_a_collective_is_refused(words: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        named_collective(words)
