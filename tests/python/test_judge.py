@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.judge import EXIT_OF, Against, Verdict, judge, worst
-from busbw.logs import Figure, Log, Placement, Rank, Row, Table
+from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
 from busbw.records import Stats
 from busbw.reference import find as find_reference
 from busbw.system import find as find_system
@@ -169,6 +169,23 @@ def test_an_unknown_machine_needs_a_reference() -> None:
     assert found.grade == "UNSURE"
     assert any("--reference FILE" in sentence for sentence in found.advice)
     assert only(judge(log(GOOD_H200_X4, device=None), system=find_system("h200-sxm"))).grade == "GOOD"
+
+
+def test_rows_that_could_not_be_read_may_be_the_slow_ones() -> None:
+    good, slow = log(GOOD_H200_X4), log(scaled(lambda size: 9.0))
+    both = Log(
+        source="a test",
+        tables=(
+            msgspec.structs.replace(good.tables[0], first_line=1),
+            msgspec.structs.replace(slow.tables[0], first_line=100),
+        ),
+        refused=(Refusal(line=7, text="8 2 float", reason="a test"),),
+    )
+    verdicts = judge(both)
+    assert [one.grade for one in verdicts] == ["UNSURE", "SLOW"]
+    assert "1 row of the log could not be read" in verdicts[0].reasons[0]
+    elsewhere = msgspec.structs.replace(both, refused=(Refusal(line=107, text="8 2 float", reason="a test"),))
+    assert [one.grade for one in judge(elsewhere)] == ["GOOD", "SLOW"]
 
 
 def test_no_tables_give_no_verdict() -> None:

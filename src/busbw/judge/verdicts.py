@@ -1,5 +1,7 @@
 """From a log to verdicts: chooses the yardstick, refuses what cannot be judged, gathers reasons and advice."""
 
+from collections import Counter
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from busbw.judge.yardstick import Yardstick, of_expectation, of_series
 from busbw.logs import Log, Placement, Table
 from busbw.reference import Reference
 from busbw.system import System
-from busbw.units import size_text
+from busbw.units import count_text, size_text
 
 _MOST_NAMED = 3
 _ABOVE = 1.10
@@ -41,7 +43,25 @@ def judge(log: Log, *, system: System | None = None, against: Against | None = N
     """
     chosen = against or Against()
     empty = (_without_rows(table) for table in log.tables if not table.rows)
-    return (*(_verdict(series, system, chosen) for series in series_of(log)), *empty)
+    refused = _refused_by_table(log)
+    verdicts = (
+        _with_refused(_verdict(series, system, chosen), refused[series.table.first_line]) for series in series_of(log)
+    )
+    return (*verdicts, *empty)
+
+
+def _refused_by_table(log: Log) -> Counter[int]:
+    """How many rows were refused since each table began, by its first line."""
+    starts = sorted(table.first_line for table in log.tables)
+    return Counter(max((start for start in starts if start <= one.line), default=starts[0]) for one in log.refused)
+
+
+def _with_refused(verdict: Verdict, refused: int) -> Verdict:
+    """What is good of a table is not good of the rows that nobody could read."""
+    if verdict.grade != "GOOD" or not refused:
+        return verdict
+    reason = f"what was read is within its range, but {count_text(refused, 'row')} of the log could not be read"
+    return replace(verdict, grade="UNSURE", reasons=(reason,), advice=("`busbw import` says what was refused and why",))
 
 
 def _without_rows(table: Table) -> Verdict:

@@ -64,7 +64,7 @@ _SHELF = Shelf(
     Reference,
     kind="reference",
     remedy_malformed="CONTRIBUTING.md says what it must hold",
-    remedy_unknown=lambda _known: "`busbw refs` lists them; a log or a .toml file will do too",
+    remedy_unknown=lambda _known: "`busbw refs` lists them; a log, a run or a .toml file will do too",
 )
 
 

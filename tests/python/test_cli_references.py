@@ -1,0 +1,28 @@
+"""What --reference names."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import GOLDEN_RECORD
+
+from busbw.cli.references import against_of
+from busbw.errors import UsageError
+
+
+def test_a_run_of_the_store_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_STORE", str(tmp_path))
+    run = tmp_path / "20261121T120000Z-all_reduce"
+    run.mkdir()
+    shutil.copy(GOLDEN_RECORD, run / "records.jsonl")
+    for name in ("last", "20261121"):
+        found = against_of(name)
+        assert found is not None
+        assert found.log is not None
+        assert found.log.source == str(run / "records.jsonl")
+
+
+def test_what_is_none_of_them_is_told_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_STORE", str(tmp_path))
+    with pytest.raises(UsageError, match='there is no reference "h1000"'):
+        against_of("h1000")
