@@ -1,6 +1,7 @@
 """`busbw check` as a user calls it: exit codes, one screen, and what it says of logs of others."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,12 @@ def test_a_log_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str], tmp_pa
     shown = check(capsys, str(path), "--reference", host_run(tmp_path / "good.txt"))[1]
     assert "\x1b" not in shown
     assert shown
+
+
+@pytest.mark.parametrize("times", [0.9444, 1.0, 12.3, 1234.5])
+def test_columns_stand_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path, times: float) -> None:
+    good, run = host_run(tmp_path / "good.txt"), host_run(tmp_path / "run.txt", times)
+    _, shown, _ = check(capsys, run, "--reference", good)
+    bands = [line for line in shown.splitlines() if line.split()[:1] in (["latency"], ["middle"], ["plateau"])]
+    assert len(bands) == 3
+    assert all(re.search(r" - \S+ +x[\d.]+$", line) for line in bands), shown

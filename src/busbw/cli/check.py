@@ -140,8 +140,13 @@ def _bands(bands: Iterable[BandVerdict]) -> Iterator[Text]:
         line = Text(f"  {band.band:<10} ")
         line.append(f"{band.grade:<7}", style=_COLOURS[band.grade])
         line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
-        line.append(f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{f'x{band.worst.ratio:.3g}':>6}")
+        line.append(f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{_times(band.worst.ratio):>6}")
         yield line
+
+
+def _times(ratio: float) -> str:
+    """At most five characters, so that it stands apart in its column."""
+    return f"x{ratio:.2f}" if ratio < 9.995 else f"x{ratio:.0f}"
 
 
 def _figures(by_time: bool, one: Judged) -> tuple[str, str]:
