@@ -110,6 +110,21 @@ def test_one_slow_size_alone_is_named_and_is_no_verdict() -> None:
     assert [(one.kind, one.size_bytes) for one in found.features] == [("dip", 268435456)]
 
 
+def test_every_other_size_slow_is_not_good() -> None:
+    every_other = sorted(size for size in GOOD_H200_X4 if 8192 < size < 1 << 27)[::2]
+    found = only(judge(log(scaled(lambda size: 3.0 if size in every_other else 1.0))))
+    assert found.grade in ("UNSURE", "SLOW")
+
+
+def test_several_sizes_apart_are_all_named() -> None:
+    limits = {8 << step: 20.0 * 1.5 ** (step - 12) for step in range(12, 24)}
+    good = host(limits)
+    run = host({size: time * (1.3 if size in (8 << 14, 8 << 17) else 1) for size, time in limits.items()})
+    (band,) = [one for one in only(judge(run, against=Against(name="good", log=good))).bands if one.band == "middle"]
+    assert "128 KiB" in band.reason
+    assert "1 MiB" in band.reason
+
+
 def test_wrong_data_is_broken_whatever_the_speed() -> None:
     figures: list[tuple[int, dict[Placement, Figure]]] = [
         (size, {"out_of_place": figure(size, time, check="checked", wrong_elements=7 if size == 65536 else 0)})

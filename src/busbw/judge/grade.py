@@ -84,6 +84,10 @@ def _falls(points: Sequence[Measured]) -> int:
     return found
 
 
+def _neighbours(slow: Sequence[int]) -> str:
+    return "its neighbours are" if len(slow) == 1 else "the neighbours of each are"
+
+
 def _decide(
     sizes: Sequence[int], slow: Sequence[int], unclear: Sequence[int], noisy: Sequence[int], worst: Judged
 ) -> tuple[Grade, str]:
@@ -101,6 +105,10 @@ def _decide(
             "UNSURE",
             f"the placements of {count_text(len(noisy), 'size')} disagree: measure on a quiet machine, longer",
         )
+    if 3 * len(slow) > len(sizes):
+        apart = f"{len(slow)} of {count_text(len(sizes), 'size')} are slower than the range, none beside another"
+        return "UNSURE", f"{apart}: measure again, longer (-n 200)"
     if slow:
-        return "GOOD", f"only {size_text(slow[0])} is beyond the range, its neighbours are not"
+        named = " and ".join(map(size_text, slow))
+        return "GOOD", f"only {named} {'is' if len(slow) == 1 else 'are'} beyond the range, {_neighbours(slow)} not"
     return "GOOD", "every size within the range or better"
