@@ -213,8 +213,38 @@ def test_noise_is_measured_until_the_most_quadruples() -> None:
     assert len(session.state.quadruples) == 30
 
 
+def test_a_budget_in_which_nothing_can_be_told_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--budget 1e-09 is too little: 96 blocks .* or more"):
+        measured(lambda _side: [1.0, 1.0, 1.0], max_time_s=1e-9)
+
+
 def test_a_budget_ends_it() -> None:
-    comparison, session, _ = measured(lambda _side: [1.0, 1.0, 1.0], max_time_s=1e-9)
+    blocks = 0
+
+    def times(_side: str) -> list[float]:
+        nonlocal blocks
+        blocks += 1
+        if blocks > 2 + 4 * plan.FIRST_LOOK:  # slower than the first two
+            time.sleep(0.4)
+        return [1.0, 1.0, 1.0]
+
+    comparison, session, _ = measured(times, max_time_s=1.0)
+    assert 0 < len(session.state.quadruples) < plan.FIRST_LOOK
+    assert "the time given (1 s)" in comparison.warnings[-1]
+
+
+def test_a_budget_also_ends_the_measuring_of_noise() -> None:
+    blocks = 0
+
+    def times(_side: str) -> list[float]:
+        nonlocal blocks
+        blocks += 1
+        if blocks > 2:
+            time.sleep(0.3)
+        return [1.0, 1.0, 1.0]
+
+    comparison, session, _ = measured(times, max_time_s=0.7)
+    assert len(session.state.calibration) == 1
     assert session.state.quadruples == []
     assert "the time given" in comparison.warnings[-1]
 

@@ -41,3 +41,13 @@ def test_long_records_that_break_are_refused_after_what_was_whole(tmp_path: Path
     path.write_text(path.read_text().replace('"cycle": 2400', '"circle": 2400'))
     with pytest.raises(UsageError, match=rf"long.jsonl:{2 + 2 * 2400}: .*cycle"):
         read(path)
+
+
+def test_nccl_is_named_as_in_other_logs(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines()]
+    assert read(GOLDEN_RECORD).tables[0].library == "host 0.1.0"
+    lines[0] |= {"backend": "nccl", "backend_version": "22809"}
+    lines[0]["machine"]["nccl_version"] = "2.28.9"
+    path = tmp_path / "gpu.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read(path).tables[0].library == "NCCL 2.28.9"

@@ -16,6 +16,10 @@ from busbw.errors import Exit, UsageError
 from busbw.units import count_text, size_text
 
 
+_BLOCKS_TO_FIRST_LOOK = 2 * plan.FIRST_LOOK * 4
+"""Quadruples of A against A, then as many of A against B."""
+
+
 @dataclass(frozen=True)
 class Rules:
     """When to stop and what to call a change."""
@@ -78,6 +82,7 @@ class Session:
             BusbwError: A side did not get through its first block; nothing can be said.
         """
         self._prove()
+        self._require_time()
         try:
             self._calibrate()
             self._measure()
@@ -110,9 +115,22 @@ class Session:
         if unpaired := len(a.keys() ^ b.keys()):
             self.state.left_out.append(f"{count_text(unpaired, 'measurement')} of one side only were left out.")
 
+    def _require_time(self) -> None:
+        """Refuses a budget in which not even the first look can be reached, before it is spent."""
+        if self._rules.max_time_s is None:
+            return
+        # The two blocks so far were the shortest that there are.
+        least_s = (monotonic() - self._start_s) / 2 * _BLOCKS_TO_FIRST_LOOK
+        if least_s > self._rules.max_time_s:
+            raise UsageError(
+                f"--budget {self._rules.max_time_s:g} is too little: {_BLOCKS_TO_FIRST_LOOK} blocks are the fewest that "
+                f"can tell anything, and they take at least {least_s:.0f} s here",
+                remedy=f"give --budget {2 * least_s:.0f} or more, or fewer sizes",
+            )
+
     def _calibrate(self) -> None:
         self.state.phase = "measuring the noise (A against A)"
-        while len(self.state.calibration) < plan.FIRST_LOOK:
+        while len(self.state.calibration) < plan.FIRST_LOOK and not self._is_late():
             number = len(self.state.calibration) + 1
             self._on_progress(self.state)
             self.state.calibration.append(self._quadruple(f"noise-{number:03}", {"A": "A", "B": "A"}))

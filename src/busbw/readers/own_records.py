@@ -78,7 +78,7 @@ class _Reading:
             command=" ".join(header.args),
             start_time=header.start_time,
             program_version=f"busbw {header.busbw_version}",
-            library=f"{header.backend} {header.backend_version}",
+            library=_library(header),
             ranks=len(header.ranks),
             rank_list=tuple(_rank(rank) for rank in header.ranks),
             settings=_settings(header),
@@ -90,6 +90,12 @@ class _Reading:
             claimed_out_of_bounds=end.out_of_bounds if end else None,
             warnings=(*header.notes, *self._notices),
         )
+
+
+def _library(header: records.Header) -> str:
+    """As other logs name it, so that the same library is the same everywhere."""
+    version = header.machine.get("nccl_version")
+    return f"NCCL {version}" if version else f"{header.backend} {header.backend_version}"
 
 
 def _rank(rank: records.Rank) -> Rank:
