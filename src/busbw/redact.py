@@ -15,9 +15,11 @@ from busbw.logs import Figure, Log, Rank, Refusal, Row, Table
 LEFT_OUT = "(redacted)"
 
 _PATH = re.compile(
-    r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s:;,'\"()\[\]]+|[\w.-]+(?:/[\w.-]+){2,}/?|\b[A-Za-z]:\\[^\s:;,'\"]+"
+    r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s:;,'\"()\[\]]+|(?<![\w.-])[\w.-]+(?:/[\w.-]+){2,}/?"
+    r"|\b[A-Za-z]:\\[^\s:;,'\"]+"
 )
-_ACCOUNT = re.compile(r"[\w.+-]+@[\w.-]+")
+# Looked for from the beginning of a word only: from each of its letters, a long word would take for ever.
+_ACCOUNT = re.compile(r"(?<![\w.+-])[\w.+-]+(?:@[\w.+-]+)+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])")
 _BUS_ID = re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?\b")
 _PID = re.compile(r"(\bpid(?:\s+|=|:\s*)|\bprocess\s+|\bhost-\d+[:-])\d+", re.IGNORECASE)

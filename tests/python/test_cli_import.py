@@ -154,3 +154,13 @@ def test_redacted(capsys: pytest.CaptureFixture[str]) -> None:
 def test_our_own_records(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", str(GOLDEN / "records.jsonl")]) == 0
     assert "3 of 3 rows" in capsys.readouterr().out
+
+
+def test_what_a_file_holds_controls_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (GOLDEN / "records.jsonl").read_text().replace('"float"', '"\\u001b[2Jx"')
+    evil = tmp_path / "evil\x1b[2J\u202ename.jsonl"
+    evil.write_text(text.replace('"5 wrong', '"\\u001b]0;pwn\\u0007'))
+    main(["import", str(evil)])
+    out = capsys.readouterr().out
+    assert "name.jsonl" in out
+    assert all(line.isprintable() for line in out.splitlines())

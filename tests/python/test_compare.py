@@ -488,3 +488,12 @@ def test_a_doubt_is_one_sentence(
 ) -> None:
     assert main(["compare", *arguments]) == 2
     assert sentence in one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(("one", "other"), [(5e-324, 62.5), (1e308, 1e-320)])
+def test_figures_that_have_no_ratio(one: float, other: float) -> None:
+    a, b = (
+        log([row(8, {"out_of_place": Figure(busbw_gbps=value)})], name) for value, name in [(one, "a"), (other, "b")]
+    )
+    for pair in ((a, b), (b, a)):
+        assert [found.verdict for found in compare_logs(*pair).results] == [Verdict.UNCLEAR]

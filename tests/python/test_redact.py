@@ -118,3 +118,16 @@ def test_whatever_the_names_are(
     after = redact(sample)
     said = (everything(after) + msgspec.json.encode(after).decode()).lower()
     assert [name for name in (host, user, path, value, heading, refused, unknown) if name in said] == []
+
+
+@pytest.mark.parametrize("letter", ["A", "a/", "@", "+"])
+def test_long_words_end(letter: str) -> None:
+    """From each of their letters on, half a million took hours."""
+    redact(log(table(library=letter * 500_000)))
+
+
+@pytest.mark.parametrize("text", ["alice@node17+bob@acme", "alice@node17@acme", "+alice@acme", "x(alice@acme)"])
+def test_accounts_beside_each_other(text: str) -> None:
+    shown = redact(log(table(library=text, rank_list=()))).tables[0].library
+    assert shown
+    assert not any(name in shown for name in ("alice", "bob", "node17", "acme"))

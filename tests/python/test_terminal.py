@@ -259,3 +259,8 @@ def test_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch, force: str) -> None:
 def test_unknown_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     bare = Row(line=1, size_bytes=8, figures={})
     assert "unknown collective" in text_of(log(Table(format="x", rows=(bare,))))
+
+
+def test_a_type_of_wrong_data_controls_nothing() -> None:
+    evil = row(8, dtype="\x1b[31mred\u202e", figures={"out_of_place": WRONG})
+    assert all(line.isprintable() for line in text_of(log(table(rows=(evil,))), draw=False).splitlines())

@@ -18,6 +18,7 @@ from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece
 from busbw.redact import redact_all
 from busbw.terminal import StreamConsole
+from busbw.terminal.tables import plain
 from busbw.units import count_text, size_text
 
 _MOST_TABLES = 60
@@ -257,7 +258,7 @@ class _Overview:
         """What a person reads."""
         seen = count_text(self._rows + self._refusals, "row")
         head = f"{path}: {self._rows:,} of {seen} read, {count_text(self._tables, 'table')}"
-        yield Text(head, style="bold")
+        yield Text(plain(head), style="bold")
         if self._summaries:
             yield _grid(self._summaries)
         if self._tables > len(self._summaries):
@@ -278,7 +279,7 @@ class _Overview:
 
 
 def _remark(text: str, style: str) -> Padding:
-    return Padding(Text(text, style=style), (0, 0, 0, 2), expand=False)
+    return Padding(Text(plain(text), style=style), (0, 0, 0, 2), expand=False)
 
 
 def _grid(summaries: list[_Summary]) -> Grid:
@@ -302,12 +303,12 @@ def _grid(summaries: list[_Summary]) -> Grid:
         about = f"{table.format}: {', '.join(sorted(summary.variants))}" if summary.variants else table.format
         grid.add_row(
             str(table.first_line),
-            Text(table.collective or "?"),
+            Text(plain(table.collective or "?")),
             str(table.ranks or "?"),
-            Text(", ".join(sorted(summary.dtypes)) or "?"),
+            Text(plain(", ".join(sorted(summary.dtypes))) or "?"),
             "none" if not summary.rows else low if low == high else f"{low} - {high}",
             f"{summary.rows:,}",
             best,
-            Text(about),
+            Text(plain(about)),
         )
     return grid

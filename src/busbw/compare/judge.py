@@ -181,7 +181,10 @@ def _from_means(a: list[Observation], b: list[Observation]) -> _Evidence:
         (slow_low, slow_high), (fast_low, fast_high) = stats.rounding_bounds(slow), stats.rounding_bounds(fast)
         if slow_low <= 0 or fast_low <= 0:
             continue
-        found = _Evidence("means", slow / fast, None, (slow_low / fast_high, slow_high / fast_low), name)
+        bounds = (slow_low / fast_high, slow_high / fast_low)
+        if bounds[0] == 0 or math.isinf(bounds[1]):
+            continue  # figures so far apart have no ratio
+        found = _Evidence("means", slow / fast, None, bounds, name)
         if best is None or _width(found) < _width(best):
             best = found
     lacking = "no time and no bandwidth that both sides print is above zero by more than its last digit"

@@ -107,7 +107,7 @@ def verdict(table: Table) -> Text:
         return Text(f"data: no row{end}", style="red")
     if wrong:
         row, name, figure = wrong[0]
-        where = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, _TITLES[name]]))
+        where = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, _TITLES[name]])))
         first = figure.first_wrong[0] if figure.first_wrong else None
         at = f", first at rank {first.rank}, index {first.index}" if first else ""
         count = count_text(figure.wrong_elements or 0, "element")
