@@ -41,6 +41,7 @@ def test_links_carry_what_the_library_plans_with(name: str, gbps: float) -> None
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),
         ("NVIDIA H100 PCIe", "h100-pcie"),
         ("NVIDIA H100 NVL", "h100-nvl-pair"),
+        ("NVIDIA H200 NVL", "h200-nvl"),
         ("NVIDIA H200", "h200-sxm"),
         ("NVIDIA H20", "h20"),
         ("Tesla V100-PCIE-16GB", "v100-pcie"),
