@@ -93,7 +93,9 @@ def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
 def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
     sizes = " to ".join(dict.fromkeys((size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1]))))
     known = [score for score in band.scores if score is not None]
-    last = f"last run at {known[-1]:.1%} of usual" if known else "no run"
+    # A median of a few runs is not yet what is usual.
+    usual = f"the median of {count_text(len(known), 'run')}" if band.is_too_short else "usual"
+    last = f"last run at {known[-1]:.1%} of {usual}" if known else "no run"
     if not band.changes:
         found = "too few runs to tell a change" if band.is_too_short else "no change of level"
         yield Text(f"{band.band} ({sizes}): {found}, {last}")
