@@ -22,6 +22,7 @@ _PATH = re.compile(
 _ACCOUNT = re.compile(r"(?<![\w.+-])[\w.+-]+(?:@[\w.+-]+)+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])")
 _BUS_ID = re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?\b")
+_UUID = re.compile(r"(?:GPU-|MIG-)?\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _PID = re.compile(r"(\bpid(?:\s+|=|:\s*)|\bprocess\s+|\bhost-\d+[:-])\d+", re.IGNORECASE)
 
 _NAMING_VARIABLE = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR|JOB_NAME|MASTER")
@@ -89,6 +90,7 @@ class _Names:
         for kind, pattern in (
             ("account", _ACCOUNT),
             ("path", _PATH),
+            ("id", _UUID),
             ("bus", _BUS_ID),
             ("address", _ADDRESS),
         ):
@@ -123,7 +125,7 @@ def _table(table: Table, names: _Names) -> Table:
         library=_optional(table.library, names.text),
         program_version=_optional(table.program_version, names.text),
         rank_list=tuple(_rank(rank, names) for rank in table.rank_list),
-        settings={key: _setting(key, value, names) for key, value in table.settings.items()},
+        settings={names.text(key): _setting(key, value, names) for key, value in table.settings.items()},
         environment={
             key: names.replacement("value", value)
             for key, value in table.environment.items()

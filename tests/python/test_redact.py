@@ -131,3 +131,12 @@ def test_accounts_beside_each_other(text: str) -> None:
     shown = redact(log(table(library=text, rank_list=()))).tables[0].library
     assert shown
     assert not any(name in shown for name in ("alice", "bob", "node17", "acme"))
+
+
+def test_devices_numbers_and_names_of_settings_go() -> None:
+    uuid = "8a7b6c5d-1234-5678-9abc-def012345678"
+    sample = table(warnings=(f"GPU-{uuid} is hot",), settings={"machine.node17.acme.example": "1", "threads": "4"})
+    shown = redact(log(sample)).tables[0]
+    assert not any(part in str(shown.warnings) for part in ("8a7b6c5d", "def012345678"))
+    assert "acme" not in str(shown.settings)
+    assert shown.settings["threads"] == "4"
