@@ -178,7 +178,7 @@ def _rank(rank: Rank, names: _Names) -> Rank:
 
 
 def _row(row: Row, names: _Names) -> Row:
-    if row.variant is None and not any(figure.warnings for figure in row.figures.values()):
+    if row.variant is None and not any(figure.warnings or figure.first_wrong for figure in row.figures.values()):
         return row
     return replace(
         row,
@@ -188,4 +188,13 @@ def _row(row: Row, names: _Names) -> Row:
 
 
 def _figure(figure: Figure, names: _Names) -> Figure:
-    return replace(figure, warnings=tuple(map(names.text, figure.warnings))) if figure.warnings else figure
+    return replace(
+        figure,
+        warnings=tuple(map(names.text, figure.warnings)),
+        first_wrong=tuple(
+            replace(
+                wrong, place=names.text(wrong.place), expected=names.text(wrong.expected), got=names.text(wrong.got)
+            )
+            for wrong in figure.first_wrong
+        ),
+    )

@@ -11,6 +11,7 @@ from sample_logs import AWKWARD, figure, log, row, table
 
 from busbw.exporters import EXPORTERS
 from busbw.logs import Log, Rank, Refusal
+from busbw.records import WrongElement
 from busbw.redact import redact, redact_all
 from busbw.terminal import screen
 
@@ -140,3 +141,11 @@ def test_devices_numbers_and_names_of_settings_go() -> None:
     assert not any(part in str(shown.warnings) for part in ("8a7b6c5d", "def012345678"))
     assert "acme" not in str(shown.settings)
     assert shown.settings["threads"] == "4"
+
+
+def test_names_in_wrong_elements_go_and_their_values_stay() -> None:
+    wrong = WrongElement(rank=1, place="of node17", index=7, expected="3 (0x40400000)", got="-nan (0xffc00000)")
+    found = figure(wrong_elements=1, first_wrong=(wrong,))
+    shown = redact(log(table(rows=(row(figures={"in_place": found}),)))).rows[0].figures["in_place"].first_wrong[0]
+    assert "node17" not in shown.place
+    assert (shown.expected, shown.got) == ("3 (0x40400000)", "-nan (0xffc00000)")
