@@ -15,7 +15,6 @@ from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult
 from busbw.errors import Exit, UsageError
 from busbw.units import count_text, size_text
 
-
 _BLOCKS_TO_FIRST_LOOK = 2 * plan.FIRST_LOOK * 4
 """Quadruples of A against A, then as many of A against B."""
 

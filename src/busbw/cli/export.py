@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from busbw import readers
-from busbw.errors import BusbwError, UsageError
+from busbw.cli.output import write_whole
+from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
 from busbw.logs import Log
 from busbw.redact import redact_all
@@ -39,12 +40,4 @@ def export(form: str, names: Sequence[str], output: Path | None, *, is_redacted:
         logs = redact_all(logs)
     whole = io.BytesIO()
     exporter.write(logs, whole)
-    if output is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(whole.getvalue())
-        sys.stdout.buffer.flush()
-        return
-    try:
-        output.write_bytes(whole.getvalue())
-    except OSError as error:
-        raise BusbwError(f"cannot write {output}: {error.strerror}", remedy="give -o another place") from error
+    write_whole(output, whole.getvalue())

@@ -1,5 +1,6 @@
 """The command line: dispatches to the commands, and is the one place that turns errors into exit codes."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -78,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Python has no object for a standard stream that was closed.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where the locale lacks a character, the rest is still said
     try:
         result = cli.main(args=arguments, prog_name="busbw", standalone_mode=False)
         sys.stdout.flush()
@@ -118,6 +122,8 @@ def _write_nowhere() -> None:
 
 
 def _refuse(sentence: str, code: int) -> int:
+    # Names of files and words of logs stand in sentences, and nothing in them may control a terminal.
+    shown = "".join(character if character.isprintable() else "?" for character in sentence)
     with suppress(OSError):
-        click.echo(f"busbw: {sentence}", err=True)
+        click.echo(f"busbw: {shown}", err=True)
     return code

@@ -1,7 +1,6 @@
 """`busbw report`: one HTML file that says what was measured, whether it is good, and shows it."""
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from busbw import readers, system
+from busbw.cli.output import write_whole
 from busbw.cli.references import against_of
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.expect import system_of
@@ -74,7 +74,9 @@ def report(
     else:
         subjects = [Subject(log, own) for log, own in zip(logs, systems, strict=True)]
     page = build(subjects, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
-    _write(output, render(page))
+    # A lone surrogate from a broken log has been replaced before; nothing else is beyond UTF-8.
+    content = render(page).encode("utf-8", errors="replace")
+    write_whole(None if str(output) == "-" else output, content)
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")
     figures = (figure for log in logs for row in log.rows for figure in row.figures.values())
@@ -152,17 +154,3 @@ def _judged(shown: Table, original: Table) -> Table:
 def _without_titles(log: Log) -> Log:
     """A heading that says only that it was left out is none."""
     return replace(log, tables=tuple(replace(table, title=None) for table in log.tables))
-
-
-def _write(output: Path, html: str) -> None:
-    # A lone surrogate from a broken log has been replaced before; nothing else is beyond UTF-8.
-    whole = html.encode("utf-8", errors="replace")
-    if str(output) == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(whole)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        output.write_bytes(whole)
-    except OSError as error:
-        raise BusbwError(f"cannot write {output}: {error.strerror}", remedy="give -o another place") from error
