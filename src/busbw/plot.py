@@ -1,7 +1,7 @@
 """Small pictures of bandwidth and time over size, for a terminal."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -106,15 +106,36 @@ def _drawn(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, fl
         heights = [height_of(value) for _, value in points]
         plotext.scatter([math.log2(size) for size, _ in points], heights, label="expected", marker="o")
     if frame.is_logarithmic:
-        values = [value for curve in curves.values() for value in curve.values()]
-        decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
-        plotext.yticks(list(decades), [f"{10.0**decade:g}" for decade in decades])
+        drawn = [value for curve in curves.values() for value in curve.values()] + [value for _, value in points]
+        low, high = _room_around(drawn)
+        plotext.ylim(low, high)
+        marks = _marks_between(low, high)
+        plotext.yticks([math.log10(mark) for mark in marks], [f"{mark:g}" for mark in marks])
     else:
         plotext.ylim(0, None)
     ticks = _ticks(sizes, most=max(2, width // 11))
     plotext.xticks([math.log2(size) for size in ticks], [size_text(size).replace(" ", "") for size in ticks])
     picture = plotext.uncolorize(plotext.build())
     return "\n".join(line.rstrip() for line in picture.splitlines())
+
+
+def _room_around(values: Sequence[float]) -> tuple[float, float]:
+    """Logarithms of the ends of an axis that holds the values, with room so that no tick lies in the frame itself."""
+    low, high = math.log10(min(values)), math.log10(max(values))
+    room = max(0.08 * (high - low), 0.02)
+    return low - room, high + room
+
+
+def _marks_between(low: float, high: float) -> list[float]:
+    """Round figures for an axis between two logarithms: powers of ten, or 1, 2 and 5 times those, or its two ends."""
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    edge = 0.04 * (high - low)
+    for steps in ((1,), (1, 2, 5)):
+        marks = [step * 10.0**decade for decade in decades for step in steps]
+        inside = [mark for mark in marks if low + edge < math.log10(mark) < high - edge]
+        if len(inside) > 1:
+            return inside
+    return [float(f"{10 ** (low + 2 * edge):.3g}"), float(f"{10 ** (high - 2 * edge):.3g}")]
 
 
 def _label(curve: _Curve, curves: list[_Curve]) -> str:

@@ -54,7 +54,7 @@ class Settings(Struct, kw_only=True, frozen=True):
         Meta(description="Stop at this half-width of the median's 95 % interval, in percent of it (--target-ci)."),
     ]
     max_time_s: Annotated[float | None, Meta(description="Time budget of one placement of one row (--max-time).")]
-    timeout_s: Annotated[int, Meta(description="Limit on every wait (-T); 0 is the program's own limit.")]
+    timeout_s: Annotated[int, Meta(description="Seconds without progress of any rank (-T); 0 is without limit.")]
 
 
 class Rank(Struct, kw_only=True, frozen=True):

@@ -13,7 +13,7 @@ import atheris
 
 with atheris.instrument_imports(include=["busbw.readers", "busbw.logs"]):
     from busbw.errors import BusbwError
-    from busbw.readers import Claims, collect, csv_tables, json_documents, text
+    from busbw.readers import READERS, Claims, collect, text
     from busbw.readers.source import Source
 
 import msgspec
@@ -24,7 +24,7 @@ MOST_BYTES = 20_000
 def read_all(data: bytes) -> None:
     """The reader that a real file would get, and the one for text in any case."""
     beginning = data.decode("utf-8", errors="replace")
-    readers = [reader for reader in (json_documents, csv_tables) if reader.recognises(beginning)]
+    readers = [reader for reader in READERS.values() if reader is not text and reader.recognises(beginning)]
     for reader in (*readers, text):
         try:
             log = collect("log", reader.stream(Source("log", io.BytesIO(data)), Claims()))

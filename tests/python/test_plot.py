@@ -54,14 +54,39 @@ def test_nothing_to_draw(rows: list[Row]) -> None:
     assert plot.busbw_over_size(rows) == ""
 
 
+def pictured(times_us: list[float]) -> list[str]:
+    """The lines of a picture of these times, over the first sizes of the sweep."""
+    rows = [
+        msgspec.structs.replace(row, figures={"in_place": Figure(time_us=time_us)})
+        for row, time_us in zip(curve(SWEEP), times_us, strict=False)
+    ]
+    return plot.time_over_size(rows, width=80).splitlines()
+
+
 def test_time_has_decades_on_its_axis() -> None:
-    figures = [{"in_place": Figure(time_us=10.0 ** (number / 8))} for number, _ in enumerate(SWEEP)]
-    rows = [msgspec.structs.replace(row, figures=new) for row, new in zip(curve(SWEEP), figures, strict=True)]
-    picture = plot.time_over_size(rows, width=80)
-    labels = [line.split("┤")[0].strip() for line in picture.splitlines() if "┤" in line]
-    assert labels == ["1000", "100", "10", "1"]
-    assert "time (us) over size" in picture
-    assert max(map(len, picture.splitlines())) <= 80
+    lines = pictured([1.2 * 10.0 ** (number / 8) for number, _ in enumerate(SWEEP)])
+    assert [line.split("┤")[0].strip() for line in lines if "┤" in line] == ["1000", "100", "10", "1"]
+    assert "time (us) over size" in lines[0]
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("times_us", "marks"),
+    [
+        ([1.0, 10.0, 100.0], ["100", "10", "1"]),
+        ([1.5, 3.0, 6.0], ["5", "2"]),
+        ([24.1, 26.0, 29.9], None),  # no round figures between: any two
+        ([7.0, 7.0], None),
+    ],
+)
+def test_an_axis_has_at_least_two_figures_and_none_in_its_frame(times_us: list[float], marks: list[str] | None) -> None:
+    lines = pictured(times_us)
+    labels = [line.split("┤")[0].strip() for line in lines if "┤" in line]
+    assert len(labels) >= 2
+    if marks:
+        assert labels == marks
+    assert not any(character.isdigit() for character in lines[1])  # the frame's upper edge
+    assert not lines[-1].split()[0].startswith(tuple(f"{label}8" for label in labels))  # the sizes stand alone
 
 
 def test_what_is_expected_is_drawn_beside() -> None:

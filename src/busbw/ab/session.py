@@ -122,8 +122,8 @@ class Session:
         least_s = (monotonic() - self._start_s) / 2 * _BLOCKS_TO_FIRST_LOOK
         if least_s > self._rules.max_time_s:
             raise UsageError(
-                f"--budget {self._rules.max_time_s:g} is too little: {_BLOCKS_TO_FIRST_LOOK} blocks are the fewest that "
-                f"can tell anything, and they take at least {least_s:.0f} s here",
+                f"--budget {self._rules.max_time_s:g} is too little: {_BLOCKS_TO_FIRST_LOOK} blocks are the fewest "
+                f"that can tell anything, and they take at least {least_s:.0f} s here",
                 remedy=f"give --budget {2 * least_s:.0f} or more, or fewer sizes",
             )
 
