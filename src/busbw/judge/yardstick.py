@@ -16,7 +16,7 @@ from busbw.system import by_words
 
 SPREAD: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """How far two runs of one healthy machine differ at one size: two runs of the same sweep on 4 x H200, an hour apart,
-differed by up to 14 % to 8 KiB, 8 % between and 0.4 % on the plateau. A reference's own spread counts where it is
+differed by up to 16 % (at one size) to 8 KiB, 9 % between and 0.3 % on the plateau. A reference's own spread counts where it is
 larger."""
 
 FURTHEST = 4.0
