@@ -16,8 +16,8 @@ from busbw.system import by_words
 
 SPREAD: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """How far two runs of one healthy machine differ at one size: two runs of the same sweep on 4 x H200, an hour apart,
-differed by up to 16 % (at one size) to 8 KiB, 9 % between and 0.3 % on the plateau. A reference's own spread counts where it is
-larger."""
+differed by up to 16 % (at one size) to 8 KiB, 9 % between and 0.3 % on the plateau. A reference's own spread counts
+where it is larger."""
 
 FURTHEST = 4.0
 """Between two sizes of a reference that are at most this factor apart its time is interpolated by logarithms."""
