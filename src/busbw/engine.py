@@ -101,7 +101,8 @@ def run(
     """Runs a program of the engine to its end.
 
     It gets a session of its own, so that a Ctrl-C reaches it once, from here, and not twice. Interrupts, hang-ups and
-    stops are passed on, and this function waits for its end whatever comes.
+    stops are passed on, and this function waits for its end whatever comes. One that came too late to end the program
+    takes effect here afterwards, so that it is never lost.
 
     Args:
         command: The program and its arguments.
@@ -111,7 +112,7 @@ def run(
     Returns:
         Its exit code; 128 + the signal's number when a signal ended it.
     """
-    with _signals_passed_on() as started:
+    with _signals_passed_on() as passed_on:
         try:
             process = subprocess.Popen(
                 [os.fspath(word) for word in command],
@@ -121,10 +122,11 @@ def run(
             )
         except OSError as error:
             raise BusbwError(f"cannot start {command[0]}: {error.strerror}", remedy="install busbw again") from error
-        started(process)
+        passed_on.start(process)
         if on_line:
             _pump(process, on_line, on_wait or (lambda: None))
         code = process.wait()
+        passed_on.is_heeded = code < 0 or code >= 128
     return code if code >= 0 else 128 - code
 
 
@@ -149,37 +151,47 @@ def _pump(process: "subprocess.Popen[bytes]", on_line: Callable[[bytes], None], 
             on_line(pending)
 
 
-@contextmanager
-def _signals_passed_on() -> Iterator[Callable[["subprocess.Popen[bytes]"], None]]:
-    """Yields a function that takes the process to which signals are passed on; those that came before reach it too."""
-    processes: list[subprocess.Popen[bytes]] = []
-    early: list[int] = []
+class _PassedOn:
+    """Signals on their way to a process; those that came before it was started reach it too."""
 
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        if not processes:
-            early.append(number)
-        elif processes[0].poll() is None:
-            processes[0].send_signal(number)
+    def __init__(self) -> None:
+        self.is_heeded = False
+        self.received: list[int] = []
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        for process in processes:
-            os.killpg(process.pid, signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        for process in processes:
-            os.killpg(process.pid, signal.SIGCONT)
-
-    def started(process: "subprocess.Popen[bytes]") -> None:
-        processes.append(process)
-        for number in early:
+    def start(self, process: "subprocess.Popen[bytes]") -> None:
+        """From now on this process gets them."""
+        self._process = process
+        for number in self.received:
             process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
-    before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, stop)
+    def pass_on(self, number: int, _frame: FrameType | None) -> None:
+        """As a handler of signals."""
+        self.received.append(number)
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def stop(self, _number: int, _frame: FrameType | None) -> None:
+        """Ctrl-Z: the process and all of its ranks stop, then this one; they go on together."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGCONT)
+
+
+@contextmanager
+def _signals_passed_on() -> Iterator[_PassedOn]:
+    passed_on = _PassedOn()
+    before = {number: signal.signal(number, passed_on.pass_on) for number in _PASSED_ON}
+    before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, passed_on.stop)
     try:
-        yield started
+        yield passed_on
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if passed_on.received and not passed_on.is_heeded:
+        os.kill(os.getpid(), passed_on.received[0])
 
 
 def collective_of(name: str) -> str:

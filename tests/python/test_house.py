@@ -72,7 +72,7 @@ PYTHON_ARROWS = {
     "redact": CORE,
     "terminal": CORE | {"plot"},
     "compare": CORE | {"terminal"},
-    "ab": CORE | {"compare", "launchers", "readers"},
+    "ab": CORE | {"compare", "engine", "launchers", "readers"},
     "tune": CORE | {"ab", "compare"},
     "system": CORE | {"shelf"},
     "bands": CORE,

@@ -33,3 +33,19 @@ def test_the_exit_code_is_the_programs(tmp_path: Path, capfd: pytest.CaptureFixt
     job = Job(engine.program("all_reduce_perf"), ("-n", "0"), tmp_path / "run.jsonl")
     assert local.submit(local.render(job)) == 2
     assert "-n (--iters) 0" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_an_interrupt_that_comes_too_late_for_the_engine_is_not_lost(tmp_path: Path, code: int) -> None:
+    program = tmp_path / "deaf"
+    program.write_text(f"#!/bin/sh\ntrap '' INT\nkill -INT $PPID\nsleep 0.3\nexit {code}\n")
+    program.chmod(0o755)
+    with pytest.raises(KeyboardInterrupt):
+        engine.run([program])
+
+
+def test_an_interrupt_that_the_engine_heeds_is_its_exit_code(tmp_path: Path) -> None:
+    program = tmp_path / "polite"
+    program.write_text("#!/bin/sh\ntrap 'exit 130' INT\nkill -INT $PPID\nsleep 5 &\nwait\n")
+    program.chmod(0o755)
+    assert engine.run([program]) == 130

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from busbw import records, stats
+from busbw import engine, records, stats
+from busbw.ab import container
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import Observations, observations
 from busbw.compare.result import Point
@@ -60,6 +61,10 @@ class Measurement:
 
     def _job(self, side: SideSpec, path: Path, extra: tuple[str, ...]) -> Job:
         arguments = (*self.flags, *side.flags, *extra)
+        if side.image:
+            runs = container.runner(has_gpus=engine.gpu_count() > 0)
+            first, *words = container.command(runs, side.image, self.program.name, self.folder, side.environment)
+            return Job(Path(shutil.which(first) or first), (*words, *arguments), path.absolute())
         if not side.environment:
             return Job(self.program, arguments, path)
         # Only the engine sees the side's variables: a preloaded library has no business in this process.

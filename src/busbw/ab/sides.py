@@ -21,6 +21,8 @@ class SideSpec:
     environment: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ()
     """For the engine, after those of both sides."""
+    image: str = ""
+    """Of a container that has the programs on its path; empty for those of this machine."""
 
     @property
     def description(self) -> str:
@@ -29,7 +31,7 @@ class SideSpec:
 
 
 def parse_side(option: str, text: str) -> SideSpec:
-    """Understands a side: `KEY=VALUE ...`, `--preload PATH`, and options of the engine such as `-z 1`.
+    """Understands a side: `KEY=VALUE ...`, `--preload PATH`, `--image IMAGE`, and options of the engine such as `-z 1`.
 
     Args:
         option: The option that it stands in, for complaints: '--a'.
@@ -45,6 +47,7 @@ def parse_side(option: str, text: str) -> SideSpec:
     environment: dict[str, str] = {}
     flags: list[str] = []
     preloads: list[str] = []
+    image = ""
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")
@@ -53,11 +56,9 @@ def parse_side(option: str, text: str) -> SideSpec:
             if not value:
                 raise UsageError(f"{option}: {name} has no value", remedy=f"give {name} VALUE")
             if name == "--image":
-                raise UsageError(
-                    f"{option}: --image {value} asks for a container, and ab starts both sides on this machine",
-                    remedy="run `busbw run --records FILE` inside each image and give both files to `busbw compare`",
-                )
-            preloads.append(_library(option, value))
+                image = value
+            else:
+                preloads.append(value)
         elif name in _OURS:
             raise UsageError(f"{option}: {name} is set for each block by ab itself", remedy="leave it out")
         elif _ASSIGNMENT.match(word):
@@ -69,10 +70,12 @@ def parse_side(option: str, text: str) -> SideSpec:
                 f'{option}: "{word}" is neither KEY=VALUE nor an option',
                 remedy="give KEY=VALUE, --preload PATH, --library PATH or an option of the engine",
             )
+    if not image:  # in an image the paths are its own
+        preloads = [_library(option, path) for path in preloads]
     if preloads:
-        before = environment.get("LD_PRELOAD") or os.environ.get("LD_PRELOAD")
+        before = environment.get("LD_PRELOAD") or (not image and os.environ.get("LD_PRELOAD"))
         environment["LD_PRELOAD"] = ":".join([*preloads, *([before] if before else [])])
-    return SideSpec(" ".join(text.split()), tuple(environment.items()), tuple(flags))
+    return SideSpec(" ".join(text.split()), tuple(environment.items()), tuple(flags), image)
 
 
 def _library(option: str, path: str) -> str:
