@@ -1,12 +1,16 @@
 """What several test files share: a stand-in for the engine, and a way to run the command as a user does."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
+# A shell that starts pytest in the background has it ignore interrupts, and so would all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN_RECORD = ROOT / "tests" / "golden" / "records.jsonl"
