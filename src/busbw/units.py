@@ -1,4 +1,4 @@
-"""Figures for people."""
+"""Figures and words for people."""
 
 
 def size_text(size_bytes: int) -> str:
@@ -14,3 +14,8 @@ def size_text(size_bytes: int) -> str:
 def count_text(count: int, singular: str, plural: str = "") -> str:
     """A number of things: "1 row", "24 rows"."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def plain(text: str) -> str:
+    """Text of a log or a file's name without what would move a terminal's cursor or change its colours."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -55,6 +55,7 @@ CORE = {"logs", "records", "stats", "errors", "units"}
 PYTHON_ARROWS = {
     "errors": set[str](),
     "units": set[str](),
+    "files": set[str](),
     "records": {"errors", "units"},
     "stats": {"errors", "records", "units"},
     "logs": {"records"},
@@ -67,7 +68,7 @@ PYTHON_ARROWS = {
     "readers": CORE,
     "shelf": {"errors"},
     "reference": CORE | {"bands", "shelf"},
-    "store": CORE | {"readers"},
+    "store": CORE | {"files", "readers"},
     "history": CORE | {"bands", "store"},
     "redact": CORE,
     "terminal": CORE | {"plot"},

@@ -4,6 +4,7 @@ import math
 import os
 import shutil
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -55,6 +56,10 @@ class Measurement:
             )
         return first_figures(observations([own_records.table_of(records.read(path))]))
 
+    @cached_property
+    def _container_runner(self) -> list[str]:
+        return container.runner(has_gpus=engine.gpu_count() > 0)
+
     def record(self, name: str) -> Path:
         """Where the record of a block is, or will be."""
         return self.folder / f"{name}.jsonl"
@@ -62,8 +67,9 @@ class Measurement:
     def _job(self, side: SideSpec, path: Path, extra: tuple[str, ...]) -> Job:
         arguments = (*self.flags, *side.flags, *extra)
         if side.image:
-            runs = container.runner(has_gpus=engine.gpu_count() > 0)
-            first, *words = container.command(runs, side.image, self.program.name, self.folder, side.environment)
+            first, *words = container.command(
+                self._container_runner, side.image, self.program.name, self.folder, side.environment
+            )
             return Job(Path(shutil.which(first) or first), (*words, *arguments), path.absolute())
         if not side.environment:
             return Job(self.program, arguments, path)

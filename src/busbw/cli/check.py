@@ -18,8 +18,7 @@ from busbw.store import find
 from busbw.system.detect import look, system_here
 from busbw.terminal import console as make_console
 from busbw.terminal import width_of
-from busbw.terminal.tables import plain
-from busbw.units import count_text, size_text
+from busbw.units import count_text, plain, size_text
 
 _COLOURS: dict[Grade, str] = {"GOOD": "bold green", "SLOW": "bold yellow", "BROKEN": "bold red", "UNSURE": "bold cyan"}
 _MOST_FEATURES = 3

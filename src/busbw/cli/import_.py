@@ -18,8 +18,7 @@ from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece
 from busbw.redact import redact_all
 from busbw.terminal import StreamConsole
-from busbw.terminal.tables import plain
-from busbw.units import count_text, size_text
+from busbw.units import count_text, plain, size_text
 
 _MOST_TABLES = 60
 _MOST_REFUSALS = 10

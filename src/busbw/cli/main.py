@@ -14,6 +14,7 @@ import click
 
 from busbw import __version__, engine
 from busbw.errors import BusbwError, Exit
+from busbw.units import plain
 
 COMMANDS = {
     "run": "Measures one collective on this machine and shows table, picture and verdict.",
@@ -123,7 +124,6 @@ def _write_nowhere() -> None:
 
 def _refuse(sentence: str, code: int) -> int:
     # Names of files and words of logs stand in sentences, and nothing in them may control a terminal.
-    shown = "".join(character if character.isprintable() else "?" for character in sentence)
     with suppress(OSError):
-        click.echo(f"busbw: {shown}", err=True)
+        click.echo(f"busbw: {plain(sentence)}", err=True)
     return code

@@ -1,11 +1,10 @@
 """Where a command's file goes: whole or not at all, so that a full disk costs no file that was good."""
 
-import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from busbw.errors import BusbwError
+from busbw.files import replace_file
 
 
 def write_whole(output: Path | None, content: bytes) -> None:
@@ -23,18 +22,6 @@ def write_whole(output: Path | None, content: bytes) -> None:
         if output.exists() and not output.is_file():  # a device or a pipe
             output.write_bytes(content)
         else:
-            _replace(output.resolve(), content)
+            replace_file(output.resolve(), content)
     except OSError as error:
         raise BusbwError(f"cannot write {output}: {error.strerror}", remedy="give -o another place") from error
-
-
-def _replace(output: Path, content: bytes) -> None:
-    partial = output.with_name(f".busbw-{os.getpid()}.part")
-    try:
-        partial.write_bytes(content)
-        if output.exists():
-            partial.chmod(output.stat().st_mode)
-        partial.replace(output)
-    finally:
-        with suppress(OSError):
-            partial.unlink()

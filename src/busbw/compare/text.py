@@ -8,8 +8,7 @@ from rich.text import Text
 
 from busbw.compare.result import Comparison, Difference, Point, Quantity, Side, SizeResult, Verdict
 from busbw.terminal import Cell, Column, lines
-from busbw.terminal.tables import plain
-from busbw.units import count_text, size_text
+from busbw.units import count_text, plain, size_text
 
 _STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "", Verdict.UNCLEAR: "yellow"}
 _MOST_DIFFERENCES = 12

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.errors import UsageError
+from busbw.files import replace_file
 
 STORE_VARIABLE = "BUSBW_STORE"
 """Names the folder of the store; without it, it is `busbw-records` in the current folder."""
@@ -92,9 +93,7 @@ def new_run(store: Path, name: str) -> Path:
 
 def write_run_file(folder: Path, run: RunFile) -> None:
     """Writes `run.json` whole: a reader finds the old one or the new one."""
-    partial = folder / f".{RUN_FILE}.{os.getpid()}"
-    partial.write_bytes(msgspec.json.encode(run) + b"\n")
-    partial.replace(folder / RUN_FILE)
+    replace_file(folder / RUN_FILE, msgspec.json.encode(run) + b"\n")
 
 
 def entries(store: Path) -> Iterator[Entry]:

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from busbw import plot
 from busbw.logs import PLACEMENTS, Figure, Log, Placement, Row, Table
-from busbw.terminal.tables import Cell, Column, lines, plain
-from busbw.units import count_text, size_text
+from busbw.terminal.tables import Cell, Column, lines
+from busbw.units import count_text, plain, size_text
 
 NOISY_CV_PERCENT = 10
 """Beyond it a figure is shown in yellow: the mean of such times says little."""

@@ -30,11 +30,6 @@ class Column(NamedTuple):
     """Stands above neighbours that share it."""
 
 
-def plain(text: str) -> str:
-    """Text of a log without what would move a terminal's cursor or change its colours."""
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
 def fitted(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
     """The columns that are shown, each with its width; those in which no cell says anything are left out."""
     shown = [column for column in columns if any(cell.text for cell in column.cells)]
