@@ -285,6 +285,8 @@ void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallb
       ranks.push_back(read_rank_info(infos[rank], static_cast<int>(rank)));
     callbacks.begin(ranks);
   }
+  // From here on a rank may be lost, and then the outputs that tell of it have begun.
+  world.barrier();
   RankRun(plan, world, *communicator, callbacks).sweep();
 }
 
