@@ -25,6 +25,7 @@ class Shelf(Generic[T]):
         remedy_malformed: str,
         remedy_unknown: Callable[[list[str]], str],
         finish: Callable[[T, str], T] = lambda value, _name: value,
+        folder: str = "",
     ) -> None:
         """Reads nothing yet.
 
@@ -35,8 +36,10 @@ class Shelf(Generic[T]):
             remedy_malformed: What to do about a file that does not hold that.
             remedy_unknown: What to do about a name that is not among the given ones.
             finish: Makes the value complete, from it and its file's name without the suffix.
+            folder: Of that package, where they do not lie beside the module.
         """
         self._package = package
+        self._folder = folder
         self._described = described
         self._kind = kind
         self._remedy_malformed = remedy_malformed
@@ -46,7 +49,7 @@ class Shelf(Generic[T]):
     @cached_property
     def all(self) -> dict[str, T]:
         """Every description that comes with the program, by name."""
-        folder = resources.files(self._package)
+        folder = resources.files(self._package) / self._folder
         files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
         return {name.removesuffix(".toml"): self._decode((folder / name).read_bytes(), name) for name in files}
 
