@@ -97,6 +97,7 @@ class Progress:
         self._configuration: tuple[object, ...] = ()
         self._ends_s: dict[int, float] = {}
         self._shown = ""
+        self._status = ""
         self._start_s = monotonic()
         self._shares_stdout = sys.stdout.isatty()
         self._console = Console(file=sys.stdout if self._shares_stdout else sys.stderr, highlight=False)
@@ -121,6 +122,10 @@ class Progress:
         while rest:
             rest = rest[os.write(sys.stdout.fileno(), rest) :]
 
+    def status(self, text: str) -> None:
+        """Takes what is waited for, to be shown in place of what is measured; nothing when it is empty."""
+        self._status = text
+
     def refresh(self) -> None:
         """Reads what the record says by now and draws."""
         text = self.text()
@@ -132,6 +137,8 @@ class Progress:
         """The line of progress, from what the record says by now."""
         self._read_record()
         elapsed = f"{monotonic() - self._start_s:.0f} s"
+        if self._status:
+            return f"{self._status}, {elapsed}"
         if self._settings is None:
             return f"starting, {elapsed}"
         if self._done is None:

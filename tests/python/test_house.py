@@ -64,7 +64,7 @@ PYTHON_ARROWS = {
     "plot": CORE,
     "progress": CORE,
     "verdict": CORE,
-    "launchers": CORE | {"engine"},
+    "launchers": CORE | {"engine", "files", "shelf"},
     "readers": CORE,
     "shelf": {"errors"},
     "reference": CORE | {"bands", "shelf"},

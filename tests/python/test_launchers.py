@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from busbw import engine
-from busbw.launchers import LAUNCHERS, Job, local
+from busbw.launchers import LAUNCHERS, Command, Job, local
+from busbw.launchers.processes import run
 
 JOB = Job(Path("/opt/bin/all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), Path("a run.jsonl"))
 
@@ -41,11 +42,11 @@ def test_an_interrupt_that_comes_too_late_for_the_engine_is_not_lost(tmp_path: P
     program.write_text(f"#!/bin/sh\ntrap '' INT\nkill -INT $PPID\nsleep 0.3\nexit {code}\n")
     program.chmod(0o755)
     with pytest.raises(KeyboardInterrupt):
-        engine.run([program])
+        run(Command((str(program),)))
 
 
 def test_an_interrupt_that_the_engine_heeds_is_its_exit_code(tmp_path: Path) -> None:
     program = tmp_path / "polite"
     program.write_text("#!/bin/sh\ntrap 'exit 130' INT\nkill -INT $PPID\nsleep 5 &\nwait\n")
     program.chmod(0o755)
-    assert engine.run([program]) == 130
+    assert run(Command((str(program),))) == 130

@@ -54,3 +54,31 @@ def rank_flags(given: set[str]) -> tuple[str, ...]:
     if given & {"-t", "-g", "--processes", "--backend"}:
         return ()
     return ("-t", str(engine.default_ranks()))
+
+
+def sweep_flags(given: set[str]) -> tuple[str, ...]:
+    """The part of the sweep that the user left open: 8 B to 64 MiB by a factor of 2."""
+    if "--sizes" in given:
+        return ()
+    chosen: tuple[str, ...] = () if "-b" in given else ("-b", "8")
+    chosen += () if "-e" in given else ("-e", "64M")
+    return chosen + (() if given & {"-f", "-i"} else ("-f", "2"))
+
+
+def count_of(flag: str, words: Sequence[str]) -> int:
+    """The last value that the words give to a flag that counts something, such as -t; 1 where there is none.
+
+    What is no number counts as 1 here: the engine refuses it and says why.
+    """
+    names = {flag} | {long for long, short in _SHORT_NAMES.items() if short == flag}
+    count = 1
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        name, equals, value = word.partition("=")
+        if name in names:
+            text = value if equals else following
+        elif word.startswith(flag):
+            text = word[len(flag) :]
+        else:
+            continue
+        count = int(text) if text.isascii() and text.isdigit() else 1
+    return count

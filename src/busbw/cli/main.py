@@ -18,6 +18,7 @@ from busbw.units import plain
 
 COMMANDS = {
     "run": "Measures one collective on this machine and shows table, picture and verdict.",
+    "launch": "Measures one collective on many machines, through the launcher that they have.",
     "import": "Reads logs of this and other programs: what they hold, what was refused, and why.",
     "show": "Shows a run or a log: what ran on what, the table, curves, what was wrong.",
     "runs": "Lists the runs that are kept, by what was measured, where and when.",

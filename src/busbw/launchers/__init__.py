@@ -1,14 +1,15 @@
 """ADD A LAUNCHER HERE: ways to start the engine's programs.
 
-A launcher is one module with two functions. `render` is pure: it turns a `Job` into the command line and the files that
-starting it takes, so it can be tested against golden files and shown by a dry run. `submit` is thin: it runs what was
-rendered and waits.
+A launcher is one module. Its `render` is pure: it turns a `Job` and a `Where` (the module's own: hosts, partition,
+namespace, ...) into the commands and the files that starting it takes, so it can be tested against golden files and
+shown by a dry run. Its `submit` is thin: it runs what was rendered (`processes.py` helps), hands on what process 0
+says, and returns the program's exit code. The command line of each is `busbw.cli.launch.<name>`.
 """
 
 from busbw.launchers import local
-from busbw.launchers.job import Job, Rendered, Watch
+from busbw.launchers.job import Command, File, Job, Rendered, Watch
 
 LAUNCHERS = {"local": local}
 """Every launcher by name; tests loop over them."""
 
-__all__ = ["LAUNCHERS", "Job", "Rendered", "Watch"]
+__all__ = ["LAUNCHERS", "Command", "File", "Job", "Rendered", "Watch"]

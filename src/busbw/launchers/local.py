@@ -1,16 +1,44 @@
-"""Starts the job on this machine, as a process of its own."""
+"""Starts the job on this machine: as one process, or as several that find each other over the loopback interface."""
 
-from busbw import engine
-from busbw.launchers.job import Job, Rendered, Watch
+import signal
+from dataclasses import dataclass
+
+from busbw.launchers import processes
+from busbw.launchers.job import Command, Job, Rendered, Watch, as_pairs, place
 
 
-def render(job: Job) -> Rendered:
-    """The program with its arguments; ranks are its own threads and processes."""
-    return Rendered((str(job.program), *job.arguments, "--records", str(job.records)))
+@dataclass(frozen=True)
+class Where:
+    """How the processes find each other."""
+
+    port: int = 0
+    """Where process 0 listens; a free one. Not needed for a single process."""
+
+
+GRACE_S = 15.0
+"""How long processes may take to end by themselves after one has failed; they notice a lost one within 10 s."""
+
+
+def render(job: Job, where: Where | None = None) -> Rendered:
+    """A single process is the program with its arguments; its ranks are its own threads and processes."""
+    if job.processes == 1:
+        return Rendered((Command(job.command, job.environment),))
+    port = (where or Where()).port
+    world = {**job.world(store=f"tcp://127.0.0.1:{port}"), "BUSBW_TOKEN": job.token}
+    commands = [
+        Command(
+            job.command,
+            as_pairs({**world, **place(process, local=process, local_size=job.processes)}),
+            process=process,
+        )
+        for process in range(job.processes)
+    ]
+    return Rendered(tuple(commands), token=job.token)
 
 
 def submit(rendered: Rendered, watch: Watch | None = None) -> int:
     """Runs it to its end and returns its exit code. Without a watch its stdout goes to ours, byte for byte."""
-    if watch is None:
-        return engine.run(rendered.command)
-    return engine.run(rendered.command, on_line=watch.on_line, on_wait=watch.on_wait)
+    if len(rendered.commands) == 1:
+        # An orderly end keeps the rows, and the engine's own processes go with it.
+        return processes.run_all(rendered.commands, watch, orphan_signal=signal.SIGTERM)[0].code
+    return processes.job_code(processes.run_all(rendered.commands, watch, grace_s=GRACE_S))

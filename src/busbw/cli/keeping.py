@@ -1,0 +1,84 @@
+"""Where the record of a run goes, and what is written down beside it."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import msgspec
+
+from busbw.errors import UsageError
+from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
+
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+def keeping_options(command: Command) -> Command:
+    """Gives a command `--records` and `--store`, as `records_path` and `store`."""
+    records = click.option(
+        "--records",
+        "records_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Where the record goes; a new file in place of a run in the store.",
+    )
+    store = click.option(
+        "--store",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help=f"Where the run is kept.  [default: ${STORE_VARIABLE}, or busbw-records here]",
+    )
+    return records(store(command))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The place of one run."""
+
+    path: Path
+    """Of the record."""
+    ended: Callable[[int], None]
+    """To be called with the exit code."""
+
+
+@contextmanager
+def kept(records_path: Path | None, store: Path | None, collective: str) -> Iterator[Kept]:
+    """The place of the record: the file that was named, or one in a new run folder, with `run.json` beside it.
+
+    Folders that were made for it go again when nothing was written.
+
+    Raises:
+        UsageError: Both a file and a store were named, or the folder cannot be made.
+    """
+    if records_path is not None and store is not None:
+        raise UsageError("--records and --store both say where the record goes", remedy="give one of them")
+    if records_path is not None:
+        yield Kept(records_path, lambda _code: None)
+        return
+    store = store or default_folder()
+    made = not store.exists()
+    folder = new_run(store, run_name(datetime.now(timezone.utc), collective))
+    try:
+        yield Kept(folder / RECORDS, _written_down(folder))
+    finally:
+        if not (folder / RECORDS).exists():
+            shutil.rmtree(folder)
+            if made and not any(store.iterdir()):
+                store.rmdir()
+
+
+def _written_down(folder: Path) -> Callable[[int], None]:
+    """Keeps beside the records what the engine cannot know: what was typed, and how its process ended."""
+    run = RunFile(command=sys.argv[1:], started=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    write_run_file(folder, run)
+
+    def ended(code: int) -> None:
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        write_run_file(folder, msgspec.structs.replace(run, ended=now, exit_code=code))
+
+    return ended

@@ -1,0 +1,39 @@
+"""`busbw launch`: one job on many machines, through the launcher that they have. One small file a kind."""
+
+from importlib import import_module
+
+import click
+
+KINDS = {
+    "local": "Several processes on this machine.",
+}
+"""Every kind and its line in the help; `busbw.cli.launch.<name>` holds it under that name, imported when called."""
+
+
+class _Kinds(click.Group):
+    """The commands of KINDS."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(KINDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in KINDS:
+            return None
+        command: click.Command = vars(import_module(f"busbw.cli.launch.{name}"))[name]
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Kinds"):
+            formatter.write_dl(list(KINDS.items()))
+
+
+@click.group(
+    cls=_Kinds,
+    subcommand_metavar="KIND [OPTIONS] -- COLLECTIVE [ENGINE OPTIONS]...",
+    epilog="busbw launch KIND --help lists the options of a kind.",
+)
+def launch() -> None:
+    """Starts COLLECTIVE as one job of many processes, shows its table as it grows, and keeps its record.
+
+    Ctrl-C cancels the job and keeps what arrived. --dry-run prints what would be sent and run, and touches nothing.
+    """

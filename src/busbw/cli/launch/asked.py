@@ -1,0 +1,205 @@
+"""What every kind of launch is asked: the options that all have in common, and the job that they make."""
+
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from busbw import engine
+from busbw.cli.engine_flags import count_of, given_flags, named_collective, sweep_flags
+from busbw.cli.keeping import keeping_options
+from busbw.cli.outcome import plot_option
+from busbw.errors import BusbwError, UsageError
+from busbw.launchers import Job
+
+if TYPE_CHECKING:
+    from busbw.launchers.systems import LaunchSystem
+
+COMMAND = {"allow_interspersed_args": False}
+"""`context_settings` of every kind: from the collective on, everything is the engine's; `--` before it is allowed."""
+
+_OURS = {"--processes": "local --processes N", "--records": "--records FILE", "--dry-run": "--dry-run"}
+"""Options that people put behind the collective, where the engine would take them for its own."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_CONTRACT = re.compile(
+    r"BUSBW_(?:RANK|SIZE|LOCAL_RANK|LOCAL_SIZE|NODE|STORE|TOKEN|TOKEN_FILE|LAUNCHER|JOIN_TIMEOUT_S)\Z"
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The common part of a command line."""
+
+    collective: str
+    flags: tuple[str, ...]
+    """The engine's, as they were typed."""
+    environment: tuple[tuple[str, str], ...]
+    system: "LaunchSystem | None"
+    program_path: str | None
+    join_timeout_s: float | None
+    dry_run: bool
+    records_path: Path | None
+    store: Path | None
+    plot_when: str
+
+    @property
+    def ranks_per_process(self) -> int:
+        """Threads times GPUs per thread."""
+        return count_of("-t", self.flags) * count_of("-g", self.flags)
+
+    def processes_per_node(self, given: int | None) -> int:
+        """As they were given; else so many that every GPU of the named system has its rank; else one."""
+        if given is not None:
+            return given
+        gpus = self.system.gpus_per_node if self.system else None
+        return max(1, gpus.value // self.ranks_per_process) if gpus else 1
+
+    @property
+    def program_name(self) -> str:
+        """The program of the collective, to be looked up where it starts."""
+        return f"{self.collective}_perf"
+
+    def program_here(self) -> str:
+        """`--program-path`, or the program's path on this machine; in a dry run its bare name where it is not here.
+
+        Raises:
+            BusbwError: It is not here.
+        """
+        if self.program_path:
+            return self.program_path
+        try:
+            return str(engine.program(self.program_name))
+        except BusbwError:
+            if self.dry_run:
+                return self.program_name
+            raise
+
+    def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1) -> Job:
+        """The job, with a name and a token of its own; what `--env` says goes before what the system wants."""
+        variables = {**(self.system.variables if self.system else {}), **dict(self.environment)}
+        if self.join_timeout_s is not None:
+            variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
+        return Job(
+            program,
+            (*sweep_flags(given_flags(self.flags)), *self.flags),
+            name=f"busbw-{self.collective.replace('_', '-')}-{secrets.token_hex(3)}",
+            nodes=nodes,
+            processes_per_node=processes_per_node,
+            ranks_per_process=self.ranks_per_process,
+            environment=tuple(variables.items()),
+            system=self.system,
+            token=secrets.token_hex(32),
+        )
+
+
+_OPTIONS = (
+    click.option("--dry-run", is_flag=True, help="Print what would be sent and run; touch nothing."),
+    click.option(
+        "--env",
+        "assignments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A variable for every process, such as NCCL_DEBUG=INFO; may be given again.",
+    ),
+    click.option(
+        "--system",
+        "system_name",
+        metavar="NAME",
+        help="The machine type of the nodes, which fills in what they need: `busbw launch systems` lists them.",
+    ),
+    click.option(
+        "--program-path",
+        metavar="PATH",
+        help="The program, or the folder that holds it, where the processes start.",
+    ),
+    click.option(
+        "--join-timeout",
+        "join_timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="How long processes may take to arrive.  [default: 60]",
+    ),
+    keeping_options,
+    plot_option,
+    click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]..."),
+)
+
+
+def common_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Gives a kind the options that all have; it gets them as `asked`."""
+
+    @wraps(command)
+    def with_asked(
+        *,
+        words: tuple[str, ...],
+        assignments: tuple[str, ...],
+        system_name: str | None,
+        program_path: str | None,
+        join_timeout_s: float | None,
+        dry_run: bool,
+        records_path: Path | None,
+        store: Path | None,
+        plot_when: str,
+        **own: object,
+    ) -> int:
+        collective = named_collective(words)
+        asked = Asked(
+            collective=collective,
+            flags=_engine_flags(words[1:]),
+            environment=tuple(map(_assignment, assignments)),
+            system=_system(system_name),
+            program_path=_program_path(program_path, f"{collective}_perf"),
+            join_timeout_s=join_timeout_s,
+            dry_run=dry_run,
+            records_path=records_path,
+            store=store,
+            plot_when=plot_when,
+        )
+        return command(asked=asked, **own)
+
+    wrapped: Callable[..., int] = with_asked
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if place := _OURS.get(word.partition("=")[0]):
+            raise UsageError(
+                f"{word} stands behind the collective, among the engine's options",
+                remedy=f"write it before the collective: busbw launch {place} ... -- COLLECTIVE",
+            )
+    return words
+
+
+def _system(name: str | None) -> "LaunchSystem | None":
+    if name is None:
+        return None
+    from busbw.launchers import systems  # only who names one waits for all of them to be read
+
+    return systems.load(name)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not _VARIABLE.match(name):
+        raise UsageError(f'--env "{text}" is no NAME=VALUE', remedy="write it as NCCL_DEBUG=INFO")
+    if _CONTRACT.match(name):
+        raise UsageError(f"--env {name} is set by the launcher", remedy="leave it out")
+    if "\n" in value or "\0" in value:
+        raise UsageError(f"the value of --env {name} has more than one line", remedy="give it in one line")
+    return name, value
+
+
+def _program_path(text: str | None, name: str) -> str | None:
+    """The program itself where its folder was named; nothing is looked up, as it lies where the processes start."""
+    if text is None or Path(text).name == name:
+        return text
+    return str(Path(text) / name)

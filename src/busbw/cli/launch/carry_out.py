@@ -1,0 +1,51 @@
+"""Carries out what a launcher rendered: shows it, or runs it and keeps what comes."""
+
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from busbw.cli.keeping import kept
+from busbw.cli.launch.asked import Asked
+from busbw.cli.launch.error_lines import ErrorLines
+from busbw.cli.launch.first_process import FirstProcess, RecordFile
+from busbw.cli.launch.plain_progress import PlainProgress
+from busbw.cli.outcome import say_outcome
+from busbw.errors import Exit
+from busbw.launchers import Rendered, Watch
+from busbw.launchers.job import hide
+from busbw.progress import Progress
+
+AnyRendered = TypeVar("AnyRendered", bound=Rendered)
+
+
+def carry_out(asked: Asked, rendered: AnyRendered, submit: Callable[[AnyRendered, Watch], int]) -> int:
+    """Runs the job to its end, with its table on stdout byte for byte, and returns the program's exit code.
+
+    What process 0 says is taken apart: lines of records go to the run's file, everything else to stdout. What the
+    processes say on stderr goes to ours. In a dry run it prints what was rendered and touches nothing.
+    """
+    if asked.dry_run:
+        click.echo(rendered.text().rstrip("\n"))
+        return Exit.GOOD
+    with kept(asked.records_path, asked.store, asked.collective) as run:
+        with RecordFile(run.path) as records, _progress(records) as progress:
+            errors = ErrorLines(lambda text: click.echo(hide(text, rendered.token), err=True))
+
+            def wait() -> None:
+                errors.flush(at_end=False)
+                progress.refresh()
+
+            first = FirstProcess(records, progress.line)
+            code = submit(rendered, Watch(first.take, wait, progress.status, errors.take))
+            errors.flush(at_end=True)
+        run.ended(code)
+    say_outcome(code, run.path, plot_when=asked.plot_when)
+    return code
+
+
+def _progress(records: RecordFile) -> Progress | PlainProgress:
+    if sys.stderr.isatty():
+        return Progress(records.path)
+    return PlainProgress(lambda text: click.echo(f"busbw: {text}", err=True))

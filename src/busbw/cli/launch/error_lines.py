@@ -1,0 +1,60 @@
+"""What many processes say on stderr, for a reader: who said it, and what several say alike said once."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from busbw.units import plain
+
+_TOGETHER_S = 0.5
+"""Processes that see the same thing say so within this time of each other."""
+
+
+@dataclass
+class _Said:
+    first_s: float
+    count: int = 0
+    processes: set[int] = field(default_factory=set)
+
+
+class ErrorLines:
+    """Holds each line for a moment, so that those who say the same are named together: `[1-3,7] text`."""
+
+    def __init__(self, say: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
+        self._say = say
+        self._now_s = now_s
+        self._held: dict[str, _Said] = {}
+
+    def take(self, line: bytes, process: int | None) -> None:
+        """Takes a line, and the process that said it where that is known."""
+        text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
+        said = self._held.setdefault(text, _Said(self._now_s()))
+        said.count += 1
+        if process is not None:
+            said.processes.add(process)
+
+    def flush(self, *, at_end: bool) -> None:
+        """Says what was held long enough, or all of it; in the order in which it came."""
+        now_s = self._now_s()
+        for text, said in list(self._held.items()):
+            if not at_end and now_s - said.first_s < _TOGETHER_S:
+                break
+            del self._held[text]
+            self._say(_labelled(text, said))
+
+
+def _labelled(text: str, said: _Said) -> str:
+    who = f"[{ranges(said.processes)}] " if said.processes else ""
+    times = f" ({said.count} times)" if said.count > max(1, len(said.processes)) else ""
+    return f"{who}{text}{times}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers as people write them: "0-3,7"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

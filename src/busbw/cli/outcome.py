@@ -1,0 +1,80 @@
+"""What is said after a run: how the engine died, a picture, the verdict, where the record is. On stderr."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from busbw import plot
+from busbw.errors import Exit
+from busbw.readers import own_records
+from busbw.records import RecordsError, read
+from busbw.terminal import width_of
+from busbw.verdict import correctness
+
+_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+def plot_option(command: Command) -> Command:
+    """Gives a command `--plot`, as `plot_when`."""
+    return click.option(
+        "--plot",
+        "plot_when",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Draw busbw over size; auto: when stderr is a terminal.",
+    )(command)
+
+
+def say_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
+    """Says how a run went.
+
+    Args:
+        code: The program's exit code.
+        path: Of the record; None where the file is not this run's.
+        plot_when: As `--plot` has it.
+
+    Raises:
+        RecordsError: All went well, and yet the record cannot be read.
+    """
+    if sentence := _death(code):
+        click.echo(f"busbw: {sentence}", err=True)
+    if path is None or not path.exists() or code == Exit.USAGE:
+        return
+    try:
+        _report(path, draw=plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty()))
+    except RecordsError:
+        if code == Exit.GOOD:
+            raise  # otherwise the engine has said why it did not get so far
+
+
+def _death(code: int) -> str:
+    """The sentence on an engine that did not end by itself; it had no time to say one."""
+    number = code - 128
+    if number == signal.SIGKILL:
+        return (
+            "the engine was killed (SIGKILL), most often because the memory was used up; look at dmesg or the job's "
+            "memory limit, then run with fewer ranks on each machine or a smaller -e"
+        )
+    if number in _CRASHES:
+        name = signal.Signals(number).name
+        return f"the engine crashed ({name}); repeat it with NCCL_DEBUG=INFO and report both, as that is a fault in it"
+    return ""
+
+
+def _report(path: Path, *, draw: bool) -> None:
+    record = read(path)
+    if draw:
+        rows, width = own_records.table_of(record).rows, width_of()
+        for picture in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
+            if picture:
+                click.echo(f"{picture}\n", err=True)
+    click.echo(correctness(record), err=True)
+    click.echo(f"Record: {os.path.relpath(path)}", err=True)

@@ -1,0 +1,326 @@
+"""Runs commands of a launcher to their end: ONE WAY of starting a program, of passing on signals, of reading pipes."""
+
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from types import FrameType
+from typing import IO
+
+from busbw.errors import BusbwError
+from busbw.launchers.job import Command, File, Watch
+
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TICK_S = 1.0
+_DRAIN_S = 1.0
+"""How long pipes are read after the commands' end: a process that they left behind may keep one open for ever."""
+_KILL_S = 10.0
+"""How long a command may take to end after it was asked to."""
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    """Its exit code; 128 + the signal's number when a signal ended it."""
+    by_us: bool = False
+    """Whether it was ended because another one had failed."""
+
+
+def run(command: Command, watch: Watch | None = None) -> int:
+    """Runs one command to its end and returns its exit code; without a watch its output goes where ours goes."""
+    return run_all([command], watch)[0].code
+
+
+def run_all(
+    commands: Sequence[Command],
+    watch: Watch | None = None,
+    *,
+    on_interrupt: Callable[[], None] | None = None,
+    orphan_signal: int = signal.SIGKILL,
+    grace_s: float | None = None,
+) -> list[Ended]:
+    """Runs commands at once, to their end.
+
+    Each gets a session of its own, so that a Ctrl-C reaches it once, from here, and not twice. Interrupts, hang-ups and
+    stops are passed on, and this function waits for the end of all whatever comes; where there are several commands the
+    second interrupt kills them. One that came too late to end a command takes effect here afterwards, so that it is
+    never lost. When this process is killed they get `orphan_signal`.
+
+    Args:
+        commands: The first one's stdout is the job's.
+        watch: Without it the output of the commands goes where ours goes; without `on_error` their stderr does.
+        on_interrupt: Called at the first interrupt in place of passing it on, for what is ended in another way.
+        orphan_signal: What they get when this process dies without a word.
+        grace_s: When a command fails the others may take so long to end by themselves; then they are ended.
+
+    Returns:
+        How each ended, in their order.
+
+    Raises:
+        BusbwError: One cannot be started; those that were are ended.
+    """
+    with _Running(commands, watch, on_interrupt, grace_s) as running:
+        for command in commands:
+            running.start(command, orphan_signal)
+        running.go_on()
+    return running.ended()
+
+
+@contextmanager
+def placed(files: Sequence[File]) -> Iterator[None]:
+    """Writes files that only their owner may read, and removes them in the end.
+
+    Raises:
+        BusbwError: One cannot be written, or is there already.
+    """
+    with ExitStack() as undo:
+        for file in files:
+            try:
+                descriptor = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "w") as stream:
+                    undo.callback(file.path.unlink, missing_ok=True)
+                    stream.write(file.text)
+            except OSError as error:
+                raise BusbwError(
+                    f"cannot write {file.path}: {error.strerror}", remedy="name a folder where you may write"
+                ) from error
+        yield
+
+
+def job_code(ended: Sequence[Ended]) -> int:
+    """The exit code of a job of several processes: that of process 0, which knows how the run went.
+
+    Where it was ended from here, or thinks that all is well, the first other that failed by itself decides.
+    """
+    own = [each.code for each in ended if not each.by_us]
+    first = ended[0]
+    if first.code and not first.by_us:
+        return first.code
+    return next((code for code in own if code), first.code)
+
+
+@dataclass
+class _Child:
+    command: Command
+    process: "subprocess.Popen[bytes]"
+    pending: dict[int, bytes] = field(default_factory=dict)
+    by_us: bool = False
+
+
+class _Running:
+    """Processes, their pipes, and the signals on their way to them; those that came before a start reach it too."""
+
+    def __init__(
+        self,
+        commands: Sequence[Command],
+        watch: Watch | None,
+        on_interrupt: Callable[[], None] | None,
+        grace_s: float | None,
+    ) -> None:
+        self._several = len(commands) > 1
+        self._watch = watch
+        self._on_interrupt = on_interrupt
+        self._grace_s = grace_s
+        self._children: list[_Child] = []
+        self._received: list[int] = []
+        self._handled = 0
+        self._end_at_s: float | None = None
+        self._selector = selectors.DefaultSelector()
+        self._before: dict[int, signal._HANDLER] = {}
+        self._wake_read, self._wake_write = os.pipe()
+
+    def __enter__(self) -> "_Running":
+        for end in (self._wake_read, self._wake_write):
+            os.set_blocking(end, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        self._before = {number: signal.signal(number, self._receive) for number in _PASSED_ON}
+        self._before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: self._wake())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
+            for child in self._children:
+                self._kill(child)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        for child in self._children:
+            for pipe in (child.process.stdin, child.process.stdout, child.process.stderr):
+                if pipe:
+                    with suppress(OSError):
+                        pipe.close()
+            child.process.wait()
+        self._selector.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        heeded = any(child.process.returncode < 0 or child.process.returncode >= 128 for child in self._children)
+        if error[0] is None and self._received and not heeded and self._on_interrupt is None:
+            os.kill(os.getpid(), self._received[0])
+
+    def start(self, command: Command, orphan_signal: int) -> None:
+        reads_errors = self._watch is not None and self._watch.on_error is not None
+        try:
+            with warnings.catch_warnings():
+                # Python warns of threads, which numerical libraries have: a danger to code that takes locks.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process = subprocess.Popen(
+                    command.words,
+                    env={**os.environ, **dict(command.environment)},
+                    stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
+                    stdout=subprocess.PIPE if self._watch else None,
+                    stderr=subprocess.PIPE if reads_errors else None,
+                    start_new_session=True,
+                    preexec_fn=_dies_with_us(orphan_signal),
+                )
+        except OSError as error:
+            raise BusbwError(
+                f"cannot start {command.words[0]}: {error.strerror}", remedy="install it, or correct its path"
+            ) from error
+        child = _Child(command, process)
+        self._children.append(child)
+        if command.stdin is not None and process.stdin:
+            with suppress(BrokenPipeError):  # it has ended already, and will say why
+                process.stdin.write(command.stdin.encode())
+                process.stdin.flush()
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                self._selector.register(pipe, selectors.EVENT_READ, child)
+
+    def go_on(self) -> None:
+        """Until all have ended and what they said is read."""
+        drain_until_s: float | None = None
+        while True:
+            self._pass_on()
+            alive = [child for child in self._children if child.process.poll() is None]
+            self._end_the_rest(alive)
+            if not alive and drain_until_s is None:
+                drain_until_s = monotonic() + _DRAIN_S
+            has_pipes = len(self._selector.get_map()) > 1
+            if drain_until_s is not None and (not has_pipes or monotonic() > drain_until_s):
+                break
+            self._read(_TICK_S if alive else 0.02)
+            if self._watch:
+                try:
+                    self._watch.on_wait()
+                except BrokenPipeError:
+                    self._close(self._children[0].process.stdout)
+        for child in self._children:
+            for key in list(child.pending):
+                self._hand_on(child, key, b"", at_end=True)
+
+    def ended(self) -> list[Ended]:
+        codes = [(child.process.returncode, child.by_us) for child in self._children]
+        return [Ended(code if code >= 0 else 128 - code, by_us) for code, by_us in codes]
+
+    def _read(self, limit_s: float) -> None:
+        for key, _ in self._selector.select(limit_s):
+            if key.fd == self._wake_read:
+                with suppress(BlockingIOError):
+                    os.read(self._wake_read, 4096)
+                continue
+            child: _Child = key.data
+            chunk = os.read(key.fd, 65536)
+            try:
+                self._hand_on(child, key.fd, chunk, at_end=not chunk)
+            except BrokenPipeError:
+                chunk = b""  # closing our end tells the program that nobody reads any more
+            if not chunk:
+                child.pending.pop(key.fd, None)
+                self._close(key.fileobj)  # type: ignore[arg-type]  # as it was registered
+
+    def _close(self, pipe: IO[bytes] | None) -> None:
+        if pipe and not pipe.closed:
+            self._selector.unregister(pipe)
+            pipe.close()
+
+    def _hand_on(self, child: _Child, descriptor: int, chunk: bytes, *, at_end: bool) -> None:
+        assert self._watch is not None
+        *lines, rest = (child.pending.get(descriptor, b"") + chunk).split(b"\n")
+        child.pending[descriptor] = b"" if at_end else rest
+        out = child.process.stdout
+        is_out = out is not None and not out.closed and out.fileno() == descriptor
+        for line in [*(line + b"\n" for line in lines), *([rest] if at_end and rest else [])]:
+            if not is_out and self._watch.on_error:
+                self._watch.on_error(line, child.command.process)
+            elif child is self._children[0]:
+                self._watch.on_line(line)
+
+    def _end_the_rest(self, alive: list[_Child]) -> None:
+        """Where one has failed and the others do not end by themselves."""
+        failed = any(child.process.returncode not in (None, 0) for child in self._children)
+        if self._grace_s is None or not failed or not alive:
+            return
+        now_s = monotonic()
+        if self._end_at_s is None:
+            self._end_at_s = now_s + self._grace_s
+        for child in alive:
+            if now_s > self._end_at_s + _KILL_S:
+                self._kill(child)
+            elif now_s > self._end_at_s and not child.by_us:
+                child.by_us = True
+                child.process.send_signal(signal.SIGTERM)
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        """As a handler of signals."""
+        self._received.append(number)
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._wake_write, b"!")
+
+    def _pass_on(self) -> None:
+        while self._handled < len(self._received):
+            number = self._received[self._handled]
+            self._handled += 1
+            if self._watch and self._several:
+                self._watch.on_status("interrupted: the processes are ending; again ends them at once")
+            if self._handled == 1 and self._on_interrupt:
+                self._on_interrupt()
+                continue
+            for child in self._children:
+                if self._handled > 1 and (self._several or self._on_interrupt):
+                    self._kill(child)
+                elif child.process.poll() is None:
+                    child.process.send_signal(number)
+
+    @staticmethod
+    def _kill(child: _Child) -> None:
+        """It and what it started."""
+        if child.process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        """Ctrl-Z: all of them stop, then this process; they go on together."""
+        self._signal_groups(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._signal_groups(signal.SIGCONT)
+
+    def _signal_groups(self, number: int) -> None:
+        for child in self._children:
+            if child.process.poll() is None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(child.process.pid, number)
+
+
+def _dies_with_us(number: int) -> Callable[[], None]:
+    """What a child runs before its program, so that no rank outlives a launcher that was killed."""
+    control = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def ask() -> None:
+        control(_PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:
+            os._exit(128 + number)  # it died before that took effect
+
+    return ask
