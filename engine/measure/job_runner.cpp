@@ -46,7 +46,7 @@ int wait_for_signal() {
 /// The ranks of one process, each in a thread.
 class RankThreads {
  public:
-  RankThreads(LocalJob& job, int first_rank, int count, const JobCallbacks& callbacks)
+  RankThreads(Job& job, int first_rank, int count, const JobCallbacks& callbacks)
       : running_(std::make_shared<std::atomic<int>>(count)) {
     const pthread_t watcher = pthread_self();
     for (int rank = first_rank; rank < first_rank + count; ++rank) {
@@ -77,15 +77,15 @@ class RankThreads {
 
  private:
   /// A rank's error ends the job: its reason goes to all, the other ranks only unwind.
-  static void run_guarded(LocalJob& job, const JobCallbacks& callbacks, int rank) {
+  static void run_guarded(Job& job, const JobCallbacks& callbacks, int rank) {
     try {
       callbacks.run_rank(rank);
     } catch (const Aborted&) {
     } catch (const Error& error) {
-      job.abort(error.exit(), error.what());
+      job.abort(error.exit(), job.told_by(rank, error.what()));
     } catch (const std::exception& error) {
-      job.abort(Exit::environment,
-                fmt::format("rank {} failed in phase {}: {}", rank, name(job.progress(rank).phase), error.what()));
+      job.abort(Exit::environment, fmt::format("{} failed in phase {}: {}", job.rank_name(rank),
+                                               name(job.progress(rank).phase), error.what()));
     }
   }
 
@@ -96,7 +96,7 @@ class RankThreads {
 /// How long ago a job was aborted.
 class Grace {
  public:
-  bool over(const LocalJob& job) {
+  bool over(const Job& job) {
     if (!job.aborted()) return false;
     if (!since_s_) since_s_ = monotonic_s();
     return monotonic_s() - *since_s_ > kGraceS;
@@ -109,7 +109,7 @@ class Grace {
 /// Signals and time limits of the whole job.
 class Supervisor {
  public:
-  Supervisor(LocalJob& job, double limit_s) : job_(job), watchdog_(job, limit_s, monotonic_s()) {}
+  Supervisor(Job& job, double limit_s) : job_(job), watchdog_(job, limit_s, monotonic_s()) {}
 
   /// Waits a tick, or until something happens.
   void watch() {
@@ -119,6 +119,7 @@ class Supervisor {
       case SIGTERM: interrupt(Exit::terminated, "terminated"); break;
       default: break;
     }
+    if (!job_.watches_all_ranks()) return;
     if (const auto stalled = watchdog_.look(monotonic_s())) job_.abort(Exit::rank_lost, *stalled);
   }
 
@@ -129,12 +130,12 @@ class Supervisor {
     job_.abort(exit, message);
   }
 
-  LocalJob& job_;
+  Job& job_;
   Watchdog watchdog_;
 };
 
-JobResult run_in_this_process(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
-  RankThreads threads(job, 0, layout.ranks_per_process, callbacks);
+JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
+  RankThreads threads(job, first_rank, layout.ranks_per_process, callbacks);
   Supervisor supervisor(job, layout.limit_s);
   Grace grace;
   while (threads.running() && !grace.over(job)) supervisor.watch();
@@ -253,7 +254,12 @@ SignalMask::~SignalMask() {
 
 JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
   const SignalMask mask;
-  return layout.processes == 1 ? run_in_this_process(job, layout, callbacks) : run_in_processes(job, layout, callbacks);
+  return layout.processes == 1 ? run_in_this_process(job, 0, layout, callbacks) : run_in_processes(job, layout, callbacks);
+}
+
+JobResult run_part_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
+  const SignalMask mask;
+  return run_in_this_process(job, first_rank, layout, callbacks);
 }
 
 }  // namespace busbw

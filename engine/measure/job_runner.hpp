@@ -46,5 +46,8 @@ struct JobResult {
   bool abandoned = false;
 };
 JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks);
+/// The same for this process's part of a job whose processes were started apart: its ranks, from `first_rank` on.
+/// `finish` is called in every process; what it returns is the process's exit code.
+JobResult run_part_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks);
 
 }  // namespace busbw

@@ -9,7 +9,7 @@
 
 #include "measure/checker.hpp"
 #include "measure/clock.hpp"
-#include "measure/message.hpp"
+#include "support/message.hpp"
 #include "measure/reduce_ranks.hpp"
 #include "measure/rows.hpp"
 #include "measure/stopping.hpp"

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::size_t kNamedRanks = 8;
 
-std::string list_of(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < std::min(ranks.size(), kNamedRanks); ++i) text += fmt::format(" {}", ranks[i]);
+std::string list_of(const Job& job, const std::vector<int>& ranks) {
+  std::string text = job.rank_name(ranks.front());
+  for (std::size_t i = 1; i < std::min(ranks.size(), kNamedRanks); ++i) text += ", " + job.rank_name(ranks[i]);
   if (ranks.size() > kNamedRanks) text += fmt::format(" and {} more", ranks.size() - kNamedRanks);
   return text;
 }
@@ -44,7 +44,7 @@ std::string Watchdog::stalled() const {
   return fmt::format(
       "no rank got on for {:g} s: {} did not get past phase {}, the others wait; look at its process and host, "
       "or raise -T",
-      limit_s_, list_of(missing), phase);
+      limit_s_, list_of(job_, missing), phase);
 }
 
 }  // namespace busbw

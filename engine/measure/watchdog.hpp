@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/job.hpp"
 
 namespace busbw {
 
@@ -14,7 +14,7 @@ inline constexpr double kDefaultLimitS = 600;
 class Watchdog {
  public:
   /// `limit_s`: how long no rank may get on, from the first wait on.
-  Watchdog(const LocalJob& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
+  Watchdog(const Job& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
 
   /// Looks at the ranks; a sentence when none has made a step for the limit.
   std::optional<std::string> look(double now_s);
@@ -22,7 +22,7 @@ class Watchdog {
  private:
   std::string stalled() const;
 
-  const LocalJob& job_;
+  const Job& job_;
   double limit_s_;
   double last_change_s_;
   std::vector<std::uint64_t> last_steps_;

@@ -8,41 +8,25 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/team.hpp"
-#include "support/error.hpp"
-#include "support/phase.hpp"
+#include "rendezvous/job.hpp"
 
 namespace busbw {
 
-/// Why a job was aborted: the first reason given stands.
-struct Failure {
-  Exit exit = Exit::good;
-  std::string message;
-};
-
-/// How far a rank has got; steps are comparable between ranks, since all take the same.
-struct RankProgress {
-  Phase phase = Phase::rendezvous;
-  std::uint64_t steps = 0;
-};
-
-class LocalJob {
+class LocalJob final : public Job {
  public:
   /// Maps the shared state for `ranks` ranks.
   explicit LocalJob(int ranks);
-  ~LocalJob();
+  ~LocalJob() override;
   LocalJob(const LocalJob&) = delete;
   LocalJob& operator=(const LocalJob&) = delete;
 
-  int ranks() const { return ranks_; }
-  /// The team of all ranks, as `rank` sees it.
-  std::unique_ptr<Team> team(int rank);
-  /// Makes every wait in the job end with Aborted. Safe from any thread or process; the first call's reason is kept.
-  void abort(Exit exit, const std::string& message) noexcept;
-  bool aborted() const noexcept;
-  /// Missing while the job is not aborted.
-  std::optional<Failure> failure() const;
-  RankProgress progress(int rank) const;
+  int ranks() const override { return ranks_; }
+  std::unique_ptr<Team> team(int rank) override;
+  /// From any process, too.
+  void abort(Exit exit, const std::string& message) noexcept override;
+  bool aborted() const noexcept override;
+  std::optional<Failure> failure() const override;
+  RankProgress progress(int rank) const override;
 
  private:
   struct Shared;

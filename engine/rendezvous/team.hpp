@@ -5,11 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "support/message.hpp"
 #include "support/phase.hpp"
 
 namespace busbw {
-
-using Bytes = std::vector<std::byte>;
 
 /// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted` and `enter` is made by
 /// all members in the same order. A wait ends with `Aborted` once any rank has aborted the job.

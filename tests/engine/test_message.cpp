@@ -1,4 +1,4 @@
-#include "measure/message.hpp"
+#include "support/message.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,14 +1,21 @@
 #pragma once
-// Plain values as bytes, for the few things that ranks tell rank 0.
+// Plain values as bytes, for the few things that processes tell each other.
+#include <cstddef>
 #include <cstring>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "rendezvous/team.hpp"
-
 namespace busbw {
+
+using Bytes = std::vector<std::byte>;
+
+/// Bytes that do not hold what was to be taken from them. What came from another process may be anything.
+struct BrokenMessage : std::runtime_error {
+  BrokenMessage() : std::runtime_error("a message ends too early") {}
+};
 
 /// Appends values to bytes.
 class MessageWriter {
@@ -26,6 +33,11 @@ class MessageWriter {
     bytes_.insert(bytes_.end(), bytes, bytes + text.size());
     return *this;
   }
+  MessageWriter& add(std::span<const std::byte> bytes) {
+    add(bytes.size());
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
   MessageWriter& add(const std::vector<double>& values) {
     add(values.size());
     const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
@@ -38,7 +50,7 @@ class MessageWriter {
   Bytes bytes_;
 };
 
-/// Takes values out again, in the order in which they were added.
+/// Takes values out again, in the order in which they were added. Throws BrokenMessage where there are too few bytes.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -51,19 +63,31 @@ class MessageReader {
     return value;
   }
   std::string take_text() {
-    std::string text(take<std::size_t>(), '\0');
+    std::string text(take_count(1), '\0');
     copy_out(text.data(), text.size());
     return text;
   }
+  Bytes take_bytes() {
+    Bytes bytes(take_count(1));
+    copy_out(bytes.data(), bytes.size());
+    return bytes;
+  }
   std::vector<double> take_doubles() {
-    std::vector<double> values(take<std::size_t>());
+    std::vector<double> values(take_count(sizeof(double)));
     copy_out(values.data(), values.size() * sizeof(double));
     return values;
   }
 
  private:
+  /// A number of elements that can be there.
+  std::size_t take_count(std::size_t element_bytes) {
+    const auto count = take<std::size_t>();
+    if (count > left_.size() / element_bytes) throw BrokenMessage();
+    return count;
+  }
   void copy_out(void* to, std::size_t bytes) {
     if (bytes == 0) return;  // `to` may be null then
+    if (bytes > left_.size()) throw BrokenMessage();
     std::memcpy(to, left_.data(), bytes);
     left_ = left_.subspan(bytes);
   }

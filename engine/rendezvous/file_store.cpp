@@ -1,0 +1,195 @@
+#include "rendezvous/file_store.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "rendezvous/store_answers.hpp"
+#include "support/descriptor.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::string_view kSuffix = ".busbw";
+constexpr std::string_view kFailureKey = "failure";
+constexpr int kFirstPauseMs = 1;
+constexpr int kLongestPauseMs = 50;
+
+[[noreturn]] void fail(const char* doing, const std::string& path) {
+  throw EnvironmentError(fmt::format("{} {}: {}; the folder of BUSBW_STORE must be one that every process of the job may "
+                                     "write to",
+                                     doing, path, std::strerror(errno)));
+}
+
+void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail("cannot write", path);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+/// The whole file; missing where there is none.
+std::optional<Bytes> read_file(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file.is_open()) {
+    if (errno == ENOENT || errno == ESTALE) return std::nullopt;
+    fail("cannot read", path);
+  }
+  Bytes all;
+  std::byte part[4096];
+  for (;;) {
+    const ssize_t got = read(file.number(), part, sizeof(part));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("cannot read", path);
+    if (got == 0) return all;
+    all.insert(all.end(), part, part + got);
+    if (all.size() > Store::kMostValueBytes + sizeof(int)) {
+      errno = EFBIG;
+      fail("cannot use", path);
+    }
+  }
+}
+
+/// A complete file appears under `path`, or none: false where there is one already.
+bool create_whole(const std::string& path, std::span<const std::byte> bytes) {
+  static std::atomic<int> count{0};
+  const std::string draft = fmt::format("{}.{}.{}.draft", path, getpid(), count.fetch_add(1));
+  {
+    const Descriptor file(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file.is_open()) fail("cannot create", draft);
+    write_all(file.number(), bytes, draft);
+  }
+  const bool linked = link(draft.c_str(), path.c_str()) == 0;
+  const int error = errno;
+  unlink(draft.c_str());
+  if (linked) return true;
+  errno = error;
+  if (error != EEXIST) fail("cannot create", path);
+  return false;
+}
+
+}  // namespace
+
+FileStore::FileStore(std::string folder, double limit_s) : folder_(std::move(folder)), limit_s_(limit_s) {
+  if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make the folder", folder_);
+}
+
+std::string FileStore::path_of(const std::string& key) const {
+  if (key.empty() || key.size() > kMostKeyBytes)
+    throw EnvironmentError(fmt::format("a key of {} bytes; allowed are 1 to {}", key.size(), kMostKeyBytes));
+  std::string name;
+  for (const char letter : key) {
+    if (std::isalnum(static_cast<unsigned char>(letter)) || letter == '-') {
+      name += letter;
+    } else {
+      name += fmt::format("_{:02x}", static_cast<unsigned char>(letter));
+    }
+  }
+  return fmt::format("{}/{}{}", folder_, name, kSuffix);
+}
+
+template <class Look>
+auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
+  int pause_ms = kFirstPauseMs;
+  for (double waited_s = 0;; waited_s += pause_ms * 1e-3) {
+    if (failure()) throw Aborted();
+    if (auto found = look()) return std::move(*found);
+    if (waited_s >= limit_s_) {
+      MessageWriter missing;
+      for (int member = 0; member < what.amount; ++member)
+        if (!read_file(path_of(fmt::format("{}@{}", what.key, member)))) missing.add(static_cast<std::int32_t>(member));
+      throw waited_too_long(what, missing.bytes(), limit_s_);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+    pause_ms = std::min(2 * pause_ms, kLongestPauseMs);
+  }
+}
+
+void FileStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
+  if (failure()) throw Aborted();
+  if (value.size() > kMostValueBytes)
+    throw EnvironmentError(fmt::format("{}: a value of {} bytes; allowed are {}", key, value.size(), kMostValueBytes));
+  Bytes file = MessageWriter().add(reads).bytes();
+  file.insert(file.end(), value.begin(), value.end());
+  if (!create_whole(path_of(key), file))
+    throw EnvironmentError(fmt::format("{} is there already, from another job; remove the folder or name another one in "
+                                       "BUSBW_STORE",
+                                       path_of(key)));
+}
+
+Bytes FileStore::get(const std::string& key) {
+  const std::string path = path_of(key);
+  Bytes file = wait_for([&] { return read_file(path); }, {StoreRequest::Op::get, 0, key, {}, 0, 0});
+  if (MessageReader(file).take<int>() == 1) unlink(path.c_str());
+  file.erase(file.begin(), file.begin() + sizeof(int));
+  return file;
+}
+
+std::vector<Bytes> FileStore::get_all(std::span<const std::string> keys) {
+  std::vector<Bytes> values;
+  for (const std::string& key : keys) values.push_back(get(key));
+  return values;
+}
+
+std::int64_t FileStore::add(const std::string& key, std::int64_t amount) {
+  if (failure()) throw Aborted();
+  const std::string path = path_of(key + "+");
+  const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open() || flock(file.number(), LOCK_EX) != 0) fail("cannot lock", path);
+  std::int64_t sum = 0;
+  if (pread(file.number(), &sum, sizeof(sum), 0) < 0) fail("cannot read", path);
+  sum += amount;
+  if (pwrite(file.number(), &sum, sizeof(sum), 0) != sizeof(sum)) fail("cannot write", path);
+  return sum;
+}
+
+void FileStore::barrier(const std::string& key, int member, int members) {
+  if (failure()) throw Aborted();
+  if (member < 0 || member >= members || !create_whole(path_of(fmt::format("{}@{}", key, member)), {}))
+    throw EnvironmentError(fmt::format("{}: member {} of {} came twice", key, member, members));
+  const auto all_came = [&]() -> std::optional<bool> {
+    for (int other = 0; other < members; ++other)
+      if (access(path_of(fmt::format("{}@{}", key, other)).c_str(), F_OK) != 0) return std::nullopt;
+    return true;
+  };
+  wait_for(all_came, {StoreRequest::Op::barrier, 0, key, {}, members, member});
+}
+
+void FileStore::abort(const Failure& why) noexcept {
+  try {
+    create_whole(path_of(std::string(kFailureKey)), MessageWriter().add(why.exit).add(why.message).bytes());
+  } catch (const std::exception&) {
+    // Without the folder there is nobody to tell.
+  }
+}
+
+std::optional<Failure> FileStore::failure() {
+  const auto file = read_file(path_of(std::string(kFailureKey)));
+  if (!file) return std::nullopt;
+  MessageReader reader(*file);
+  const auto exit = reader.take<Exit>();
+  return Failure{exit, reader.take_text()};
+}
+
+void FileStore::clear() noexcept {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored))
+    if (entry.path().extension() == kSuffix) std::filesystem::remove(entry.path(), ignored);
+  rmdir(folder_.c_str());
+}
+
+}  // namespace busbw

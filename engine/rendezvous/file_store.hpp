@@ -1,0 +1,37 @@
+#pragma once
+// A store in a folder that all members see, such as one on a shared file system: for where nothing else is known of each
+// other. A wait looks at the folder again and again, so it is slow; processes use it to find process 0's address.
+#include <string>
+
+#include "rendezvous/store.hpp"
+#include "rendezvous/store_state.hpp"
+
+namespace busbw {
+
+/// A value is a file, readable by its owner only. Values with one read are removed by it, all others stay until `clear`.
+class FileStore final : public Store {
+ public:
+  /// Makes the folder where it is missing. Throws EnvironmentError. `limit_s`: the longest wait.
+  FileStore(std::string folder, double limit_s);
+
+  void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
+  Bytes get(const std::string& key) override;
+  std::vector<Bytes> get_all(std::span<const std::string> keys) override;
+  std::int64_t add(const std::string& key, std::int64_t amount) override;
+  void barrier(const std::string& key, int member, int members) override;
+  void abort(const Failure& why) noexcept override;
+  std::optional<Failure> failure() override;
+  /// Removes the files of all members, and the folder when nothing else is in it.
+  void clear() noexcept;
+
+ private:
+  std::string path_of(const std::string& key) const;
+  /// Looks until `look` gives something, or throws.
+  template <class Look>
+  auto wait_for(const Look& look, const StoreRequest& what);
+
+  std::string folder_;
+  double limit_s_;
+};
+
+}  // namespace busbw

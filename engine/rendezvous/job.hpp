@@ -1,0 +1,47 @@
+#pragma once
+// A job as the one who runs its ranks sees it: its teams, how far its ranks are, and why it ends early.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "rendezvous/team.hpp"
+#include "support/error.hpp"
+#include "support/phase.hpp"
+
+namespace busbw {
+
+/// Why a job was aborted: the first reason given stands.
+struct Failure {
+  Exit exit = Exit::good;
+  std::string message;
+};
+
+/// How far a rank has got; steps are comparable between ranks, since all take the same.
+struct RankProgress {
+  Phase phase = Phase::rendezvous;
+  std::uint64_t steps = 0;
+};
+
+class Job {
+ public:
+  virtual ~Job() = default;
+  /// Of the whole job.
+  virtual int ranks() const = 0;
+  /// The team of all ranks, as `rank` sees it.
+  virtual std::unique_ptr<Team> team(int rank) = 0;
+  /// Makes every wait in the job end with Aborted. Safe from any thread; the first call's reason is kept.
+  virtual void abort(Exit exit, const std::string& message) noexcept = 0;
+  virtual bool aborted() const noexcept = 0;
+  /// Missing while the job is not aborted.
+  virtual std::optional<Failure> failure() const = 0;
+  virtual RankProgress progress(int rank) const = 0;
+  /// How a rank is named to a person: "rank 3", with its host where ranks are on several.
+  virtual std::string rank_name(int rank) const { return "rank " + std::to_string(rank); }
+  /// A sentence that a rank says of itself, with its name where it is not plain who says it.
+  virtual std::string told_by(int /*rank*/, const std::string& sentence) const { return sentence; }
+  /// Whether this process sees how far every rank is, and so has to notice that the job does not get on.
+  virtual bool watches_all_ranks() const { return true; }
+};
+
+}  // namespace busbw

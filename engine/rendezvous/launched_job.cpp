@@ -1,0 +1,382 @@
+#include "rendezvous/launched_job.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "rendezvous/file_store.hpp"
+#include "rendezvous/store_team.hpp"
+#include "support/provenance.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr int kTryTicks = 2 * kTicksPerS;        // for one address
+constexpr int kRetryTicks = 10 * kTicksPerS;     // while an earlier job may still be closing the same port
+constexpr int kFirstSayTicks = 3 * kTicksPerS;
+constexpr int kSayTicks = 10 * kTicksPerS;
+constexpr int kGraceTicks = 5 * kTicksPerS;      // for the others to leave
+constexpr double kNoLimitS = 1e9;
+
+constexpr const char* kAddressKey = "address";
+
+void wait_a_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs)); }
+
+int ticks_of(double seconds) { return static_cast<int>(std::min(seconds, 1e7) * kTicksPerS); }
+
+std::string random_token() {
+  std::random_device random;
+  std::string token;
+  for (int i = 0; i < 4; ++i) token += fmt::format("{:08x}", random());
+  return token;
+}
+
+bool names_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+bool is_here(const Endpoint& endpoint) {
+  return std::ranges::any_of(interfaces(), [&](const Interface& one) { return one.address.host() == endpoint.host(); });
+}
+
+/// Where process 0 listens: at the addresses that its name stands for, and only there. A name that stands for no address
+/// of this host, or for loopback alone as /etc/hosts often has it, says nothing about how others reach it.
+std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
+  std::vector<Endpoint> here;
+  for (const std::string& host : address.hosts) {
+    std::string ignored;
+    for (const Endpoint& endpoint : resolve(host, address.port, ignored)) {
+      if (!is_here(endpoint) || (endpoint.is_loopback() && !names_loopback(host))) continue;
+      if (std::ranges::none_of(here, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
+        here.push_back(endpoint);
+    }
+  }
+  std::vector<Descriptor> listeners;
+  for (const Endpoint& endpoint : here) listeners.push_back(listen_at(endpoint));
+  if (listeners.empty()) listeners.push_back(listen_everywhere(address.port));
+  return listeners;
+}
+
+/// The same, with patience for the port of a job that is just ending.
+std::vector<Descriptor> listen_patiently(const TcpStoreAddress& address) {
+  for (int tick = 0;; ++tick) {
+    try {
+      return listen_for(address);
+    } catch (const EnvironmentError&) {
+      if (tick >= kRetryTicks) throw;
+    }
+    wait_a_tick();
+  }
+}
+
+Endpoint reachable_from_here(const Endpoint& listening) {
+  const std::string host = listening.host();
+  if (host == "0.0.0.0" || host == "::") return endpoint_of("127.0.0.1", listening.port());
+  return listening;
+}
+
+}  // namespace
+
+LaunchedJob::LaunchedJob(const Membership& membership, std::function<void(const std::string&)> say)
+    : membership_(membership), own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
+  if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
+    folder_ = std::make_unique<FileStore>(file->folder, membership_.join_limit_s);
+  if (membership_.process == 0) serve();
+  control_ = std::make_unique<TcpChannel>(connect(true, say));
+  reached_at_ = control_->peer();
+  thread_ = std::thread([this] { keep_in_touch(); });
+  try {
+    stores_.resize(own_ranks_.size());
+    stores_[0] = new_store();
+    std::vector<int> everybody(static_cast<std::size_t>(membership_.processes));
+    std::iota(everybody.begin(), everybody.end(), 0);
+    processes_ = std::make_unique<StoreTeam>(
+        *stores_[0], MemberState{[this] { return aborted(); }, [](std::optional<Phase>) {}}, std::move(everybody),
+        membership_.process, "the processes");
+    if (server_) wait_for_all(say);
+    processes_->barrier();
+  } catch (const Aborted&) {
+    leave();
+    throw Error(failure_->exit, failure_->message);
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    abort(known ? known->exit() : Exit::environment, error.what());
+    leave();
+    throw;
+  }
+}
+
+LaunchedJob::~LaunchedJob() { leave(); }
+
+// ---- coming together ------------------------------------------------------------------------------------------------
+
+void LaunchedJob::serve() {
+  std::vector<Descriptor> listeners;
+  if (folder_) {
+    listeners.push_back(listen_everywhere(0));
+    if (membership_.token.empty()) membership_.token = random_token();
+    std::string addresses;
+    for (const Interface& one : interfaces()) addresses += one.address.host() + " ";
+    folder_->set(kAddressKey,
+                 MessageWriter().add(addresses).add(local_endpoint(listeners[0]).port()).add(membership_.token).bytes());
+  } else {
+    listeners = listen_patiently(std::get<TcpStoreAddress>(membership_.store));
+  }
+  own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
+  server_ = std::make_unique<TcpServer>(
+      std::move(listeners),
+      ServerSettings{membership_.token, membership_.processes, membership_.ranks_per_process,
+                     std::max(kTicksPerS, ticks_of(membership_.silence_s)), host_name()});
+}
+
+/// Where the store may be. With a folder they are known once process 0 has written them down.
+std::vector<Endpoint> LaunchedJob::endpoints(std::string& why) {
+  if (server_) return {own_endpoint_};
+  std::vector<Endpoint> all;
+  if (folder_) {
+    const Bytes message = folder_->get(kAddressKey);
+    MessageReader reader(message);
+    std::string hosts = reader.take_text();
+    const int port = reader.take<int>();
+    membership_.token = reader.take_text();
+    for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
+      all.push_back(endpoint_of(hosts.substr(0, end), port));
+      hosts.erase(0, end + 1);
+    }
+    return all;
+  }
+  const auto& address = std::get<TcpStoreAddress>(membership_.store);
+  for (const std::string& host : address.hosts)
+    for (const Endpoint& endpoint : resolve(host, address.port, why)) all.push_back(endpoint);
+  return all;
+}
+
+TcpChannel LaunchedJob::connect(bool is_process, const std::function<void(const std::string&)>& say) {
+  const Greeting greeting{membership_.token,     is_process, membership_.process, membership_.processes,
+                          membership_.ranks_per_process, getpid(),   host_name()};
+  const int limit = ticks_of(membership_.join_limit_s);
+  std::string why;
+  int refused_ticks = 0;
+  int next_say = kFirstSayTicks;
+  for (int tick = 0; tick < limit; ++tick) {
+    const std::vector<Endpoint> candidates = endpoints(why);
+    for (const Endpoint& endpoint : candidates) {
+      Connected connected = connect_to(endpoint, std::min(kTryTicks, limit), [this] { return aborted(); });
+      if (!connected.socket.is_open()) {
+        why = connected.why;
+        tick += connected.ticks;
+        continue;
+      }
+      TcpChannel channel(std::move(connected.socket));
+      Greeting mine = greeting;
+      mine.token = membership_.token;  // a folder may just have told it
+      channel.send(Frame::greeting, mine.packed());
+      std::optional<TcpChannel::Received> received;
+      for (int waited = 0; waited < kRetryTicks && !received && !channel.ended(); ++waited)
+        received = channel.receive(kTickMs);
+      if (received && received->kind == Frame::welcome) {
+        first_host_ = MessageReader(received->body).take_text();
+        return channel;
+      }
+      if (received && received->kind == Frame::refused) {
+        MessageReader reader(received->body);
+        // An earlier job on this port may be about to end.
+        const bool is_another_job = reader.take<bool>();
+        why = fmt::format("{}: {}", endpoint.text(), reader.take_text());
+        if (!is_another_job || refused_ticks >= kRetryTicks)
+          throw EnvironmentError(fmt::format("process {} was turned away by {}", membership_.process, why));
+        ++refused_ticks;
+      } else {
+        why = fmt::format("{}: what listens there is no store of busbw", endpoint.text());
+      }
+    }
+    if (tick >= next_say) {
+      say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, why));
+      next_say = tick + kSayTicks;
+    }
+    wait_a_tick();
+  }
+  throw Error(Exit::rank_lost,
+              fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "
+                          "a firewall is between the hosts, and whether BUSBW_STORE names an address of its host",
+                          membership_.process, host_name(), membership_.join_limit_s, why));
+}
+
+void LaunchedJob::wait_for_all(const std::function<void(const std::string&)>& say) {
+  const int limit = ticks_of(membership_.join_limit_s);
+  int next_say = kFirstSayTicks;
+  for (int tick = 0;; ++tick) {
+    const std::vector<int> missing = server_->missing();
+    if (missing.empty()) return;
+    if (aborted()) throw Aborted();
+    const auto absent = [&] {
+      return fmt::format("{} of {} processes {} not come: {}", missing.size(), membership_.processes,
+                         missing.size() == 1 ? "has" : "have", list_of(missing));
+    };
+    if (tick >= limit)
+      throw Error(Exit::rank_lost,
+                  fmt::format("{} in {:g} s{}; look whether they run and reach {} (a firewall?), or allow more time with "
+                              "BUSBW_JOIN_TIMEOUT_S and -T",
+                              absent(), membership_.join_limit_s,
+                              server_->strangers() > 0
+                                  ? fmt::format(", and {} connections were turned away", server_->strangers())
+                                  : std::string(),
+                              host_name()));
+    if (tick >= next_say) {
+      say(absent());
+      next_say = tick + kSayTicks;
+    }
+    wait_a_tick();
+  }
+}
+
+Bytes LaunchedJob::agree(const Bytes& words, const std::function<Bytes(const std::vector<Bytes>&)>& decide) {
+  try {
+    const std::vector<Bytes> all = processes_->gather(words);
+    return processes_->broadcast(server_ ? decide(all) : Bytes());
+  } catch (const Aborted&) {
+    const Failure why = *failure();
+    throw Error(why.exit, why.message);
+  } catch (const Error& error) {
+    abort(error.exit(), error.what());
+    throw;
+  }
+}
+
+// ---- while it runs --------------------------------------------------------------------------------------------------
+
+JobState LaunchedJob::state() {
+  return {[this] { return aborted(); }, [this](const Failure& why) { note(why); },
+          [this] { lose_store("the connection to it closed"); }};
+}
+
+std::unique_ptr<TcpStore> LaunchedJob::new_store() {
+  return std::make_unique<TcpStore>(connect(false, [](const std::string&) {}), state(), kNoLimitS);
+}
+
+std::unique_ptr<Team> LaunchedJob::team(int rank) {
+  const auto own = static_cast<std::size_t>(rank % membership_.ranks_per_process);
+  if (!stores_[own]) stores_[own] = new_store();
+  std::vector<int> everybody(static_cast<std::size_t>(ranks()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  const auto on_step = [this, own](std::optional<Phase> phase) {
+    if (phase) own_ranks_[own].phase.store(static_cast<int>(*phase), std::memory_order_relaxed);
+    own_ranks_[own].steps.fetch_add(1, std::memory_order_relaxed);
+    if (aborted()) throw Aborted();
+  };
+  return std::make_unique<StoreTeam>(*stores_[own], MemberState{[this] { return aborted(); }, on_step},
+                                     std::move(everybody), rank, "the job");
+}
+
+void LaunchedJob::note(const Failure& why) noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (!failure_) failure_ = why;
+  aborted_.store(true, std::memory_order_release);
+}
+
+void LaunchedJob::abort(Exit exit, const std::string& message) noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (failure_) return;
+  failure_ = Failure{exit, message};
+  tell_ = true;
+  aborted_.store(true, std::memory_order_release);
+}
+
+void LaunchedJob::lose_store(const std::string& how) noexcept {
+  if (leaves_) return;
+  // The store's own word on why it ends may be on its way over another connection.
+  for (int tick = 0; tick < kTicksPerS && !aborted(); ++tick) wait_a_tick();
+  const Rank& slowest =
+      *std::ranges::min_element(own_ranks_, {}, [](const Rank& rank) { return rank.steps.load(std::memory_order_relaxed); });
+  note({Exit::rank_lost, fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; look at its own output, and at its "
+                                     "host",
+                                     first_host_, name(static_cast<Phase>(slowest.phase.load())), how)});
+}
+
+std::optional<Failure> LaunchedJob::failure() const {
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+RankProgress LaunchedJob::progress(int rank) const {
+  if (!is_mine(rank)) return server_ ? server_->progress(rank) : RankProgress{};
+  const Rank& own = own_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
+  return {static_cast<Phase>(own.phase.load(std::memory_order_relaxed)), own.steps.load(std::memory_order_relaxed)};
+}
+
+std::string LaunchedJob::rank_name(int rank) const {
+  if (is_mine(rank)) return fmt::format("rank {} on {}", rank, host_name());
+  if (!server_) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} on {}", rank, server_->host_of_process(rank / membership_.ranks_per_process));
+}
+
+std::string LaunchedJob::told_by(int rank, const std::string& sentence) const {
+  return fmt::format("{}: {}", rank_name(rank), sentence);
+}
+
+/// The thread's whole life: tells the store how far the ranks are, and hears from it when the job is aborted.
+void LaunchedJob::keep_in_touch() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  const int most_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
+  const int ticks_a_beat = std::clamp(most_silent_ticks / 8, 1, kTicksPerS / 2);
+  int silent_ticks = 0;
+  int since_beat = ticks_a_beat;
+  int leaving_ticks = 0;
+  bool told = false;
+  bool said_goodbye = false;
+  while (leaving_ticks < kGraceTicks) {
+    if (!told) {
+      const std::scoped_lock lock(mutex_);
+      if (tell_) {
+        control_->send(Frame::abort, packed(*failure_));
+        told = true;
+      }
+    }
+    if (leaves_ && !std::exchange(said_goodbye, true)) control_->send(Frame::leave, {});
+    if (!said_goodbye && since_beat++ >= ticks_a_beat) {
+      since_beat = 1;
+      MessageWriter beat;
+      for (const Rank& rank : own_ranks_)
+        beat.add(static_cast<std::uint8_t>(rank.phase.load(std::memory_order_relaxed)))
+            .add(rank.steps.load(std::memory_order_relaxed));
+      control_->send(Frame::beat, beat.bytes());
+    }
+    const auto received = control_->receive(kTickMs);
+    if (!received) {
+      if (control_->ended()) {
+        if (!said_goodbye) lose_store("its connection closed before the job had ended");
+        return;
+      }
+      if (said_goodbye) ++leaving_ticks;
+      if (++silent_ticks > most_silent_ticks && !aborted())
+        lose_store(fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host is cut",
+                               most_silent_ticks * kTickMs * 1e-3));
+      continue;
+    }
+    silent_ticks = 0;
+    if (received->kind == Frame::failure) {
+      MessageReader reader(received->body);
+      note(unpack_failure(reader));
+    }
+    if (received->kind == Frame::leave) return;
+  }
+}
+
+void LaunchedJob::leave() noexcept {
+  if (leaves_.exchange(true)) return;
+  if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
+  if (server_) server_->wait_until_all_left(kGraceTicks);
+  if (server_ && folder_) folder_->clear();
+}
+
+}  // namespace busbw

@@ -1,0 +1,63 @@
+#include "rendezvous/memory_store.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "rendezvous/store_answers.hpp"
+
+namespace busbw {
+
+Bytes MemoryStore::ask(StoreRequest request) {
+  std::unique_lock lock(mutex_);
+  if (failure_) throw Aborted();
+  const StoreRequest asked = request;
+  const std::uint32_t number = request.number = next_number_++;
+  const auto deliver = [&](StoreRequest what) {
+    for (StoreAnswer& answer : state_.take(0, std::move(what))) answers_[answer.number] = std::move(answer);
+    answered_.notify_all();
+  };
+  deliver(std::move(request));
+  const bool in_time = answered_.wait_for(lock, std::chrono::duration<double>(limit_s_),
+                                          [&] { return failure_ || answers_.contains(number); });
+  if (failure_) throw Aborted();
+  if (in_time) return value_of(answers_.extract(number).mapped());
+  StoreRequest missing{StoreRequest::Op::missing, next_number_++, asked.key, {}, 0, 0};
+  const std::uint32_t asked_as = missing.number;
+  deliver(std::move(missing));
+  throw waited_too_long(asked, value_of(answers_.extract(asked_as).mapped()), limit_s_);
+}
+
+void MemoryStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
+  ask({StoreRequest::Op::set, 0, key, {value.begin(), value.end()}, reads, 0});
+}
+
+Bytes MemoryStore::get(const std::string& key) { return ask({StoreRequest::Op::get, 0, key, {}, 0, 0}); }
+
+std::vector<Bytes> MemoryStore::get_all(std::span<const std::string> keys) {
+  std::vector<Bytes> values;
+  for (const std::string& key : keys) values.push_back(get(key));
+  return values;
+}
+
+std::int64_t MemoryStore::add(const std::string& key, std::int64_t amount) {
+  return sum_of(ask({StoreRequest::Op::add, 0, key, {}, amount, 0}));
+}
+
+void MemoryStore::barrier(const std::string& key, int member, int members) {
+  ask({StoreRequest::Op::barrier, 0, key, {}, members, member});
+}
+
+void MemoryStore::abort(const Failure& why) noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (!failure_) failure_ = why;
+  answered_.notify_all();
+}
+
+std::optional<Failure> MemoryStore::failure() {
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+}  // namespace busbw

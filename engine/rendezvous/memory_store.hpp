@@ -1,0 +1,38 @@
+#pragma once
+// A store in this process's memory, for ranks that are threads.
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "rendezvous/store.hpp"
+#include "rendezvous/store_state.hpp"
+
+namespace busbw {
+
+/// One object for all members, which call it from their threads.
+class MemoryStore final : public Store {
+ public:
+  /// `limit_s`: the longest wait.
+  explicit MemoryStore(double limit_s) : limit_s_(limit_s) {}
+
+  void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
+  Bytes get(const std::string& key) override;
+  std::vector<Bytes> get_all(std::span<const std::string> keys) override;
+  std::int64_t add(const std::string& key, std::int64_t amount) override;
+  void barrier(const std::string& key, int member, int members) override;
+  void abort(const Failure& why) noexcept override;
+  std::optional<Failure> failure() override;
+
+ private:
+  Bytes ask(StoreRequest request);
+
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  StoreState state_;
+  std::map<std::uint32_t, StoreAnswer> answers_;  // by request number
+  std::uint32_t next_number_ = 0;
+  std::optional<Failure> failure_;
+  double limit_s_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,41 @@
+#pragma once
+// What the processes of a job agree through before and beside what they measure: a few keys and values.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rendezvous/job.hpp"
+#include "support/message.hpp"
+
+namespace busbw {
+
+/// Keys and values that all members of a job share. Calls wait until they are answered, and no longer than the store's
+/// limit: then Error (Exit::rank_lost) names who or what is missing. Once the job is aborted every call throws Aborted.
+class Store {
+ public:
+  static constexpr std::size_t kMostKeyBytes = 256;
+  static constexpr std::size_t kMostValueBytes = std::size_t{1} << 20;
+
+  virtual ~Store() = default;
+  /// Keeps `value`, at most kMostValueBytes, under `key`; after `reads` gets it is forgotten (0: never).
+  virtual void set(const std::string& key, std::span<const std::byte> value, int reads = 0) = 0;
+  /// The value under `key`, once there is one.
+  virtual Bytes get(const std::string& key) = 0;
+  /// The values of several keys, in their order.
+  virtual std::vector<Bytes> get_all(std::span<const std::string> keys) = 0;
+  /// Adds to the number under `key`, 0 before the first, and returns the sum.
+  virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
+  /// Returns when all of `members` have called it with this key; `member` is this one, from 0 on. A key can be used once.
+  virtual void barrier(const std::string& key, int member, int members) = 0;
+  /// Makes the waits of all members end. The first reason stands.
+  virtual void abort(const Failure& why) noexcept = 0;
+  /// Missing while the job is not aborted.
+  virtual std::optional<Failure> failure() = 0;
+};
+
+/// "3", "3 and 5", "3, 5, 8 and 61 more": the members that are missing.
+std::string list_of(std::span<const int> numbers);
+
+}  // namespace busbw

@@ -1,0 +1,138 @@
+#include "rendezvous/store_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/store.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::int64_t kMostMembers = 1 << 24;
+
+Bytes bytes_of(const std::string& text) {
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  return {first, first + text.size()};
+}
+
+}  // namespace
+
+Bytes StoreRequest::packed() const {
+  return MessageWriter().add(op).add(number).add(key).add(std::span<const std::byte>(value)).add(amount).add(member).bytes();
+}
+
+StoreRequest StoreRequest::unpack(std::span<const std::byte> bytes) {
+  MessageReader reader(bytes);
+  StoreRequest request;
+  request.op = reader.take<Op>();
+  request.number = reader.take<std::uint32_t>();
+  request.key = reader.take_text();
+  request.value = reader.take_bytes();
+  request.amount = reader.take<std::int64_t>();
+  request.member = reader.take<std::int32_t>();
+  if (request.op > Op::missing) throw BrokenMessage();
+  return request;
+}
+
+std::string StoreState::refusal(const StoreRequest& request) const {
+  if (request.key.empty() || request.key.size() > Store::kMostKeyBytes)
+    return fmt::format("a key of {} bytes; allowed are 1 to {}", request.key.size(), Store::kMostKeyBytes);
+  if (request.value.size() > Store::kMostValueBytes)
+    return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(),
+                       Store::kMostValueBytes);
+  switch (request.op) {
+    case StoreRequest::Op::set:
+      if (entries_.contains(request.key)) return fmt::format("{} is set twice", request.key);
+      if (request.amount < 0 || request.amount > kMostMembers) return fmt::format("{}: bad number of reads", request.key);
+      if (bytes_ + request.value.size() > kMostBytes)
+        return fmt::format("the store is full ({} bytes); the processes do not read what is set", kMostBytes);
+      return {};
+    case StoreRequest::Op::barrier:
+      if (request.amount < 1 || request.amount > kMostMembers || request.member < 0 || request.member >= request.amount)
+        return fmt::format("{}: member {} of {}", request.key, request.member, request.amount);
+      return {};
+    default: return {};
+  }
+}
+
+std::vector<StoreAnswer> StoreState::take(std::uint64_t client, StoreRequest request) {
+  std::vector<StoreAnswer> answers;
+  if (const std::string why = refusal(request); !why.empty()) {
+    answers.push_back({client, request.number, StoreAnswer::Kind::refused, bytes_of(why)});
+    return answers;
+  }
+  switch (request.op) {
+    case StoreRequest::Op::set: set(client, request, answers); break;
+    case StoreRequest::Op::get: get({client, request.number}, request.key, answers); break;
+    case StoreRequest::Op::barrier: come(client, request, answers); break;
+    case StoreRequest::Op::add: {
+      const std::int64_t sum = sums_[request.key] += request.amount;
+      answers.push_back({client, request.number, StoreAnswer::Kind::done, MessageWriter().add(sum).bytes()});
+      break;
+    }
+    case StoreRequest::Op::missing: {
+      MessageWriter missing;
+      if (const auto found = barriers_.find(request.key); found != barriers_.end())
+        for (std::size_t member = 0; member < found->second.has_come.size(); ++member)
+          if (!found->second.has_come[member]) missing.add(static_cast<std::int32_t>(member));
+      answers.push_back({client, request.number, StoreAnswer::Kind::done, missing.bytes()});
+      break;
+    }
+  }
+  return answers;
+}
+
+void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<StoreAnswer>& answers) {
+  answers.push_back({client, request.number, StoreAnswer::Kind::done, {}});
+  bytes_ += request.value.size();
+  entries_.emplace(request.key, Entry{std::move(request.value), request.amount});
+  const auto waiting = waiting_.find(request.key);
+  if (waiting == waiting_.end()) return;
+  const auto all = std::move(waiting->second);
+  waiting_.erase(waiting);
+  for (const Waiting& who : all) get(who, request.key, answers);
+}
+
+void StoreState::get(const Waiting& who, const std::string& key, std::vector<StoreAnswer>& answers) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) {
+    waiting_[key].push_back(who);
+    return;
+  }
+  Entry& entry = found->second;
+  if (entry.reads_left != 1) {
+    answers.push_back({who.client, who.number, StoreAnswer::Kind::done, entry.value});
+    if (entry.reads_left > 0) --entry.reads_left;
+    return;
+  }
+  bytes_ -= entry.value.size();
+  answers.push_back({who.client, who.number, StoreAnswer::Kind::done, std::move(entry.value)});
+  entries_.erase(found);
+}
+
+void StoreState::come(std::uint64_t client, const StoreRequest& request, std::vector<StoreAnswer>& answers) {
+  BarrierState& barrier = barriers_[request.key];
+  if (barrier.has_come.empty()) barrier.has_come.resize(static_cast<std::size_t>(request.amount));
+  const auto member = static_cast<std::size_t>(request.member);
+  if (barrier.has_come.size() != static_cast<std::size_t>(request.amount) || barrier.has_come[member]) {
+    answers.push_back({client, request.number, StoreAnswer::Kind::refused,
+                       bytes_of(fmt::format("{}: member {} of {} came twice, or counts differ", request.key,
+                                            request.member, request.amount))});
+    return;
+  }
+  barrier.has_come[member] = true;
+  barrier.waiting.push_back({client, request.number});
+  if (++barrier.come < static_cast<int>(barrier.has_come.size())) return;
+  for (const Waiting& who : barrier.waiting) answers.push_back({who.client, who.number, StoreAnswer::Kind::done, {}});
+  barriers_.erase(request.key);
+}
+
+void StoreState::forget(std::uint64_t client) {
+  const auto is_it = [client](const Waiting& who) { return who.client == client; };
+  for (auto& [key, waiting] : waiting_) std::erase_if(waiting, is_it);
+  for (auto& [key, barrier] : barriers_) std::erase_if(barrier.waiting, is_it);
+}
+
+}  // namespace busbw

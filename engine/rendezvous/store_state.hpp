@@ -1,0 +1,78 @@
+#pragma once
+// What a store remembers and who waits for it: no threads, no sockets, no clock. The stores in memory and over TCP are
+// ways to reach one of these.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rendezvous/job.hpp"
+#include "support/message.hpp"
+
+namespace busbw {
+
+/// What a member asks a store for.
+struct StoreRequest {
+  enum class Op : std::uint8_t { set, get, add, barrier, missing };
+  Op op = Op::get;
+  std::uint32_t number = 0;  // the member's own number of this request
+  std::string key;
+  Bytes value;               // set
+  std::int64_t amount = 0;   // set: reads; add: what to add; barrier: how many members
+  std::int32_t member = 0;   // barrier
+
+  Bytes packed() const;
+  /// Throws BrokenMessage.
+  static StoreRequest unpack(std::span<const std::byte> bytes);
+};
+
+/// The answer to one request, for the client that made it.
+struct StoreAnswer {
+  enum class Kind : std::uint8_t { done, refused };
+  std::uint64_t client = 0;
+  std::uint32_t number = 0;
+  Kind kind = Kind::done;
+  Bytes value;  // get: the value; add: the sum; missing: the members that have not come, as int32; refused: the reason
+};
+
+class StoreState {
+ public:
+  /// All values together may take this much; more is refused.
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+
+  /// Takes a request and gives the answers that it makes possible: to nobody, to its client, or to many that waited.
+  std::vector<StoreAnswer> take(std::uint64_t client, StoreRequest request);
+  /// Forgets what a client that has gone waits for.
+  void forget(std::uint64_t client);
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Waiting {
+    std::uint64_t client;
+    std::uint32_t number;
+  };
+  struct Entry {
+    Bytes value;
+    std::int64_t reads_left = 0;  // 0: kept for ever
+  };
+  struct BarrierState {
+    std::vector<bool> has_come;
+    int come = 0;
+    std::vector<Waiting> waiting;
+  };
+
+  void set(std::uint64_t client, StoreRequest& request, std::vector<StoreAnswer>& answers);
+  void get(const Waiting& who, const std::string& key, std::vector<StoreAnswer>& answers);
+  void come(std::uint64_t client, const StoreRequest& request, std::vector<StoreAnswer>& answers);
+  std::string refusal(const StoreRequest& request) const;
+
+  std::unordered_map<std::string, Entry> entries_;
+  std::unordered_map<std::string, std::int64_t> sums_;
+  std::unordered_map<std::string, std::vector<Waiting>> waiting_;
+  std::unordered_map<std::string, BarrierState> barriers_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace busbw

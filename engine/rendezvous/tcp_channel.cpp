@@ -1,0 +1,68 @@
+#include "rendezvous/tcp_channel.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+
+namespace busbw {
+
+void TcpChannel::send(Frame kind, std::span<const std::byte> body) {
+  append_frame(out_, kind, body);
+  flush();
+}
+
+void TcpChannel::flush() {
+  while (!ended_ && sent_ < out_.size()) {
+    const ssize_t sent = ::send(socket_.number(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (sent <= 0) {
+      // What the other side said before it closed can still be read.
+      out_.clear();
+      sent_ = 0;
+      return;
+    }
+    sent_ += static_cast<std::size_t>(sent);
+  }
+  out_.clear();
+  sent_ = 0;
+}
+
+std::optional<TcpChannel::Received> TcpChannel::next() {
+  std::span<const std::byte> body;
+  try {
+    if (!in_.next(body, kMostFrameBytes)) return std::nullopt;
+  } catch (const BrokenMessage&) {
+    ended_ = true;
+    return std::nullopt;
+  }
+  return Received{static_cast<Frame>(body.front()), Bytes(body.begin() + 1, body.end())};
+}
+
+std::optional<TcpChannel::Received> TcpChannel::receive(int wait_ms) {
+  if (auto received = next()) return received;
+  if (ended_) return std::nullopt;
+  pollfd waiting{socket_.number(), static_cast<short>(sent_ < out_.size() ? POLLIN | POLLOUT : POLLIN), 0};
+  if (poll(&waiting, 1, wait_ms) <= 0) return std::nullopt;
+  if ((waiting.revents & POLLOUT) != 0) flush();
+  std::array<std::byte, 65536> part;
+  const ssize_t got = recv(socket_.number(), part.data(), part.size(), MSG_DONTWAIT);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
+  if (got <= 0) {
+    ended_ = true;
+    return std::nullopt;
+  }
+  in_.append(std::span(part).first(static_cast<std::size_t>(got)));
+  return next();
+}
+
+std::string TcpChannel::peer() const {
+  Endpoint endpoint;
+  endpoint.length = sizeof(endpoint.address);
+  if (getpeername(socket_.number(), reinterpret_cast<sockaddr*>(&endpoint.address), &endpoint.length) != 0) return "?";
+  return endpoint.text();
+}
+
+}  // namespace busbw

@@ -1,0 +1,42 @@
+#pragma once
+// One connection of a job's member to the store in process 0.
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "rendezvous/tcp_wire.hpp"
+#include "support/network.hpp"
+
+namespace busbw {
+
+/// Frames over a socket. Not safe for several threads.
+class TcpChannel {
+ public:
+  struct Received {
+    Frame kind;
+    Bytes body;
+  };
+
+  explicit TcpChannel(Descriptor socket) : socket_(std::move(socket)) {}
+
+  /// Queues a frame and sends what can be sent at once.
+  void send(Frame kind, std::span<const std::byte> body);
+  /// The next frame, waiting for it at most `wait_ms`; missing where none came. After `ended` none will.
+  std::optional<Received> receive(int wait_ms);
+  /// The other side has closed the connection, or sent what is no frame.
+  bool ended() const { return ended_; }
+  /// "10.0.0.1:4711": where the store was reached.
+  std::string peer() const;
+
+ private:
+  void flush();
+  std::optional<Received> next();
+
+  Descriptor socket_;
+  FrameReader in_;
+  Bytes out_;
+  std::size_t sent_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace busbw

@@ -1,0 +1,49 @@
+#pragma once
+// The job's store as one member reaches it over TCP.
+#include "rendezvous/store.hpp"
+#include "rendezvous/store_state.hpp"
+#include "rendezvous/tcp_channel.hpp"
+
+namespace busbw {
+
+/// What a member needs to know of its job while it waits.
+struct JobState {
+  std::function<bool()> aborted;
+  /// The store said that the job is aborted.
+  std::function<void(const Failure&)> on_failure;
+  /// The connection to the store is gone; returns when the job is aborted.
+  std::function<void()> on_lost_store;
+};
+
+/// Used by one thread.
+class TcpStore final : public Store {
+ public:
+  /// `channel` has been welcomed. `limit_s`: the longest wait.
+  TcpStore(TcpChannel channel, JobState job, double limit_s)
+      : channel_(std::move(channel)), job_(std::move(job)), limit_s_(limit_s) {}
+
+  void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
+  Bytes get(const std::string& key) override;
+  /// All are asked for at once.
+  std::vector<Bytes> get_all(std::span<const std::string> keys) override;
+  std::int64_t add(const std::string& key, std::int64_t amount) override;
+  void barrier(const std::string& key, int member, int members) override;
+  void abort(const Failure& why) noexcept override;
+  std::optional<Failure> failure() override { return failure_; }
+  /// The longest wait from now on.
+  void limit(double limit_s) { limit_s_ = limit_s; }
+
+ private:
+  std::uint32_t send(StoreRequest request);
+  Bytes ask(StoreRequest request);
+  /// The next answer; `what` is named where it does not come in time.
+  StoreAnswer wait(const StoreRequest& what);
+
+  TcpChannel channel_;
+  JobState job_;
+  double limit_s_;
+  std::uint32_t next_number_ = 0;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,179 @@
+#include "support/network.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr int kBacklog = 4096;
+
+const sockaddr* plain(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr*>(&endpoint.address); }
+const sockaddr_in& v4(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr_in&>(endpoint.address); }
+const sockaddr_in6& v6(const Endpoint& endpoint) { return reinterpret_cast<const sockaddr_in6&>(endpoint.address); }
+
+Endpoint copy_of(const sockaddr* address) {
+  Endpoint endpoint;
+  endpoint.length = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  std::memcpy(&endpoint.address, address, endpoint.length);
+  return endpoint;
+}
+
+bool is_usable(const ifaddrs& entry) {
+  if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0) return false;
+  if (entry.ifa_addr->sa_family == AF_INET) return true;
+  return entry.ifa_addr->sa_family == AF_INET6 &&
+         !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr);
+}
+
+using Found = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Found look_up(const std::string& host, int port, int flags, int& error) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* first = nullptr;
+  error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &first);
+  return {first, freeaddrinfo};
+}
+
+Descriptor listening_socket(const Endpoint& where, bool both_families) {
+  Descriptor socket(::socket(where.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) return socket;
+  const int on = 1;
+  const int only_v6 = both_families ? 0 : 1;
+  setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (where.address.ss_family == AF_INET6)
+    setsockopt(socket.number(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof(only_v6));
+  if (bind(socket.number(), plain(where), where.length) == 0 && listen(socket.number(), kBacklog) == 0) return socket;
+  const int error = errno;
+  socket.close();
+  errno = error;
+  return socket;
+}
+
+[[noreturn]] void refuse_listening(const std::string& where) {
+  throw EnvironmentError(fmt::format("cannot listen at {}: {}; give another port (BUSBW_STORE=tcp://host:port), or end "
+                                     "what uses this one",
+                                     where, std::strerror(errno)));
+}
+
+}  // namespace
+
+std::string Endpoint::host() const {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET6) {
+    inet_ntop(AF_INET6, &v6(*this).sin6_addr, text.data(), text.size());
+  } else {
+    inet_ntop(AF_INET, &v4(*this).sin_addr, text.data(), text.size());
+  }
+  return text.data();
+}
+
+int Endpoint::port() const {
+  return ntohs(address.ss_family == AF_INET6 ? v6(*this).sin6_port : v4(*this).sin_port);
+}
+
+std::string Endpoint::text() const {
+  if (address.ss_family == AF_INET6) return fmt::format("[{}]:{}", host(), port());
+  return fmt::format("{}:{}", host(), port());
+}
+
+bool Endpoint::is_loopback() const {
+  if (address.ss_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&v6(*this).sin6_addr);
+  return ntohl(v4(*this).sin_addr.s_addr) >> 24 == 127;
+}
+
+std::vector<Interface> interfaces() {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
+  std::vector<Interface> found;
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next)
+    if (is_usable(*entry) && entry->ifa_netmask != nullptr)
+      found.push_back({entry->ifa_name, copy_of(entry->ifa_addr), copy_of(entry->ifa_netmask)});
+  std::ranges::stable_partition(found, [](const Interface& one) { return !one.address.is_loopback(); });
+  return found;
+}
+
+std::vector<Endpoint> resolve(const std::string& host, int port, std::string& why) {
+  int error = 0;
+  const Found found = look_up(host, port, 0, error);
+  std::vector<Endpoint> endpoints;
+  if (error != 0) {
+    why = fmt::format("{}: {}", host, gai_strerror(error));
+    return endpoints;
+  }
+  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next)
+    endpoints.push_back(copy_of(entry->ai_addr));
+  return endpoints;
+}
+
+Endpoint endpoint_of(const std::string& text, int port) {
+  int error = 0;
+  const Found found = look_up(text, port, AI_NUMERICHOST, error);
+  if (error != 0) throw EnvironmentError(fmt::format("{}: no address in digits", text));
+  return copy_of(found->ai_addr);
+}
+
+Descriptor listen_at(const Endpoint& where) {
+  Descriptor socket = listening_socket(where, false);
+  if (!socket.is_open()) refuse_listening(where.text());
+  return socket;
+}
+
+Descriptor listen_everywhere(int port) {
+  Descriptor socket = listening_socket(endpoint_of("::", port), true);
+  if (!socket.is_open() && errno == EAFNOSUPPORT) socket = listening_socket(endpoint_of("0.0.0.0", port), false);
+  if (!socket.is_open()) refuse_listening(fmt::format("port {}", port));
+  return socket;
+}
+
+Endpoint local_endpoint(const Descriptor& socket) {
+  Endpoint endpoint;
+  endpoint.length = sizeof(endpoint.address);
+  getsockname(socket.number(), reinterpret_cast<sockaddr*>(&endpoint.address), &endpoint.length);
+  return endpoint;
+}
+
+void prepare(const Descriptor& socket) {
+  const int on = 1;
+  setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  fcntl(socket.number(), F_SETFL, fcntl(socket.number(), F_GETFL) | O_NONBLOCK);
+}
+
+Connected connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up) {
+  Descriptor socket(::socket(where.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno)), 0};
+  prepare(socket);
+  if (connect(socket.number(), plain(where), where.length) == 0) return {std::move(socket), {}, 0};
+  if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno)), 0};
+  int tick = 0;
+  for (; tick < ticks && !gave_up(); ++tick) {
+    pollfd waiting{socket.number(), POLLOUT, 0};
+    if (poll(&waiting, 1, kTickMs) <= 0) continue;
+    int error = 0;
+    socklen_t length = sizeof(error);
+    getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error == 0) return {std::move(socket), {}, tick};
+    return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(error)), tick};
+  }
+  return {Descriptor(), fmt::format("{}: no answer in {:g} s", where.text(), ticks * kTickMs * 1e-3), tick};
+}
+
+}  // namespace busbw

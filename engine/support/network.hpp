@@ -1,0 +1,63 @@
+#pragma once
+// TCP between processes: where this host can be reached, who listens, who connects. Limits count ticks of a tenth of a
+// second spent waiting; no clock is read.
+#include <sys/socket.h>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/descriptor.hpp"
+
+namespace busbw {
+
+inline constexpr int kTickMs = 100;
+inline constexpr int kTicksPerS = 1000 / kTickMs;
+
+/// A host's address with a port.
+struct Endpoint {
+  sockaddr_storage address{};
+  socklen_t length = 0;
+
+  /// "10.0.0.1:4711", "[fd00::1]:4711"
+  std::string text() const;
+  std::string host() const;
+  int port() const;
+  bool is_loopback() const;
+};
+
+/// One of this host's interfaces that are up, with one of its addresses.
+struct Interface {
+  std::string name;
+  Endpoint address;  // port 0
+  Endpoint mask;
+};
+
+/// The addresses under which this host may be reached, loopback last; no link-local ones.
+std::vector<Interface> interfaces();
+/// The addresses of `host` (a name, or an address in digits); empty where it is not known (yet), and `why` then says so.
+std::vector<Endpoint> resolve(const std::string& host, int port, std::string& why);
+/// Throws EnvironmentError where `text` (digits alone) is no address.
+Endpoint endpoint_of(const std::string& text, int port);
+
+/// A listening socket that does not block. `port` 0: any. Throws EnvironmentError naming the endpoint and the remedy.
+Descriptor listen_at(const Endpoint& where);
+/// On every address, IPv4 and IPv6 where there is IPv6.
+Descriptor listen_everywhere(int port);
+/// Where a socket listens.
+Endpoint local_endpoint(const Descriptor& socket);
+
+/// What became of an attempt to connect.
+struct Connected {
+  Descriptor socket;  // does not block, sends at once; closed where it failed
+  std::string why;    // it failed
+  int ticks = 0;      // spent waiting
+};
+/// Tries for at most `ticks`; `gave_up` is asked every tick and ends it early.
+Connected connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up);
+
+/// Sockets that answer at once and do not block.
+void prepare(const Descriptor& socket);
+
+}  // namespace busbw
