@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <map>
 
@@ -348,12 +347,6 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   read_environment(environment, options);
   read_ranks(given, options);
   return options;
-}
-
-std::optional<std::string> process_environment(const char* variable) {
-  const char* value = std::getenv(variable);
-  if (!value) return std::nullopt;
-  return value;
 }
 
 }  // namespace busbw

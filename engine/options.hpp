@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/settings.hpp"
+#include "support/environment.hpp"
 #include "support/result.hpp"
 #include "support/split.hpp"
 #include "sweep.hpp"
@@ -46,13 +47,8 @@ struct Options {
 /// What to print instead of measuring.
 enum class Request { help, version, devices };
 
-/// `arguments` without the program's own name. `environment` looks a variable up (missing: not set).
-/// Throws UsageError.
-using Environment = std::optional<std::string> (*)(const char* variable);
+/// `arguments` without the program's own name. Throws UsageError.
 std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
                                              const std::vector<std::string>& arguments, Environment environment);
-
-/// The same, from the process's environment.
-std::optional<std::string> process_environment(const char* variable);
 
 }  // namespace busbw

@@ -2,29 +2,16 @@
 // Command lines as tests write them, with an environment of their own.
 #include <doctest/doctest.h>
 
-#include <map>
 #include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "options.hpp"
+#include "support_environment.hpp"
 #include "support_errors.hpp"
 
 namespace busbw {
-
-using Variables = std::map<std::string, std::string>;
-
-/// The environment that `look_up` sees; parse_options takes a plain function.
-inline Variables& made_up_environment() {
-  thread_local Variables variables;
-  return variables;
-}
-inline std::optional<std::string> look_up(const char* variable) {
-  const auto found = made_up_environment().find(variable);
-  if (found == made_up_environment().end()) return std::nullopt;
-  return found->second;
-}
 
 inline std::vector<std::string> words(const std::string& line) {
   std::istringstream stream(line);

@@ -286,12 +286,3 @@ TEST_CASE("options: alltoallv's variables, only where they matter") {
   check_names(refusal_of("", {{"NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "/nowhere"}}, "alltoallv"), {"/nowhere"});
   check_names(refusal_of("-b 8 -e 1M", all, "alltoallv"), {"-b", "-e", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"});
 }
-
-TEST_CASE("process_environment: what is set, also when empty, and nothing when it is not") {
-  setenv("BUSBW_TEST_VARIABLE", "a value", 1);
-  CHECK(process_environment("BUSBW_TEST_VARIABLE") == "a value");
-  setenv("BUSBW_TEST_VARIABLE", "", 1);
-  CHECK(process_environment("BUSBW_TEST_VARIABLE") == "");
-  unsetenv("BUSBW_TEST_VARIABLE");
-  CHECK_FALSE(process_environment("BUSBW_TEST_VARIABLE"));
-}

@@ -1,0 +1,118 @@
+#include "rendezvous/launcher_table.hpp"
+
+#include <fmt/format.h>
+
+#include "rendezvous/slurm_step.hpp"
+#include "rendezvous/store_address.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+/// torchrun's agent itself listens at MASTER_PORT when its workers share its store; the next one is then ours.
+int torchrun_port(Environment environment) {
+  const auto text = environment("MASTER_PORT");
+  if (!text)
+    throw UsageError(
+        "MASTER_PORT is not set, but RANK, WORLD_SIZE and MASTER_ADDR are; set it, or BUSBW_STORE=tcp://HOST:PORT");
+  const bool taken = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  const int port = parse_port(*text, "MASTER_PORT");
+  return taken ? parse_port(std::to_string(port + 1), "MASTER_PORT, plus 1 because torchrun listens there") : port;
+}
+
+}  // namespace
+
+const std::vector<LauncherRow>& launcher_table() {
+  static const std::vector<LauncherRow> launchers{
+      {.name = "busbw",
+       .title = "busbw launch",
+       .start = "give each process BUSBW_RANK, BUSBW_SIZE and BUSBW_STORE, or use busbw launch",
+       .marks = {"BUSBW_RANK", "BUSBW_SIZE"},
+       .rank = {"BUSBW_RANK"},
+       .size = {"BUSBW_SIZE"},
+       .local_rank = {"BUSBW_LOCAL_RANK"},
+       .local_size = {"BUSBW_LOCAL_SIZE"},
+       .node = {"BUSBW_NODE"},
+       .host = {},
+       .port = {},
+       .identity = {},
+       .daemons = {}},
+      {.name = "kubernetes",
+       .title = "Kubernetes",
+       .start = "set BUSBW_SIZE to the Job's completions and BUSBW_STORE=tcp://<job>-0.<service>:PORT in its pods, or use "
+                "busbw launch kubernetes",
+       .marks = {"JOB_COMPLETION_INDEX"},
+       .rank = {"JOB_COMPLETION_INDEX"},
+       .size = {"BUSBW_SIZE"},
+       .local_rank = {"BUSBW_LOCAL_RANK"},
+       .local_size = {"BUSBW_LOCAL_SIZE"},
+       .node = {"BUSBW_NODE"},
+       .host = {},
+       .port = {},
+       .identity = {},
+       .daemons = {}},
+      {.name = "slurm",
+       .title = "Slurm",
+       .start = "type srun before the program",
+       .marks = {"SLURM_JOB_ID", "SLURM_JOBID"},
+       .rank = {"SLURM_PROCID"},
+       .size = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
+       .local_rank = {"SLURM_LOCALID"},
+       .local_size = {},
+       .node = {"SLURM_NODEID"},
+       .host = {},
+       .port = {},
+       .identity = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+       .daemons = {"slurmstepd"},
+       .is_process = is_slurm_task,
+       .local_size_from = slurm_local_size,
+       .hosts_from = slurm_first_hosts,
+       .port_from = slurm_port},
+      {.name = "torchrun",
+       .title = "torchrun",
+       .start = "start it with torchrun --no-python, or give each process RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+       .marks = {"WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"},
+       .rank = {"RANK"},
+       .size = {"WORLD_SIZE"},
+       .local_rank = {"LOCAL_RANK"},
+       .local_size = {"LOCAL_WORLD_SIZE"},
+       .node = {"GROUP_RANK"},
+       .host = {"MASTER_ADDR"},
+       .port = {"MASTER_PORT"},
+       .identity = {"TORCHELASTIC_RUN_ID"},
+       .daemons = {},
+       .port_from = torchrun_port,
+       .agents = "GROUP_WORLD_SIZE"},
+      {.name = "openmpi",
+       .title = "Open MPI",
+       .start = "start it with busbw launch mpirun, or with mpirun -x BUSBW_STORE=tcp://HOST:PORT, HOST being the first "
+                "host",
+       .marks = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK"},
+       .rank = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"},
+       .size = {"OMPI_COMM_WORLD_SIZE"},
+       .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+       .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+       .node = {},
+       .host = {},
+       .port = {},
+       .identity = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+       .daemons = {"prted", "orted", "prterun", "orterun", "mpirun", "mpiexec"}},
+      {.name = "mpich",
+       .title = "MPICH",
+       .start = "start it with busbw launch mpirun, or with mpirun -genv BUSBW_STORE tcp://HOST:PORT, HOST being the "
+                "first host",
+       .marks = {"PMI_RANK", "PMI_SIZE"},
+       .rank = {"PMI_RANK"},
+       .size = {"PMI_SIZE"},
+       .local_rank = {"MPI_LOCALRANKID"},
+       .local_size = {"MPI_LOCALNRANKS"},
+       .node = {},
+       .host = {},
+       .port = {},
+       .identity = {},
+       .daemons = {"hydra_pmi_proxy", "pmi_proxy"}},
+  };
+  return launchers;
+}
+
+}  // namespace busbw

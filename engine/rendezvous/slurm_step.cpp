@@ -1,0 +1,91 @@
+#include "rendezvous/slurm_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+
+#include "rendezvous/derived_port.hpp"
+#include "rendezvous/hostlist.hpp"
+#include "rendezvous/store_address.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+/// Steps from here on are no steps of srun: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
+constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
+constexpr int kMostTasks = 1 << 24;
+
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint64_t> number_of(Environment environment, std::initializer_list<const char*> variables) {
+  for (const char* variable : variables)
+    if (const auto text = environment(variable)) return whole_number(*text);
+  return std::nullopt;
+}
+
+/// Tasks on node `node` from "2(x3),1": two on each of the first three nodes, one on the fourth.
+std::optional<int> tasks_on_node(std::string_view text, std::uint64_t node) {
+  std::uint64_t first = 0;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const std::size_t open = part.find("(x");
+    const auto tasks = whole_number(part.substr(0, open));
+    std::optional<std::uint64_t> nodes = 1;
+    if (open != part.npos) {
+      if (!part.ends_with(')')) return std::nullopt;
+      nodes = whole_number(part.substr(open + 2, part.size() - open - 3));
+    }
+    if (!tasks || !nodes || *tasks > kMostTasks || *nodes > kMostTasks) return std::nullopt;
+    first += *nodes;
+    if (node < first) return static_cast<int>(*tasks);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_slurm_task(Environment environment) {
+  const auto step = number_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
+  return step && *step < kFirstSpecialStep;
+}
+
+std::optional<int> slurm_local_size(Environment environment) {
+  const auto tasks = environment("SLURM_STEP_TASKS_PER_NODE");
+  if (!tasks) return std::nullopt;
+  const auto node = number_of(environment, {"SLURM_NODEID"});
+  const auto here = node ? tasks_on_node(*tasks, *node) : std::nullopt;
+  if (!here)
+    throw UsageError(fmt::format("SLURM_STEP_TASKS_PER_NODE={} with SLURM_NODEID={}: Slurm writes the tasks of each "
+                                 "node of the step, such as 2(x3),1; leave its variables as srun sets them",
+                                 *tasks, environment("SLURM_NODEID").value_or("(not set)")));
+  return here;
+}
+
+std::vector<std::string> slurm_first_hosts(Environment environment) {
+  std::vector<std::string> hosts;
+  if (const auto nodes = environment("SLURM_STEP_NODELIST")) hosts.push_back(expand_hostlist(*nodes).front());
+  if (const auto launcher = environment("SLURM_LAUNCH_NODE_IPADDR"))
+    hosts.push_back(require_host(*launcher, "SLURM_LAUNCH_NODE_IPADDR"));
+  return hosts;
+}
+
+int slurm_port(Environment environment) {
+  if (const auto ports = environment("SLURM_STEP_RESV_PORTS"))
+    return parse_port(std::string_view(*ports).substr(0, ports->find_first_of("-,")), "SLURM_STEP_RESV_PORTS");
+  // Steps of one job and jobs that follow each other get different ports.
+  constexpr std::uint64_t kStepsApart = 16;
+  return derived_port(number_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}).value_or(0) * kStepsApart +
+                      number_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"}).value_or(0));
+}
+
+}  // namespace busbw

@@ -1,0 +1,74 @@
+#include "rendezvous/store_address.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::string_view kTcp = "tcp://";
+constexpr std::string_view kFile = "file://";
+constexpr std::string_view kVariable = "BUSBW_STORE";
+constexpr std::size_t kLongestHost = 255;
+
+UsageError refuse(std::string_view text) {
+  return UsageError(fmt::format(
+      "{}={}: allowed is tcp://HOST:PORT, HOST being the host of process 0, or file:///FOLDER on a shared file system",
+      kVariable, text));
+}
+
+bool is_v6(const std::string& text) {
+  in6_addr address{};
+  // A zone ("fe80::1%eth0") names an interface of one host, so it is no address for others.
+  return inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+}  // namespace
+
+int parse_port(std::string_view text, std::string_view variable) {
+  constexpr int kHighest = 65535;
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || end != text.data() + text.size() || port < 1 || port > kHighest)
+    throw UsageError(fmt::format("{}: \"{}\" is no port; allowed is a number from 1 to {}", variable, text, kHighest));
+  return port;
+}
+
+std::string require_host(std::string_view host, std::string_view variable) {
+  const auto usual = [](unsigned char letter) {
+    return std::isalnum(letter) || letter == '-' || letter == '.' || letter == '_';
+  };
+  const std::string text(host);
+  if (text.empty() || text.size() > kLongestHost || !(std::ranges::all_of(text, usual) || is_v6(text)))
+    throw UsageError(
+        fmt::format("{}: \"{}\" is no host; allowed is a host's name or its IPv4 or IPv6 address", variable, text));
+  return text;
+}
+
+StoreAddress parse_store_address(std::string_view text) {
+  if (text.starts_with(kFile)) {
+    const std::string_view folder = text.substr(kFile.size());
+    if (!folder.starts_with('/')) throw refuse(text);
+    return FileStoreAddress{std::string(folder)};
+  }
+  if (!text.starts_with(kTcp)) throw refuse(text);
+  std::string_view host = text.substr(kTcp.size());
+  const std::size_t colon = host.rfind(':');
+  if (colon == host.npos) throw refuse(text);
+  const std::string_view port = host.substr(colon + 1);
+  host = host.substr(0, colon);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']') && host.size() >= 2;
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  // Without brackets nobody can tell where an IPv6 address ends and the port begins.
+  if (bracketed != (host.find(':') != host.npos)) throw refuse(text);
+  const std::string where = fmt::format("{}={}", kVariable, text);
+  return TcpStoreAddress{{require_host(host, where)}, parse_port(port, where)};
+}
+
+}  // namespace busbw

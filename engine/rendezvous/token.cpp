@@ -1,0 +1,91 @@
+#include "rendezvous/token.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr const char* kToken = "BUSBW_TOKEN";
+constexpr const char* kTokenFile = "BUSBW_TOKEN_FILE";
+constexpr std::size_t kLongestToken = 1024;
+constexpr std::string_view kBlanks = " \t\r\n";
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+std::string require_token(std::string_view text, std::string_view where) {
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == text.npos) throw UsageError(fmt::format("{} holds no token; allowed is a word such as one made by "
+                                                       "`openssl rand -hex 16`",
+                                                       where));
+  const std::string_view token = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+  const bool printable = std::ranges::all_of(token, [](unsigned char letter) { return letter > ' ' && letter < 0x7f; });
+  if (token.size() > kLongestToken || !printable)
+    throw UsageError(fmt::format("{} holds no token: allowed is one word of at most {} ASCII letters, digits and signs",
+                                 where, kLongestToken));
+  return std::string(token);
+}
+
+std::string read_token(const std::string& path) {
+  const std::string where = fmt::format("{}={}", kTokenFile, path);
+  // Not blocking, because opening a pipe would wait for its writer.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status{};
+  if (file.number() < 0 || fstat(file.number(), &status) != 0)
+    throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", where, strerror(errno)));
+  if (!S_ISREG(status.st_mode))
+    throw UsageError(fmt::format("{} is no ordinary file; allowed is one with the job's token", where));
+  if ((status.st_mode & 077) != 0)
+    throw UsageError(fmt::format("{} can be used by others (mode {:04o}); type chmod 600 {}", where,
+                                 static_cast<unsigned>(status.st_mode & 07777), path));
+  // Room for a line break or two beside the longest token; a byte more says that the file is too long.
+  std::array<char, kLongestToken + 8> text;
+  std::size_t length = 0;
+  while (length < text.size()) {
+    const ssize_t got = read(file.number(), text.data() + length, text.size() - length);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", where, strerror(errno)));
+    if (got == 0) break;
+    length += static_cast<std::size_t>(got);
+  }
+  if (length == text.size())
+    throw UsageError(fmt::format("{} is longer than a token; allowed are {} bytes", where, kLongestToken));
+  return require_token({text.data(), length}, where);
+}
+
+}  // namespace
+
+std::optional<std::string> find_token(Environment environment) {
+  const auto token = environment(kToken);
+  const auto path = environment(kTokenFile);
+  if (token && path)
+    throw UsageError(fmt::format("{} and {}={} are both set; set one of them", kToken, kTokenFile, *path));
+  if (token) return require_token(*token, kToken);
+  if (path) return read_token(*path);
+  return std::nullopt;
+}
+
+}  // namespace busbw

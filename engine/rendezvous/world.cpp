@@ -1,0 +1,319 @@
+#include "rendezvous/world.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+
+#include "rendezvous/derived_port.hpp"
+#include "rendezvous/launcher_table.hpp"
+#include "rendezvous/token.hpp"
+#include "support/error.hpp"
+#include "support/quantity.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr const char* kLauncher = "BUSBW_LAUNCHER";
+constexpr const char* kStore = "BUSBW_STORE";
+constexpr const char* kJoinTimeout = "BUSBW_JOIN_TIMEOUT_S";
+constexpr std::string_view kNone = "none";
+constexpr std::string_view kAlone = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
+
+/// A variable as it is set; an empty one is none.
+struct Setting {
+  std::string variable;
+  std::string text;
+};
+
+std::string to_text(const Setting& setting) { return fmt::format("{}={}", setting.variable, setting.text); }
+
+std::optional<Setting> first_set(Environment environment, const VariableNames& variables) {
+  for (const char* variable : variables)
+    if (auto text = environment(variable); text && !text->empty()) return Setting{variable, *std::move(text)};
+  return std::nullopt;
+}
+
+struct Number : Setting {
+  int value = 0;
+};
+
+std::optional<Number> number_in(Environment environment, const VariableNames& variables, int least = 0) {
+  const auto setting = first_set(environment, variables);
+  if (!setting) return std::nullopt;
+  int value = 0;
+  const char* const end = setting->text.data() + setting->text.size();
+  const auto [stop, error] = std::from_chars(setting->text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < least)
+    throw UsageError(fmt::format("{}: allowed is a whole number from {} to {}; or set BUSBW_LAUNCHER to the launcher "
+                                 "whose variables count",
+                                 to_text(*setting), least, std::numeric_limits<int>::max()));
+  return Number{*setting, value};
+}
+
+/// What one launcher's variables say of this process.
+struct Claim {
+  const LauncherRow* launcher;
+  std::optional<Number> rank;
+  std::optional<Number> size;
+
+  bool complete() const { return rank && size; }
+  bool several() const { return size && size->value > 1; }
+  bool agrees_with(const Claim& other) const {
+    return rank->value == other.rank->value && size->value == other.size->value;
+  }
+};
+
+std::string to_text(const Claim& claim) {
+  return fmt::format("{} {} ({})", to_text(*claim.rank), to_text(*claim.size), claim.launcher->title);
+}
+
+Claim read_claim(Environment environment, const LauncherRow& launcher) {
+  Claim claim{&launcher, {}, {}};
+  if (!first_set(environment, launcher.marks)) return claim;
+  if (launcher.is_process && !launcher.is_process(environment)) return claim;
+  claim.rank = number_in(environment, launcher.rank);
+  claim.size = number_in(environment, launcher.size, 1);
+  if (claim.complete() && claim.rank->value >= claim.size->value)
+    throw UsageError(fmt::format("{} with {}: allowed is a number from 0 to {}", to_text(*claim.rank),
+                                 to_text(*claim.size), claim.size->value - 1));
+  return claim;
+}
+
+const LauncherRow* launcher_named(std::string_view name) {
+  const auto& table = launcher_table();
+  const auto found = std::ranges::find(table, name, &LauncherRow::name);
+  if (found != table.end()) return &*found;
+  std::string names;
+  for (const LauncherRow& row : table) names += fmt::format("{}, ", row.name);
+  throw UsageError(fmt::format("{}={}: allowed are {}and {}", kLauncher, name, names, kNone));
+}
+
+/// Throws where a launcher says that there are others, but not everything that it takes to be one of them.
+void require_whole(const Claim& claim) {
+  const LauncherRow& launcher = *claim.launcher;
+  if (claim.several() && !claim.rank)
+    throw UsageError(
+        fmt::format("{} says that there are {} processes, but {} does not say which of them this one is, so it would "
+                    "run alone; {}, {}",
+                    to_text(*claim.size), claim.size->value, launcher.rank.front(), launcher.start, kAlone));
+  if (claim.rank && !claim.size)
+    throw UsageError(fmt::format("{} says that this is one of several processes, but {} does not say of how many, so it "
+                                 "would run alone; {}, {}",
+                                 to_text(*claim.rank), launcher.size.front(), launcher.start, kAlone));
+}
+
+/// A batch script or a shell in an allocation for several tasks: exactly one process runs there.
+void refuse_alone_in_allocation(Environment environment, const LauncherRow& slurm) {
+  const auto job = first_set(environment, slurm.marks);
+  if (!job || slurm.is_process(environment)) return;
+  auto many = number_in(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1);
+  std::string_view what = "tasks";
+  if (!many) {
+    many = number_in(environment, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}, 1);
+    what = "nodes";
+  }
+  if (!many || many->value == 1) return;
+  throw UsageError(fmt::format("{} says that Slurm's job {} has {} {}, but srun did not start this process, so it would "
+                               "run alone; {}, {}",
+                               to_text(*many), job->text, many->value, what, slurm.start, kAlone));
+}
+
+/// Of launchers that speak of several processes, those that run as processes of another one are what counts: each task
+/// of Slurm may be an agent of torchrun, or carry a daemon of mpirun.
+void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<Claim>& claims,
+                          std::vector<std::string>& notes) {
+  const auto keep_only = [&](const LauncherRow* inner, const auto& is_outer) {
+    std::erase_if(claims, [&](const Claim& claim) {
+      if (claim.launcher == inner || !is_outer(claim)) return false;
+      notes.push_back(fmt::format("{} started these processes within {}, whose variables count its daemons",
+                                  inner->title, claim.launcher->title));
+      return true;
+    });
+  };
+  for (const LauncherRow& row : launcher_table()) {
+    if (!row.agents || std::ranges::find(claims, &row, &Claim::launcher) == claims.end()) continue;
+    const auto agents = number_in(environment, {row.agents}, 1);
+    if (agents) keep_only(&row, [&](const Claim& claim) { return claim.size->value == agents->value; });
+  }
+  const auto has_daemon = [](const Claim& claim) { return !claim.launcher->daemons.empty(); };
+  if (std::ranges::count_if(claims, has_daemon) < 2) return;
+  for (const Ancestor& ancestor : ancestors())
+    for (const Claim& claim : claims)
+      if (std::ranges::find(claim.launcher->daemons, ancestor.command) != claim.launcher->daemons.end())
+        return keep_only(claim.launcher, has_daemon);
+}
+
+/// The claim that counts; none where this process is alone.
+std::optional<Claim> choose(Environment environment, Ancestors (*ancestors)(), std::vector<std::string>& notes) {
+  if (const auto named = environment(kLauncher)) {
+    if (*named == kNone) return std::nullopt;
+    const LauncherRow* const launcher = launcher_named(*named);
+    const Claim claim = read_claim(environment, *launcher);
+    if (claim.complete()) return claim;
+    require_whole(claim);
+    if (launcher->is_process) refuse_alone_in_allocation(environment, *launcher);
+    throw UsageError(fmt::format("{}={}, but {} and {} do not say which of how many processes this one is; {}, {}",
+                                 kLauncher, *named, launcher->rank.front(), launcher->size.front(), launcher->start,
+                                 kAlone));
+  }
+  std::vector<Claim> complete;
+  std::vector<Claim> partial;
+  for (const LauncherRow& row : launcher_table()) {
+    const Claim claim = read_claim(environment, row);
+    (claim.complete() ? complete : partial).push_back(claim);
+  }
+  // Our own variables are meant for this program, whoever else left some.
+  if (!complete.empty() && complete.front().launcher->name == "busbw") return complete.front();
+
+  std::vector<Claim> several;
+  std::ranges::copy_if(complete, std::back_inserter(several), &Claim::several);
+  if (several.empty()) {
+    if (!complete.empty()) return complete.front();
+    for (const Claim& claim : partial) {
+      require_whole(claim);
+      if (claim.launcher->is_process) refuse_alone_in_allocation(environment, *claim.launcher);
+    }
+    return std::nullopt;
+  }
+  drop_outer_launchers(environment, ancestors, several, notes);
+  for (const Claim& other : several)
+    if (!other.agrees_with(several.front()))
+      throw UsageError(fmt::format("{} and {} contradict each other; set BUSBW_LAUNCHER={} or BUSBW_LAUNCHER={}, whichever "
+                                   "started this process, {}",
+                                   to_text(several.front()), to_text(other), several.front().launcher->name,
+                                   other.launcher->name, kAlone));
+  // BUSBW_SIZE without BUSBW_RANK counts nobody, but is no accident.
+  if (const auto size = number_in(environment, {"BUSBW_SIZE"}, 1); size && size->value != several.front().size->value)
+    throw UsageError(fmt::format("{} and {} contradict each other; unset BUSBW_SIZE, or set BUSBW_RANK, too",
+                                 to_text(*size), to_text(several.front())));
+  return several.front();
+}
+
+/// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv: the same number in every process, whatever library it has.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char letter : text) hash = (hash ^ letter) * 0x100000001b3;
+  return hash;
+}
+
+/// What the processes of this job have in common and others have not: the launcher's own name of the job; empty where it
+/// gives none.
+std::string identity_of(Environment environment, const LauncherRow& launcher) {
+  std::string identity;
+  for (const char* variable : launcher.identity)
+    if (const auto setting = first_set(environment, {variable})) identity += fmt::format("-{}", setting->text);
+  return identity.empty() ? identity : std::string(launcher.name) + identity;
+}
+
+/// Where process 0 of one node's processes listens: no name of its host is needed.
+std::optional<StoreAddress> store_on_this_node(Environment environment, const LauncherRow& launcher,
+                                               Ancestors (*ancestors)(), std::string& identity) {
+  if (identity.empty()) {
+    for (const Ancestor& ancestor : ancestors())
+      if (std::ranges::find(launcher.daemons, ancestor.command) != launcher.daemons.end()) {
+        identity = fmt::format("{}-{}-{}", launcher.name, ancestor.command, ancestor.pid);
+        break;
+      }
+  }
+  if (identity.empty()) return std::nullopt;
+  const int port = launcher.port_from ? launcher.port_from(environment) : derived_port(hash_of(identity));
+  return TcpStoreAddress{{"127.0.0.1"}, port};
+}
+
+StoreAddress find_store(Environment environment, const Claim& claim, const std::optional<Number>& local_size,
+                        Ancestors (*ancestors)(), std::string& identity) {
+  const LauncherRow& launcher = *claim.launcher;
+  if (const auto text = environment(kStore)) return parse_store_address(*text);
+
+  TcpStoreAddress address;
+  if (launcher.hosts_from) {
+    address.hosts = launcher.hosts_from(environment);
+  } else if (const auto host = first_set(environment, launcher.host)) {
+    address.hosts = {require_host(host->text, host->variable)};
+  }
+  const bool on_one_node = local_size && local_size->value == claim.size->value;
+  if (on_one_node && !launcher.daemons.empty()) {
+    if (auto store = store_on_this_node(environment, launcher, ancestors, identity)) return *std::move(store);
+  }
+  if (!address.hosts.empty() && launcher.port_from) {
+    address.port = launcher.port_from(environment);
+    return address;
+  }
+  throw UsageError(fmt::format("{} says that there are {} processes, but not where process 0 is; {}",
+                               to_text(*claim.size), claim.size->value, launcher.start));
+}
+
+double find_join_limit_s(Environment environment, const LauncherRow& launcher) {
+  constexpr double kUsual = 60;
+  // Pods wait for nodes and images, each for itself.
+  constexpr double kUnderKubernetes = 600;
+  if (const auto text = environment(kJoinTimeout)) {
+    const auto seconds = parse_number(*text);
+    if (!seconds || *seconds <= 0)
+      throw UsageError(fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, *text));
+    return *seconds;
+  }
+  const bool in_pod = launcher.name == "kubernetes" || environment("KUBERNETES_SERVICE_HOST");
+  return in_pod ? kUnderKubernetes : kUsual;
+}
+
+std::optional<Number> find_local_size(Environment environment, const LauncherRow& launcher) {
+  if (launcher.local_size_from) {
+    const auto size = launcher.local_size_from(environment);
+    if (!size) return std::nullopt;
+    return Number{{}, *size};
+  }
+  return number_in(environment, launcher.local_size, 1);
+}
+
+}  // namespace
+
+World find_world(Environment environment, Ancestors (*ancestors)()) {
+  World world;
+  const auto claim = choose(environment, ancestors, world.notes);
+  if (!claim) {
+    const auto store = environment(kStore);
+    if (store && environment(kLauncher) != kNone)
+      throw UsageError(fmt::format("{}={} says where processes meet, but nothing says which of how many processes this "
+                                   "one is, so it would run alone; set BUSBW_RANK and BUSBW_SIZE, {}",
+                                   kStore, *store, kAlone));
+    return world;
+  }
+  const LauncherRow& launcher = *claim->launcher;
+  world.launcher = launcher.name;
+  world.rank = claim->rank->value;
+  world.size = claim->size->value;
+  if (world.size == 1) return world;
+
+  const auto local_size = find_local_size(environment, launcher);
+  const auto local_rank = number_in(environment, launcher.local_rank);
+  world.local_rank = local_rank ? local_rank->value : 0;
+  world.local_size = local_size ? local_size->value : world.local_rank + 1;
+  if (world.local_rank >= world.local_size || world.local_size > world.size)
+    throw UsageError(fmt::format("{} of {} processes of this node with {} in all ({}): allowed are at most as many "
+                                 "processes on a node as there are, counted from 0",
+                                 local_rank ? to_text(*local_rank) : "process 0", world.local_size, world.size,
+                                 launcher.title));
+  if (const auto node = number_in(environment, launcher.node)) world.node = node->value;
+
+  std::string identity = identity_of(environment, launcher);
+  world.store = find_store(environment, *claim, local_size, ancestors, identity);
+  world.join_limit_s = find_join_limit_s(environment, launcher);
+  if (auto token = find_token(environment)) {
+    world.token = *std::move(token);
+  } else if (!identity.empty()) {
+    world.token = identity;
+    world.notes.push_back(fmt::format("The job's token is made of what {} calls it: it keeps jobs apart, but is no "
+                                      "secret; set BUSBW_TOKEN_FILE for one",
+                                      launcher.title));
+  } else if (std::holds_alternative<TcpStoreAddress>(world.store)) {
+    world.notes.push_back("The job has no token: any process that reaches process 0 could join; set BUSBW_TOKEN_FILE");
+  }
+  return world;
+}
+
+}  // namespace busbw

@@ -1,0 +1,49 @@
+#include "support/ancestors.hpp"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+namespace busbw {
+namespace {
+
+constexpr std::size_t kMost = 64;  // a chain of starters is a few long; one that does not end is no chain
+
+struct Status {
+  std::string command;
+  long parent = 0;
+};
+
+/// From a line "17 (a (strange) name) S 16 ...": the name may hold anything, so the last parenthesis ends it.
+std::optional<Status> status_of(long pid, const std::filesystem::path& proc) {
+  std::ifstream file(proc / std::to_string(pid) / "stat");
+  const std::string line{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::size_t open = line.find('(');
+  const std::size_t close = line.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  Status status{line.substr(open + 1, close - open - 1)};
+  std::istringstream rest(line.substr(close + 1));
+  std::string state;
+  if (!(rest >> state >> status.parent)) return std::nullopt;
+  return status;
+}
+
+}  // namespace
+
+Ancestors ancestors_of(long pid, const std::filesystem::path& proc) {
+  Ancestors found;
+  auto status = status_of(pid, proc);
+  while (status && status->parent > 0 && found.size() < kMost) {
+    const long parent = status->parent;
+    status = status_of(parent, proc);
+    if (status) found.push_back({parent, status->command});
+  }
+  return found;
+}
+
+Ancestors process_ancestors() { return ancestors_of(getpid()); }
+
+}  // namespace busbw

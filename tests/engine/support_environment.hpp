@@ -1,0 +1,22 @@
+#pragma once
+// An environment that a test makes up.
+#include <map>
+#include <optional>
+#include <string>
+
+namespace busbw {
+
+using Variables = std::map<std::string, std::string>;
+
+/// The environment that `look_up` sees; an Environment is a plain function.
+inline Variables& made_up_environment() {
+  thread_local Variables variables;
+  return variables;
+}
+inline std::optional<std::string> look_up(const char* variable) {
+  const auto found = made_up_environment().find(variable);
+  if (found == made_up_environment().end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace busbw
