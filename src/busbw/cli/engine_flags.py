@@ -72,7 +72,7 @@ def count_of(flag: str, words: Sequence[str]) -> int:
     """
     names = {flag} | {long for long, short in _SHORT_NAMES.items() if short == flag}
     count = 1
-    for word, following in zip(words, (*words[1:], ""), strict=True):
+    for word, following in zip(words, (*words[1:], ""), strict=False):
         name, equals, value = word.partition("=")
         if name in names:
             text = value if equals else following

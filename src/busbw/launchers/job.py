@@ -16,6 +16,20 @@ RECORDS_ON_STDOUT = "-"
 """The engine's `--records -`: record lines begin with `{` and stand between the lines of the table, which never do."""
 
 
+PLACE = (
+    "BUSBW_LAUNCHER",
+    "BUSBW_RANK",
+    "BUSBW_SIZE",
+    "BUSBW_LOCAL_RANK",
+    "BUSBW_LOCAL_SIZE",
+    "BUSBW_NODE",
+    "BUSBW_STORE",
+    "BUSBW_TOKEN",
+    "BUSBW_TOKEN_FILE",
+)
+"""The variables that give a process its place in a job; a launcher sets them, and none is inherited beside those."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One run of one of the engine's programs, by one process or by many that become one job."""
@@ -88,8 +102,10 @@ class Command:
     """Variables that it gets besides ours."""
     stdin: str | None = field(default=None, repr=False)
     """What it reads; its end stays open until the command has ended, so that it notices when we are gone."""
-    process: int | None = None
-    """The job's process that this command is, where it is one of them: its stderr is labelled with it."""
+    process: int | str | None = None
+    """The job's process that this command is, or the host whose processes it is: its stderr is labelled with it."""
+    interrupt: str | None = None
+    """What it reads on stdin when the job is interrupted, in place of the signal."""
 
     def text(self) -> str:
         """The command as a shell would take it."""
@@ -156,5 +172,6 @@ class Watch:
     on_status: Callable[[str], None] = _ignore
     """With what is waited for, in the scheduler's own words: "waiting: 2 of 4 tasks pending (Resources)"; with an
     empty text when nothing is any more. The same text again is welcome."""
-    on_error: Callable[[bytes, int | None], None] | None = None
-    """With each line of stderr and the process that said it, None where nobody knows. Without it, stderr is ours."""
+    on_error: Callable[[bytes, int | str | None], None] | None = None
+    """With each line of stderr and the process or the host that said it, None where nobody knows. Without it, stderr
+    is ours."""

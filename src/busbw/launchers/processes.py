@@ -1,6 +1,7 @@
 """Runs commands of a launcher to their end: ONE WAY of starting a program, of passing on signals, of reading pipes."""
 
 import ctypes
+import math
 import os
 import selectors
 import signal
@@ -14,7 +15,7 @@ from types import FrameType
 from typing import IO
 
 from busbw.errors import BusbwError
-from busbw.launchers.job import Command, File, Watch
+from busbw.launchers.job import PLACE, Command, File, Watch
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TICK_S = 1.0
@@ -47,6 +48,7 @@ def run_all(
     on_interrupt: Callable[[], None] | None = None,
     orphan_signal: int = signal.SIGKILL,
     grace_s: float | None = None,
+    limit_s: float | None = None,
 ) -> list[Ended]:
     """Runs commands at once, to their end.
 
@@ -61,6 +63,7 @@ def run_all(
         on_interrupt: Called at the first interrupt in place of passing it on, for what is ended in another way.
         orphan_signal: What they get when this process dies without a word.
         grace_s: When a command fails the others may take so long to end by themselves; then they are ended.
+        limit_s: All are ended after so long.
 
     Returns:
         How each ended, in their order.
@@ -68,7 +71,7 @@ def run_all(
     Raises:
         BusbwError: One cannot be started; those that were are ended.
     """
-    with _Running(commands, watch, on_interrupt, grace_s) as running:
+    with _Running(commands, watch, on_interrupt, grace_s, limit_s) as running:
         for command in commands:
             running.start(command, orphan_signal)
         running.go_on()
@@ -125,6 +128,7 @@ class _Running:
         watch: Watch | None,
         on_interrupt: Callable[[], None] | None,
         grace_s: float | None,
+        limit_s: float | None,
     ) -> None:
         self._several = len(commands) > 1
         self._watch = watch
@@ -133,7 +137,8 @@ class _Running:
         self._children: list[_Child] = []
         self._received: list[int] = []
         self._handled = 0
-        self._end_at_s: float | None = None
+        self._end_at_s = None if limit_s is None else monotonic() + limit_s
+        self._has_failed = False
         self._selector = selectors.DefaultSelector()
         self._before: dict[int, signal._HANDLER] = {}
         self._wake_read, self._wake_write = os.pipe()
@@ -174,7 +179,7 @@ class _Running:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process = subprocess.Popen(
                     command.words,
-                    env={**os.environ, **dict(command.environment)},
+                    env=_environment(command),
                     stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
                     stdout=subprocess.PIPE if self._watch else None,
                     stderr=subprocess.PIPE if reads_errors else None,
@@ -255,13 +260,14 @@ class _Running:
                 self._watch.on_line(line)
 
     def _end_the_rest(self, alive: list[_Child]) -> None:
-        """Where one has failed and the others do not end by themselves."""
-        failed = any(child.process.returncode not in (None, 0) for child in self._children)
-        if self._grace_s is None or not failed or not alive:
-            return
+        """Where their time is over, or one has failed and the others do not end by themselves."""
         now_s = monotonic()
+        if self._grace_s is not None and not self._has_failed:
+            self._has_failed = any(child.process.returncode not in (None, 0) for child in self._children)
+            if self._has_failed:
+                self._end_at_s = min(self._end_at_s or math.inf, now_s + self._grace_s)
         if self._end_at_s is None:
-            self._end_at_s = now_s + self._grace_s
+            return
         for child in alive:
             if now_s > self._end_at_s + _KILL_S:
                 self._kill(child)
@@ -291,7 +297,16 @@ class _Running:
                 if self._handled > 1 and (self._several or self._on_interrupt):
                     self._kill(child)
                 elif child.process.poll() is None:
-                    child.process.send_signal(number)
+                    self._interrupt(child, number)
+
+    @staticmethod
+    def _interrupt(child: _Child, number: int) -> None:
+        if child.command.interrupt is None or child.process.stdin is None:
+            child.process.send_signal(number)
+            return
+        with suppress(BrokenPipeError):
+            child.process.stdin.write(child.command.interrupt.encode())
+            child.process.stdin.flush()
 
     @staticmethod
     def _kill(child: _Child) -> None:
@@ -311,6 +326,21 @@ class _Running:
             if child.process.poll() is None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(child.process.pid, number)
+
+
+def _environment(command: Command) -> dict[str, str]:
+    """Ours and the command's. A place in another job is not inherited beside one that is given.
+
+    Where none is given, one stays that we have ourselves; but a folder of runs, which the command `busbw` knows by the
+    same name, is nothing to its engine.
+    """
+    given = dict(command.environment)
+    has_place = not given.keys().isdisjoint(PLACE)
+    return {
+        name: value
+        for name, value in {**os.environ, **given}.items()
+        if name in given or not ((has_place and name in PLACE) or (name == "BUSBW_STORE" and "://" not in value))
+    }
 
 
 def _dies_with_us(number: int) -> Callable[[], None]:

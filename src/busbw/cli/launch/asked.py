@@ -16,6 +16,7 @@ from busbw.cli.keeping import keeping_options
 from busbw.cli.outcome import plot_option
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
+from busbw.launchers.job import PLACE
 
 if TYPE_CHECKING:
     from busbw.launchers.systems import LaunchSystem
@@ -27,9 +28,6 @@ _OURS = {"--processes": "local --processes N", "--records": "--records FILE", "-
 """Options that people put behind the collective, where the engine would take them for its own."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_CONTRACT = re.compile(
-    r"BUSBW_(?:RANK|SIZE|LOCAL_RANK|LOCAL_SIZE|NODE|STORE|TOKEN|TOKEN_FILE|LAUNCHER|JOIN_TIMEOUT_S)\Z"
-)
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,15 @@ class Asked:
             if self.dry_run:
                 return self.program_name
             raise
+
+    def programs_there(self) -> tuple[str, ...]:
+        """Where another machine may have the program: `--program-path`, else the path of the one here, and its PATH."""
+        if self.program_path:
+            return (self.program_path,)
+        try:
+            return (str(engine.program(self.program_name)), self.program_name)
+        except BusbwError:
+            return (self.program_name,)
 
     def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1) -> Job:
         """The job, with a name and a token of its own; what `--env` says goes before what the system wants."""
@@ -191,7 +198,7 @@ def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not _VARIABLE.match(name):
         raise UsageError(f'--env "{text}" is no NAME=VALUE', remedy="write it as NCCL_DEBUG=INFO")
-    if _CONTRACT.match(name):
+    if name in PLACE:
         raise UsageError(f"--env {name} is set by the launcher", remedy="leave it out")
     if "\n" in value or "\0" in value:
         raise UsageError(f"the value of --env {name} has more than one line", remedy="give it in one line")

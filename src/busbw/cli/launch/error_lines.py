@@ -15,6 +15,7 @@ class _Said:
     first_s: float
     count: int = 0
     processes: set[int] = field(default_factory=set)
+    hosts: list[str] = field(default_factory=list)
 
 
 class ErrorLines:
@@ -25,13 +26,15 @@ class ErrorLines:
         self._now_s = now_s
         self._held: dict[str, _Said] = {}
 
-    def take(self, line: bytes, process: int | None) -> None:
-        """Takes a line, and the process that said it where that is known."""
+    def take(self, line: bytes, who: int | str | None) -> None:
+        """Takes a line, and the process or the host that said it where that is known."""
         text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
         said = self._held.setdefault(text, _Said(self._now_s()))
         said.count += 1
-        if process is not None:
-            said.processes.add(process)
+        if isinstance(who, int):
+            said.processes.add(who)
+        elif who is not None and who not in said.hosts:
+            said.hosts.append(who)
 
     def flush(self, *, at_end: bool) -> None:
         """Says what was held long enough, or all of it; in the order in which it came."""
@@ -44,9 +47,9 @@ class ErrorLines:
 
 
 def _labelled(text: str, said: _Said) -> str:
-    who = f"[{ranges(said.processes)}] " if said.processes else ""
-    times = f" ({said.count} times)" if said.count > max(1, len(said.processes)) else ""
-    return f"{who}{text}{times}"
+    who = [*([ranges(said.processes)] if said.processes else []), *said.hosts]
+    times = f" ({said.count} times)" if said.count > max(1, len(said.processes) + len(said.hosts)) else ""
+    return f"[{','.join(who)}] {text}{times}" if who else f"{text}{times}"
 
 
 def ranges(numbers: Iterable[int]) -> str:

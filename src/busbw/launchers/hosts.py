@@ -1,0 +1,111 @@
+"""Lists of hosts as people have them: on a command line, and in the files that mpirun takes."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from busbw.errors import UsageError
+
+_NAME = re.compile(
+    r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)\Z"
+)
+"""A host's name or address, perhaps with a user before it; nothing that a program would take for an option."""
+_WITH_COUNT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<count>.*))?\Z")
+_COUNT = re.compile(r"[1-9][0-9]{0,5}\Z")
+_SETTING = re.compile(r"(?P<name>[A-Za-z_-]+)\s*=\s*(?P<value>\S+)")
+_IGNORED = {"max_slots", "max-slots", "maxslots"}
+"""Of Open MPI's hostfiles: a limit that only matters to who starts more processes than there are slots."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where processes are started."""
+
+    name: str
+    """As it was typed: a name, an address, or an alias of the ssh configuration, perhaps with a user before it."""
+    processes: int
+
+    @property
+    def address(self) -> str:
+        """The name without a user."""
+        return self.name.rpartition("@")[2]
+
+
+def parse_hosts(text: str, *, processes: int) -> tuple[Host, ...]:
+    """What `--hosts` names: `a,b:2,[fe80::1]:4`.
+
+    Args:
+        text: The list.
+        processes: On a host without a count.
+
+    Raises:
+        UsageError: Something in it is no host.
+    """
+    return merged(_host(word.strip(), f'--hosts "{text}"', processes) for word in text.split(","))
+
+
+def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[Host, ...]:
+    """The hosts of a file, a line each: `host`, `host slots=8` (Open MPI) or `host:8` (MPICH); `#` begins a comment.
+
+    Args:
+        text: The file's content.
+        path: Its name, for errors.
+        processes: On a host without a count.
+
+    Raises:
+        UsageError: A line is none of these, or there is no host.
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].strip()
+        if not words:
+            continue
+        place = f"{path}:{number}"
+        name, _, settings = words.partition(" ") if "\t" not in words else _split(words)
+        host = _host(name, place, processes)
+        for word in _SETTING.sub(lambda match: match["name"] + "=" + match["value"], settings).split():
+            setting, equals, value = word.partition("=")
+            if setting == "slots" and _COUNT.match(value):
+                host = Host(host.name, int(value))
+            elif not equals or setting not in _IGNORED:
+                raise UsageError(f'{place}: "{word}" behind the host', remedy="write host, host slots=8 or host:8")
+        found.append(host)
+    if not found:
+        raise UsageError(f"{path} names no host", remedy="write one on each line")
+    return merged(found)
+
+
+def _split(words: str) -> tuple[str, str, str]:
+    name, *rest = words.split(None, 1)
+    return name, " ", rest[0] if rest else ""
+
+
+def _host(word: str, place: str, processes: int) -> Host:
+    matched = _WITH_COUNT.match(word)
+    if word.count(":") > 1 and not word.startswith("["):
+        matched = None  # an address of IPv6, where a count could not be told from a part of it
+        if _NAME.match(word):
+            return Host(word, processes)
+    name = (matched["v6"] or matched["name"]) if matched else ""
+    if not matched or not _NAME.match(name):
+        raise UsageError(f'{place}: "{word}" is no host', remedy="write host or host:8, with commas between")
+    if matched["count"] is None:
+        return Host(name, processes)
+    if not _COUNT.match(matched["count"]):
+        raise UsageError(
+            f'{place}: "{word}" has no number of processes behind the colon', remedy="write host:8, or the host alone"
+        )
+    return Host(name, int(matched["count"]))
+
+
+def merged(hosts: Iterable[Host]) -> tuple[Host, ...]:
+    """Each host once, with the processes of all of its mentions, in the order of the first."""
+    counts: dict[str, int] = {}
+    for host in hosts:
+        counts[host.name] = counts.get(host.name, 0) + host.processes
+    return tuple(Host(name, count) for name, count in counts.items())
+
+
+def total(hosts: Sequence[Host]) -> int:
+    """The processes on all of them."""
+    return sum(host.processes for host in hosts)

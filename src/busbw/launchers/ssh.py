@@ -1,0 +1,142 @@
+"""Starts the job on hosts that are reached by ssh: one connection to each host, and nothing but the programs on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from busbw.errors import Exit, UsageError
+from busbw.launchers import processes, ssh_preflight, ssh_scripts
+from busbw.launchers.hosts import Host, total
+from busbw.launchers.job import Command, Job, Rendered, Watch, place
+from busbw.launchers.processes import Ended
+
+OPTIONS = (
+    ("BatchMode", "yes"),  # nobody could answer a question
+    ("ConnectTimeout", "10"),
+    ("ServerAliveInterval", "5"),  # a host that is gone is noticed within 15 s
+    ("ServerAliveCountMax", "3"),
+    ("LogLevel", "ERROR"),
+)
+"""Of OpenSSH's client; the first of several settings of an option counts, so what a user gives goes before these."""
+
+GRACE_S = 20.0
+"""How long hosts may take to end by themselves after one has failed: what it takes to notice one that is gone."""
+
+LOST = 255
+"""The exit code of ssh itself; no program of ours has it."""
+
+_LOOPBACK = ("localhost", "127.", "::1")
+
+
+@dataclass(frozen=True)
+class Where:
+    """The hosts, and how they are reached."""
+
+    hosts: tuple[Host, ...]
+    """The first one has process 0."""
+    root_address: str
+    """By which all of them reach the first one."""
+    port: int
+    """Where process 0 listens there."""
+    ssh: tuple[str, ...] = ("ssh",)
+    programs: tuple[str, ...] = ()
+    """Where the program may be on a host, in order; the job's own where it is empty."""
+
+
+@dataclass(frozen=True)
+class SshRendered(Rendered):
+    """With what is looked at before anything starts."""
+
+    checks: tuple[Command, ...] = ()
+
+
+def render(job: Job, where: Where) -> SshRendered:
+    """One command for each host; the script and the token go in by stdin."""
+    programs = where.programs or (str(job.program),)
+    common = job.world(store=f"tcp://{_in_url(where.root_address)}:{where.port}", processes=total(where.hosts))
+    commands, checks, first = [], [], 0
+    for node, host in enumerate(where.hosts):
+        ranks = range(first, first + host.processes)
+        places = [place(rank, node=node, local=rank - first, local_size=host.processes) for rank in ranks]
+        script = ssh_scripts.start(programs, job.command[1:], common, places)
+        words = remote_words(where.ssh, host)
+        commands.append(
+            Command(
+                words,
+                stdin=f"{script}{job.token}\n",
+                process=first if host.processes == 1 else host.name,
+                interrupt=ssh_scripts.INTERRUPT,
+            )
+        )
+        checks.append(Command(words, stdin=ssh_scripts.preflight(programs), process=host.name))
+        first += host.processes
+    return SshRendered(tuple(commands), token=job.token, checks=tuple(checks))
+
+
+def remote_words(ssh: Sequence[str], host: Host) -> tuple[str, ...]:
+    """The command line that runs a script on a host."""
+    options = [word for name, value in OPTIONS for word in ("-o", f"{name}={value}")]
+    return (*ssh, *options, "-T", host.name, ssh_scripts.READ_SCRIPT)
+
+
+def root_by_name(hosts: Sequence[Host], name: str) -> str:
+    """The address of process 0, where only the name of its host is known.
+
+    Args:
+        hosts: All of them.
+        name: Of the first one.
+
+    Raises:
+        UsageError: The others could not reach it by that name.
+    """
+    if len(hosts) == 1:
+        return "127.0.0.1"
+    if name.startswith(_LOOPBACK):
+        raise UsageError(
+            f"the first host, {hosts[0].name}, is {name}, where the other hosts find only themselves",
+            remedy="name it as they know it, or give --root-address ADDRESS",
+        )
+    return name
+
+
+def _in_url(address: str) -> str:
+    return f"[{address}]" if ":" in address and not address.startswith("[") else address
+
+
+def submit(rendered: SshRendered, watch: Watch) -> int:
+    """Looks at every host, then starts the job and stays until it has ended; the exit code is process 0's.
+
+    Raises:
+        BusbwError: A host cannot be reached, has no program, or has one of another version than the first host.
+    """
+    watch.on_status(f"connecting to {len(rendered.checks)} hosts" if len(rendered.checks) > 1 else "connecting")
+    ssh_preflight.check(rendered.checks, watch)
+    watch.on_status("starting")
+    after_mark = _AfterMark(watch)
+    ended = processes.run_all(rendered.commands, replace(watch, on_line=after_mark.take), grace_s=GRACE_S)
+    return processes.job_code(
+        [_judged(command, each, watch) for command, each in zip(rendered.commands, ended, strict=True)]
+    )
+
+
+def _judged(command: Command, ended: Ended, watch: Watch) -> Ended:
+    """A connection that broke is a lost rank; ssh has said why, if it knew."""
+    if ended.code != LOST or ended.by_us:
+        return ended
+    if watch.on_error:
+        host = command.words[-2]
+        watch.on_error(f"busbw: the connection to {host} was lost; its processes end with it\n".encode(), None)
+    return replace(ended, code=Exit.RANK_LOST)
+
+
+class _AfterMark:
+    """Drops what a login shell printed before our first line."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._is_ours = False
+
+    def take(self, line: bytes) -> None:
+        if self._is_ours:
+            self._watch.on_status("")
+            self._watch.on_line(line)
+        self._is_ours = self._is_ours or line.rstrip() == ssh_scripts.MARK.encode()

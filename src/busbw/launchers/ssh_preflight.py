@@ -1,0 +1,126 @@
+"""A look at the hosts before a job starts: whether each lets us in, has the program, and in one version."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from busbw.errors import BusbwError
+from busbw.launchers import ssh_scripts
+from busbw.launchers.hosts import Host
+from busbw.launchers.job import Command, Watch
+from busbw.launchers.processes import Ended, run_all
+from busbw.units import plain
+
+_LIMIT_S = 60.0
+_MOST_NAMED = 3
+
+_CAUSES = (
+    (r"Could not resolve hostname|Name or service not known", "correct the name, or give its address"),
+    (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "if that is right, remove its old key with ssh-keygen -R HOST"),
+    (r"Host key verification failed", "connect once by hand with ssh HOST to accept its key"),
+    (r"Permission denied", "let your key in with ssh-copy-id HOST, or load it with ssh-add"),
+    (r"Too many authentication failures", "name the key: --ssh 'ssh -o IdentitiesOnly=yes -i KEY'"),
+    (r"Connection refused", "start its sshd, or name the port: --ssh 'ssh -p PORT'"),
+    (r"timed out|No route to host|Network is unreachable", "see whether it is up and reachable from here"),
+    (r"kex_exchange_identification|Connection (?:closed|reset)", "look at the log of its sshd, which broke it off"),
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was found on one host."""
+
+    host: str
+    trouble: str = ""
+    remedy: str = ""
+    versions: tuple[str, ...] = ()
+
+
+def check(checks: Sequence[Command], watch: Watch) -> None:
+    """Looks at all hosts at once.
+
+    Raises:
+        BusbwError: Something is wrong with one or several; names them and what to do.
+        KeyboardInterrupt: It was interrupted.
+    """
+    said: dict[str, list[str]] = {str(command.process): [] for command in checks}
+
+    def listen(line: bytes, host: int | str | None) -> None:
+        said[str(host)].append(line.decode(errors="replace"))
+
+    ended = run_all(
+        checks,
+        replace(watch, on_line=lambda _line: None, on_error=listen),
+        on_interrupt=_break_off,
+        limit_s=_LIMIT_S,
+    )
+    demand([understood(host, each, said[host]) for host, each in zip(said, ended, strict=True)])
+
+
+def _break_off() -> None:
+    raise KeyboardInterrupt
+
+
+def demand(looks: Sequence[Look]) -> None:
+    """Raises where a host is not ready, or has other versions than the first."""
+    if bad := [look for look in looks if look.trouble]:
+        same = [look.host for look in bad if look.trouble == bad[0].trouble and look.remedy == bad[0].remedy]
+        named = ", ".join(same[:_MOST_NAMED]) + (
+            f" and {len(same) - _MOST_NAMED} more" if len(same) > _MOST_NAMED else ""
+        )
+        others = f" (and {len(bad) - len(same)} hosts for other reasons)" if len(bad) > len(same) else ""
+        raise BusbwError(f"{named}: {bad[0].trouble}{others}", remedy=bad[0].remedy.replace("HOST", bad[0].host))
+    first = looks[0]
+    for look in looks[1:]:
+        if look.versions != first.versions:
+            ours, theirs = _difference(first.versions, look.versions)
+            raise BusbwError(
+                f"{first.host} has {ours} and {look.host} has {theirs}",
+                remedy="install the same version on all hosts, or name it with --program-path",
+            )
+
+
+def _difference(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:
+    for one, other in zip(ours, theirs, strict=False):
+        if one != other:
+            return one, other
+    return ", ".join(ours) or "no version", ", ".join(theirs) or "no version"
+
+
+def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
+    """What an attempt says of its host.
+
+    Args:
+        host: Its name.
+        ended: How ssh ended.
+        lines: What came on stderr: of ssh itself, and behind the mark of the host.
+    """
+    said = [plain(line.strip()) for line in lines if line.strip()]
+    if ended.by_us:
+        return Look(host, f"no answer in {_LIMIT_S:g} s", "log in by hand with ssh HOST and see what it waits for")
+    if ssh_scripts.MARK not in said:
+        for pattern, remedy in _CAUSES:
+            if line := next((line for line in said if re.search(pattern, line)), ""):
+                return Look(host, f"ssh cannot connect ({line})", remedy)
+        last = said[-1] if said else f"exit code {ended.code}, without a word"
+        return Look(host, f"ssh cannot start a shell there ({last})", "see whether ssh HOST /bin/sh works by hand")
+    program, *versions = said[said.index(ssh_scripts.MARK) + 1 :] or [""]
+    if ended.code == ssh_scripts.PROGRAM_MISSING and not program.startswith("program "):
+        trouble = "the program is neither where it is here nor in the PATH"
+        return Look(host, trouble, "install busbw there, or give --program-path")
+    if ended.code:
+        last = f": {versions[-1]}" if versions else ""
+        trouble = f"{program.removeprefix('program ')} --version ends with exit code {ended.code}{last}"
+        return Look(host, trouble, "install busbw there again, or name another with --program-path")
+    return Look(host, versions=tuple(versions))
+
+
+def known_name(ssh: Sequence[str], host: Host) -> str:
+    """The name of a host that ssh may know under an alias; as it was typed where ssh cannot be asked."""
+    try:
+        done = subprocess.run([*ssh, "-G", host.name], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return host.address
+    found = re.search(r"^hostname (\S+)$", done.stdout, re.MULTILINE)
+    return found[1] if found else host.address
