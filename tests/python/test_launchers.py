@@ -1,20 +1,25 @@
 """Launchers: what they render is pure and pinned; what they submit runs for real."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from busbw import engine
-from busbw.launchers import LAUNCHERS, Command, Job, local
+from busbw.launchers import LAUNCHERS, Command, Job, kubernetes, local
 from busbw.launchers.processes import run
 
 JOB = Job(Path("/opt/bin/all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), Path("a run.jsonl"))
+
+WHERE: dict[str, tuple[Any, ...]] = {"kubernetes": (kubernetes.Where(image="busbw:test"),)}
+"""For the launchers that can do nothing without being told where."""
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)
 def test_rendering_is_pure(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert LAUNCHERS[name].render(JOB) == LAUNCHERS[name].render(JOB)
+    where = WHERE.get(name, ())
+    assert LAUNCHERS[name].render(JOB, *where) == LAUNCHERS[name].render(JOB, *where)
     assert not list(tmp_path.iterdir())
 
 

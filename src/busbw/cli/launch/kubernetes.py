@@ -1,0 +1,153 @@
+"""`busbw launch kubernetes`: a pod on each node of a Kubernetes cluster."""
+
+from dataclasses import replace
+from typing import get_args
+
+import click
+
+from busbw.cli.engine_flags import given_flags
+from busbw.cli.launch.asked import COMMAND, Asked, common_options
+from busbw.cli.launch.carry_out import carry_out
+from busbw.launchers import kubernetes as launcher
+from busbw.launchers.kubernetes.from_system import on_system
+from busbw.launchers.kubernetes.where import DEFAULT_PORT, Kind, Where, pair, quantity, toleration
+
+_GPU = "nvidia.com/gpu"
+
+
+@click.command(context_settings=COMMAND)
+@click.option("--nodes", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "--image", required=True, metavar="IMAGE", help="What the pods run; it holds the programs (deploy/Dockerfile)."
+)
+@click.option(
+    "--kind",
+    type=click.Choice(get_args(Kind)),
+    default="job",
+    show_default=True,
+    help="Indexed Job, which every cluster has; JobSet or MPIJob, which take an operator.",
+)
+@click.option("--context", default="", metavar="NAME", help="Of your kubeconfig.  [default: the current one]")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Where the job is made.  [default: the context's]")
+@click.option("--gpus", type=click.IntRange(min=0), metavar="N", help=f"GPUs of each pod: {_GPU}.")
+@click.option(
+    "--processes-per-node",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only with --kind mpijob.  [default: one for each GPU]",
+)
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="Of each pod, such as vpc.amazonaws.com/efa=32, rdma/hca_shared_devices_a=1, memory=64Gi or cpu=16.",
+)
+@click.option(
+    "--huge-pages", "huge_pages", multiple=True, metavar="SIZE=AMOUNT", help="Of each pod, such as 2Mi=5120Mi."
+)
+@click.option("--shm", default="", metavar="AMOUNT", help="The size of /dev/shm, such as 16Gi.")
+@click.option("--node-selector", "selectors", multiple=True, metavar="LABEL=VALUE", help="Which nodes.")
+@click.option(
+    "--tolerate", "tolerated", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taints that do not matter."
+)
+@click.option("--capability", "capabilities", multiple=True, metavar="NAME", help="Of the container, such as IPC_LOCK.")
+@click.option("--run-as-user", type=click.IntRange(min=0), metavar="UID", help="In place of the image's user.")
+@click.option("--host-network", is_flag=True, help="The pods use their nodes' network.")
+@click.option("--share-nodes", is_flag=True, help="Several pods may be on one node.")
+@click.option("--image-pull-secret", default="", metavar="NAME", help="The Secret that opens the registry.")
+@click.option("--image-pull-policy", type=click.Choice(["Always", "IfNotPresent", "Never"]), help="When nodes pull it.")
+@click.option("--service-account", default="", metavar="NAME", help="Of the pods; its token is not mounted.")
+@click.option("--priority-class", default="", metavar="NAME", help="Of the pods.")
+@click.option("--queue", default="", metavar="NAME", help="A local queue of Kueue, which then starts the job.")
+@click.option(
+    "--port", type=click.IntRange(1024, 65535), default=DEFAULT_PORT, show_default=True, help="Where process 0 listens."
+)
+@click.option(
+    "--ssh-folder", default=Where.ssh_folder, show_default=True, help="Where the image's sshd has its keys; MPIJob."
+)
+@click.option(
+    "--patience",
+    "patience_s",
+    type=click.IntRange(min=0),
+    default=Where.patience_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a state may last that does not heal by waiting, such as ImagePullBackOff; 0 waits on.",
+)
+@click.option("--keep", is_flag=True, help="Leave the job in the cluster after its end, for an hour.")
+@common_options
+def kubernetes(
+    asked: Asked,
+    nodes: int,
+    image: str,
+    kind: Kind,
+    context: str,
+    namespace: str,
+    gpus: int | None,
+    processes_per_node: int | None,
+    resources: tuple[str, ...],
+    huge_pages: tuple[str, ...],
+    shm: str,
+    selectors: tuple[str, ...],
+    tolerated: tuple[str, ...],
+    capabilities: tuple[str, ...],
+    run_as_user: int | None,
+    host_network: bool,
+    share_nodes: bool,
+    image_pull_secret: str,
+    image_pull_policy: str | None,
+    service_account: str,
+    priority_class: str,
+    queue: str,
+    port: int,
+    ssh_folder: str,
+    patience_s: int,
+    keep: bool,
+) -> int:
+    """Starts COLLECTIVE in a Kubernetes cluster, as one pod on each node, by kubectl and with no operator."""
+    amounts = dict(_amount(text, "--resource memory=64Gi") for text in resources)
+    amounts |= {
+        f"hugepages-{size}": amount for size, amount in (_amount(one, "--huge-pages 2Mi=5120Mi") for one in huge_pages)
+    }
+    if gpus is not None:
+        amounts[_GPU] = str(gpus)
+    if shm:
+        quantity(shm)
+    where = Where(
+        image=image,
+        kind=kind,
+        context=context,
+        namespace=namespace,
+        resources=tuple(amounts.items()),
+        node_selector=tuple(pair(text, "--node-selector topology.kubernetes.io/zone=a") for text in selectors),
+        tolerations=tuple(toleration(text) for text in tolerated),
+        shm=shm,
+        capabilities=capabilities,
+        pull_policy=image_pull_policy or "",
+        pull_secret=image_pull_secret,
+        service_account=service_account,
+        priority_class=priority_class,
+        queue=queue,
+        run_as_user=run_as_user,
+        host_network=host_network,
+        share_nodes=share_nodes,
+        port=port,
+        patience_s=patience_s,
+        keep=keep,
+        ssh_folder=ssh_folder,
+    )
+    if asked.system:
+        where = on_system(where, asked.system)
+    device_count = int(quantity(dict(where.resources).get(_GPU, "0")))
+    if kind != "mpijob" and device_count > 1 and not given_flags(asked.flags) & {"-t", "-g"}:
+        asked = replace(asked, flags=("-t", str(device_count), *asked.flags))  # a rank for each GPU of the pod
+    processes = processes_per_node or (max(device_count // asked.ranks_per_process, 1) if kind == "mpijob" else 1)
+    job = asked.job(asked.program_path or asked.program_name, nodes=nodes, processes_per_node=processes)
+    return carry_out(asked, launcher.render(job, where), launcher.submit)
+
+
+def _amount(text: str, example: str) -> tuple[str, str]:
+    name, amount = pair(text, example)
+    quantity(amount)
+    return name, amount

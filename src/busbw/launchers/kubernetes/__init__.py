@@ -1,0 +1,98 @@
+"""Starts the job in a Kubernetes cluster: one pod on each node, found by name, with no ssh and no MPI between them.
+
+Process 0 is found by its pod's name in a headless Service; the token travels in a Secret. The workload (an Indexed Job
+unless JobSet or MPIJob is asked for) is created suspended, then the Secret and the Service with the workload as their
+owner, and then it is let go: so nothing is ever left that one delete of the workload would not remove.
+"""
+
+from dataclasses import dataclass
+
+from busbw.errors import UsageError
+from busbw.launchers.job import Command, Job, Rendered, Watch, hide
+from busbw.launchers.kubernetes import calls
+from busbw.launchers.kubernetes.following import Following
+from busbw.launchers.kubernetes.interrupts import remembered
+from busbw.launchers.kubernetes.manifests import CONTAINER, INSTANCE, Manifests, Task, manifests, patch_text, resumption
+from busbw.launchers.kubernetes.where import Where
+
+_ORDER = """\
+# The objects as they are in the end; `kubectl apply -f -` takes them, with a token of yours in place of <token>.
+# busbw launch creates the {kind} first, suspended, then the rest with it as their owner, and lets it start:"""
+_WATCHED = "# It looks at the pods until all is done, and reads the log of process 0:"
+_REMOVED = "# In the end, or when it is interrupted, it deletes the {kind}, and with it the rest:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InCluster(Rendered):
+    """A job's objects, and the cluster that they are for."""
+
+    where: Where
+    made: Manifests
+    program: str
+    watched: tuple[Command, ...]
+    """How it is looked at while it runs."""
+
+    def text(self) -> str:
+        """The objects as YAML, and as comments what is run."""
+        import yaml  # only a dry run waits for it
+
+        lines = [f"# {remark}" for remark in self.remarks]
+        kind = self.made.workload["kind"]
+        lines.append(_ORDER.format(kind=kind))
+        lines += [f"#   {command.text()}" for command in self.commands]
+        lines += [_WATCHED, *(f"#   {command.text()}" for command in self.watched)]
+        if self.cleanup:
+            lines += [_REMOVED.format(kind=kind), *(f"#   {command.text()}" for command in self.cleanup)]
+        objects = [*self.made.owned, self.made.workload]
+        documents = yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True, width=110)
+        return hide("\n".join([*lines, documents.rstrip("\n")]), self.token)
+
+
+def render(job: Job, where: Where) -> InCluster:
+    """The objects of the job.
+
+    Raises:
+        UsageError: It cannot be had of that kind of object.
+    """
+    if job.processes_per_node != 1 and where.kind != "mpijob":
+        raise UsageError(
+            f"{job.processes_per_node} processes per node need --kind mpijob: with {where.kind} a pod is one process",
+            remedy=f"give one process {job.processes_per_node} ranks with -t, or use --kind mpijob",
+        )
+    task = Task(job.name, job.command, dict(job.environment), job.nodes, job.processes_per_node, job.ranks_per_process)
+    made = manifests(task, where, job.token)
+    kind = made.workload["kind"].lower()
+    selector = f"{INSTANCE}={job.name}"
+    sent = (
+        ("create", "-f", "-", "-o", "json"),
+        ("create", "-f", "-", "-o", "json"),
+        ("patch", kind, job.name, "--type=merge", "-p", patch_text(resumption(made)), "-o", "name"),
+    )
+    watched = (
+        ("get", "pods", "-l", selector, "-o", "json"),
+        ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f"),
+    )
+    delete = ("delete", kind, job.name, "--ignore-not-found", "--cascade=background", "--wait=false")
+    return InCluster(
+        commands=tuple(Command(calls.command(where, *words)) for words in sent),
+        watched=tuple(Command(calls.command(where, *words)) for words in watched),
+        cleanup=() if where.keep else (Command(calls.command(where, *delete)),),
+        token=job.token,
+        where=where,
+        made=made,
+        program=str(job.program).rpartition("/")[2],
+    )
+
+
+def submit(rendered: InCluster, watch: Watch) -> int:
+    """Runs it to its end and returns the exit code of process 0.
+
+    Raises:
+        BusbwError: The cluster refuses it, or it can never start; nothing of it stays there.
+    """
+    calls.check_kubectl()
+    with remembered() as received:
+        return Following(rendered.where, rendered.made, rendered.program, watch, received).to_the_end()
+
+
+__all__ = ["InCluster", "Where", "render", "submit"]

@@ -1,0 +1,167 @@
+"""Talks to the cluster by kubectl.
+
+So what a person's kubeconfig says of contexts, proxies, certificates and plugins that log in is true here too, and what
+a dry run shows is what is run.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, TypeVar
+
+import msgspec
+
+from busbw.errors import BusbwError, UsageError
+from busbw.launchers.kubernetes.manifests import patch_text
+from busbw.launchers.kubernetes.where import Where
+
+KUBECTL = "kubectl"
+_TICK_S = 0.25
+_REQUEST_LIMIT_S = 20
+_LIMIT_S = 60.0
+"""More than a request may take: a plugin that logs in may ask a person."""
+
+Answered = TypeVar("Answered")
+
+# What kubectl says, in part, and what a person can do about it.
+_REMEDIES = (
+    ("no matches for kind", "the cluster lacks that kind: have its operator installed, or use --kind job"),
+    ("doesn't have a resource type", "the cluster lacks that kind: have its operator installed, or use --kind job"),
+    ("(Forbidden)", "ask for the rights in deploy/kubernetes/role.yaml, or use another --namespace or --context"),
+    ("is forbidden", "ask for the rights in deploy/kubernetes/role.yaml, or use another --namespace or --context"),
+    ("(Unauthorized)", "log in again; `kubectl get pods` must work first"),
+    ("You must be logged in", "log in again; `kubectl get pods` must work first"),
+    ("getting credentials", "log in again; `kubectl get pods` must work first"),
+    ("does not exist", "`kubectl config get-contexts` lists what there is"),
+    ("namespaces", "name one that is there with --namespace, or make it: kubectl create namespace NAME"),
+    ("connection refused", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
+    ("no such host", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
+    ("Unable to connect", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
+    ("no configuration has been provided", "set KUBECONFIG, or choose a cluster with --context"),
+)
+
+_PREAMBLE = re.compile(r"^(?:error: |Error from server )?(?:error validating .*failed to download openapi: )?")
+
+
+class RefusedError(BusbwError):
+    """The cluster, or kubectl itself, refused a call."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call came to."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def words(self) -> str:
+        """What kubectl says last, without what it puts before."""
+        lines = [
+            line for line in self.err.splitlines() if line.strip() and not line.startswith(("Warning:", "E1", "I1"))
+        ]
+        text = lines[-1] if lines else f"kubectl ended with {self.code}"
+        return _PREAMBLE.sub("", text).partition("; if you choose to ignore")[0].strip()
+
+
+def command(where: Where, *words: str) -> tuple[str, ...]:
+    """A call of kubectl in the job's context and namespace."""
+    context = ("--context", where.context) if where.context else ()
+    namespace = ("--namespace", where.namespace) if where.namespace else ()
+    return (KUBECTL, *context, *namespace, *words)
+
+
+def check_kubectl() -> None:
+    """Raises a BusbwError where there is none."""
+    if not shutil.which(KUBECTL):
+        raise BusbwError(
+            "there is no kubectl in PATH, and busbw talks to the cluster by it",
+            remedy="install it (https://kubernetes.io/docs/tasks/tools); --dry-run works without",
+        )
+
+
+class Calls:
+    """Calls of the API, during which the one who waits is kept informed."""
+
+    def __init__(self, where: Where, on_tick: Callable[[], None]) -> None:
+        self.where = where
+        self._on_tick = on_tick
+
+    def create(self, manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Creates objects and returns what the cluster made of the last one."""
+        text = "\n".join(json.dumps(manifest) for manifest in manifests)
+        created = self._good(self.answer("create", "-f", "-", "-o", "json", stdin=text), "create the job")
+        document: dict[str, Any] = {}
+        end, at = len(created), 0
+        decoder, decoded = json.JSONDecoder(), created.decode()
+        while at < end:
+            document, at = decoder.raw_decode(decoded, at)
+            at += len(decoded[at:]) - len(decoded[at:].lstrip())
+        return document
+
+    def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
+        """Merges a change into an object."""
+        words = ("patch", kind, name, "--type=merge", "-p", patch_text(change), "-o", "name")
+        self._good(self.answer(*words), "let the job start")
+
+    def delete(self, kind: str, name: str) -> None:
+        """Deletes an object, and with it all that it owns; fine when it is gone already."""
+        words = ("delete", kind, name, "--ignore-not-found", "--cascade=background", "--wait=false")
+        self._good(self.answer(*words), "delete the job")
+
+    def get(self, form: type[Answered], kind: str, *words: str) -> Answered:
+        """Objects of a kind.
+
+        Raises:
+            RefusedError: The cluster does not answer, or not with those.
+        """
+        found = self._good(self.answer("get", kind, *words, "-o", "json"), f"look at the {kind}")
+        try:
+            return msgspec.json.decode(found, type=form)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise RefusedError(
+                f"kubectl get {kind} answered with something else: {error}", remedy="run it by hand"
+            ) from error
+
+    def answer(self, *words: str, stdin: str = "") -> Answer:
+        """Runs kubectl to its end."""
+        call = command(self.where, *words, f"--request-timeout={_REQUEST_LIMIT_S}s")
+        process = subprocess.Popen(
+            call,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches this program, which knows what to do about the job
+        )
+        end_s = monotonic() + _LIMIT_S
+        given: bytes | None = stdin.encode()
+        try:
+            while True:
+                try:
+                    out, err = process.communicate(given, timeout=_TICK_S)
+                    return Answer(process.returncode, out, err.decode(errors="replace"))
+                except subprocess.TimeoutExpired:
+                    given = None
+                    self._on_tick()
+                    if monotonic() > end_s:
+                        raise RefusedError(
+                            f"kubectl did not answer within {_LIMIT_S:.0f} s: {' '.join(words[:3])}",
+                            remedy="check that the cluster can be reached: kubectl cluster-info",
+                        ) from None
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+    def _good(self, answer: Answer, what: str) -> bytes:
+        if answer.code == 0:
+            return answer.out
+        remedy = next((remedy for words, remedy in _REMEDIES if words in answer.err), "run it by hand: see --dry-run")
+        if "strict decoding error" in answer.err or "is invalid" in answer.err:
+            raise UsageError(f"the cluster cannot {what}: {answer.words}", remedy="correct what was asked for")
+        raise RefusedError(f"the cluster cannot {what}: {answer.words}", remedy=remedy)

@@ -1,0 +1,338 @@
+"""One job in the cluster from its creation to its end: its waits are explained, its log is handed on, it is removed."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic, sleep
+
+from busbw.errors import BusbwError, Exit
+from busbw.launchers.job import Watch
+from busbw.launchers.kubernetes import objects, status
+from busbw.launchers.kubernetes.calls import Calls, RefusedError
+from busbw.launchers.kubernetes.manifests import CONTAINER, INSTANCE, Manifests, owned_by, resumption, suspended
+from busbw.launchers.kubernetes.reading import Reading
+from busbw.launchers.kubernetes.where import Where
+
+_LOOK_S = 1.0
+_LOOK_WHILE_RUNNING_S = 5.0
+_NODES_AGAIN_S = 30.0
+_TICK_S = 0.25
+_LOG_END_S = 5.0
+"""How long a log may stay open after its container has ended."""
+_GRACE_S = 20.0
+"""How long processes may take to end by themselves after one has failed; they notice a lost one within 10 s."""
+_CANCEL_S = 40.0
+"""A pod that is deleted has 30 s to end."""
+_GONE_S = 10.0
+"""How long the pod of process 0 may be missing from the list before it counts as gone."""
+_QUIET_S = 15.0
+_TAIL = 20
+_FAILED_SHOWN = 16
+
+
+class Following:
+    """The job, and how far it has got."""
+
+    def __init__(self, where: Where, made: Manifests, program: str, watch: Watch, received: Sequence[int]) -> None:
+        self._where = where
+        self._made = made
+        self._program = program.encode()
+        self._watch = watch
+        self._received = received
+        self._calls = Calls(where, watch.on_wait)
+        self._kind = str(made.workload["kind"]).lower()
+        self._name = str(made.workload["metadata"]["name"])
+        self._pods: tuple[objects.Pod, ...] = ()
+        self._seen_head: objects.Pod | None = None
+        self._head_missing_since_s: float | None = None
+        self._trouble_since_s: float | None = None
+        self._failed_since_s: float | None = None
+        self._silent_since_s: float | None = None
+        self._no_pod_since_s: float | None = None
+        self._nodes_at_s = 0.0
+        self._never_fits: status.Trouble | None = None
+        self._may_see_nodes = True
+        self._may_see_events = True
+        self._cancelled_at_s: float | None = None
+        self._is_made = False
+
+    def to_the_end(self) -> int:
+        """Creates it, follows it, removes it; the exit code of the job.
+
+        Raises:
+            BusbwError: The cluster refuses it, or it can never start.
+        """
+        try:
+            self._create()
+            code = self._follow()
+        except BrokenPipeError:
+            code = Exit.OUTPUT_CLOSED  # nobody reads what the job says: it goes on for no one
+        finally:
+            self._watch.on_status("")
+            if not self._where.keep or self._received:
+                self._remove()
+        return 128 + self._received[0] if self._received else code
+
+    def _create(self) -> None:
+        self._watch.on_status(f"waiting for the cluster to take the {self._made.workload['kind']} {self._name}")
+        made = self._calls.create([suspended(self._made)])
+        self._is_made = True
+        uid = str(made["metadata"]["uid"])
+        self._calls.create([owned_by(one, self._made.workload, uid) for one in self._made.owned])
+        change = resumption(self._made)
+        if self._kind == "job" and "backoffLimitPerIndex" not in made["spec"]:
+            # A cluster older than 1.29 has dropped it: there the first failure ends the job, rather than a new try.
+            change["spec"]["backoffLimit"] = 0
+        if not self._where.queue:  # otherwise the queue lets it start
+            self._calls.patch(self._kind, self._name, change)
+
+    def _follow(self) -> int:
+        look_at_s = 0.0
+        ended_at_s: float | None = None
+        reading: Reading | None = None
+        try:
+            while True:
+                self._watch.on_wait()
+                now_s = monotonic()
+                self._cancel_if_interrupted()
+                if self._cancelled_at_s is not None and (
+                    len(self._received) > 1 or now_s > self._cancelled_at_s + _CANCEL_S
+                ):
+                    return Exit.INTERRUPTED
+                if now_s >= look_at_s:
+                    self._look()
+                    look_at_s = monotonic() + (_LOOK_WHILE_RUNNING_S if self._all_started() else _LOOK_S)
+                head = self._head()
+                if head is None and self._is_gone():
+                    return self._lost(reading)
+                if head is None or not status.has_started(head):
+                    if self._cancelled_at_s is not None:
+                        return Exit.INTERRUPTED
+                    if head is not None and status.has_ended(head):
+                        return self._lost(None)
+                    sleep(_TICK_S)
+                    continue
+                if reading is None:
+                    reading = Reading(self._where, head.metadata.name)
+                    reading.connect(follow=True)
+                if reading.is_connected:
+                    self._hand_on(reading.lines(_TICK_S))
+                else:
+                    look_at_s = 0.0
+                    sleep(_TICK_S)
+                if status.has_ended(head):
+                    ended_at_s = ended_at_s or monotonic()
+                    if not reading.is_connected or monotonic() > ended_at_s + _LOG_END_S:
+                        self._rest_of(reading)
+                        return self._judge(head, reading)
+                elif not reading.is_connected and monotonic() >= look_at_s:
+                    self._look()
+                    newest = self._head()
+                    if newest is not None and not status.has_ended(newest):
+                        reading.connect(follow=True)
+        finally:
+            if reading is not None:
+                reading.disconnect()
+
+    def _look(self) -> None:
+        """What the cluster says of the pods now, and what that means for the wait."""
+        try:
+            found = self._calls.get(objects.PodList, "pods", "-l", f"{INSTANCE}={self._name}").items
+        except RefusedError as refused:
+            self._silent_since_s = self._silent_since_s or monotonic()
+            self._watch.on_status(f"waiting: {refused.what}")
+            if monotonic() > self._silent_since_s + max(self._where.patience_s, _QUIET_S):
+                raise
+            return
+        self._silent_since_s = None
+        self._pods = found
+        if self._cancelled_at_s is None:
+            self._explain()
+            self._notice_failures()
+
+    def _explain(self) -> None:
+        """Says what is waited for; raises where waiting is in vain."""
+        wanted = self._made.pods
+        events = self._events()
+        words = status.waiting_words(self._pods, wanted, events)
+        if self._where.queue and not self._pods:
+            words = f"the queue {self._where.queue} has not let it start"
+        self._watch.on_status(f"waiting: {words}" if words else "")
+        trouble = status.trouble_of(self._pods, wanted, events) or self._unschedulable(events) or self._no_pods()
+        if trouble is None:
+            self._trouble_since_s = None
+            return
+        self._trouble_since_s = self._trouble_since_s or monotonic()
+        patience_s = self._where.patience_s
+        if trouble.is_certain or (patience_s and monotonic() > self._trouble_since_s + patience_s):
+            raise BusbwError(trouble.words, remedy=trouble.remedy)
+
+    def _no_pods(self) -> status.Trouble | None:
+        """A kind whose operator does not run is accepted, and then nothing happens."""
+        if self._pods or self._where.queue:
+            self._no_pod_since_s = None
+            return None
+        self._no_pod_since_s = self._no_pod_since_s or monotonic()
+        if self._kind == "job" or monotonic() < self._no_pod_since_s + _GONE_S:
+            return None
+        kind = self._made.workload["kind"]
+        return status.Trouble(
+            f"the cluster took the {kind} and made no pod of it", "have its operator started, or use --kind job"
+        )
+
+    def _unschedulable(self, events: Sequence[objects.Event]) -> status.Trouble | None:
+        waiting = [pod for pod in self._pods if status.is_unschedulable(pod)]
+        if not waiting or not self._may_see_nodes:
+            return None
+        if monotonic() > self._nodes_at_s:
+            self._nodes_at_s = monotonic() + _NODES_AGAIN_S
+            try:
+                nodes = self._calls.get(objects.NodeList, "nodes").items
+            except RefusedError:
+                self._may_see_nodes = False  # not everybody may; then the scheduler's words must do
+                return None
+            self._never_fits = status.never_fits(
+                self._made.requests,
+                dict(self._where.node_selector),
+                nodes,
+                wanted=1 if self._where.share_nodes else self._made.pods - (self._kind == "mpijob"),
+                scheduler=status.why_pending(waiting[0])[1],
+                events=events,
+            )
+        return self._never_fits
+
+    def _events(self) -> tuple[objects.Event, ...]:
+        """What is said of the workload while pods are missing, and of one pod that is not running."""
+        if not self._may_see_events:
+            return ()
+        pending = [pod.metadata.name for pod in self._pods if status.is_pending(pod)]
+        names = pending[:1] + ([self._name] if len(self._pods) < self._made.pods else [])
+        found: list[objects.Event] = []
+        try:
+            for name in names:
+                words = ("--field-selector", f"involvedObject.name={name}")
+                found += self._calls.get(objects.EventList, "events", *words).items
+        except RefusedError:
+            self._may_see_events = False
+        return tuple(found)
+
+    def _notice_failures(self) -> None:
+        """Ends a job that waits in vain for a process that is gone, and cannot know."""
+        head = self._head()
+        failed = [pod for pod in self._pods if status.has_ended(pod) and status.exit_code(pod) != 0]
+        if not failed or head is None or status.has_ended(head):
+            self._failed_since_s = None
+            return
+        self._failed_since_s = self._failed_since_s or monotonic()
+        if monotonic() > self._failed_since_s + _GRACE_S:
+            self._say_failed(failed)
+            self._cancelled_at_s = monotonic()
+            self._say(f"the other processes did not end by themselves within {_GRACE_S:.0f} s and are cancelled")
+            self._calls.delete(self._kind, self._name)
+
+    def _judge(self, head: objects.Pod, reading: Reading) -> int:
+        """The exit code of the job whose process 0 has ended."""
+        code = status.exit_code(head)
+        if words := status.end_words(head):
+            self._say(f"pod {head.metadata.name} ended: {words}")
+        end_s = monotonic() + _GRACE_S
+        while monotonic() < end_s and not self._received:
+            others = [pod for pod in self._pods if not self._is_head(pod)]
+            if self._kind == "mpijob" or all(status.has_ended(pod) for pod in others):
+                break
+            self._watch.on_status("waiting: the other processes are ending")
+            self._watch.on_wait()
+            sleep(_TICK_S)
+            with suppress(RefusedError):
+                self._pods = self._calls.get(objects.PodList, "pods", "-l", f"{INSTANCE}={self._name}").items
+        failed = [pod for pod in self._pods if not self._is_head(pod) and status.exit_code(pod) not in (0, None)]
+        if self._kind != "mpijob":
+            self._say_failed(failed)  # with MPIJob mpirun has brought what they said
+        if code is None:
+            return Exit.RANK_LOST
+        if code == 0 and not reading.is_whole:
+            return Exit.ENVIRONMENT
+        return code or max((status.exit_code(pod) or 0 for pod in failed), default=0)
+
+    def _lost(self, reading: Reading | None) -> int:
+        """Process 0 is gone without having said how it ended: evicted, preempted, deleted, or its node is lost."""
+        if self._cancelled_at_s is not None:
+            codes = [code for pod in self._pods if (code := status.exit_code(pod))]
+            return max(codes, default=int(Exit.RANK_LOST))
+        if reading is not None:
+            with suppress(BusbwError):
+                self._rest_of(reading)
+        head = self._seen_head
+        name = head.metadata.name if head else f"of process 0 of {self._name}"
+        words = (status.end_words(head) if head else "") or "it was deleted, or its node is lost"
+        self._say(f"the pod {name} is gone: {words}")
+        return Exit.RANK_LOST
+
+    def _head(self) -> objects.Pod | None:
+        head = status.head(self._pods)
+        if head is not None:
+            self._seen_head, self._head_missing_since_s = head, None
+        return head
+
+    def _is_head(self, pod: objects.Pod) -> bool:
+        return self._seen_head is not None and pod.metadata.name == self._seen_head.metadata.name
+
+    def _is_gone(self) -> bool:
+        if self._seen_head is None:
+            return False
+        self._head_missing_since_s = self._head_missing_since_s or monotonic()
+        return self._cancelled_at_s is not None or monotonic() > self._head_missing_since_s + _GONE_S
+
+    def _all_started(self) -> bool:
+        return len(self._pods) >= self._made.pods and all(status.has_started(pod) for pod in self._pods)
+
+    def _cancel_if_interrupted(self) -> None:
+        if self._received and self._cancelled_at_s is None:
+            self._cancelled_at_s = monotonic()
+            self._watch.on_status("interrupted: the job is being cancelled; again leaves at once")
+            self._calls.delete(self._kind, self._name)
+
+    def _rest_of(self, reading: Reading) -> None:
+        """What a connection that was lost has not brought."""
+        reading.disconnect()
+        reading.connect(follow=False)
+        end_s = monotonic() + _QUIET_S
+        while reading.is_connected and monotonic() < end_s:
+            self._hand_on(reading.lines(_TICK_S))
+            self._watch.on_wait()
+        reading.disconnect()
+        if not reading.is_whole:
+            self._say(f"the log of process 0 may lack its end: {reading.words or 'the API server did not send it'}")
+
+    def _hand_on(self, lines: Sequence[bytes]) -> None:
+        """A container's log mixes both outputs: the program's sentences begin with its name, its table never does."""
+        for line in lines:
+            if self._watch.on_error and line.startswith(self._program + b": "):
+                self._watch.on_error(line, 0 if self._kind != "mpijob" else None)
+            else:
+                self._watch.on_line(line)
+
+    def _say_failed(self, failed: Sequence[objects.Pod]) -> None:
+        """The last words of processes other than 0."""
+        for pod in failed[:_FAILED_SHOWN]:
+            name = pod.metadata.name
+            if words := status.end_words(pod):
+                self._say(f"pod {name} ended: {words}")
+            answer = self._calls.answer("logs", name, "-c", CONTAINER, f"--tail={_TAIL}")
+            if answer.code == 0 and self._watch.on_error:
+                for line in answer.out.splitlines(keepends=True):
+                    self._watch.on_error(line, status.index_of(pod))
+        if len(failed) > _FAILED_SHOWN:
+            self._say(f"{len(failed) - _FAILED_SHOWN} more pods failed; --keep leaves them for kubectl logs")
+
+    def _say(self, sentence: str) -> None:
+        if self._watch.on_error:
+            self._watch.on_error(f"busbw: {sentence}\n".encode(), None)
+
+    def _remove(self) -> None:
+        try:
+            self._calls.delete(self._kind, self._name)
+        except BusbwError as error:
+            if not self._is_made:
+                return  # why it could not be made is being said
+            where = f" -n {self._where.namespace}" if self._where.namespace else ""
+            self._say(f"{error.what}; remove it by hand: kubectl{where} delete {self._kind} {self._name}")

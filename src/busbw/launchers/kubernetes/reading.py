@@ -1,0 +1,79 @@
+"""Follows a pod's log by `kubectl logs`, and takes it up again where a connection was lost."""
+
+import os
+import select
+import subprocess
+from contextlib import suppress
+
+from busbw.launchers.kubernetes.calls import command
+from busbw.launchers.kubernetes.logs import LogJoiner
+from busbw.launchers.kubernetes.manifests import CONTAINER
+from busbw.launchers.kubernetes.where import Where
+
+
+class Reading:
+    """One pod's log, each line once. Use it in a `with`."""
+
+    def __init__(self, where: Where, pod: str) -> None:
+        self.words = ""
+        """Why the last connection ended, in kubectl's words; empty when it said nothing."""
+        self.is_whole = False
+        """Whether the last connection brought the log to its end, as far as it went then."""
+        self._where = where
+        self._pod = pod
+        self._joiner = LogJoiner()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pending = b""
+
+    def __enter__(self) -> "Reading":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disconnect()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether more may come."""
+        return self._process is not None
+
+    def connect(self, *, follow: bool) -> None:
+        """Begins to read what has not been read yet; with `follow` until the container's end."""
+        since = (f"--since-time={self._joiner.since}",) if self._joiner.since else ()
+        call = command(self._where, "logs", self._pod, "-c", CONTAINER, "--timestamps", *since)
+        self._joiner.reconnected()
+        self.is_whole = False
+        self._process = subprocess.Popen(
+            (*call, "-f") if follow else call,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def lines(self, limit_s: float) -> list[bytes]:
+        """Lines that have come, after at most so long a wait. Disconnects at the end of the log."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        if not select.select([descriptor], [], [], limit_s)[0]:
+            return []
+        chunk = os.read(descriptor, 1 << 16)
+        *whole, self._pending = (self._pending + chunk).split(b"\n")
+        stamped = [line + b"\n" for line in whole]
+        if not chunk:
+            self.is_whole = self._process.wait() == 0
+            if self.is_whole and self._pending:
+                stamped.append(self._pending)  # a last line without an end; one that was cut off comes again
+            self.disconnect()
+        return [line for one in stamped if (line := self._joiner.take(one)) is not None]
+
+    def disconnect(self) -> None:
+        """Ends the connection; `connect` takes the log up again."""
+        process, self._process, self._pending = self._process, None, b""
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            process.kill()
+        _, said = process.communicate()
+        lines = said.decode(errors="replace").strip().splitlines()
+        self.words = lines[-1].removeprefix("error: ") if lines else ""

@@ -1,0 +1,205 @@
+"""What the cluster says of a job's pods, in its own words: what is waited for, and whether waiting helps."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from busbw.errors import UsageError
+from busbw.launchers.kubernetes.objects import Event, Node, Pod
+from busbw.launchers.kubernetes.where import quantity
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+"""The annotation in which an Indexed Job tells a pod its number."""
+
+_ROLE = "training.kubeflow.org/job-role"
+_PULL = "check the name and tag of --image, and that the nodes may pull it (--image-pull-secret)"
+_FIT = "ask for less, for fewer nodes, or correct --node-selector and --tolerate; --patience 0 waits all the same"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something that does not heal by waiting, as far as anybody can know."""
+
+    words: str
+    remedy: str
+    is_certain: bool = False
+    """Nothing but a new job helps; no need for patience."""
+
+
+_TROUBLES = {
+    "ErrImagePull": (_PULL, False),
+    "ImagePullBackOff": (_PULL, False),
+    "ErrImageNeverPull": (f"the image is not on the node and may not be pulled; {_PULL}", True),
+    "InvalidImageName": ("correct --image", True),
+    "CreateContainerConfigError": ("a Secret or an account that the pod names is not as it should be", False),
+    "CreateContainerError": ("the container runtime of the node refuses it; its log says more", False),
+    "RunContainerError": ("the container runtime of the node refuses it; its log says more", False),
+}
+
+
+def is_pending(pod: Pod) -> bool:
+    """Whether its program has not been started."""
+    return pod.status.phase in ("", "Pending") and not any(
+        status.state.running or status.state.terminated for status in pod.status.container_statuses
+    )
+
+
+def has_started(pod: Pod) -> bool:
+    """Whether there is a log to read."""
+    return any(status.state.running or status.state.terminated for status in pod.status.container_statuses)
+
+
+def has_ended(pod: Pod) -> bool:
+    """Whether its program runs no more."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def exit_code(pod: Pod) -> int | None:
+    """Its program's; None where none is known: it runs, never ran, or its node is lost."""
+    codes = [status.state.terminated.exit_code for status in pod.status.container_statuses if status.state.terminated]
+    return codes[0] if codes else None
+
+
+def why_pending(pod: Pod) -> tuple[str, str]:
+    """Reason and message: of the container, or of the scheduler."""
+    for status in pod.status.container_statuses:
+        if waiting := status.state.waiting:
+            return waiting.reason, waiting.message
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.reason, condition.message
+    where = f"starting on {pod.spec.node_name}" if pod.spec.node_name else "not yet scheduled"
+    return pod.status.reason or where, pod.status.message
+
+
+def is_unschedulable(pod: Pod) -> bool:
+    """Whether the scheduler has tried and found no node."""
+    return is_pending(pod) and why_pending(pod)[0] == "Unschedulable"
+
+
+def index_of(pod: Pod) -> int | None:
+    """Its process's number; None for an MPI launcher."""
+    text = pod.metadata.annotations.get(INDEX) or pod.metadata.labels.get(INDEX, "")
+    return int(text) if text.isdecimal() else None
+
+
+def head(pods: Sequence[Pod]) -> Pod | None:
+    """The pod whose output is the job's: that of process 0, or the one in which mpirun runs."""
+    heads = [pod for pod in pods if index_of(pod) == 0 or pod.metadata.labels.get(_ROLE) == "launcher"]
+    return heads[-1] if heads else None
+
+
+def waiting_words(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -> str:
+    """One line on what is waited for; empty when every pod has started."""
+    parts = []
+    if len(pods) < wanted:
+        remark = _latest_warning(events, {"Job", "JobSet", "MPIJob"})
+        parts.append(f"{wanted - len(pods)} of {wanted} pods not yet created" + (f" ({remark})" if remark else ""))
+    reasons = Counter(_words(*_explained(pod, events)) for pod in pods if is_pending(pod))
+    parts.extend(f"{count} of {wanted} pods pending ({words})" for words, count in reasons.items())
+    return "; ".join(parts)
+
+
+def trouble_of(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -> Trouble | None:
+    """The first thing that does not heal by itself; the scheduler's are another matter (`never_fits`)."""
+    for pod in pods:
+        reason, message = why_pending(pod) if is_pending(pod) else ("", "")
+        if reason in _TROUBLES:
+            remedy, is_certain = _TROUBLES[reason]
+            return Trouble(f"pod {pod.metadata.name}: {_words(reason, message)}", remedy, is_certain)
+    for event in events:
+        if event.reason == "FailedCreate" and len(pods) < wanted:
+            return Trouble(
+                f"the cluster creates no pod: {_one_line(event.message or '')}",
+                "ask for what the namespace allows, or choose another with --namespace",
+            )
+        if event.reason == "FailedMount" and any(is_pending(pod) for pod in pods):
+            return Trouble(f"pod {event.involved_object.name}: {_one_line(event.message or '')}", "see the message")
+    return None
+
+
+def never_fits(
+    requests: Mapping[str, str],
+    selector: Mapping[str, str],
+    nodes: Sequence[Node],
+    *,
+    wanted: int,
+    scheduler: str,
+    events: Sequence[Event] = (),
+) -> Trouble | None:
+    """Whether the pods would not fit the cluster even if it were empty; None when they would, or when it is growing.
+
+    Taints and affinity are left to the scheduler, so this errs on the side of waiting.
+
+    Args:
+        requests: What a pod asks for.
+        selector: The labels that its node must have.
+        nodes: All of the cluster.
+        wanted: How many nodes the pods take, each one of its own; 1 where they may share one.
+        scheduler: The scheduler's own words.
+        events: What has been said of the pods.
+    """
+    if any(event.reason in ("TriggeredScaleUp", "Nominated") for event in events):
+        return None  # an autoscaler is bringing nodes
+    labelled = [node for node in nodes if selector.items() <= node.metadata.labels.items()]
+    fitting = [node for node in labelled if not node.spec.unschedulable and _holds(node.status.allocatable, requests)]
+    if len(fitting) >= wanted:
+        return None
+    chosen = " with " + ", ".join(f"{name}={value}" for name, value in selector.items()) if selector else ""
+    asked = " and ".join(f"{amount} {name}" for name, amount in requests.items()) or "what a pod asks for"
+    found = f"{len(fitting)} of the {len(labelled)} nodes{chosen} could ever hold {asked}, and {wanted} are needed"
+    return Trouble(f"{found} (scheduler: {_one_line(scheduler)})", _FIT)
+
+
+def end_words(pod: Pod) -> str:
+    """How a pod ended, where that was no plain exit: evicted, out of memory, its node lost. Empty otherwise."""
+    for status in pod.status.container_statuses:
+        ended = status.state.terminated
+        if ended and ended.reason not in ("", "Completed", "Error"):
+            return _words(ended.reason, ended.message)
+    return _words(pod.status.reason, pod.status.message) if pod.status.reason else ""
+
+
+def worst_code(pods: Sequence[Pod]) -> int | None:
+    """The head's exit code, else the largest of the others', else None."""
+    first = head(pods)
+    if first is not None and (code := exit_code(first)) is not None:
+        return code
+    return max((code for pod in pods if (code := exit_code(pod)) is not None), default=None)
+
+
+def _explained(pod: Pod, events: Sequence[Event]) -> tuple[str, str]:
+    """A container that is being created says no more than that: what the node does, and cannot do, is in the events."""
+    reason, message = why_pending(pod)
+    mine = [
+        event
+        for event in events
+        if event.involved_object.name == pod.metadata.name and event.reason != "Scheduled" and event.message
+    ]
+    latest = max(mine, key=Event.when, default=None)
+    return (reason, message) if message or latest is None else (reason, latest.message or "")
+
+
+def _latest_warning(events: Sequence[Event], kinds: set[str]) -> str:
+    warnings = [event for event in events if event.type == "Warning" and event.involved_object.kind in kinds]
+    latest = max(warnings, key=Event.when, default=None)
+    return _one_line(latest.message or "") if latest else ""
+
+
+def _holds(allocatable: Mapping[str, str], requests: Mapping[str, str]) -> bool:
+    return all(name in allocatable and _amount(allocatable[name]) >= _amount(asked) for name, asked in requests.items())
+
+
+def _amount(text: str) -> float:
+    try:
+        return quantity(text)
+    except UsageError:
+        return float("inf")  # a form that this launcher does not read: let the scheduler judge
+
+
+def _words(reason: str, message: str) -> str:
+    return f"{reason}: {_one_line(message)}" if message else reason
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")

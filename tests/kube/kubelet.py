@@ -1,0 +1,518 @@
+"""A kubelet for tests: runs the containers of pods as processes of this machine, each pod in a network of its own.
+
+What a real one does and this does too: it keeps a node alive, resolves a container's environment with its Secrets and
+fields, gives each pod an address, reports how far it has got, serves its log through the API server with stamps, and
+ends it when it is deleted. Pods find each other's names by a DNS server over the cluster's EndpointSlices, as in a real
+cluster. An image is only a name: the programs come from a folder. It needs root, for network namespaces.
+"""
+
+import base64
+import http.server
+import os
+import re
+import secrets
+import shutil
+import signal
+import socketserver
+import ssl
+import struct
+import subprocess
+import threading
+import time
+import urllib.parse
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from .cluster import Cluster
+
+Object = dict[str, Any]
+
+_DOMAIN = "cluster.local"
+_DROP_IN = Path("/etc/netns")
+
+
+def can_run() -> str:
+    """Why it cannot run here; empty when it can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if not shutil.which("ip"):
+        return "there is no ip (iproute2)"
+    name = f"bk{secrets.token_hex(3)}"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode:
+        return "this kernel or container allows no network namespace"
+    subprocess.run(["ip", "netns", "del", name], check=True)
+    return ""
+
+
+@dataclass
+class Container:
+    """A pod's only container, from its start to the last reader of its log."""
+
+    process: "subprocess.Popen[bytes] | None" = None
+    lines: list[tuple[str, bytes]] = field(default_factory=list)
+    """Each with the time at which it was written."""
+    is_done: bool = False
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started: str = ""
+    news: threading.Condition = field(default_factory=threading.Condition)
+
+
+@dataclass
+class Sandbox:
+    """A pod here: its network and its container."""
+
+    uid: str
+    address: str = ""
+    network: str = ""
+    container: Container | None = None
+    pulls: int = 0
+    told: Object = field(default_factory=dict)
+    killed_at_s: float | None = None
+
+
+class Kubelet:
+    """Nodes of a cluster whose pods really run. Use it in a `with`."""
+
+    def __init__(self, cluster: Cluster, programs: Path, *, nodes: int, gpus: int = 0) -> None:
+        self.cluster = cluster
+        self.programs = programs
+        self.nodes = [f"real-{number}" for number in range(nodes)]
+        self.gpus = gpus
+        self.cut_logs_after: int | None = None
+        """Every connection that follows a log is cut after so many lines."""
+        self._prefix = f"bk{secrets.token_hex(2)}"
+        self._subnet = f"10.{100 + secrets.randbelow(100)}.{secrets.randbelow(256)}"
+        self._sandboxes: dict[tuple[str, str], Sandbox] = {}
+        self._made = 0
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._servers: list[socketserver.BaseServer] = []
+
+    def __enter__(self) -> "Kubelet":
+        _ip("link", "add", self._prefix, "type", "bridge")
+        _ip("addr", "add", f"{self._subnet}.1/24", "dev", self._prefix)
+        _ip("link", "set", self._prefix, "up")
+        logs = _LogServer(("127.0.0.1", 0), self)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        certificates = self.cluster.folder / "k8s-webhook-server" / "serving-certs"
+        context.load_cert_chain(certificates / "tls.crt", certificates / "tls.key")
+        logs.socket = context.wrap_socket(logs.socket, server_side=True)
+        names = _NameServer((f"{self._subnet}.1", 53), self.cluster)
+        self._servers = [logs, names]
+        for server in self._servers:
+            self._start(server.serve_forever)
+        capacity = {"nvidia.com/gpu": str(self.gpus)} if self.gpus else {}
+        for node in self.nodes:
+            self.cluster.add_node(
+                node,
+                annotations={},
+                capacity=capacity,
+                addresses=[{"type": "InternalIP", "address": "127.0.0.1"}],
+                daemonEndpoints={"kubeletEndpoint": {"Port": logs.server_address[1]}},
+            )
+        self._keep_alive()
+        self._start(self._go_on)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+        for thread in self._threads:
+            thread.join(timeout=30)
+        for sandbox in self._sandboxes.values():
+            self._tear_down(sandbox)
+        for node in self.nodes:
+            self.cluster.request("DELETE", f"/api/v1/nodes/{node}")
+        _ip("link", "del", self._prefix)
+
+    def container(self, namespace: str, pod: str) -> Container | None:
+        sandbox = self._sandboxes.get((namespace, pod))
+        return sandbox.container if sandbox else None
+
+    def process_of(self, suffix: str) -> "subprocess.Popen[bytes]":
+        """The process of the only pod whose name has this in it."""
+        found = [
+            sandbox.container.process
+            for (_, name), sandbox in self._sandboxes.items()
+            if suffix in name and sandbox.container and sandbox.container.process
+        ]
+        assert len(found) == 1, found
+        return found[0]
+
+    def _start(self, target: Any) -> None:
+        thread = threading.Thread(target=target, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _keep_alive(self) -> None:
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}
+        for node in self.nodes:
+            self._patch(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready]}})
+            lease = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": node},
+                "spec": {
+                    "holderIdentity": node,
+                    "leaseDurationSeconds": 40,
+                    "renewTime": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+                },
+            }
+            leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+            if self.cluster.request("POST", leases, lease) is None:
+                self._patch(f"{leases}/{node}", {"spec": lease["spec"]})
+
+    def _patch(self, path: str, change: Object) -> None:
+        self.cluster.request("PATCH", path, change, "application/merge-patch+json")
+
+    def _go_on(self) -> None:
+        alive_at_s = time.monotonic()
+        while not self._stop.wait(0.1):
+            if time.monotonic() > alive_at_s + 10:
+                alive_at_s = time.monotonic()
+                self._keep_alive()
+            pods = self.cluster.request("GET", "/api/v1/pods")["items"]
+            here = [pod for pod in pods if pod["spec"].get("nodeName") in self.nodes]
+            for pod in here:
+                self._look_after(pod)
+            there = {pod["metadata"]["uid"] for pod in here}
+            for key, sandbox in list(self._sandboxes.items()):
+                if sandbox.uid not in there:
+                    self._tear_down(sandbox)
+                    del self._sandboxes[key]
+
+    def _look_after(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        sandbox = self._sandboxes.get(key)
+        if sandbox is None or sandbox.uid != metadata["uid"]:
+            if pod["status"].get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in metadata:
+                self._delete(pod)
+                return
+            sandbox = self._sandboxes[key] = Sandbox(metadata["uid"])
+            self._connect(sandbox)
+        container = sandbox.container
+        if "deletionTimestamp" in metadata:
+            self._end(sandbox, metadata.get("deletionGracePeriodSeconds", 30))
+            if container is None or container.is_done:
+                if container is not None:
+                    self._tell(pod, sandbox, _done(container))
+                self._delete(pod)
+            return
+        if container is None:
+            self._tell(pod, sandbox, self._begin(pod, sandbox))
+        elif container.is_done:
+            self._tell(pod, sandbox, _done(container))
+        else:
+            self._tell(pod, sandbox, {"running": {"startedAt": container.started}})
+
+    def _begin(self, pod: Object, sandbox: Sandbox) -> Object:
+        """Starts the container, or says why it waits."""
+        spec = pod["spec"]["containers"][0]
+        if spec["image"].startswith("missing/"):
+            sandbox.pulls += 1
+            failed = f'failed to pull and unpack image "{spec["image"]}": not found'
+            if sandbox.pulls % 20 < 5:
+                return {"waiting": {"reason": "ErrImagePull", "message": failed}}
+            return {"waiting": {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{spec["image"]}"'}}
+        try:
+            environment = self._environment(pod, spec)
+        except LookupError as error:
+            return {"waiting": {"reason": "CreateContainerConfigError", "message": str(error.args[0])}}
+        words = [_expanded(word, environment) for word in [*spec.get("command", []), *spec.get("args", [])]]
+        hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
+        container = sandbox.container = Container(started=_now())
+        path = f"{self.programs}:/usr/bin:/bin:/usr/sbin:/sbin"
+        if not shutil.which(words[0], path=path):
+            container.is_done, container.exit_code, container.reason = True, 128, "StartError"
+            container.message = f'exec: "{words[0]}": executable file not found in $PATH'
+            return _done(container)
+        inside = ["ip", "netns", "exec", sandbox.network, "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
+        container.process = subprocess.Popen(
+            [*inside, hostname, *words],
+            env={"PATH": path, "HOSTNAME": hostname, "HOME": "/", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            start_new_session=True,
+        )
+        self._start(lambda: _collect(container))
+        return {"running": {"startedAt": container.started}}
+
+    def _environment(self, pod: Object, spec: Object) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for variable in spec.get("env", []):
+            source = variable.get("valueFrom", {})
+            if "secretKeyRef" in source:
+                found[variable["name"]] = self._secret(pod["metadata"]["namespace"], source["secretKeyRef"])
+            elif "fieldRef" in source:
+                path = re.fullmatch(r"metadata\.(annotations|labels)\['(.+)'\]", source["fieldRef"]["fieldPath"])
+                assert path, source
+                found[variable["name"]] = pod["metadata"][path[1]][path[2]]
+            else:
+                found[variable["name"]] = _expanded(variable.get("value", ""), found)
+        return found
+
+    def _secret(self, namespace: str, wanted: Object) -> str:
+        secret = self.cluster.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{wanted['name']}")
+        if secret is None:
+            raise LookupError(f'secret "{wanted["name"]}" not found')
+        return base64.b64decode(secret["data"][wanted["key"]]).decode()
+
+    def _tell(self, pod: Object, sandbox: Sandbox, state: Object) -> None:
+        """Reports the pod's state to the API server where it is news."""
+        if state == sandbox.told:
+            return
+        sandbox.told = state
+        spec = pod["spec"]["containers"][0]
+        ended = state.get("terminated")
+        phase = (
+            "Pending"
+            if "waiting" in state
+            else "Running"
+            if not ended
+            else "Failed"
+            if ended["exitCode"]
+            else "Succeeded"
+        )
+        ready = str("running" in state)
+        status = {
+            "phase": phase,
+            "podIP": sandbox.address,
+            "podIPs": [{"ip": sandbox.address}],
+            "hostIP": "127.0.0.1",
+            "hostIPs": [{"ip": "127.0.0.1"}],
+            "startTime": pod["status"].get("startTime") or _now(),
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Initialized", "status": "True"},
+                {"type": "ContainersReady", "status": ready},
+                {"type": "Ready", "status": ready},
+            ],
+            "containerStatuses": [
+                {
+                    "name": spec["name"],
+                    "image": spec["image"],
+                    "imageID": "",
+                    "ready": "running" in state,
+                    "started": "running" in state,
+                    "restartCount": 0,
+                    "state": state,
+                }
+            ],
+        }
+        metadata = pod["metadata"]
+        self._patch(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status", {"status": status})
+
+    def _delete(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        if "deletionTimestamp" not in metadata:
+            return
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        self.cluster.request("DELETE", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", options)
+
+    def _end(self, sandbox: Sandbox, grace_s: float) -> None:
+        container = sandbox.container
+        if container is None or container.process is None or container.process.poll() is not None:
+            return
+        if sandbox.killed_at_s is None:
+            sandbox.killed_at_s = time.monotonic() + grace_s
+            container.process.send_signal(signal.SIGTERM)
+        elif time.monotonic() > sandbox.killed_at_s:
+            container.process.kill()
+
+    def _connect(self, sandbox: Sandbox) -> None:
+        """A network namespace with an address on the bridge, and resolv.conf as a cluster gives it."""
+        self._made += 1
+        name = sandbox.network = f"{self._prefix}-{self._made}"
+        sandbox.address = f"{self._subnet}.{self._made + 1}"
+        _ip("netns", "add", name)
+        _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        _ip("link", "set", name, "master", self._prefix, "up")
+        for words in (
+            ("addr", "add", f"{sandbox.address}/24", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+            ("link", "set", "lo", "up"),
+        ):
+            _ip("-n", name, *words)
+        folder = _DROP_IN / name  # `ip netns exec` puts these over those of /etc
+        folder.mkdir(parents=True)
+        search = f"default.svc.{_DOMAIN} svc.{_DOMAIN} {_DOMAIN}"
+        (folder / "resolv.conf").write_text(f"nameserver {self._subnet}.1\nsearch {search}\noptions ndots:5\n")
+        (folder / "hosts").write_text("127.0.0.1 localhost\n")
+
+    def _tear_down(self, sandbox: Sandbox) -> None:
+        container = sandbox.container
+        if container is not None and container.process is not None and container.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(container.process.pid, signal.SIGKILL)
+            container.process.wait()
+        if sandbox.network:
+            subprocess.run(["ip", "netns", "del", sandbox.network], capture_output=True)
+            shutil.rmtree(_DROP_IN / sandbox.network, ignore_errors=True)
+            sandbox.network = ""
+
+
+def _collect(container: Container) -> None:
+    """Keeps what the container writes, until its end."""
+    assert container.process is not None
+    assert container.process.stdout is not None
+    with container.process.stdout as output:
+        for line in output:
+            with container.news:
+                container.lines.append((_now_ns(), line))
+                container.news.notify_all()
+    code = container.process.wait()
+    with container.news:
+        container.exit_code = code if code >= 0 else 128 - code
+        container.reason = "Error" if code else "Completed"
+        container.is_done = True
+        container.news.notify_all()
+
+
+def _done(container: Container) -> Object:
+    ended: Object = {"exitCode": container.exit_code, "reason": container.reason, "startedAt": container.started}
+    return {"terminated": ended | ({"message": container.message} if container.message else {})}
+
+
+def _expanded(text: str, environment: dict[str, str]) -> str:
+    """With $(NAME) replaced by variables that are known, and $$ by $."""
+    return re.sub(
+        r"\$\$|\$\(([^)]+)\)",
+        lambda found: "$" if found[0] == "$$" else environment.get(found[1], found[0]),
+        text,
+    )
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _now_ns() -> str:
+    seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+    # As the container runtimes write it: without zeros at the end.
+    fraction = f".{nanoseconds:09d}".rstrip("0").rstrip(".")
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S") + fraction + "Z"
+
+
+class _LogServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    """What the API server asks for logs."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], kubelet: Kubelet) -> None:
+        super().__init__(address, _LogRequest)
+        self.kubelet = kubelet
+
+    def handle_error(self, *_: object) -> None:
+        """A reader that went away is no error."""
+
+
+class _LogRequest(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _LogServer
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        url = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        found = re.fullmatch(r"/containerLogs/([^/]+)/([^/]+)/[^/]+", url.path)
+        container = self.server.kubelet.container(found[1], found[2]) if found else None
+        if container is None:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        follows = query.get("follow") == "true"
+        sent, at = 0, 0
+        if "tailLines" in query:
+            at = max(len(container.lines) - int(query["tailLines"]), 0)
+        since = query.get("sinceTime", "")[:19]
+        limit = self.server.kubelet.cut_logs_after if follows else None
+        while True:
+            with container.news:
+                while at >= len(container.lines) and follows and not container.is_done:
+                    container.news.wait(1)
+                new, at, ended = container.lines[at:], len(container.lines), container.is_done
+            for stamp, line in new:
+                if stamp[:19] < since:
+                    continue
+                text = f"{stamp} ".encode() + line if query.get("timestamps") == "true" else line
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
+                sent += 1
+                if sent == limit:
+                    self.wfile.flush()
+                    self.close_connection = True
+                    return  # without an end: the connection was lost
+            self.wfile.flush()
+            if ended or not follows:
+                self.wfile.write(b"0\r\n\r\n")
+                return
+
+
+class _NameServer(socketserver.ThreadingUDPServer):
+    """The cluster's DNS: addresses of the pods behind headless Services."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], cluster: Cluster) -> None:
+        super().__init__(address, _NameRequest)
+        self.cluster = cluster
+
+    def addresses(self, name: str) -> list[str] | None:
+        """Of `[HOST.]SERVICE.NAMESPACE.svc.cluster.local`; None when there is no such name."""
+        labels = name.lower().rstrip(".").removesuffix(f".svc.{_DOMAIN}").split(".")
+        if not name.lower().rstrip(".").endswith(f".svc.{_DOMAIN}") or len(labels) not in (2, 3):
+            return None
+        host, service, namespace = labels if len(labels) == 3 else ("", *labels)
+        slices = self.cluster.request(
+            "GET",
+            f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+            f"?labelSelector=kubernetes.io%2Fservice-name%3D{service}",
+        )
+        found = [
+            address
+            for one in slices["items"]
+            for endpoint in one.get("endpoints") or []
+            if endpoint["conditions"].get("ready") and host in ("", endpoint.get("hostname"))
+            for address in endpoint["addresses"]
+        ]
+        return found or None
+
+
+class _NameRequest(socketserver.BaseRequestHandler):
+    server: _NameServer
+
+    def handle(self) -> None:
+        question, socket = self.request
+        number, _, _, _, _, _ = struct.unpack("!6H", question[:12])
+        labels, at = [], 12
+        while length := question[at]:
+            labels.append(question[at + 1 : at + 1 + length].decode())
+            at += 1 + length
+        (kind,) = struct.unpack("!H", question[at + 1 : at + 3])
+        asked = question[12 : at + 5]
+        addresses = self.server.addresses(".".join(labels))
+        flags = 0x8580 if addresses is not None else 0x8583  # no such name
+        answers = [
+            struct.pack("!HHHIH4B", 0xC00C, 1, 1, 5, 4, *map(int, address.split(".")))
+            for address in (addresses or [] if kind == 1 else [])
+        ]
+        header = struct.pack("!6H", number, flags, 1, len(answers), 0, 0)
+        socket.sendto(header + asked + b"".join(answers), self.client_address)

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Builds what `make kube-test` runs, from the Go module proxy alone: the API server, kubectl, controller manager and
+# scheduler, etcd, kwok (nodes and pods that are only pretended), the MPI operator and JobSet, and the definitions that
+# they need in a cluster. About 10 minutes the first time on 2 cores, 500 MB; what is there already is left alone.
+#
+# Usage: tools/kube/build.sh [FOLDER]      FOLDER/bin gets the programs, FOLDER/share the definitions
+#        (without it: $BUSBW_KUBE, else build/kube)
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+# One place for the versions. Kubernetes' libraries v0.X.Y belong to its v1.X.Y.
+kubernetes=v1.36.3 etcd=v3.7.3 kwok=v0.8.0 mpi_operator=v0.6.0 jobset=v0.8.0
+
+folder=$(mkdir -p "${1:-${BUSBW_KUBE:-build/kube}}" && cd "${1:-${BUSBW_KUBE:-build/kube}}" && pwd)
+mkdir -p "$folder/bin" "$folder/share" "$folder/modules"
+command -v go >/dev/null || {
+  echo 'kube: there is no Go compiler: install Go 1.25 or later (https://go.dev/dl), then run this again' >&2
+  exit 3
+}
+export CGO_ENABLED=0 GOFLAGS='-buildvcs=false -mod=mod'
+
+# What the proxy knows of a module's version: a field of `go mod download -json`.
+module_field() { # module version field
+  (cd "$folder" && go mod download -json "$1@$2") | sed -n "s/^\t\"$3\": \"\(.*\)\",\{0,1\}$/\1/p"
+}
+
+# `go install MODULE@VERSION` refuses modules whose go.mod replaces others, as Kubernetes' does. A module of our own that
+# requires exactly that version, with the same replacements by their released versions, builds all of them.
+build() { # output module version package [linker flags]
+  [ -x "$folder/bin/$1" ] && return
+  echo "kube: building $1 $3" >&2
+  local here=$folder/modules/${2//\//_} theirs
+  theirs=$(module_field "$2" "$3" GoMod)
+  mkdir -p "$here"
+  {
+    echo "module busbw.test/kube"
+    grep '^go ' "$theirs"
+    echo "require $2 $3"
+    sed -n "s#^[[:space:]]*\(k8s.io/[a-z0-9.-]*\) => \./staging.*#replace \1 => \1 v0.${kubernetes#v1.}#p" "$theirs"
+  } >"$here/go.mod"
+  (cd "$here" && go build -trimpath -ldflags "-s -w ${5:-}" -o "$folder/bin/$1.new" "$4")
+  mv "$folder/bin/$1.new" "$folder/bin/$1"
+}
+
+minor=${kubernetes#v1.}
+stamp="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/component-base/version.gitMajor=1"
+stamp+=" -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
+for program in kube-apiserver kubectl kube-controller-manager kube-scheduler; do
+  build $program k8s.io/kubernetes $kubernetes k8s.io/kubernetes/cmd/$program "$stamp"
+done
+build etcd go.etcd.io/etcd/server/v3 $etcd go.etcd.io/etcd/server/v3
+build kwok sigs.k8s.io/kwok $kwok sigs.k8s.io/kwok/cmd/kwok
+build mpi-operator github.com/kubeflow/mpi-operator $mpi_operator github.com/kubeflow/mpi-operator/cmd/mpi-operator
+build jobset sigs.k8s.io/jobset $jobset sigs.k8s.io/jobset
+
+# The definitions of the operators' kinds, JobSet's webhooks, and how kwok lets nodes and pods live.
+share=$folder/share
+if [ ! -e "$share/complete" ]; then
+  operator_files=$(module_field github.com/kubeflow/mpi-operator $mpi_operator Dir)
+  jobset_files=$(module_field sigs.k8s.io/jobset $jobset Dir)
+  stages=$(module_field sigs.k8s.io/kwok $kwok Dir)/kustomize/stage
+  install -m 644 "$operator_files/manifests/base/kubeflow.org_mpijobs.yaml" "$share/mpijob-crd.yaml"
+  install -m 644 "$jobset_files/config/components/crd/bases/"*.yaml "$share/"
+  install -m 644 "$jobset_files/config/components/webhook/manifests.yaml" "$share/jobset-webhooks.yaml"
+  for stage in node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready \
+    pod/fast/pod-complete pod/fast/pod-delete; do
+    cat "$stages/$stage.yaml"
+    echo '---'
+  done >"$share/kwok-stages.yaml"
+  touch "$share/complete"
+fi
+echo "$folder"
