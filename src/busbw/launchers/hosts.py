@@ -16,6 +16,8 @@ _SETTING = re.compile(r"(?P<name>[A-Za-z_-]+)\s*=\s*(?P<value>\S+)")
 _IGNORED = {"max_slots", "max-slots", "maxslots"}
 """Of Open MPI's hostfiles: a limit that only matters to who starts more processes than there are slots."""
 
+_LOOPBACK = ("localhost", "127.", "::1")
+
 
 @dataclass(frozen=True)
 class Host:
@@ -109,3 +111,28 @@ def merged(hosts: Iterable[Host]) -> tuple[Host, ...]:
 def total(hosts: Sequence[Host]) -> int:
     """The processes on all of them."""
     return sum(host.processes for host in hosts)
+
+
+def root_by_name(hosts: Sequence[Host], name: str) -> str:
+    """The address of process 0, where only the name of its host is known.
+
+    Args:
+        hosts: All of them.
+        name: Of the first one.
+
+    Raises:
+        UsageError: The others could not reach it by that name.
+    """
+    if len(hosts) == 1:
+        return "127.0.0.1"
+    if name.startswith(_LOOPBACK):
+        raise UsageError(
+            f"the first host, {hosts[0].name}, is {name}, where the other hosts find only themselves",
+            remedy="name it as they know it, or give --root-address ADDRESS",
+        )
+    return name
+
+
+def in_url(address: str) -> str:
+    """An address as it stands before a port."""
+    return f"[{address}]" if ":" in address and not address.startswith("[") else address

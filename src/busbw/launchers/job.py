@@ -104,8 +104,8 @@ class Command:
     """What it reads; its end stays open until the command has ended, so that it notices when we are gone."""
     process: int | str | None = None
     """The job's process that this command is, or the host whose processes it is: its stderr is labelled with it."""
-    interrupt: str | None = None
-    """What it reads on stdin when the job is interrupted, in place of the signal."""
+    interrupt: str | int | None = None
+    """What it gets when the job is interrupted, in place of that signal: text on stdin, or another signal."""
 
     def text(self) -> str:
         """The command as a shell would take it."""

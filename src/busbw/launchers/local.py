@@ -40,5 +40,5 @@ def submit(rendered: Rendered, watch: Watch | None = None) -> int:
     """Runs it to its end and returns its exit code. Without a watch its stdout goes to ours, byte for byte."""
     if len(rendered.commands) == 1:
         # An orderly end keeps the rows, and the engine's own processes go with it.
-        return processes.run_all(rendered.commands, watch, orphan_signal=signal.SIGTERM)[0].code
+        return processes.run_all(rendered.commands, watch, end_signal=signal.SIGTERM)[0].code
     return processes.job_code(processes.run_all(rendered.commands, watch, grace_s=GRACE_S))

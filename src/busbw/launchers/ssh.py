@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from busbw.errors import Exit, UsageError
+from busbw.errors import Exit
 from busbw.launchers import processes, ssh_preflight, ssh_scripts
-from busbw.launchers.hosts import Host, total
+from busbw.launchers.children import Ended
+from busbw.launchers.hosts import Host, in_url, total
 from busbw.launchers.job import Command, Job, Rendered, Watch, place
-from busbw.launchers.processes import Ended
 
 OPTIONS = (
     ("BatchMode", "yes"),  # nobody could answer a question
@@ -23,8 +23,6 @@ GRACE_S = 20.0
 
 LOST = 255
 """The exit code of ssh itself; no program of ours has it."""
-
-_LOOPBACK = ("localhost", "127.", "::1")
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class SshRendered(Rendered):
 def render(job: Job, where: Where) -> SshRendered:
     """One command for each host; the script and the token go in by stdin."""
     programs = where.programs or (str(job.program),)
-    common = job.world(store=f"tcp://{_in_url(where.root_address)}:{where.port}", processes=total(where.hosts))
+    common = job.world(store=f"tcp://{in_url(where.root_address)}:{where.port}", processes=total(where.hosts))
     commands, checks, first = [], [], 0
     for node, host in enumerate(where.hosts):
         ranks = range(first, first + host.processes)
@@ -76,30 +74,6 @@ def remote_words(ssh: Sequence[str], host: Host) -> tuple[str, ...]:
     """The command line that runs a script on a host."""
     options = [word for name, value in OPTIONS for word in ("-o", f"{name}={value}")]
     return (*ssh, *options, "-T", host.name, ssh_scripts.READ_SCRIPT)
-
-
-def root_by_name(hosts: Sequence[Host], name: str) -> str:
-    """The address of process 0, where only the name of its host is known.
-
-    Args:
-        hosts: All of them.
-        name: Of the first one.
-
-    Raises:
-        UsageError: The others could not reach it by that name.
-    """
-    if len(hosts) == 1:
-        return "127.0.0.1"
-    if name.startswith(_LOOPBACK):
-        raise UsageError(
-            f"the first host, {hosts[0].name}, is {name}, where the other hosts find only themselves",
-            remedy="name it as they know it, or give --root-address ADDRESS",
-        )
-    return name
-
-
-def _in_url(address: str) -> str:
-    return f"[{address}]" if ":" in address and not address.startswith("[") else address
 
 
 def submit(rendered: SshRendered, watch: Watch) -> int:

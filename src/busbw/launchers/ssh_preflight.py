@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError
-from busbw.launchers import ssh_scripts
+from busbw.launchers import shell, ssh_scripts
+from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host
 from busbw.launchers.job import Command, Watch
-from busbw.launchers.processes import Ended, run_all
+from busbw.launchers.processes import run_all
 from busbw.units import plain
 
 _LIMIT_S = 60.0
@@ -106,7 +107,7 @@ def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
         last = said[-1] if said else f"exit code {ended.code}, without a word"
         return Look(host, f"ssh cannot start a shell there ({last})", "see whether ssh HOST /bin/sh works by hand")
     program, *versions = said[said.index(ssh_scripts.MARK) + 1 :] or [""]
-    if ended.code == ssh_scripts.PROGRAM_MISSING and not program.startswith("program "):
+    if ended.code == shell.PROGRAM_MISSING and not program.startswith("program "):
         trouble = "the program is neither where it is here nor in the PATH"
         return Look(host, trouble, "install busbw there, or give --program-path")
     if ended.code:

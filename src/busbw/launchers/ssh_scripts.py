@@ -6,6 +6,8 @@ So no secret stands on a command line, and a login shell of any kind can start i
 import shlex
 from collections.abc import Mapping, Sequence
 
+from busbw.launchers import shell
+
 _END_OF_SCRIPT = "#start"
 
 READ_SCRIPT = (
@@ -21,7 +23,6 @@ MARK = "busbw-output-follows"
 INTERRUPT = "interrupt\n"
 """A line that tells the host to interrupt its processes; the end of the input tells it to end them."""
 
-PROGRAM_MISSING = 127
 _KILL_AFTER_S = 5
 
 
@@ -30,7 +31,7 @@ def preflight(programs: Sequence[str]) -> str:
     lines = [
         "exec 1>&2",
         f"echo {MARK}",
-        *_find(programs),
+        *_require_program(programs),
         'echo "program $program"',
         '"$program" --version </dev/null',
     ]
@@ -55,7 +56,7 @@ def start(
     lines = [
         "IFS= read -r BUSBW_TOKEN || exit 1",
         f"echo {MARK}",
-        *_find(programs),
+        *_require_program(programs),
         "export BUSBW_TOKEN",
         *(f"export {name}={shlex.quote(value)}" for name, value in common.items()),
         "exec 3<&0",
@@ -80,13 +81,8 @@ def _script(lines: Sequence[str]) -> str:
     return "\n".join([*lines, _END_OF_SCRIPT]) + "\n"
 
 
-def _find(programs: Sequence[str]) -> list[str]:
-    words = " ".join(map(shlex.quote, programs))
-    return [
-        "program=",
-        f'for each in {words}; do [ -n "$program" ] || program=$(command -v "$each"); done',
-        f'[ -n "$program" ] || exit {PROGRAM_MISSING}',
-    ]
+def _require_program(programs: Sequence[str]) -> list[str]:
+    return [*shell.find_program(programs), f'[ -n "$program" ] || exit {shell.PROGRAM_MISSING}']
 
 
 def _assignments(variables: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ import click
 KINDS = {
     "local": "Several processes on this machine.",
     "ssh": "Processes on hosts that are reached by ssh.",
+    "mpirun": "Processes started by Open MPI, MPICH or Intel MPI.",
     "kubernetes": "A pod on each node of a Kubernetes cluster, by kubectl.",
 }
 """Every kind and its line in the help; `busbw.cli.launch.<name>` holds it under that name, imported when called."""

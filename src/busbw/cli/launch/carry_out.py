@@ -29,6 +29,8 @@ def carry_out(asked: Asked, rendered: AnyRendered, submit: Callable[[AnyRendered
     if asked.dry_run:
         click.echo(rendered.text().rstrip("\n"))
         return Exit.GOOD
+    for remark in rendered.remarks:
+        click.echo(f"busbw: {remark}", err=True)
     with kept(asked.records_path, asked.store, asked.collective) as run:
         with RecordFile(run.path) as records, _progress(records) as progress:
             errors = ErrorLines(lambda text: click.echo(hide(text, rendered.token), err=True))

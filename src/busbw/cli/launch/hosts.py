@@ -1,5 +1,6 @@
 """The options that name hosts, for the launchers that are given some."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,16 @@ import click
 
 from busbw.errors import UsageError
 from busbw.launchers.hosts import Host, parse_hostfile, parse_hosts
+
+PORTS = range(20000, 32000)
+"""Below those that a machine gives to its outgoing connections, and above those of services."""
+
+port_option = click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help=f"Where the first process listens.  [default: one of {PORTS.start} to {PORTS.stop - 1}]",
+)
 
 
 def host_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -50,3 +61,18 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
             f"cannot read --hostfile {hostfile}: {why}", remedy="give a file with a host on each line"
         ) from error
     return parse_hostfile(text, str(hostfile), processes=processes)
+
+
+def words_of(option: str, text: str) -> tuple[str, ...]:
+    """The words of an option that names a command, with options of its own.
+
+    Raises:
+        UsageError: There is none, or its quotes do not match.
+    """
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f'{option} "{text}": {error}', remedy="quote it as in a shell") from error
+    if not words:
+        raise UsageError(f"{option} is empty", remedy="name a command, or leave it out")
+    return words

@@ -1,20 +1,17 @@
 """`busbw launch ssh`: processes on hosts that are reached by ssh."""
 
 import secrets
-import shlex
 from pathlib import Path
 
 import click
 
 from busbw.cli.launch.asked import COMMAND, Asked, common_options
 from busbw.cli.launch.carry_out import carry_out
-from busbw.cli.launch.hosts import host_options, named_hosts
+from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, words_of
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
+from busbw.launchers.hosts import root_by_name
 from busbw.launchers.ssh_preflight import known_name
-
-_PORTS = range(20000, 32000)
-"""Below those that a machine gives to its outgoing connections, and above those of services."""
 
 
 @click.command(context_settings=COMMAND)
@@ -25,12 +22,7 @@ _PORTS = range(20000, 32000)
 @click.option(
     "--root-address", metavar="ADDRESS", help="By which the others reach the first host.  [default: its name]"
 )
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    metavar="PORT",
-    help=f"Where the first process listens.  [default: one of {_PORTS.start} to {_PORTS.stop - 1}]",
-)
+@port_option
 @common_options
 def ssh(
     asked: Asked,
@@ -45,18 +37,13 @@ def ssh(
     named = named_hosts(hosts, hostfile, processes=asked.processes_per_node(processes_per_node))
     if not named:
         raise UsageError("no host is named", remedy="give --hosts a,b or --hostfile FILE")
-    try:
-        ssh_words = tuple(shlex.split(ssh_text))
-    except ValueError as error:
-        raise UsageError(f'--ssh "{ssh_text}": {error}', remedy="quote it as in a shell") from error
-    if not ssh_words:
-        raise UsageError("--ssh is empty", remedy="give --ssh ssh, or leave it out")
+    ssh_words = words_of("--ssh", ssh_text)
     programs = tuple(dict.fromkeys(asked.programs_there()))
     where = launcher.Where(
         hosts=named,
-        port=port or secrets.choice(_PORTS),
+        port=port or secrets.choice(PORTS),
         ssh=ssh_words,
-        root_address=root_address or launcher.root_by_name(named, known_name(ssh_words, named[0])),
+        root_address=root_address or root_by_name(named, known_name(ssh_words, named[0])),
         programs=programs,
     )
     job = asked.job(programs[0], nodes=len(named))

@@ -1,0 +1,118 @@
+"""`busbw launch mpirun`: processes started by Open MPI's, MPICH's or Intel MPI's mpirun."""
+
+import os
+import secrets
+import shlex
+import subprocess
+from pathlib import Path
+
+import click
+
+from busbw import engine
+from busbw.cli.launch.asked import COMMAND, Asked, common_options
+from busbw.cli.launch.carry_out import carry_out
+from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, words_of
+from busbw.errors import BusbwError, UsageError
+from busbw.launchers import mpirun as launcher
+from busbw.launchers.hosts import Host, in_url, root_by_name
+from busbw.launchers.job import Job
+
+
+@click.command(context_settings=COMMAND)
+@host_options
+@click.option(
+    "--mpirun", "mpirun_text", default="mpirun", show_default=True, metavar="COMMAND", help="Name or path of it."
+)
+@click.option(
+    "--mpi",
+    "family",
+    type=click.Choice(["auto", "openmpi", "mpich"]),
+    default="auto",
+    show_default=True,
+    help="Whose options it takes; auto asks it. Intel MPI takes MPICH's.",
+)
+@click.option("--bind-to", default="none", show_default=True, metavar="WHAT", help="What a process is bound to.")
+@click.option("--oversubscribe", is_flag=True, help="Open MPI: more processes than slots.")
+@click.option("--allow-run-as-root", "as_root", is_flag=True, help="Open MPI: start processes for root.")
+@click.option(
+    "--mpirun-arg", "more", multiple=True, metavar="WORD", help="A further word for mpirun; may be given again."
+)
+@click.option(
+    "--root-address", metavar="ADDRESS", help="By which the others reach the first host.  [default: its name]"
+)
+@port_option
+@click.option(
+    "--store-folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="A folder that all hosts share, where the processes meet in place of an address.",
+)
+@common_options
+def mpirun(
+    asked: Asked,
+    hosts: str | None,
+    hostfile: Path | None,
+    processes_per_node: int | None,
+    mpirun_text: str,
+    family: str,
+    bind_to: str,
+    oversubscribe: bool,
+    as_root: bool,
+    more: tuple[str, ...],
+    root_address: str | None,
+    port: int | None,
+    store_folder: Path | None,
+) -> int:
+    """Starts COLLECTIVE by mpirun; the programs need no MPI. Without hosts on this machine, on every GPU or as 4."""
+    words = words_of("--mpirun", mpirun_text)
+    named = named_hosts(hosts, hostfile, processes=asked.processes_per_node(processes_per_node))
+    named = named or (Host("localhost", processes_per_node or engine.default_ranks()),)
+    if store_folder is not None and (root_address or port):
+        raise UsageError("--store-folder and an address both say where the processes meet", remedy="give one of them")
+    programs = asked.programs_there()
+    job = asked.job(programs[0], nodes=len(named))
+    where = launcher.Where(
+        family=_family(words, family),
+        hosts=named,
+        store=_store(job, named, root_address, port, store_folder),
+        mpirun=words,
+        programs=programs,
+        bind_to=bind_to,
+        as_root=as_root or os.geteuid() == 0,
+        oversubscribe=oversubscribe,
+        more=more,
+    )
+    return carry_out(asked, launcher.render(job, where), launcher.submit)
+
+
+def _store(job: Job, hosts: tuple[Host, ...], address: str | None, port: int | None, folder: Path | None) -> str:
+    if folder is not None:
+        return f"file://{folder.absolute()}/{job.name}"
+    return f"tcp://{in_url(address or root_by_name(hosts, hosts[0].address))}:{port or secrets.choice(PORTS)}"
+
+
+def _family(words: tuple[str, ...], named: str) -> launcher.Family:
+    """Whose mpirun it is.
+
+    Raises:
+        BusbwError: It cannot be asked.
+        UsageError: What it says is of neither.
+    """
+    if named != "auto":
+        return "openmpi" if named == "openmpi" else "mpich"
+    try:
+        done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=30, errors="replace")
+    except (OSError, subprocess.SubprocessError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it does not answer"
+        raise BusbwError(
+            f"cannot ask {shlex.join(words)} for its version: {why}",
+            remedy="install an MPI, name its mpirun with --mpirun PATH, or use busbw launch ssh, which needs none",
+        ) from error
+    family = launcher.family_of(done.stdout + done.stderr)
+    if family is None:
+        first = (done.stdout + done.stderr).strip().partition("\n")[0]
+        raise UsageError(
+            f'{shlex.join(words)} says of its version "{first}", which is neither Open MPI nor MPICH',
+            remedy="give --mpi openmpi or --mpi mpich, whose options it takes",
+        )
+    return family

@@ -1,0 +1,292 @@
+"""Processes that a launcher has started: their pipes, the signals on their way to them, and their end."""
+
+import ctypes
+import math
+import os
+import selectors
+import signal
+import subprocess
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from types import FrameType
+from typing import IO
+
+from busbw.errors import BusbwError
+from busbw.launchers.job import PLACE, Command, Watch
+
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TICK_S = 1.0
+_DRAIN_S = 1.0
+"""How long pipes are read after the commands' end: a process that they left behind may keep one open for ever."""
+_KILL_S = 10.0
+"""How long a command may take to end after it was asked to."""
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When and how processes are ended; `processes.run_all` says what each means."""
+
+    on_interrupt: Callable[[], None] | None = None
+    end_signal: int = signal.SIGKILL
+    grace_s: float | None = None
+    limit_s: float | None = None
+    is_over: Callable[[], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    """Its exit code; 128 + the signal's number when a signal ended it."""
+    by_us: bool = False
+    """Whether it was ended because another one had failed, or its time was over."""
+
+
+@dataclass
+class Child:
+    """One of them."""
+
+    command: Command
+    process: "subprocess.Popen[bytes]"
+    pending: dict[int, bytes] = field(default_factory=dict)
+    by_us: bool = False
+
+
+class Children:
+    """Processes, their pipes, and the signals on their way to them; those that came before a start reach it too."""
+
+    def __init__(self, watch: Watch | None, rules: Rules) -> None:
+        self._watch = watch
+        self._rules = rules
+        self._children: list[Child] = []
+        self._received: list[int] = []
+        self._handled = 0
+        self._end_at_s = None if rules.limit_s is None else monotonic() + rules.limit_s
+        self._has_failed = False
+        self._selector = selectors.DefaultSelector()
+        self._before: dict[int, signal._HANDLER] = {}
+        self._wake_read, self._wake_write = os.pipe()
+
+    def __enter__(self) -> "Children":
+        for end in (self._wake_read, self._wake_write):
+            os.set_blocking(end, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        self._before = {number: signal.signal(number, self._receive) for number in _PASSED_ON}
+        self._before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: self._wake())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
+            self._signal_groups(signal.SIGKILL)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        for child in self._children:
+            for pipe in (child.process.stdin, child.process.stdout, child.process.stderr):
+                if pipe:
+                    with suppress(OSError):
+                        pipe.close()
+            child.process.wait()
+        self._selector.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        heeded = any(child.process.returncode < 0 or child.process.returncode >= 128 for child in self._children)
+        if error[0] is None and self._received and not heeded and self._rules.on_interrupt is None:
+            os.kill(os.getpid(), self._received[0])
+
+    def start(self, command: Command) -> None:
+        """Starts one more.
+
+        Raises:
+            BusbwError: It cannot be started.
+        """
+        reads_errors = self._watch is not None and self._watch.on_error is not None
+        try:
+            with warnings.catch_warnings():
+                # Python warns of threads, which numerical libraries have: a danger to code that takes locks.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process = subprocess.Popen(
+                    command.words,
+                    env=_environment(command),
+                    stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
+                    stdout=subprocess.PIPE if self._watch else None,
+                    stderr=subprocess.PIPE if reads_errors else None,
+                    start_new_session=True,
+                    preexec_fn=_dies_with_us(self._rules.end_signal),
+                )
+        except OSError as error:
+            raise BusbwError(
+                f"cannot start {command.words[0]}: {error.strerror}", remedy="install it, or correct its path"
+            ) from error
+        child = Child(command, process)
+        self._children.append(child)
+        if command.stdin is not None and process.stdin:
+            with suppress(BrokenPipeError):  # it has ended already, and will say why
+                process.stdin.write(command.stdin.encode())
+                process.stdin.flush()
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                self._selector.register(pipe, selectors.EVENT_READ, child)
+
+    def go_on(self) -> None:
+        """Until all have ended and what they said is read."""
+        drain_until_s: float | None = None
+        while True:
+            self._pass_on()
+            alive = [child for child in self._children if child.process.poll() is None]
+            self._end_the_rest(alive)
+            if not alive and drain_until_s is None:
+                drain_until_s = monotonic() + _DRAIN_S
+            has_pipes = len(self._selector.get_map()) > 1
+            if drain_until_s is not None and (not has_pipes or monotonic() > drain_until_s):
+                break
+            self._read(_TICK_S if alive else 0.02)
+            if self._watch:
+                try:
+                    self._watch.on_wait()
+                except BrokenPipeError:
+                    self._close(self._children[0].process.stdout)
+        for child in self._children:
+            for key in list(child.pending):
+                self._hand_on(child, key, b"", at_end=True)
+
+    def ended(self) -> list[Ended]:
+        """How each ended, in the order of their start."""
+        codes = [(child.process.returncode, child.by_us) for child in self._children]
+        return [Ended(code if code >= 0 else 128 - code, by_us) for code, by_us in codes]
+
+    def _read(self, limit_s: float) -> None:
+        for key, _ in self._selector.select(limit_s):
+            if key.fd == self._wake_read:
+                with suppress(BlockingIOError):
+                    os.read(self._wake_read, 4096)
+                continue
+            child: Child = key.data
+            chunk = os.read(key.fd, 65536)
+            try:
+                self._hand_on(child, key.fd, chunk, at_end=not chunk)
+            except BrokenPipeError:
+                chunk = b""  # closing our end tells the program that nobody reads any more
+            if not chunk:
+                child.pending.pop(key.fd, None)
+                self._close(key.fileobj)  # type: ignore[arg-type]  # as it was registered
+
+    def _close(self, pipe: IO[bytes] | None) -> None:
+        if pipe and not pipe.closed:
+            self._selector.unregister(pipe)
+            pipe.close()
+
+    def _hand_on(self, child: Child, descriptor: int, chunk: bytes, *, at_end: bool) -> None:
+        assert self._watch is not None
+        *lines, rest = (child.pending.get(descriptor, b"") + chunk).split(b"\n")
+        child.pending[descriptor] = b"" if at_end else rest
+        out = child.process.stdout
+        is_out = out is not None and not out.closed and out.fileno() == descriptor
+        for line in [*(line + b"\n" for line in lines), *([rest] if at_end and rest else [])]:
+            if not is_out and self._watch.on_error:
+                self._watch.on_error(line, child.command.process)
+            elif child is self._children[0]:
+                self._watch.on_line(line)
+
+    def _end_the_rest(self, alive: list[Child]) -> None:
+        """Where their time is over, or one has failed and the others do not end by themselves."""
+        now_s = monotonic()
+        if self._rules.grace_s is not None and not self._has_failed:
+            self._has_failed = any(child.process.returncode not in (None, 0) for child in self._children)
+            if self._has_failed:
+                self._end_at_s = min(self._end_at_s or math.inf, now_s + self._rules.grace_s)
+        if self._end_at_s is None and self._rules.is_over and self._rules.is_over():
+            self._end_at_s = now_s
+        if self._end_at_s is None:
+            return
+        for child in alive:
+            if now_s > self._end_at_s + _KILL_S:
+                _signal_group(child, signal.SIGKILL)
+            elif now_s >= self._end_at_s and not child.by_us:
+                child.by_us = True
+                child.process.send_signal(signal.SIGTERM)
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        """As a handler of signals."""
+        self._received.append(number)
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._wake_write, b"!")
+
+    def _pass_on(self) -> None:
+        several = len(self._children) > 1 or any(child.command.interrupt for child in self._children)
+        has_more = several or self._rules.on_interrupt is not None
+        while self._handled < len(self._received):
+            number = self._received[self._handled]
+            self._handled += 1
+            if self._watch and has_more:
+                self._watch.on_status("interrupted: the processes are ending; Ctrl-C again ends them at once")
+            if self._handled == 1 and self._rules.on_interrupt:
+                self._rules.on_interrupt()
+            elif self._handled > 1 and has_more:
+                self._signal_groups(self._rules.end_signal if self._handled == 2 else signal.SIGKILL)
+            else:
+                for child in self._children:
+                    _interrupt(child, number)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        """Ctrl-Z: all of them stop, then this process; they go on together."""
+        self._signal_groups(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._signal_groups(signal.SIGCONT)
+
+    def _signal_groups(self, number: int) -> None:
+        for child in self._children:
+            _signal_group(child, number)
+
+
+def _signal_group(child: Child, number: int) -> None:
+    """The process and what it started."""
+    if child.process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.process.pid, number)
+
+
+def _interrupt(child: Child, number: int) -> None:
+    how = child.command.interrupt
+    if isinstance(how, str) and child.process.stdin:
+        with suppress(BrokenPipeError):
+            child.process.stdin.write(how.encode())
+            child.process.stdin.flush()
+    elif child.process.poll() is None:
+        child.process.send_signal(how if isinstance(how, int) else number)
+
+
+def _environment(command: Command) -> dict[str, str]:
+    """Ours and the command's. A place in another job is not inherited beside one that is given.
+
+    Where none is given, one stays that we have ourselves; but a folder of runs, which the command `busbw` knows by the
+    same name, is nothing to its engine.
+    """
+    given = dict(command.environment)
+    has_place = not given.keys().isdisjoint(PLACE)
+    return {
+        name: value
+        for name, value in {**os.environ, **given}.items()
+        if name in given or not ((has_place and name in PLACE) or (name == "BUSBW_STORE" and "://" not in value))
+    }
+
+
+def _dies_with_us(number: int) -> Callable[[], None]:
+    """What a child runs before its program, so that no rank outlives a launcher that was killed."""
+    control = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def ask() -> None:
+        control(_PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:
+            os._exit(128 + number)  # it died before that took effect
+
+    return ask

@@ -1,0 +1,184 @@
+"""Starts the job by an MPI's own launcher: mpirun of Open MPI, MPICH or Intel MPI. The programs need no MPI."""
+
+import re
+import signal
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Literal
+
+from busbw.errors import BusbwError, Exit
+from busbw.launchers import processes, shell
+from busbw.launchers.hosts import Host, total
+from busbw.launchers.job import Command, Job, Rendered, Watch
+
+Family = Literal["openmpi", "mpich"]
+"""Whose command line mpirun has, by the engine's names of launchers; that of Intel MPI and others is MPICH's."""
+
+GRACE_S = 20.0
+"""How long the others may take to end by themselves after one has failed."""
+
+_OPEN_MPI = re.compile(r"\(Open MPI\) (\d+\.\d+\S*)|^(?:prterun|mpirun) \(PRRTE\)", re.MULTILINE)
+_HYDRA = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|MVAPICH", re.IGNORECASE)
+
+_ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
+"""What the shell around each program says on stderr: if mpirun had the exit code, it would end the others at once."""
+
+_REMEDIES = (
+    (r"run as root", "start it as another user, or add --allow-run-as-root"),
+    (r"not enough slots|--oversubscribe", "name more --hosts or fewer processes, or add --oversubscribe"),
+)
+
+
+@dataclass(frozen=True)
+class Where:
+    """The hosts, and how this mpirun is told of them."""
+
+    family: Family
+    hosts: tuple[Host, ...]
+    """The first one has process 0."""
+    store: str
+    """Where the processes meet: `tcp://HOST:PORT` on the first host, or `file:///FOLDER` that all of them see."""
+    mpirun: tuple[str, ...] = ("mpirun",)
+    programs: tuple[str, ...] = ()
+    """Where the program may be on a host, in order; the job's own where it is empty."""
+    bind_to: str = "none"
+    as_root: bool = False
+    oversubscribe: bool = False
+    more: tuple[str, ...] = ()
+    """Further words for mpirun."""
+
+
+def family_of(version: str) -> Family | None:
+    """Whose mpirun it is that says this when it is asked for its version; None where nobody knows."""
+    if _OPEN_MPI.search(version):
+        return "openmpi"
+    return "mpich" if _HYDRA.search(version) else None
+
+
+def render(job: Job, where: Where) -> Rendered:
+    """One command; the values of variables, such as the token, are in its environment and never on its command line."""
+    variables = {**job.world(store=where.store), "BUSBW_LAUNCHER": where.family, "BUSBW_TOKEN": job.token}
+    del variables["BUSBW_SIZE"]  # the launcher's own count says it
+    script = wrapped(where.programs or (str(job.program),))
+    words = _open_mpi(where, tuple(variables)) if where.family == "openmpi" else _hydra(where)
+    command = Command(
+        (*where.mpirun, *words, *where.more, "/bin/sh", "-c", script, "sh", *job.command[1:]),
+        environment=tuple(variables.items()),
+        interrupt=signal.SIGUSR1,
+    )
+    return Rendered((command,), token=job.token, remarks=_remarks(where))
+
+
+def _open_mpi(where: Where, variables: Sequence[str]) -> tuple[str, ...]:
+    """As versions 4 and 5 have it. Slots are filled in the order of the hosts, so process 0 is on the first."""
+    return (
+        *("--host", ",".join(f"{host.name}:{host.processes}" for host in where.hosts)),
+        *("-np", str(total(where.hosts))),
+        *("--map-by", "slot"),
+        *("--bind-to", where.bind_to),
+        *(("--oversubscribe",) if where.oversubscribe else ()),
+        *(("--allow-run-as-root",) if where.as_root else ()),
+        *(word for name in variables for word in ("-x", name)),
+    )
+
+
+def _hydra(where: Where) -> tuple[str, ...]:
+    """As MPICH has it. By default its processes get the whole environment."""
+    return (
+        *("-hosts", ",".join(f"{host.name}:{host.processes}" for host in where.hosts)),
+        *("-np", str(total(where.hosts))),
+        *("-bind-to", where.bind_to),
+    )
+
+
+def _remarks(where: Where) -> tuple[str, ...]:
+    if where.family == "openmpi" and where.as_root:
+        return ("Open MPI starts nothing for root unless it is told to: --allow-run-as-root is added.",)
+    return ()
+
+
+def wrapped(programs: Sequence[str]) -> str:
+    """The shell around each program.
+
+    mpirun ends all others when one process fails, before process 0 has said what it knows; and at an interrupt Open MPI
+    shows nothing any more. So this shell ends well whatever happened and says how the program ended, and it takes a
+    SIGUSR1, which every mpirun hands on, for an interrupt.
+    """
+    lines = [
+        *shell.find_program(programs),
+        f'if [ -z "$program" ]; then code={Exit.ENVIRONMENT:d}',
+        '  echo "busbw: $(uname -n) lacks the program; install busbw there, or give --program-path" >&2; else',
+        '"$program" "$@" & pid=$!',
+        "trap 'kill -INT $pid' USR1 INT; trap 'kill -TERM $pid' TERM",
+        "wait $pid; code=$?; while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done; fi",
+        'echo "<busbw process ${OMPI_COMM_WORLD_RANK-$PMI_RANK} ended with $code>" >&2',
+    ]
+    return "\n".join(lines)
+
+
+def submit(rendered: Rendered, watch: Watch) -> int:
+    """Runs it and stays until it has ended; the exit code is process 0's.
+
+    Raises:
+        BusbwError: mpirun ended without having started the job; its own words are in the sentence.
+    """
+    listener = _Listener(watch)
+    watch.on_status("starting by mpirun")
+    ended = processes.run_all(
+        rendered.commands,
+        replace(watch, on_line=listener.line, on_error=listener.error),
+        end_signal=signal.SIGTERM,
+        is_over=listener.is_over,
+    )[0]
+    return listener.exit_code(ended.code)
+
+
+class _Listener:
+    """Takes out of what mpirun prints how each process ended."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._codes: dict[int, int] = {}
+        self._said: deque[str] = deque(maxlen=40)
+        self._failed_s = 0.0
+        self._has_begun = False
+
+    def line(self, line: bytes) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._watch.on_status("")
+        self._watch.on_line(line)
+
+    def error(self, line: bytes, who: int | str | None) -> None:
+        for process, code in _ENDED.findall(line):
+            self._codes[int(process)] = int(code)
+            if int(code) and not self._failed_s:
+                self._failed_s = monotonic()
+        rest = _ENDED.sub(b"", line)
+        if rest.strip() or not line.strip():
+            self._said.append(rest.decode(errors="replace"))
+            if self._watch.on_error:
+                self._watch.on_error(rest, who)
+
+    def is_over(self) -> bool:
+        """Whether one has failed and the others had their time to notice."""
+        return bool(self._failed_s) and monotonic() - self._failed_s > GRACE_S
+
+    def exit_code(self, mpirun_code: int) -> int:
+        """Process 0's; where it thinks that all is well, that of the first other that does not."""
+        if 0 in self._codes:
+            return self._codes[0] or next((code for code in self._codes.values() if code), 0)
+        if failed := next((code for code in self._codes.values() if code), 0):
+            return failed
+        if self._has_begun or mpirun_code >= 128:
+            return Exit.RANK_LOST if mpirun_code < 128 else mpirun_code
+        raise BusbwError(
+            f"mpirun ended with exit code {mpirun_code} before a process had begun", remedy=remedy("".join(self._said))
+        )
+
+
+def remedy(said: str) -> str:
+    """What to do about what mpirun said."""
+    return next((what for pattern, what in _REMEDIES if re.search(pattern, said)), "what it said stands above")
