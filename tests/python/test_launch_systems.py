@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from busbw import system as expectations
 from busbw.cli.launch.systems import systems as command
+from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.launchers.systems import LaunchSystem, load, names, systems
 
@@ -205,6 +206,13 @@ def test_no_line_is_wider_than_the_terminal_but_for_what_cannot_be_broken() -> N
 def test_the_command_that_says_what_to_expect_names_the_nics_only_where_they_differ() -> None:
     assert "--system h100-sxm --nics 4x200\n" in shown("a3-high")
     assert "--system h100-sxm\n" in shown("nd-h100-v5")
+
+
+def test_it_is_a_command_of_launch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "systems", "p5"]) == 0
+    assert capsys.readouterr().out.startswith("p5.48xlarge: ")
+    assert main(["launch", "systems", "p9.metal"]) == 2
+    assert capsys.readouterr().err.startswith('busbw: there is no machine type "p9.metal"; ')
 
 
 def test_json_holds_everything() -> None:

@@ -12,15 +12,18 @@ KINDS = {
 }
 """Every kind and its line in the help; `busbw.cli.launch.<name>` holds it under that name, imported when called."""
 
+MORE = {"systems": "Lists the machine types for --system; shows one."}
+"""The same for what starts nothing."""
+
 
 class _Kinds(click.Group):
-    """The commands of KINDS."""
+    """The commands of KINDS and MORE."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        return list(KINDS)
+        return [*KINDS, *MORE]
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        if name not in KINDS:
+        if name not in KINDS and name not in MORE:
             return None
         command: click.Command = vars(import_module(f"busbw.cli.launch.{name}"))[name]
         return command
@@ -28,6 +31,8 @@ class _Kinds(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Kinds"):
             formatter.write_dl(list(KINDS.items()))
+        with formatter.section("Besides"):
+            formatter.write_dl(list(MORE.items()))
 
 
 @click.group(
