@@ -96,7 +96,7 @@ class Children:
         os.close(self._wake_read)
         os.close(self._wake_write)
         heeded = any(child.process.returncode < 0 or child.process.returncode >= 128 for child in self._children)
-        if error[0] is None and self._received and not heeded and self._rules.on_interrupt is None:
+        if error[0] is None and self._received and not heeded and not self._has_own_interrupt():
             os.kill(os.getpid(), self._received[0])
 
     def start(self, command: Command) -> None:
@@ -221,8 +221,7 @@ class Children:
             os.write(self._wake_write, b"!")
 
     def _pass_on(self) -> None:
-        several = len(self._children) > 1 or any(child.command.interrupt for child in self._children)
-        has_more = several or self._rules.on_interrupt is not None
+        has_more = len(self._children) > 1 or self._has_own_interrupt()
         while self._handled < len(self._received):
             number = self._received[self._handled]
             self._handled += 1
@@ -235,6 +234,10 @@ class Children:
             else:
                 for child in self._children:
                     _interrupt(child, number)
+
+    def _has_own_interrupt(self) -> bool:
+        """Whether the exit codes do not show what became of an interrupt: the launcher knows."""
+        return self._rules.on_interrupt is not None or any(child.command.interrupt for child in self._children)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         """Ctrl-Z: all of them stop, then this process; they go on together."""

@@ -46,6 +46,11 @@ class SshRendered(Rendered):
 
     checks: tuple[Command, ...] = ()
 
+    def text(self) -> str:
+        """What would be run: the checks, all at once, and then the commands, all at once."""
+        looks = "\n".join(check.text() for check in self.checks)
+        return f"# a look at every host:\n{looks}\n# the job:\n{super().text()}"
+
 
 def render(job: Job, where: Where) -> SshRendered:
     """One command for each host; the script and the token go in by stdin."""

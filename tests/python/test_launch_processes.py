@@ -1,0 +1,306 @@
+"""Processes that a launcher starts: their output, interrupts, failures, and that none is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from busbw.errors import BusbwError
+from busbw.launchers import Command, File, Watch
+from busbw.launchers.children import Ended
+from busbw.launchers.processes import job_code, placed, run, run_all
+
+HANG_GUARD_S = 60.0
+
+
+def shell(script: str, *, process: int | str | None = None, **more: object) -> Command:
+    return Command(("/bin/sh", "-c", script), process=process, **more)  # type: ignore[arg-type]
+
+
+class Heard:
+    """A watch that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.errors: list[tuple[bytes, int | str | None]] = []
+        self.statuses: list[str] = []
+        self.watch = Watch(
+            self.lines.append,
+            lambda: None,
+            self.statuses.append,
+            lambda line, who: self.errors.append((line, who)),
+        )
+
+
+def test_only_the_first_ones_stdout_is_the_jobs() -> None:
+    heard = Heard()
+    ended = run_all([shell("echo a; echo b"), shell("echo c"), shell("printf d")], heard.watch)
+    assert ended == [Ended(0)] * 3
+    assert heard.lines == [b"a\n", b"b\n"]
+
+
+def test_bytes_are_handed_on_as_they_are() -> None:
+    heard = Heard()
+    run_all([shell(r"printf '\377\0 x\r\n'; printf 'no end'")], heard.watch)
+    assert heard.lines == [b"\xff\0 x\r\n", b"no end"]
+
+
+def test_each_line_of_stderr_comes_with_who_said_it() -> None:
+    heard = Heard()
+    run_all(
+        [shell("echo zero >&2", process=0), shell("echo one >&2", process="node1"), shell("echo two >&2")], heard.watch
+    )
+    assert sorted(heard.errors, key=str) == [(b"one\n", "node1"), (b"two\n", None), (b"zero\n", 0)]
+
+
+def test_a_long_line_comes_whole() -> None:
+    heard = Heard()
+    run_all([shell("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end")], heard.watch)
+    assert [len(line) for line in heard.lines] == [3_000_001, 4]
+
+
+def test_what_is_left_behind_with_an_open_pipe_does_not_hold_us() -> None:
+    heard = Heard()
+    start_s = time.monotonic()
+    assert run_all([shell("echo here; sleep 600 & echo $! >&2")], heard.watch) == [Ended(0)]
+    assert time.monotonic() - start_s < HANG_GUARD_S
+    assert heard.lines == [b"here\n"]
+    os.kill(int(heard.errors[0][0]), signal.SIGKILL)
+
+
+def test_a_reader_that_goes_away_is_passed_on() -> None:
+    def gone(_line: bytes) -> None:
+        raise BrokenPipeError
+
+    endless = shell("trap '' PIPE; while echo x; do :; done 2>/dev/null; exit 141")
+    assert run_all([endless], Watch(gone, lambda: None)) == [Ended(141)]
+
+
+def test_stdin_is_given_and_stays_open() -> None:
+    heard = Heard()
+    reads = "read -r first; echo $first; read -r -t 1 second; echo $?"
+    run_all([Command(("/bin/bash", "-c", reads), stdin="a word\n")], heard.watch)
+    assert heard.lines[0] == b"a word\n"
+    assert int(heard.lines[1]) > 128  # the time was over: not the end of the input, which is 1
+
+
+def test_a_signal_is_an_exit_code_beyond_128() -> None:
+    assert run(shell("kill -SEGV $$")) == 139
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BusbwError, match="cannot start /nowhere/program: No such file"):
+        run(Command(("/nowhere/program",)))
+    started = tmp_path / "started"
+    with pytest.raises(BusbwError):
+        run_all([shell(f"sleep 600 & echo $! > {started}; wait"), Command(("/nowhere/program",))], Heard().watch)
+
+
+def test_one_that_fails_gives_the_others_their_time() -> None:
+    heard = Heard()
+    ended = run_all([shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, grace_s=1.0)
+    assert ended == [Ended(4), Ended(3), Ended(143, by_us=True)]
+
+
+def test_without_a_failure_nobody_is_hurried() -> None:
+    ended = run_all([shell("sleep 0.5"), shell("exit 0")], Heard().watch, grace_s=0.0)
+    assert ended == [Ended(0), Ended(0)]
+
+
+def test_a_limit_and_a_reason_end_all() -> None:
+    assert run_all([shell("sleep 600")], Heard().watch, limit_s=0.2) == [Ended(143, by_us=True)]
+    assert run_all([shell("sleep 600")], Heard().watch, is_over=lambda: True) == [Ended(143, by_us=True)]
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [
+        ([Ended(0), Ended(0)], 0),
+        ([Ended(4), Ended(137)], 4),
+        ([Ended(0), Ended(3), Ended(4)], 3),
+        ([Ended(143, by_us=True), Ended(0), Ended(3)], 3),
+        ([Ended(143, by_us=True), Ended(143, by_us=True), Ended(2)], 2),
+        ([Ended(130), Ended(130)], 130),
+        ([Ended(1), Ended(0)], 1),
+    ],
+)
+def test_the_code_of_a_job(ended: list[Ended], code: int) -> None:
+    assert job_code(ended) == code
+
+
+# ---- the environment ------------------------------------------------------------------------------------------------
+
+
+def environment_of(command_environment: dict[str, str]) -> dict[str, str]:
+    heard = Heard()
+    run_all([Command(("/usr/bin/env", "-0"), environment=tuple(command_environment.items()))], heard.watch)
+    words = b"".join(heard.lines).decode().split("\0")
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def test_a_place_in_another_job_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_RANK", "7")
+    monkeypatch.setenv("BUSBW_TOKEN_FILE", "/old")
+    monkeypatch.setenv("BUSBW_JOIN_TIMEOUT_S", "9")
+    found = environment_of({"BUSBW_SIZE": "2", "A": "b"})
+    assert {name: value for name, value in found.items() if name.startswith("BUSBW_")} == {
+        "BUSBW_SIZE": "2",
+        "BUSBW_JOIN_TIMEOUT_S": "9",
+        **({"BUSBW_PROGRAMS": os.environ["BUSBW_PROGRAMS"]} if "BUSBW_PROGRAMS" in os.environ else {}),
+    }
+    assert found["A"] == "b"
+
+
+def test_a_place_that_we_have_ourselves_stays_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_RANK", "7")
+    monkeypatch.setenv("BUSBW_STORE", "tcp://node1:20000")
+    found = environment_of({"A": "b"})
+    assert (found["BUSBW_RANK"], found["BUSBW_STORE"]) == ("7", "tcp://node1:20000")
+
+
+def test_the_folder_of_the_runs_is_nothing_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSBW_STORE", "/home/ada/runs")
+    assert "BUSBW_STORE" not in environment_of({})
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_private_and_go_again(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    with placed([File(path, "secret\n")]):
+        assert path.read_text() == "secret\n"
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.exists()
+
+
+def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("theirs")
+    with pytest.raises(BusbwError, match="cannot write"), placed([File(tmp_path / "first", ""), File(path, "ours")]):
+        pass
+    assert path.read_text() == "theirs"
+    assert [each.name for each in tmp_path.iterdir()] == ["token"]
+
+
+# ---- interrupts, each in a process of its own -----------------------------------------------------------------------
+
+PROGRAM = """
+import sys
+from busbw.launchers import Command, Watch
+from busbw.launchers.processes import run_all, job_code
+def shell(script, **more):
+    return Command(("/bin/sh", "-c", script), **more)
+def line(text):
+    sys.stdout.buffer.write(text); sys.stdout.flush()
+watch = Watch(line, lambda: None, lambda text: line(b"status " + text.encode() + b"\\n"), lambda text, who: line(text))
+ended = run_all({commands}, watch, **{more})
+print([each.code for each in ended], flush=True)
+"""
+
+
+def launcher(commands: str, more: str = "{}") -> "subprocess.Popen[str]":
+    program = textwrap.dedent(PROGRAM).format(commands=commands, more=more)
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+
+
+def read_until(process: "subprocess.Popen[str]", text: str) -> list[str]:
+    assert process.stdout
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if text in line:
+            return lines
+    raise AssertionError(f"{text} did not come: {lines}")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + HANG_GUARD_S
+    while not condition():
+        assert time.monotonic() < end_s, "waited in vain"
+        time.sleep(0.02)
+
+
+POLITE = "trap 'echo got >&2; exit 130' INT; echo up $$; while :; do sleep 0.05; done"
+DEAF = "trap '' INT TERM; echo up $$ >&2; while :; do sleep 0.05; done"
+
+
+def test_an_interrupt_reaches_all_once() -> None:
+    with launcher(f"[shell({POLITE!r}), shell({POLITE.replace('echo up', 'echo up >&2')!r})]") as process:
+        read_until(process, "up")
+        read_until(process, "up")
+        process.send_signal(signal.SIGINT)
+        lines = read_until(process, "[130, 130]")
+        assert lines.count("got") == 2
+        assert any(line.startswith("status interrupted") for line in lines)
+        assert process.wait(HANG_GUARD_S) == 0
+
+
+def test_the_second_interrupt_ends_what_does_not_listen() -> None:
+    with launcher(f"[shell({DEAF!r}), shell({DEAF!r})]") as process:
+        read_until(process, "up")
+        read_until(process, "up")
+        process.send_signal(signal.SIGINT)
+        read_until(process, "status interrupted")
+        process.send_signal(signal.SIGINT)
+        read_until(process, "[137, 137]")
+        process.wait(HANG_GUARD_S)
+
+
+def test_the_third_kills_what_is_ended_in_another_way_first() -> None:
+    with launcher(f"[shell({DEAF!r}), shell({DEAF!r})]", "{'end_signal': 15}") as process:
+        read_until(process, "up")
+        read_until(process, "up")
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            read_until(process, "status interrupted")
+        read_until(process, "[137, 137]")
+        process.wait(HANG_GUARD_S)
+
+
+@pytest.mark.parametrize("how", ["interrupt='stop\\n', stdin='token\\n'", "interrupt=10"])
+def test_an_interrupt_may_be_a_word_or_another_signal(how: str) -> None:
+    reads = "trap 'exit 7' USR1; echo up; while read -r word; do [ $word != stop ] || exit 7; done; sleep 600 & wait"
+    with launcher(f"[shell({reads!r}, {how})]") as process:
+        read_until(process, "up")
+        process.send_signal(signal.SIGINT)
+        read_until(process, "[7]")
+        process.wait(HANG_GUARD_S)
+
+
+def test_no_process_outlives_a_launcher_that_was_killed() -> None:
+    with launcher(f"[shell({DEAF!r}), shell({DEAF!r})]") as process:
+        pids = [int(read_until(process, "up")[-1].split()[1]) for _ in range(2)]
+        assert all(map(is_running, pids))
+        process.kill()
+        wait_until(lambda: not any(map(is_running, pids)))
+
+
+def test_all_stop_and_go_on_with_us() -> None:
+    with launcher(f"[shell({POLITE!r})]") as process:
+        pid = int(read_until(process, "up")[-1].split()[1])
+        process.send_signal(signal.SIGTSTP)
+        wait_until(lambda: state(pid) == state(process.pid) == "T")
+        process.send_signal(signal.SIGCONT)
+        wait_until(lambda: state(pid) != "T")
+        process.send_signal(signal.SIGINT)
+        read_until(process, "[130]")
+        process.wait(HANG_GUARD_S)
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

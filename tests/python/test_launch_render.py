@@ -1,0 +1,80 @@
+"""What the launchers local, ssh and mpirun make of a job: pinned, pure, and without the token."""
+
+from dataclasses import replace
+
+import pytest
+from launch_jobs import JOB, TOKEN, expect_golden
+
+from busbw.launchers import Rendered, local, mpirun, ssh
+from busbw.launchers.hosts import Host
+
+HOSTS = (Host("node1", 2), Host("ada@node2", 2))
+
+SSH = ssh.Where(hosts=HOSTS, root_address="node1", port=20001)
+MPI = mpirun.Where(family="openmpi", hosts=(Host("node1", 2), Host("node2", 2)), store="tcp://node1:20001")
+
+RENDERED: dict[str, Rendered] = {
+    "local/two.txt": local.render(replace(JOB, nodes=1), local.Where(port=20001)),
+    "local/one.txt": local.render(replace(JOB, nodes=1, processes_per_node=1)),
+    "ssh/two_hosts.txt": ssh.render(JOB, SSH),
+    "ssh/options.txt": ssh.render(
+        JOB,
+        replace(
+            SSH,
+            hosts=(Host("fe80::1", 1),),
+            ssh=("ssh", "-p", "2222", "-o", "User=ada"),
+            root_address="fe80::1",
+            programs=("/opt/busbw/bin/all_reduce_perf", "all_reduce_perf"),
+        ),
+    ),
+    "mpirun/openmpi.txt": mpirun.render(JOB, MPI),
+    "mpirun/openmpi_options.txt": mpirun.render(
+        JOB,
+        replace(
+            MPI,
+            store="file:///shared/busbw-all-reduce-1a2b3c",
+            mpirun=("/opt/openmpi/bin/mpirun",),
+            programs=("all_reduce_perf",),
+            bind_to="core",
+            as_root=True,
+            oversubscribe=True,
+            more=("--mca", "plm_rsh_agent", "ssh -p 2222"),
+        ),
+    ),
+    "mpirun/mpich.txt": mpirun.render(JOB, replace(MPI, family="mpich")),
+}
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_what_is_sent_and_run(name: str) -> None:
+    expect_golden(name, RENDERED[name].text())
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_the_token_travels_and_is_on_no_command_line(name: str) -> None:
+    rendered = RENDERED[name]
+    for command in rendered.commands:
+        assert TOKEN not in " ".join(command.words)
+        assert TOKEN not in repr(command)
+        travels = TOKEN in dict(command.environment).values() or TOKEN in (command.stdin or "")
+        assert travels or name == "local/one.txt"
+    assert TOKEN not in repr(rendered)
+
+
+def test_every_process_has_its_place() -> None:
+    environments = [dict(command.environment) for command in RENDERED["local/two.txt"].commands]
+    assert [each["BUSBW_RANK"] for each in environments] == ["0", "1"]
+    assert {each["BUSBW_SIZE"] for each in environments} == {"2"}
+    assert len({each["BUSBW_STORE"] for each in environments}) == 1
+
+
+def test_ranks_go_on_from_host_to_host() -> None:
+    uneven = ssh.render(JOB, replace(SSH, hosts=(Host("a", 1), Host("b", 3), Host("c", 2))))
+    scripts = [command.stdin or "" for command in uneven.commands]
+    found = [
+        [word.removeprefix("BUSBW_RANK=") for word in script.split() if word.startswith("BUSBW_RANK=")]
+        for script in scripts
+    ]
+    assert found == [["0"], ["1", "2", "3"], ["4", "5"]]
+    assert all("BUSBW_SIZE=6" in script for script in scripts)
+    assert [command.process for command in uneven.commands] == [0, "b", "c"]
