@@ -293,14 +293,20 @@ void read_environment(Environment environment, Options& options) {
   if (options.collective == "alltoallv") read_alltoallv(environment, options);
 }
 
-void read_ranks(const Given& given, Options& options) {
+void read_ranks(const Given& given, int launched_processes, Options& options) {
   RunSettings& settings = options.settings;
   settings.threads = given.integer("--nthreads", 1, 1, kMaxHostRanks);
   settings.processes = given.integer("--processes", 1, 1, kMaxHostRanks);
-  if (options.ranks() > kMaxHostRanks)
-    throw UsageError(
-        fmt::format("--processes {} times -t {} times -g {} are {} ranks; allowed are up to {} on one machine",
-                    settings.processes, settings.threads, settings.gpus_per_thread, options.ranks(), kMaxHostRanks));
+  if (launched_processes > 1 && given.has("--processes"))
+    throw UsageError(fmt::format("--processes {}: a launcher has started {} processes, of which this is one; leave it "
+                                 "out, or set BUSBW_LAUNCHER=none to run this process alone",
+                                 settings.processes, launched_processes));
+  if (launched_processes > 1) settings.processes = launched_processes;
+  const int most = launched_processes > 1 ? kMaxRanks : kMaxHostRanks;
+  if (settings.processes > most / (settings.threads * settings.gpus_per_thread))
+    throw UsageError(fmt::format("{} processes times -t {} times -g {}: allowed are up to {} ranks{}", settings.processes,
+                                 settings.threads, settings.gpus_per_thread, most,
+                                 launched_processes > 1 ? "" : " on one machine"));
   int smallest_group = options.ranks();
   for (const auto& [colour, ranks] : options.groups())
     smallest_group = std::min(smallest_group, static_cast<int>(ranks.size()));
@@ -326,7 +332,8 @@ void read_outputs(const Given& given, Options& options) {
 }  // namespace
 
 std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
-                                             const std::vector<std::string>& arguments, Environment environment) {
+                                             const std::vector<std::string>& arguments, Environment environment,
+                                             const std::function<int()>& launched_processes) {
   std::optional<Request> request;
   const Given given = read_command_line(program, arguments, request);
   if (request) return *request;
@@ -345,7 +352,7 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   if (options.collective_settings.ping_pong && collective != "sendrecv")
     throw UsageError(fmt::format("--ping-pong 1: {} has no ping-pong; allowed with sendrecv_perf", program));
   read_environment(environment, options);
-  read_ranks(given, options);
+  read_ranks(given, launched_processes(), options);
   return options;
 }
 

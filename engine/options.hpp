@@ -1,5 +1,6 @@
 #pragma once
 // nccl-tests' flags, and ours, become one immutable Options. Every doubt is a UsageError.
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,7 +25,7 @@ struct Options {
   bool in_place = true;
   bool has_timeout = false;  // -T was given; 0 is then no limit, as in nccl-tests
   std::string json_path;     // -J; empty without
-  std::string records_path;  // --records; empty without
+  std::string records_path;  // --records; empty without, "-" for standard output
   std::string backend = "auto";  // "host", "nccl", "auto"
   std::string nccl_library;      // --library; empty: looked for
   int first_device = 0;          // NCCL_TESTS_DEVICE
@@ -48,7 +49,10 @@ struct Options {
 enum class Request { help, version, devices };
 
 /// `arguments` without the program's own name. Throws UsageError.
-std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
-                                             const std::vector<std::string>& arguments, Environment environment);
+/// `launched_processes` is called once where something is to be measured: how many processes a launcher has started, of
+/// which this is one.
+std::variant<Options, Request> parse_options(
+    const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
+    Environment environment, const std::function<int()>& launched_processes = [] { return 1; });
 
 }  // namespace busbw

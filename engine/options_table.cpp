@@ -24,7 +24,7 @@ const std::vector<Flag>& flag_table() {
       {"", "--processes", "N", "processes on this machine, each with -t threads (default 1)", kRanks},
       {"-p", "--parallel_init", "0|1", "threads initialise side by side; on the host they always do (default 0)",
        kRanks},
-      {"", "--backend", "NAME", "host, nccl or auto: GPUs where there are some (default auto)", kRanks},
+      {"", "--backend", "NAME", "host, nccl, mpi or auto: GPUs where there are some (default auto)", kRanks},
       {"", "--library", "PATH", "the library with NCCL's interface to measure (default: the one that is found)",
        kRanks},
       {"-b", "--minbytes", "SIZE", "smallest size; K, M and G are binary (default 32M)", kSizes},
@@ -60,7 +60,7 @@ const std::vector<Flag>& flag_table() {
       {"-C", "--report_cputime", "0|1", "show the CPU's time to issue an operation instead (default 0)", kOutput},
       {"-S", "--report_timestamps", "0|1", "add a timestamp to each row (default 0)", kOutput},
       {"-J", "--output_file", "FILE", "write FILE.json in nccl-tests' JSON as well", kOutput},
-      {"", "--records", "FILE", "write records: JSON lines with every sample, see docs/records.md", kOutput},
+      {"", "--records", "FILE", "write records: JSON lines with every sample, see docs/records.md; -: among the table's lines", kOutput},
       {"-G", "--cudagraph", "N", "launch N CUDA graphs of -n iterations (default 0)", kGpu},
       {"-R", "--local_register", "0|1|2", "register buffers: 1 locally, 2 symmetrically (default 0)", kGpu},
       {"-x", "--cta_policy", "0|1|2", "NCCL's CTA policy: default, efficiency, zero", kGpu},
@@ -101,6 +101,8 @@ std::string help_text(std::string_view program) {
       "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (demanded "
       "average\n"
       "busbw in GB/s), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n"
+      "Started several times by srun, mpirun, torchrun, a Kubernetes Job or with BUSBW_RANK, BUSBW_SIZE and BUSBW_STORE, "
+      "the\nprocesses are one job (docs/clusters.md).\n"
       "Exit codes: 0 good, 1 wrong data, 2 usage, 3 environment, 4 a rank was lost or timed out, 5 slower than "
       "demanded,\n"
       "130 interrupted.\n";

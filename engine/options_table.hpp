@@ -8,6 +8,8 @@ namespace busbw {
 
 /// The most ranks the host backend runs on one machine.
 inline constexpr int kMaxHostRanks = 1024;
+/// The most ranks of a job: for so many the data has one right result (docs/checking.md).
+inline constexpr int kMaxRanks = 65536;
 
 struct Flag {
   std::string_view short_name;  // "-b", or empty

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "output/sink.hpp"
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/job.hpp"
 #include "support/result.hpp"
 
 namespace busbw {

@@ -90,14 +90,16 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual std::string version() const = 0;
-  virtual Device device(int local_rank) const = 0;
-  /// Bytes that all ranks of this machine may take together.
-  virtual std::size_t available_bytes() const = 0;
+  /// What the rank runs on; `index` counts the ranks that this process, and what it forks, runs.
+  virtual Device device(int index) const = 0;
+  /// Bytes that `ranks` ranks of this machine may take together.
+  virtual std::size_t available_bytes(int ranks) const = 0;
   /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Facts for the record: which library from where, which driver.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
-  /// Sets aside two buffers of `buffer_bytes` for each of `ranks` local ranks; once, before processes are forked.
+  /// Sets aside two buffers of `buffer_bytes` for each of `ranks` ranks that this process, and what it forks, runs;
+  /// once, before processes are forked.
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
   /// Where faults made for tests strike before there is a communicator: the rank enters a phase.
   virtual void enter(Phase, int /*world_rank*/) {}

@@ -252,6 +252,17 @@ SignalMask::~SignalMask() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
+void throw_if_interrupted() {
+  const sigset_t signals = watched_signals();
+  const timespec at_once{};
+  switch (sigtimedwait(&signals, nullptr, &at_once)) {
+    case SIGINT: throw Error(Exit::interrupted, "interrupted");
+    case SIGHUP:
+    case SIGTERM: throw Error(Exit::terminated, "terminated");
+    default: return;
+  }
+}
+
 JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
   const SignalMask mask;
   return layout.processes == 1 ? run_in_this_process(job, 0, layout, callbacks) : run_in_processes(job, layout, callbacks);

@@ -39,6 +39,9 @@ class SignalMask {
   sigset_t before_{};
 };
 
+/// Throws Error where a signal that a SignalMask holds back has come: for waits before `run_job`.
+void throw_if_interrupted();
+
 /// Returns when every rank has ended. A rank that does not end after an abort is left behind: `abandoned` then says that
 /// the process must end without waiting for its threads.
 struct JobResult {

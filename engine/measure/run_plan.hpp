@@ -18,6 +18,7 @@ struct RunPlan {
   std::vector<Placement> placements;
   Split split;
   std::uint64_t max_bytes = 0;  // what the buffers hold, at most settings.max_bytes
+  int first_rank = 0;           // of those that this process, and what it forks, runs
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
   int ranks() const { return settings.processes * ranks_per_process(); }

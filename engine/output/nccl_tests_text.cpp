@@ -1,7 +1,6 @@
 #include "output/nccl_tests_text.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -193,7 +192,7 @@ std::string fitted(double value, int width) {
 void NcclTestsText::comment(std::string_view sentence) {
   std::string out;
   append_comment(out, sentence);
-  write(out);
+  stream_.write(out);
 }
 
 void NcclTestsText::begin(const RunInfo& run) {
@@ -208,7 +207,7 @@ void NcclTestsText::begin(const RunInfo& run) {
   out += "#\n# Using devices\n";
   append_devices(out, run.ranks);
   append_column_lines(out, settings_);
-  write(out);
+  stream_.write(out);
 }
 
 void NcclTestsText::rows(const CaseRows& rows) {
@@ -225,7 +224,7 @@ void NcclTestsText::rows(const CaseRows& rows) {
     append(out, "# Sum over {} groups: out-of-place {}, in-place {}\n", rows.size(), sum_text(rows, &Row::out_of_place),
            sum_text(rows, &Row::in_place));
   }
-  write(out);
+  stream_.write(out);
 }
 
 void NcclTestsText::end(const RunEnd& end) {
@@ -246,7 +245,7 @@ void NcclTestsText::end(const RunEnd& end) {
   } else {
     out += '\n';
   }
-  write(out);
+  stream_.write(out);
 }
 
 void NcclTestsText::append_row(std::string& out, const Row& row) const {
@@ -290,35 +289,6 @@ void NcclTestsText::append_policy(std::string& out, const Row& row) {
     if (check.state != CheckResult::State::checked || check.policy.empty() || check.policy == "exact") continue;
     if (!named_policies_.emplace(row.dtype, row.redop).second) continue;
     append_comment(out, fmt::format("Check of {}: {}", operation_text(row), check.policy));
-  }
-}
-
-/// Waits for a reader that is slow, but not beyond the end of the run.
-void NcclTestsText::wait_for_room() {
-  constexpr int kLookMs = 100;
-  pollfd place{descriptor_, POLLOUT, 0};
-  while (poll(&place, 1, kLookMs) == 0) {
-    if (!gives_up_ || !gives_up_()) continue;
-    failed_ = true;
-    throw Error(Exit::output_closed, "the reader of the table does not read; the rest of it is dropped");
-  }
-}
-
-void NcclTestsText::write(std::string_view text) {
-  if (failed_) return;
-  while (!text.empty()) {
-    wait_for_room();
-    // A pipe that says it has room has it for this much.
-    const ssize_t written = ::write(descriptor_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int error = errno;
-      failed_ = true;
-      if (error == EPIPE) throw Error(Exit::output_closed, "the reader of the table closed it; the run ends here");
-      throw EnvironmentError(fmt::format("cannot write the table to standard output: {}; write it to a place with room",
-                                         std::system_category().message(error)));
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 

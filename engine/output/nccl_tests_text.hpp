@@ -11,19 +11,19 @@
 #include <utility>
 
 #include "output/sink.hpp"
+#include "output/text_stream.hpp"
 
 namespace busbw {
 
 /// A number in a column `width` wide, as nccl-tests fits it: two decimals, then one, then none, then an exponent.
 std::string fitted(double value, int width);
 
-/// Writes to a descriptor, a whole row or line at a time. Throws Error(Exit::output_closed) once when the reader has
-/// gone (SIGPIPE must be ignored) and writes nothing after that.
+/// Writes to a descriptor, a whole row or line at a time, as a TextStream does.
 class NcclTestsText : public Sink {
  public:
-  /// `gives_up`: asked while the reader does not read; true drops the rest of the table instead of waiting for it.
+  /// `gives_up`: see TextStream.
   explicit NcclTestsText(int descriptor = STDOUT_FILENO, std::function<bool()> gives_up = {})
-      : descriptor_(descriptor), gives_up_(std::move(gives_up)) {}
+      : stream_(descriptor, std::move(gives_up)) {}
 
   /// A '#' line, at any time between whole rows: also before the header, as nccl-tests does for -J.
   void comment(std::string_view sentence);
@@ -36,13 +36,9 @@ class NcclTestsText : public Sink {
   void append_row(std::string& out, const Row& row) const;
   void append_placement(std::string& out, const std::optional<Measurement>& measurement) const;
   void append_policy(std::string& out, const Row& row);
-  void write(std::string_view text);
-  void wait_for_room();
 
-  int descriptor_;
-  std::function<bool()> gives_up_;
+  TextStream stream_;
   bool begun_ = false;
-  bool failed_ = false;
   std::string program_;
   RunSettings settings_;
   std::set<std::pair<Dtype, std::string>> named_policies_;  // (type, operator)

@@ -175,8 +175,6 @@ void write_samples(JsonText& line, const std::vector<std::vector<double>>& rank_
 
 }  // namespace
 
-Records::Records(NewFile file) : file_(std::move(file)) {}
-
 std::unique_ptr<Records> Records::open(const std::string& path) {
   return std::make_unique<Records>(NewFile::create(path, "--records"));
 }
@@ -265,7 +263,8 @@ void Records::start_line(std::string_view kind) {
 void Records::finish_line() {
   line_.close_object();
   line_.end_line();
-  file_.append(line_.text());
+  if (file_) file_->append(line_.text());
+  if (stream_) stream_->write(line_.text());
 }
 
 }  // namespace busbw

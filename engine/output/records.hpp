@@ -2,6 +2,7 @@
 // Records: one JSON object a line, written as the run goes. schema/records.schema.json is the contract and
 // docs/records.md says what each field means.
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "output/json_text.hpp"
 #include "output/new_file.hpp"
 #include "output/sink.hpp"
+#include "output/text_stream.hpp"
 
 namespace busbw {
 
@@ -18,13 +20,18 @@ inline constexpr std::string_view kSchemaVersion = "1.1";
 /// Writes each line with one write call, so that the file is complete up to the last row whatever happens.
 class Records : public Sink {
  public:
-  explicit Records(NewFile file);
+  explicit Records(NewFile file) : file_(std::move(file)) {}
+  /// To a stream that others write to as well: its lines are those that begin with '{'.
+  explicit Records(TextStream stream) : stream_(std::move(stream)) {}
   /// Creates `path`. Throws UsageError naming --records when it exists or cannot be created.
   static std::unique_ptr<Records> open(const std::string& path);
 
-  const std::string& path() const { return file_.path(); }
+  /// Empty where they go to a stream.
+  std::string path() const { return file_ ? file_->path() : std::string(); }
   /// Removes the file: for a start-up that failed after it was created.
-  void discard() { file_.discard(); }
+  void discard() {
+    if (file_) file_->discard();
+  }
 
   void begin(const RunInfo& run) override;
   void rows(const CaseRows& rows) override;
@@ -35,7 +42,8 @@ class Records : public Sink {
   void start_line(std::string_view kind);
   void finish_line();
 
-  NewFile file_;
+  std::optional<NewFile> file_;
+  std::optional<TextStream> stream_;
   bool begun_ = false;
   JsonText line_;
 };

@@ -84,7 +84,8 @@ bool create_whole(const std::string& path, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-FileStore::FileStore(std::string folder, double limit_s) : folder_(std::move(folder)), limit_s_(limit_s) {
+FileStore::FileStore(std::string folder, double limit_s, std::function<void()> look)
+    : folder_(std::move(folder)), limit_s_(limit_s), look_(std::move(look)) {
   if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make the folder", folder_);
 }
 
@@ -106,6 +107,7 @@ template <class Look>
 auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
   int pause_ms = kFirstPauseMs;
   for (double waited_s = 0;; waited_s += pause_ms * 1e-3) {
+    look_();
     if (failure()) throw Aborted();
     if (auto found = look()) return std::move(*found);
     if (waited_s >= limit_s_) {

@@ -1,6 +1,7 @@
 #pragma once
 // A store in a folder that all members see, such as one on a shared file system: for where nothing else is known of each
 // other. A wait looks at the folder again and again, so it is slow; processes use it to find process 0's address.
+#include <functional>
 #include <string>
 
 #include "rendezvous/store.hpp"
@@ -11,8 +12,9 @@ namespace busbw {
 /// A value is a file, readable by its owner only. Values with one read are removed by it, all others stay until `clear`.
 class FileStore final : public Store {
  public:
-  /// Makes the folder where it is missing. Throws EnvironmentError. `limit_s`: the longest wait.
-  FileStore(std::string folder, double limit_s);
+  /// Makes the folder where it is missing. Throws EnvironmentError. `limit_s`: the longest wait. `look` is called often
+  /// while something is waited for, and may throw.
+  FileStore(std::string folder, double limit_s, std::function<void()> look = [] {});
 
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
   Bytes get(const std::string& key) override;
@@ -32,6 +34,7 @@ class FileStore final : public Store {
 
   std::string folder_;
   double limit_s_;
+  std::function<void()> look_;
 };
 
 }  // namespace busbw

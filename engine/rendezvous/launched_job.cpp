@@ -85,23 +85,23 @@ Endpoint reachable_from_here(const Endpoint& listening) {
 
 }  // namespace
 
-LaunchedJob::LaunchedJob(const Membership& membership, std::function<void(const std::string&)> say)
-    : membership_(membership), own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
+LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
+    : membership_(membership), callbacks_(std::move(callbacks)), own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
   if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
-    folder_ = std::make_unique<FileStore>(file->folder, membership_.join_limit_s);
+    folder_ = std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.look);
   if (membership_.process == 0) serve();
-  control_ = std::make_unique<TcpChannel>(connect(true, say));
+  control_ = std::make_unique<TcpChannel>(connect(true));
   reached_at_ = control_->peer();
   thread_ = std::thread([this] { keep_in_touch(); });
   try {
     stores_.resize(own_ranks_.size());
-    stores_[0] = new_store();
+    for (auto& store : stores_) store = new_store();
     std::vector<int> everybody(static_cast<std::size_t>(membership_.processes));
     std::iota(everybody.begin(), everybody.end(), 0);
     processes_ = std::make_unique<StoreTeam>(
         *stores_[0], MemberState{[this] { return aborted(); }, [](std::optional<Phase>) {}}, std::move(everybody),
         membership_.process, "the processes");
-    if (server_) wait_for_all(say);
+    if (server_) wait_for_all();
     processes_->barrier();
   } catch (const Aborted&) {
     leave();
@@ -159,7 +159,7 @@ std::vector<Endpoint> LaunchedJob::endpoints(std::string& why) {
   return all;
 }
 
-TcpChannel LaunchedJob::connect(bool is_process, const std::function<void(const std::string&)>& say) {
+TcpChannel LaunchedJob::connect(bool is_process) {
   const Greeting greeting{membership_.token,     is_process, membership_.process, membership_.processes,
                           membership_.ranks_per_process, getpid(),   host_name()};
   const int limit = ticks_of(membership_.join_limit_s);
@@ -167,6 +167,7 @@ TcpChannel LaunchedJob::connect(bool is_process, const std::function<void(const 
   int refused_ticks = 0;
   int next_say = kFirstSayTicks;
   for (int tick = 0; tick < limit; ++tick) {
+    callbacks_.look();
     const std::vector<Endpoint> candidates = endpoints(why);
     for (const Endpoint& endpoint : candidates) {
       Connected connected = connect_to(endpoint, std::min(kTryTicks, limit), [this] { return aborted(); });
@@ -199,7 +200,7 @@ TcpChannel LaunchedJob::connect(bool is_process, const std::function<void(const 
       }
     }
     if (tick >= next_say) {
-      say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, why));
+      callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, why));
       next_say = tick + kSayTicks;
     }
     wait_a_tick();
@@ -210,12 +211,13 @@ TcpChannel LaunchedJob::connect(bool is_process, const std::function<void(const 
                           membership_.process, host_name(), membership_.join_limit_s, why));
 }
 
-void LaunchedJob::wait_for_all(const std::function<void(const std::string&)>& say) {
+void LaunchedJob::wait_for_all() {
   const int limit = ticks_of(membership_.join_limit_s);
   int next_say = kFirstSayTicks;
   for (int tick = 0;; ++tick) {
     const std::vector<int> missing = server_->missing();
     if (missing.empty()) return;
+    callbacks_.look();
     if (aborted()) throw Aborted();
     const auto absent = [&] {
       return fmt::format("{} of {} processes {} not come: {}", missing.size(), membership_.processes,
@@ -231,7 +233,7 @@ void LaunchedJob::wait_for_all(const std::function<void(const std::string&)>& sa
                                   : std::string(),
                               host_name()));
     if (tick >= next_say) {
-      say(absent());
+      callbacks_.say(absent());
       next_say = tick + kSayTicks;
     }
     wait_a_tick();
@@ -253,18 +255,20 @@ Bytes LaunchedJob::agree(const Bytes& words, const std::function<Bytes(const std
 
 // ---- while it runs --------------------------------------------------------------------------------------------------
 
-JobState LaunchedJob::state() {
-  return {[this] { return aborted(); }, [this](const Failure& why) { note(why); },
-          [this] { lose_store("the connection to it closed"); }};
-}
-
 std::unique_ptr<TcpStore> LaunchedJob::new_store() {
-  return std::make_unique<TcpStore>(connect(false, [](const std::string&) {}), state(), kNoLimitS);
+  const auto aborted = [this] {
+    if (agrees_) callbacks_.look();
+    return this->aborted();
+  };
+  return std::make_unique<TcpStore>(connect(false),
+                                    JobState{aborted, [this](const Failure& why) { note(why); },
+                                             [this] { lose_store("the connection to it closed"); }},
+                                    kNoLimitS);
 }
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
   const auto own = static_cast<std::size_t>(rank % membership_.ranks_per_process);
-  if (!stores_[own]) stores_[own] = new_store();
+  agrees_ = false;
   std::vector<int> everybody(static_cast<std::size_t>(ranks()));
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto on_step = [this, own](std::optional<Phase> phase) {

@@ -26,11 +26,18 @@ struct Membership {
   double silence_s = 30;
 };
 
+/// Called while the processes come together and agree, in the thread that waits.
+struct JoinCallbacks {
+  /// A sentence now and then about who is waited for.
+  std::function<void(const std::string&)> say;
+  /// At least ten times a second; what it throws ends the wait, and the job.
+  std::function<void()> look;
+};
+
 class LaunchedJob final : public Job {
  public:
-  /// Returns when every process has come. `say` gets a sentence now and then about who is waited for. Throws Error
-  /// naming who is missing, what was tried and what to do.
-  LaunchedJob(const Membership& membership, std::function<void(const std::string&)> say);
+  /// Returns when every process has come. Throws Error naming who is missing, what was tried and what to do.
+  LaunchedJob(const Membership& membership, JoinCallbacks callbacks);
   ~LaunchedJob() override;
 
   int ranks() const override { return membership_.processes * membership_.ranks_per_process; }
@@ -58,25 +65,26 @@ class LaunchedJob final : public Job {
   };
 
   void serve();
-  void wait_for_all(const std::function<void(const std::string&)>& say);
-  TcpChannel connect(bool is_process, const std::function<void(const std::string&)>& say);
+  void wait_for_all();
+  TcpChannel connect(bool is_process);
   std::vector<Endpoint> endpoints(std::string& why);
   void keep_in_touch();
   void note(const Failure& why) noexcept;
   void lose_store(const std::string& how) noexcept;
-  JobState state();
   bool is_mine(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }
   std::unique_ptr<TcpStore> new_store();
 
   Membership membership_;
+  JoinCallbacks callbacks_;
   std::unique_ptr<class FileStore> folder_;  // BUSBW_STORE=file:...
   std::unique_ptr<TcpServer> server_;        // in process 0
   Endpoint own_endpoint_;                    // of the server, from process 0
   std::string reached_at_;
   std::string first_host_;                   // of process 0
   std::vector<Rank> own_ranks_;
-  std::vector<std::unique_ptr<TcpStore>> stores_;  // one a rank of this process; the first also serves `agree`
-  std::unique_ptr<Team> processes_;
+  std::vector<std::unique_ptr<TcpStore>> stores_;  // one a rank of this process
+  std::unique_ptr<Team> processes_;                // what `agree` uses, over the first of them
+  std::atomic<bool> agrees_{true};                 // until the ranks are started
 
   std::atomic<bool> aborted_{false};
   mutable std::mutex mutex_;  // of what follows

@@ -39,7 +39,7 @@ TEST_CASE("HostBackend: says what it is") {
   CHECK(backend.device(1).index == 1);
   CHECK(backend.device(1).bus_id == "cpu");
   CHECK_FALSE(backend.device(1).name.empty());
-  CHECK(backend.available_bytes() > 0);
+  CHECK(backend.available_bytes(2) > 0);
   CHECK(backend.work_bytes(4) > 0);
   CHECK(backend.work_bytes(8) > backend.work_bytes(4));
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "rendezvous/local_job.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;
@@ -70,13 +71,13 @@ TEST_CASE("watchdog: several ranks are listed, many are counted") {
   Watchdog of_few(few.job, kLimit, kStart);
   few.step({1, 3});
   of_few.look(kStart);
-  check_names(*of_few.look(kStart + kLimit), {"ranks 0 2 4", "rendezvous"});
+  check_names(*of_few.look(kStart + kLimit), {"rank 0, rank 2, rank 4", "rendezvous"});
 
   Scene many(40);
   Watchdog of_many(many.job, kLimit, kStart);
   many.step({0});
   of_many.look(kStart);
-  check_names(*of_many.look(kStart + kLimit), {"ranks 1 2 3 4 5 6 7 8 and 31 more"});
+  check_names(*of_many.look(kStart + kLimit), {"rank 1, rank 2, rank 3, rank 4, rank 5, rank 6, rank 7, rank 8 and 31 more did not get past"});
 }
 
 TEST_CASE("watchdog: ranks at the same step are not accused") {

@@ -29,6 +29,10 @@ ENGINE_ARROWS = {
 TOP_FILES = {
     "main": "main",
     "reporter": "main",
+    "run_setup": "main",
+    "local_run": "main",
+    "launched_run": "main",
+    "processes_agree": "main",
     "alias": "main",
     "options": "options",
     "options_table": "options",

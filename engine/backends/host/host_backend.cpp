@@ -43,7 +43,7 @@ HostBackend::HostBackend(int processes, int threads_per_process, std::string ver
 
 Device HostBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }
 
-std::size_t HostBackend::available_bytes() const { return available_memory_bytes(); }
+std::size_t HostBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
 
 std::size_t HostBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks); }
 

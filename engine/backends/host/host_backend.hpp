@@ -17,7 +17,7 @@ class HostBackend final : public Backend {
   std::string name() const override { return "host"; }
   std::string version() const override { return version_; }
   Device device(int local_rank) const override;
-  std::size_t available_bytes() const override;
+  std::size_t available_bytes(int ranks) const override;
   std::size_t work_bytes(int ranks) const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
   void enter(Phase phase, int world_rank) override { strike(faults_, phase, world_rank); }

@@ -94,16 +94,16 @@ class NcclBackend final : public Backend {
 
   std::string name() const override { return "nccl"; }
   std::string version() const override { return std::to_string(library_.version); }
-  Device device(int local_rank) const override {
-    const int index = request_.first_device + local_rank;
-    const Gpu& gpu = gpus_.at(static_cast<std::size_t>(index));
-    return {index, gpu.bus_id, gpu.name};
+  Device device(int index) const override {
+    const int number = request_.first_device + index;
+    const Gpu& gpu = gpus_.at(static_cast<std::size_t>(number));
+    return {number, gpu.bus_id, gpu.name};
   }
-  std::size_t available_bytes() const override {
+  std::size_t available_bytes(int ranks) const override {
     std::size_t least = gpus_.at(static_cast<std::size_t>(request_.first_device)).free_bytes;
     for (int rank = 0; rank < request_.ranks; ++rank)
       least = std::min(least, gpus_.at(static_cast<std::size_t>(request_.first_device + rank)).free_bytes);
-    return least * static_cast<std::size_t>(request_.ranks);
+    return least * static_cast<std::size_t>(ranks);
   }
   std::size_t work_bytes(int ranks) const override { return kNcclBytes * static_cast<std::size_t>(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
@@ -115,7 +115,7 @@ class NcclBackend final : public Backend {
   }
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
-    check_cuda(cudaSetDevice(device(world.rank()).index), "choosing the GPU");
+    check_cuda(cudaSetDevice(device(world.rank() - request_.first_rank).index), "choosing the GPU");
     return std::make_unique<NcclCommunicator>(library_, world, group, buffer_bytes_, request_.null_stream);
   }
 

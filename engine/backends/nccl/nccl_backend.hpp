@@ -26,8 +26,9 @@ struct GpuSurvey {
 GpuSurvey survey_gpus();
 
 struct NcclRequest {
-  int ranks = 1;          // of this machine
-  int first_device = 0;   // NCCL_TESTS_DEVICE
+  int ranks = 1;          // that this process, and what it forks, runs
+  int first_rank = 0;     // of them, in the job
+  int first_device = 0;   // of the first of them
   std::string library;    // --library; empty: look for it
   bool null_stream = false;  // -y
 };

@@ -1,0 +1,176 @@
+#include "launched_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string_view>
+
+#include "backends/host/machine.hpp"
+#include "backends/host/socket_backend.hpp"
+#include "collectives/all.hpp"
+#include "measure/buffers.hpp"
+#include "measure/runner.hpp"
+#include "processes_agree.hpp"
+#include "rendezvous/launched_job.hpp"
+#include "run_setup.hpp"
+#include "support/complain.hpp"
+#include "support/version.hpp"
+
+namespace busbw {
+namespace {
+
+/// A process that says nothing for so long is lost, however patient -T is.
+constexpr double kMostSilenceS = 30;
+
+int ranks_per_process(const Options& options) { return options.settings.threads * options.settings.gpus_per_thread; }
+
+Membership membership_of(const Options& options, const World& world) {
+  const double limit = limit_s(options);
+  return {world.rank,  world.size,  ranks_per_process(options),           world.store,
+          world.token, std::min(world.join_limit_s, limit), std::min(kMostSilenceS, limit)};
+}
+
+/// The first of this process's GPUs. A launcher may show each process its own GPUs alone.
+int first_device(const Options& options, const World& world, const GpuSurvey& survey) {
+  const int ranks = ranks_per_process(options);
+  if (static_cast<int>(survey.gpus.size()) == ranks) return options.first_device;
+  return options.first_device + world.local_rank * ranks;
+}
+
+std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey) {
+  const int ranks = ranks_per_process(options);
+  const int first_rank = world.rank * ranks;
+  if (chooses_host(options, survey)) {
+    require_host_can(options);
+    Faults faults;
+    for (const std::string& fault : options.faults) faults.push_back(parse_fault(fault));
+    return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), std::move(faults));
+  }
+  require_nccl_can(options);
+  return make_nccl_backend(
+      {ranks, first_rank, first_device(options, world, survey), options.nccl_library, options.null_stream}, survey);
+}
+
+/// The variables that change what is measured, without those that tell processes apart.
+NamedValues tuning() {
+  NamedValues values = tuning_environment(environ);
+  std::erase_if(values, [](const auto& entry) {
+    constexpr std::array<std::string_view, 3> kept{"NCCL_", "FI_", "UCX_"};
+    return std::ranges::none_of(kept, [&](auto prefix) { return entry.first.starts_with(prefix); }) ||
+           entry.first == "NCCL_TESTS_DEVICE";
+  });
+  return values;
+}
+
+ProcessFacts facts_of(const Options& options, const Backend& backend, const LaunchedJob& job,
+                      const MemoryPlan& memory) {
+  ProcessFacts facts;
+  facts.host = host_name();
+  for (const std::string& argument : options.args) facts.arguments += (facts.arguments.empty() ? "" : " ") + argument;
+  facts.version = version();
+  facts.backend = backend.name();
+  facts.library = backend.version();
+  facts.store_reached_at = job.store_reached_at();
+  facts.max_bytes = memory.max_bytes;
+  facts.tuning = tuning();
+  for (int i = 0; backend.name() == "nccl" && i < ranks_per_process(options); ++i)
+    facts.gpus.push_back(backend.device(i).bus_id);
+  return facts;
+}
+
+/// This process's part, once all have come together. Throws Error, which ends the job.
+class Part {
+ public:
+  Part(const Options& options, const World& world, const GpuSurvey& survey, LaunchedJob& job)
+      : options_(options),
+        world_(world),
+        job_(job),
+        collective_(make_collective(options.collective, options.collective_settings)),
+        backend_(make_backend(options, world, survey)) {}
+
+  JobResult run() {
+    const int sharing = world_.local_size * ranks_per_process(options_);
+    MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
+                                    backend_->work_bytes(sharing));
+    require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
+    agree(memory);
+    RunPlan plan = make_plan(options_, *collective_, memory.max_bytes);
+    plan.first_rank = world_.rank * plan.ranks_per_process();
+    backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
+
+    std::optional<Reporter> reporter;
+    if (world_.rank == 0) {
+      reporter.emplace(info(plan, memory), options_.min_busbw_bytes_per_s);
+      open_sinks(options_, job_, *reporter);
+    }
+    const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter->begin(all); },
+                                 [&](const CaseRows& rows) { reporter->rows(rows); }};
+    const JobCallbacks job_callbacks{
+        [&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
+        [&](const std::optional<Failure>& failure) {
+          if (reporter) return reporter->finish(failure);
+          return failure ? static_cast<int>(failure->exit) : 0;
+        }};
+    const JobLayout layout{1, plan.ranks_per_process(), limit_s(options_)};
+    const JobResult result = run_part_of_job(job_, plan.first_rank, layout, job_callbacks);
+    complain_about(options_, result.outcome.message, result.outcome.exit_code);
+    if (result.abandoned) {
+      job_.leave();
+      _exit(result.outcome.exit_code);  // threads that were left behind still use what this scope owns
+    }
+    return result;
+  }
+
+ private:
+  void agree(MemoryPlan& memory) {
+    const auto decide = [&](const std::vector<Bytes>& words) {
+      std::vector<ProcessFacts> processes;
+      for (const Bytes& one : words) processes.push_back(ProcessFacts::unpack(one));
+      agreement_ = agreement_of(processes, ranks_per_process(options_));
+      return MessageWriter().add(agreement_.max_bytes).bytes();
+    };
+    const Bytes decision = job_.agree(facts_of(options_, *backend_, job_, memory).packed(), decide);
+    memory.max_bytes = MessageReader(decision).take<std::uint64_t>();
+  }
+
+  RunInfo info(const RunPlan& plan, const MemoryPlan& memory) const {
+    RunInfo info = run_info(options_, plan.settings, *backend_, memory);
+    info.machine.emplace_back("launcher", world_.launcher);
+    info.machine.insert(info.machine.end(), agreement_.facts.begin(), agreement_.facts.end());
+    info.notes.push_back(fmt::format("Launched by {}: {} processes on {} host{}", world_.launcher, world_.size,
+                                     agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
+    info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
+    info.warnings = agreement_.warnings;
+    return info;
+  }
+
+  const Options& options_;
+  const World& world_;
+  LaunchedJob& job_;
+  std::unique_ptr<Collective> collective_;
+  std::unique_ptr<Backend> backend_;
+  Agreement agreement_;  // in process 0
+};
+
+}  // namespace
+
+JobResult run_as_one_of(const Options& options, const World& world) {
+  const SignalMask mask;
+  std::signal(SIGXFSZ, SIG_IGN);
+  // Looked for in a child process, and so before there are threads.
+  const GpuSurvey survey = survey_for(options);
+  const auto collective = make_collective(options.collective, options.collective_settings);
+  smallest_group(options, *collective);
+
+  LaunchedJob job(membership_of(options, world),
+                  {[&](const std::string& sentence) { complain(options.program, sentence); }, throw_if_interrupted});
+  try {
+    return Part(options, world, survey, job).run();
+  } catch (const Error& error) {
+    job.abort(error.exit(), job.told_by(world.rank * ranks_per_process(options), error.what()));
+    throw;
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,79 @@
+#include "local_run.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <thread>
+
+#include "backends/host/host_backend.hpp"
+#include "backends/host/machine.hpp"
+#include "collectives/all.hpp"
+#include "measure/buffers.hpp"
+#include "measure/runner.hpp"
+#include "rendezvous/local_job.hpp"
+#include "run_setup.hpp"
+#include "support/version.hpp"
+
+namespace busbw {
+namespace {
+
+std::unique_ptr<Backend> make_backend(const Options& options) {
+  const GpuSurvey survey = survey_for(options);
+  if (chooses_host(options, survey)) {
+    require_host_can(options);
+    Faults faults;
+    for (const std::string& fault : options.faults) faults.push_back(parse_fault(fault));
+    return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
+                                         std::move(faults));
+  }
+  require_nccl_can(options);
+  return make_nccl_backend({options.ranks(), 0, options.first_device, options.nccl_library, options.null_stream},
+                           survey);
+}
+
+std::vector<std::string> warnings(const Options& options, const Backend& backend) {
+  if (backend.name() != "host") return {};
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
+  if (options.ranks() <= processors) return {};
+  return {
+      fmt::format("{} ranks share {} processors, so times include waiting for a turn; use at most {} ranks to time the "
+                  "communication alone",
+                  options.ranks(), processors, processors)};
+}
+
+}  // namespace
+
+JobResult run_here(const Options& options) {
+  const SignalMask mask;
+  // A file that may not grow is an error to tell, not a signal that kills.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto collective = make_collective(options.collective, options.collective_settings);
+  smallest_group(options, *collective);
+  const auto backend = make_backend(options);
+
+  const int ranks = options.ranks();
+  const MemoryPlan memory =
+      plan_memory(options.settings, ranks, backend->available_bytes(ranks), backend->work_bytes(ranks));
+  require_room_for_samples(options.settings, ranks, available_memory_bytes());
+  const RunPlan plan = make_plan(options, *collective, memory.max_bytes);
+
+  LocalJob job(plan.ranks());
+  backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
+  RunInfo info = run_info(options, plan.settings, *backend, memory);
+  info.warnings = warnings(options, *backend);
+  Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
+  open_sinks(options, job, reporter);
+
+  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter.begin(all); },
+                               [&](const CaseRows& rows) { reporter.rows(rows); }};
+  const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), limit_s(options)};
+  const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
+                                   [&](const std::optional<Failure>& failure) { return reporter.finish(failure); }};
+  const JobResult result = run_job(job, layout, job_callbacks);
+  complain_about(options, result.outcome.message, result.outcome.exit_code);
+  // Threads that were left behind still use what this scope owns.
+  if (result.abandoned) _exit(result.outcome.exit_code);
+  return result;
+}
+
+}  // namespace busbw

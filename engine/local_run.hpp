@@ -1,0 +1,11 @@
+#pragma once
+// A run whose ranks this process starts all: threads of its own, and processes that it forks.
+#include "measure/job_runner.hpp"
+#include "options.hpp"
+
+namespace busbw {
+
+/// Measures. Throws Error before the first rank is started; after that the outcome says how it went.
+JobResult run_here(const Options& options);
+
+}  // namespace busbw

@@ -1,0 +1,120 @@
+#include "processes_agree.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "rendezvous/store.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+std::string name_of(const std::vector<ProcessFacts>& processes, std::size_t process) {
+  return fmt::format("process {} on {}", process, processes[process].host);
+}
+
+/// Throws where a process differs from process 0 in what must be the same everywhere.
+void require_same(const std::vector<ProcessFacts>& all, std::string ProcessFacts::*what, const char* called,
+                  const char* remedy) {
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].*what == all[0].*what) continue;
+    throw UsageError(fmt::format("{} has another {} than {}: \"{}\" and \"{}\"; {}", name_of(all, i), called,
+                                 name_of(all, 0), all[i].*what, all[0].*what, remedy));
+  }
+}
+
+void require_own_gpus(const std::vector<ProcessFacts>& all, int ranks_per_process) {
+  std::map<std::pair<std::string, std::string>, std::size_t> owners;  // (host, bus id): rank
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = 0; j < all[i].gpus.size(); ++j) {
+      const std::size_t rank = i * static_cast<std::size_t>(ranks_per_process) + j;
+      const auto [owner, is_first] = owners.try_emplace({all[i].host, all[i].gpus[j]}, rank);
+      if (is_first) continue;
+      throw EnvironmentError(
+          fmt::format("ranks {} and {} would share GPU {} of {}; start as many processes a node as it has GPUs, or give "
+                      "each its own (CUDA_VISIBLE_DEVICES, NCCL_TESTS_DEVICE)",
+                      owner->second, rank, all[i].gpus[j], all[i].host));
+    }
+  }
+}
+
+/// "NCCL_ALGO, NCCL_PROTO": the variables in which two processes differ.
+std::string differing(const NamedValues& one, const NamedValues& other) {
+  std::set<std::pair<std::string, std::string>> apart;
+  std::ranges::set_symmetric_difference(one, other, std::inserter(apart, apart.end()));
+  std::set<std::string> names;
+  for (const auto& [variable, value] : apart) names.insert(variable);
+  std::string text;
+  for (const std::string& variable : names) text += (text.empty() ? "" : ", ") + variable;
+  return text;
+}
+
+/// Which processes reached the store where: "10.0.0.1:4711" alone, or with the processes' numbers.
+std::string store_text(const std::vector<ProcessFacts>& all) {
+  std::map<std::string, std::vector<int>> by_address;
+  for (std::size_t i = 1; i < all.size(); ++i) by_address[all[i].store_reached_at].push_back(static_cast<int>(i));
+  if (by_address.size() == 1) return by_address.begin()->first;
+  std::string text;
+  for (const auto& [address, processes] : by_address)
+    text += fmt::format("{}{} (processes {})", text.empty() ? "" : ", ", address, list_of(processes));
+  return text;
+}
+
+}  // namespace
+
+Bytes ProcessFacts::packed() const {
+  MessageWriter writer;
+  writer.add(host).add(arguments).add(version).add(backend).add(library).add(store_reached_at).add(max_bytes);
+  writer.add(gpus.size());
+  for (const std::string& gpu : gpus) writer.add(gpu);
+  writer.add(tuning.size());
+  for (const auto& [name, value] : tuning) writer.add(name).add(value);
+  return writer.bytes();
+}
+
+ProcessFacts ProcessFacts::unpack(const Bytes& bytes) {
+  MessageReader reader(bytes);
+  ProcessFacts facts;
+  for (auto field : {&ProcessFacts::host, &ProcessFacts::arguments, &ProcessFacts::version, &ProcessFacts::backend,
+                     &ProcessFacts::library, &ProcessFacts::store_reached_at})
+    facts.*field = reader.take_text();
+  facts.max_bytes = reader.take<std::uint64_t>();
+  for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.gpus.push_back(reader.take_text());
+  for (auto left = reader.take<std::size_t>(); left > 0; --left) {
+    std::string name = reader.take_text();
+    facts.tuning.emplace_back(std::move(name), reader.take_text());
+  }
+  return facts;
+}
+
+Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per_process) {
+  require_same(processes, &ProcessFacts::version, "version of busbw", "install the same one on all hosts");
+  require_same(processes, &ProcessFacts::arguments, "command line", "start all processes with the same arguments");
+  require_same(processes, &ProcessFacts::backend, "backend",
+               "look why with --list-devices on both hosts, or name one with --backend");
+  require_same(processes, &ProcessFacts::library, "library to measure",
+               "name the same one with --library, or install it on all hosts");
+  require_own_gpus(processes, ranks_per_process);
+
+  Agreement agreement;
+  agreement.max_bytes = std::ranges::min(processes, {}, &ProcessFacts::max_bytes).max_bytes;
+  std::set<std::string> hosts;
+  for (const ProcessFacts& process : processes) hosts.insert(process.host);
+  agreement.hosts = static_cast<int>(hosts.size());
+  agreement.facts = {{"processes", std::to_string(processes.size())},
+                     {"hosts", std::to_string(hosts.size())},
+                     {"store", store_text(processes)}};
+  for (std::size_t i = 1; i < processes.size(); ++i) {
+    if (processes[i].tuning == processes[0].tuning) continue;
+    agreement.warnings.push_back(fmt::format("{} has other values of {} than {}; set them the same everywhere",
+                                             name_of(processes, i), differing(processes[i].tuning, processes[0].tuning),
+                                             name_of(processes, 0)));
+    break;  // one is enough to look at
+  }
+  return agreement;
+}
+
+}  // namespace busbw

@@ -1,0 +1,40 @@
+#pragma once
+// What the processes of a launched job tell process 0 of themselves before anything is measured, and what it makes of it.
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/message.hpp"
+#include "support/provenance.hpp"
+
+namespace busbw {
+
+/// One process's words.
+struct ProcessFacts {
+  std::string host;
+  std::string arguments;   // of the command line, as a person would type them
+  std::string version;     // of busbw
+  std::string backend;     // "host", "nccl", "mpi"
+  std::string library;     // what it measures: its version
+  std::string store_reached_at;
+  std::vector<std::string> gpus;  // bus ids of the GPUs of its ranks
+  std::uint64_t max_bytes = 0;    // the largest size that it has memory for
+  NamedValues tuning;             // variables that change what is measured
+
+  Bytes packed() const;
+  /// Throws BrokenMessage.
+  static ProcessFacts unpack(const Bytes& bytes);
+};
+
+/// What all processes together are. Throws UsageError or EnvironmentError naming two that do not fit together, and
+/// `ranks_per_process` tells their ranks.
+struct Agreement {
+  std::uint64_t max_bytes = 0;        // the least of all
+  int hosts = 0;
+  NamedValues facts;                  // for the record
+  std::vector<std::string> warnings;  // about variables that differ
+};
+Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per_process);
+
+}  // namespace busbw

@@ -1,0 +1,125 @@
+#include "run_setup.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "measure/clock.hpp"
+#include "measure/watchdog.hpp"
+#include "output/nccl_tests_json.hpp"
+#include "output/nccl_tests_text.hpp"
+#include "output/records.hpp"
+#include "support/complain.hpp"
+#include "support/error.hpp"
+#include "support/provenance.hpp"
+#include "support/version.hpp"
+
+namespace busbw {
+namespace {
+
+std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
+  std::vector<std::string> notes = options.notes;
+  notes.insert(notes.end(), memory.notes.begin(), memory.notes.end());
+  if (options.ranks() == 1) notes.push_back("One rank: nothing crosses a link, so busbw is 0");
+  return notes;
+}
+
+}  // namespace
+
+double limit_s(const Options& options) {
+  if (!options.has_timeout) return kDefaultLimitS;
+  return options.settings.timeout_s > 0 ? options.settings.timeout_s : std::numeric_limits<double>::infinity();
+}
+
+int smallest_group(const Options& options, const Collective& collective) {
+  int smallest = options.ranks();
+  for (const auto& [colour, members] : options.groups()) {
+    const int ranks = static_cast<int>(members.size());
+    if (const std::string why = collective.refuses(ranks); !why.empty())
+      throw UsageError(fmt::format("{}; change -t or the number of processes", why));
+    smallest = std::min(smallest, ranks);
+  }
+  return smallest;
+}
+
+RunInfo run_info(const Options& options, const RunSettings& settings, const Backend& backend,
+                 const MemoryPlan& memory) {
+  const WallTime now = wall_time();
+  RunInfo info;
+  info.program = options.program;
+  info.collective = options.collective;
+  info.busbw_version = version();
+  info.backend = backend.name();
+  info.backend_version = backend.version();
+  info.run_id = fmt::format("{}-{}-{}", now.compact, host_name(), getpid());
+  info.start_time = now.local;
+  info.start_time_iso = now.iso;
+  info.args = options.args;
+  info.environment = tuning_environment(environ);
+  info.machine = machine_facts();
+  for (const auto& fact : backend.facts()) info.machine.push_back(fact);
+  info.settings = settings;
+  info.notes = header_notes(options, memory);
+  return info;
+}
+
+RunPlan make_plan(const Options& options, const Collective& collective, std::uint64_t max_bytes) {
+  Sweep sweep = plan_sweep(options.data, options.settings, collective, smallest_group(options, collective));
+  RunSettings settings = options.settings;
+  if (max_bytes < settings.max_bytes) {
+    settings.max_bytes = max_bytes;
+    sweep.sizes_bytes = sizes_between(settings.min_bytes, max_bytes, settings.step_factor, settings.step_bytes);
+  }
+  RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
+  if (options.out_of_place) plan.placements.push_back(Placement::out_of_place);
+  if (options.in_place) plan.placements.push_back(Placement::in_place);
+  return plan;
+}
+
+void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
+  const auto gives_up = [&job] { return job.aborted(); };
+  auto text = std::make_unique<NcclTestsText>(STDOUT_FILENO, gives_up);
+  std::unique_ptr<NcclTestsJson> json;
+  if (!options.json_path.empty()) json = NcclTestsJson::open(options.json_path);
+  std::unique_ptr<Records> records;
+  try {
+    if (options.records_path == "-") {
+      records = std::make_unique<Records>(TextStream(STDOUT_FILENO, gives_up));
+    } else if (!options.records_path.empty()) {
+      records = Records::open(options.records_path);
+    }
+    if (json) text->comment(fmt::format("Writing JSON output to {}", json->path()));
+  } catch (...) {
+    if (json) json->discard();
+    if (records) records->discard();
+    throw;
+  }
+  // Records first: a reader of stdout that goes away must not cost them a row.
+  if (records) reporter.add(std::move(records));
+  if (json) reporter.add(std::move(json));
+  reporter.add(std::move(text));
+}
+
+void complain_about(const Options& options, const std::string& message, int exit_code) {
+  if (!message.empty() && exit_code != static_cast<int>(Exit::output_closed)) complain(options.program, message);
+}
+
+void require_host_can(const Options& options) {
+  if (!options.host_cannot.empty()) throw UsageError(options.host_cannot);
+}
+
+void require_nccl_can(const Options& options) {
+  if (!options.nccl_cannot.empty()) throw UsageError(options.nccl_cannot);
+}
+
+bool chooses_host(const Options& options, const GpuSurvey& survey) {
+  return options.backend == "host" || (options.backend == "auto" && survey.gpus.empty());
+}
+
+GpuSurvey survey_for(const Options& options) { return options.backend == "host" ? GpuSurvey{} : survey_gpus(); }
+
+}  // namespace busbw

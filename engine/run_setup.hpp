@@ -1,0 +1,43 @@
+#pragma once
+// What a run needs before its ranks start, whether this process runs them all or is one of several.
+#include <memory>
+#include <string>
+
+#include "backends/backend.hpp"
+#include "backends/nccl/nccl_backend.hpp"
+#include "measure/memory_plan.hpp"
+#include "measure/run_plan.hpp"
+#include "options.hpp"
+#include "rendezvous/job.hpp"
+#include "reporter.hpp"
+
+namespace busbw {
+
+/// How long no rank may get on, in seconds: -T, or 600.
+double limit_s(const Options& options);
+
+/// The size of the smallest group; throws UsageError where the collective cannot run in one of them.
+int smallest_group(const Options& options, const Collective& collective);
+
+/// What a person is told of the run, and what the record says of it; the ranks are added later.
+RunInfo run_info(const Options& options, const RunSettings& settings, const Backend& backend, const MemoryPlan& memory);
+
+/// The plan of the job with sizes up to `max_bytes`, which may be less than was asked for. `collective` must outlive it.
+RunPlan make_plan(const Options& options, const Collective& collective, std::uint64_t max_bytes);
+
+/// Opens what the run writes to; files that were created go again when one of them cannot be.
+void open_sinks(const Options& options, const Job& job, Reporter& reporter);
+
+/// Says on stderr why the run ended early, where it did.
+void complain_about(const Options& options, const std::string& message, int exit_code);
+
+/// Throws UsageError where the command line asks the host backend for something that only GPUs have.
+void require_host_can(const Options& options);
+/// The same for NCCL.
+void require_nccl_can(const Options& options);
+/// Whether the run is on the host: it was named, or there is no GPU.
+bool chooses_host(const Options& options, const GpuSurvey& survey);
+/// The GPUs, unless the host was named.
+GpuSurvey survey_for(const Options& options);
+
+}  // namespace busbw
