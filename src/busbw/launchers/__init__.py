@@ -6,10 +6,10 @@ shown by a dry run. Its `submit` is thin: it runs what was rendered (`processes.
 says, and returns the program's exit code. The command line of each is `busbw.cli.launch.<name>`.
 """
 
-from busbw.launchers import kubernetes, local, mpirun, ssh
+from busbw.launchers import kubernetes, local, mpirun, slurm, ssh
 from busbw.launchers.job import Command, File, Job, Rendered, Watch
 
-LAUNCHERS = {"local": local, "ssh": ssh, "mpirun": mpirun, "kubernetes": kubernetes}
+LAUNCHERS = {"local": local, "ssh": ssh, "mpirun": mpirun, "slurm": slurm, "kubernetes": kubernetes}
 """Every launcher by name; tests loop over them."""
 
 __all__ = ["LAUNCHERS", "Command", "File", "Job", "Rendered", "Watch"]

@@ -8,11 +8,15 @@ KINDS = {
     "local": "Several processes on this machine.",
     "ssh": "Processes on hosts that are reached by ssh.",
     "mpirun": "Processes started by Open MPI, MPICH or Intel MPI.",
+    "slurm": "A batch job of Slurm, or srun; without MPI.",
     "kubernetes": "A pod on each node of a Kubernetes cluster, by kubectl.",
 }
 """Every kind and its line in the help; `busbw.cli.launch.<name>` holds it under that name, imported when called."""
 
-MORE = {"systems": "Lists the machine types for --system; shows one."}
+MORE = {
+    "attach": "Comes back to a batch job of Slurm that was left.",
+    "systems": "Lists the machine types for --system; shows one.",
+}
 """The same for what starts nothing."""
 
 

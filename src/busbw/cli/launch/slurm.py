@@ -1,0 +1,226 @@
+"""`busbw launch slurm`: a batch job of Slurm, or srun."""
+
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from busbw.cli.launch.asked import COMMAND, Asked, common_options
+from busbw.cli.launch.hosts import PORTS, named_hosts
+from busbw.cli.launch.slurm_steps import carry_out_steps
+from busbw.errors import Exit, UsageError
+from busbw.launchers import slurm as launcher
+from busbw.launchers import slurm_queue
+from busbw.launchers.hosts import Host
+from busbw.launchers.job import Job
+from busbw.launchers.slurm_order import by_switch, in_order, parse_hostlist
+from busbw.launchers.slurm_script import Where, script
+
+_ALLOCATION = ("SLURM_JOB_ID", "SLURM_JOBID")
+_FIRST_SPECIAL_STEP = 0xFFFFFFF0
+"""Steps from here on are no steps of srun: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID)."""
+
+_OF_THE_JOB = {
+    "partition": "Partition.",
+    "account": "Account that is charged.",
+    "qos": "Quality of service.",
+    "time": "Time limit: minutes, or HH:MM:SS.",
+    "reservation": "Reservation.",
+    "constraint": "Features that the nodes must have.",
+    "nodelist": "Nodes that must be among them: n[1-4].",
+    "exclude": "Nodes that must not.",
+}
+"""Options that go to Slurm as they are."""
+
+
+def _job_options(command: Callable[..., int]) -> Callable[..., int]:
+    for name, text in reversed(_OF_THE_JOB.items()):
+        command = click.option(f"--{name}", metavar="TEXT", help=f"Slurm's: {text}")(command)
+    return command
+
+
+@click.command(context_settings=COMMAND)
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="[default: all of the allocation, else 1]")
+@click.option(
+    "--processes-per-node",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Each has -t times -g ranks.  [default: one for each GPU, or 1]",
+)
+@click.option(
+    "--gpus-per-node",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Asked of Slurm; 0: ask for none.  [default: those of --system, or none]",
+)
+@_job_options
+@click.option("--exclusive/--shared", default=True, show_default=True, help="Whether nodes are ours alone.")
+@click.option(
+    "--hostfile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Nodes in the order of the ranks: host, host slots=8, or host:8.",
+)
+@click.option("--topology-order", is_flag=True, help="Ranks go to the nodes switch by switch.")
+@click.option("--container-image", metavar="IMAGE", help="Run it in a container, by Pyxis and Enroot.")
+@click.option("--container-mounts", metavar="FROM:TO,...", help="What the container sees of the node.")
+@click.option(
+    "--mpi", default="none", show_default=True, metavar="KIND", help="Slurm's: pmix or pmi2 for --backend mpi."
+)
+@click.option("--steps", type=click.IntRange(1, launcher.MOST_STEPS), default=1, metavar="N", help="Measure N times.")
+@click.option("--slurm-arg", "job_more", multiple=True, metavar="OPTION", help="A further option of the job.")
+@click.option("--srun-arg", "step_more", multiple=True, metavar="OPTION", help="A further option of srun.")
+@click.option(
+    "--by",
+    type=click.Choice(["auto", "sbatch", "srun"]),
+    default="auto",
+    show_default=True,
+    help="auto: srun within an allocation, else sbatch. sbatch outlives this terminal and takes a shared folder.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="A new one that the nodes share, for a batch job's output.  [default: busbw-slurm/NAME]",
+)
+@click.option("--detach", is_flag=True, help="Submit, say how to come back, and end.")
+@click.option("--script", "only_script", is_flag=True, help="Print a batch script to submit by hand; touch nothing.")
+@common_options
+def slurm(
+    asked: Asked,
+    nodes: int | None,
+    processes_per_node: int | None,
+    gpus_per_node: int | None,
+    exclusive: bool,
+    hostfile: Path | None,
+    topology_order: bool,
+    container_image: str | None,
+    container_mounts: str | None,
+    mpi: str,
+    steps: int,
+    job_more: tuple[str, ...],
+    step_more: tuple[str, ...],
+    by: str,
+    folder: Path | None,
+    detach: bool,
+    only_script: bool,
+    **of_the_job: str | None,
+) -> int:
+    """Starts COLLECTIVE by srun, without MPI: as a batch job, or as a step of the allocation that this shell is in."""
+    around = _Allocation.of(os.environ)
+    is_batch = by == "sbatch" or only_script or (by == "auto" and not around.job)
+    given = tuple(f"--{name}={value}" for name, value in of_the_job.items() if value is not None)
+    _check(around if not is_batch else _Allocation(), (*given, *job_more), is_batch=is_batch)
+    if container_mounts and not container_image:
+        raise UsageError("--container-mounts without --container-image", remedy="name the image, too")
+    if not is_batch and (folder is not None or detach):
+        raise UsageError("--folder and --detach are for batch jobs", remedy="leave them out, or give --by sbatch")
+    if asked.records_path is not None and (steps > 1 or detach):
+        raise UsageError(
+            "--records names the file of one run that is waited for", remedy="use --store with --steps and --detach"
+        )
+
+    per_node = _processes_per_node(asked, processes_per_node, gpus_per_node)
+    count = nodes or (around.nodes if not is_batch else 0) or 1
+    hosts = named_hosts(None, hostfile, processes=per_node)
+    order: tuple[str, ...] = ()
+    if topology_order:
+        switches = by_switch(slurm_queue.read(["scontrol", "show", "topology"]))
+        if not switches:
+            raise UsageError("Slurm knows no switches here", remedy="leave --topology-order out, or give --hostfile")
+        named = [host.name for host in hosts] or (parse_hostlist(around.node_list)[:count] if not is_batch else [])
+        counts = {host.name: host.processes for host in hosts}
+        hosts = tuple(Host(name, counts.get(name, per_node)) for name in in_order(named, switches))
+        order = () if hosts else tuple(switches)
+
+    program = asked.program_path or (asked.program_name if container_image else asked.program_here())
+    job = asked.job(program, nodes=len(hosts) or count, processes_per_node=per_node)
+    gpus = asked.system.gpus_per_node.value if asked.system and asked.system.gpus_per_node else None
+    where = Where(
+        folder=_folder(folder, job) if is_batch else None,
+        in_allocation=bool(around.job) and not is_batch,
+        in_step=around.in_step,
+        job_options=(*given, *job_more),
+        step_options=step_more,
+        gpus_per_node=gpus if gpus_per_node is None else gpus_per_node,
+        exclusive=exclusive,
+        mpi=mpi,
+        container_image=container_image or "",
+        container_mounts=container_mounts or "",
+        hosts=hosts,
+        order=order,
+        port=secrets.choice(PORTS) if hosts or order else 0,
+        scratch=Path(tempfile.gettempdir()),
+        steps=steps,
+    )
+    if only_script:
+        plain = replace(job, name=f"busbw-{asked.collective.replace('_', '-')}")
+        click.echo(script(plain, replace(where, standalone=True)), nl=False)
+        return Exit.GOOD
+    rendered = launcher.render(job, where)
+    if detach and not asked.dry_run:
+        _detach(launcher.start(rendered), where)
+        return Exit.GOOD
+    return carry_out_steps(asked, rendered)
+
+
+@dataclass(frozen=True)
+class _Allocation:
+    """The job of Slurm that this shell is in, if any."""
+
+    job: str = ""
+    nodes: int = 0
+    node_list: str = ""
+    in_step: bool = False
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "_Allocation":
+        job = next((environment[name] for name in _ALLOCATION if environment.get(name)), "")
+        if not job:
+            return cls()
+        nodes = environment.get("SLURM_JOB_NUM_NODES", environment.get("SLURM_NNODES", ""))
+        step = environment.get("SLURM_STEP_ID", "")
+        return cls(
+            job,
+            int(nodes) if nodes.isdecimal() else 0,
+            environment.get("SLURM_JOB_NODELIST", ""),
+            step.isdecimal() and int(step) < _FIRST_SPECIAL_STEP,
+        )
+
+
+def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
+    if around.job and options:
+        raise UsageError(
+            f"{options[0]} asks for what the allocation {around.job}, in which this shell is, has settled",
+            remedy="leave it out, or give --by sbatch for a job of its own",
+        )
+    for option in options:
+        if not option.startswith("-") or "\n" in option:
+            raise UsageError(f'--slurm-arg "{option}" is no option', remedy="write it as --slurm-arg=--name=value")
+    if is_batch and any(option.startswith(("--output", "--error", "-o", "-e", "--array")) for option in options):
+        raise UsageError(
+            "where the output goes and how often a job runs is settled here", remedy="use --folder, --steps"
+        )
+
+
+def _processes_per_node(asked: Asked, given: int | None, gpus: int | None) -> int:
+    if given is None and gpus:
+        return max(1, gpus // asked.ranks_per_process)
+    return asked.processes_per_node(given)
+
+
+def _folder(named: Path | None, job: Job) -> Path:
+    folder = (named or Path(launcher.FOLDERS) / job.name).absolute()
+    if any(letter in str(folder) for letter in "\n%\\"):
+        raise UsageError(f"Slurm could not write to a folder of the name {folder}", remedy="give --folder another name")
+    return folder
+
+
+def _detach(job: str, where: Where) -> None:
+    click.echo(f"busbw: job {job} is submitted; busbw launch attach {where.folder} shows it and keeps its record")
+    click.echo(f"busbw: scancel {job} ends it", file=sys.stderr)

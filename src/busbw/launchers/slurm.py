@@ -1,0 +1,164 @@
+"""Starts the job through Slurm: as a batch job whose output lies in files, or by srun, whose output comes to us.
+
+srun without MPI starts the processes either way, and they find each other by what Slurm tells each of them. A batch
+job goes on when the connection to this machine is lost, and its files let one come back to it; that takes a folder
+which the nodes share with this machine. Within an allocation, and where no folder is shared, srun is run from here.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from busbw.errors import BusbwError, UsageError
+from busbw.launchers import processes, slurm_follow, slurm_queue, slurm_script, slurm_step
+from busbw.launchers.job import PLACE, Command, File, Job, Rendered, Watch, as_pairs
+from busbw.launchers.slurm_script import Where
+
+SCRIPT = "job.sbatch"
+JOB_FILE = "job.json"
+FOLDERS = "busbw-slurm"
+"""Holds the folders of jobs, where nobody named one."""
+MOST_STEPS = 10_000
+LEFT = 128 + signal.SIGHUP
+"""The exit code where the terminal went away and the job goes on."""
+
+
+@dataclass(frozen=True)
+class SlurmRendered(Rendered):
+    """With what following the job takes."""
+
+    folder: Path | None = None
+    """Where a batch job's files lie; None: srun is run from here."""
+    name: str = ""
+    collective: str = ""
+    job: str = ""
+    """The id of a batch job that was submitted before."""
+    steps: int = 1
+    step: int = 1
+    """The one that `submit` waits for; the first one's `submit` starts the job."""
+
+    def of_step(self, step: int) -> "SlurmRendered":
+        """The same job, to wait for another of its steps."""
+        return replace(self, step=step, remarks=())
+
+    def text(self) -> str:
+        """With the folder that the job's files need."""
+        made = f"mkdir -p -m 700 {shlex.quote(str(self.folder))}\n" if self.folder else ""
+        return made + super().text()
+
+
+def render(job: Job, where: Where | None = None) -> SlurmRendered:
+    """A batch script and sbatch where there is a folder, else srun."""
+    where = where or Where()
+    remarks = (f"{where.steps} steps, one after the other, each a run of its own",) if where.steps > 1 else ()
+    if where.folder is not None:
+        script = File(where.folder / SCRIPT, slurm_script.script(job, where))
+        command = Command(("sbatch", "--parsable", str(script.path)))
+        return SlurmRendered(
+            (command,),
+            (script,),
+            remarks=remarks,
+            folder=where.folder,
+            name=job.name,
+            collective=slurm_script.collective_of(job),
+            steps=where.steps,
+        )
+    first = where.hosts[0].name if where.hosts else ""
+    files: tuple[File, ...] = ()
+    environment = {**slurm_script.variables(job, where, first_host=first), "BUSBW_TOKEN": job.token}
+    if where.hosts:
+        path = where.scratch / f"{job.name}.hosts"
+        files = (File(path, "".join(f"{host.name}\n" * host.processes for host in where.hosts)),)
+        environment["SLURM_HOSTFILE"] = str(path)
+    command = Command(slurm_script.srun(job, where), as_pairs(environment))
+    return SlurmRendered((command,), files, token=job.token, remarks=remarks, name=job.name, steps=where.steps)
+
+
+def submit(rendered: SlurmRendered, watch: Watch) -> int:
+    """Starts the job, or a further step's wait, and returns the program's exit code.
+
+    Raises:
+        BusbwError: Slurm refuses the job, it can never start, or the program was not started.
+    """
+    if rendered.folder is None:
+        return slurm_step.run(rendered.commands[0], rendered.files, rendered.name, watch)
+    if not rendered.job and rendered.step == 1:
+        job = start(rendered)
+        watch.on_status(f"job {job} is submitted")
+    else:
+        job = rendered.job or submitted(rendered.folder).job
+    try:
+        return slurm_follow.Follower(rendered.folder, job, rendered.step, watch).follow()
+    except slurm_follow.Left:
+        return LEFT
+
+
+def start(rendered: SlurmRendered) -> str:
+    """Submits the batch job, writes down its id in the folder, and returns it.
+
+    Raises:
+        BusbwError: The folder cannot be made, or Slurm refuses the job.
+    """
+    assert rendered.folder is not None
+    try:
+        rendered.folder.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise BusbwError(
+            f"cannot make the folder {rendered.folder}: {error.strerror}", remedy="name another one: --folder"
+        ) from error
+    # A place in another job is nothing to this one, and nothing of ours is left where others may ask Slurm for it.
+    environment = {name: value for name, value in os.environ.items() if name not in PLACE}
+    try:
+        with processes.placed(rendered.files):
+            job = slurm_queue.submit(rendered.commands[0].words, environment)
+    except BusbwError:
+        rendered.folder.rmdir()
+        raise
+    content = {"job": job, "steps": rendered.steps, "collective": rendered.collective}
+    (rendered.folder / JOB_FILE).write_text(json.dumps(content) + "\n")
+    return job
+
+
+def submitted(folder: Path) -> SlurmRendered:
+    """The job whose files lie in the folder, as it takes to wait for it.
+
+    Raises:
+        UsageError: It is no such folder.
+    """
+    try:
+        found = msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=_JobFile)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UsageError(f"{folder} holds no job of Slurm", remedy="name the folder that the job was given") from error
+    return SlurmRendered((), folder=folder.absolute(), job=found.job, steps=found.steps, collective=found.collective)
+
+
+class _JobFile(msgspec.Struct):
+    """What a batch job's folder says of it; a batch script that is submitted by hand writes the same."""
+
+    job: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+\Z")]
+    steps: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)]
+    collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]+\Z")]
+
+
+def tidy(folder: Path, *, only_if_silent: bool = False) -> bool:
+    """Removes the folder of a job that has ended; whether it did.
+
+    Args:
+        folder: Its own.
+        only_if_silent: Not where a program has said something in it.
+    """
+    if only_if_silent and any(path.stat().st_size for path in folder.glob("step-*")):
+        return False
+    shutil.rmtree(folder, ignore_errors=True)  # a network file system may keep what the job still has open
+    if folder.parent.name == FOLDERS:
+        with suppress(OSError):  # another job's folder is in it
+            folder.parent.rmdir()
+    return True

@@ -1,0 +1,81 @@
+"""How a run in Slurm ended: the program's exit code, told from what srun makes of it."""
+
+import signal
+from contextlib import suppress
+
+import msgspec
+
+from busbw.errors import BusbwError, Exit
+from busbw.launchers.job import Watch
+from busbw.launchers.slurm_refusals import NO_BINDING, NOT_STARTED, remedy_for, words_of
+from busbw.records import End
+
+_KEPT_LINES = 50
+
+
+class Heard:
+    """Hands lines on, and keeps what tells how the run ended."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.lines = 0
+        self.end_code: int | None = None
+        """What the record's last line says; process 0 knows best."""
+        self.complaints: list[str] = []
+        """Lines of stderr that say that the program was not started."""
+
+    def take(self, line: bytes) -> None:
+        """Takes a line of process 0's stdout."""
+        if not self.lines:
+            self._watch.on_status("")
+        self.lines += 1
+        if line.startswith(b"{") and b'"end"' in line:
+            with suppress(msgspec.MsgspecError):
+                self.end_code = msgspec.json.decode(line, type=End).exit_code
+        self._watch.on_line(line)
+
+    def take_error(self, line: bytes) -> None:
+        """Takes a line of stderr; nobody knows which process said it."""
+        if NO_BINDING in line:
+            return  # we asked for none
+        if NOT_STARTED.search(line) and len(self.complaints) < _KEPT_LINES:
+            self.complaints.append(line.decode(errors="replace").rstrip())
+        if self._watch.on_error:
+            self._watch.on_error(line, None)
+
+    def say(self, sentence: str, *, by: str = "busbw: ") -> None:
+        """Says something in the same place."""
+        if self._watch.on_error:
+            self._watch.on_error(f"{by}{sentence}\n".encode(), None)
+
+
+def judged(code: int, heard: Heard) -> int:
+    """The program's exit code.
+
+    srun ends with the greatest of all tasks' codes, 128 + the signal's number for one that a signal ended, and with 1
+    or 2 where it fails itself; so process 0's own word goes first.
+
+    Args:
+        code: srun's.
+        heard: What came of the run.
+
+    Raises:
+        BusbwError: The program was not started.
+    """
+    if heard.end_code:
+        return heard.end_code
+    if heard.complaints and not heard.lines:
+        said = "\n".join(heard.complaints)
+        raise BusbwError(f"Slurm did not start the program: {words_of(said)}", remedy=remedy_for(said))
+    if code == Exit.WRONG_DATA and heard.end_code is None:
+        raise BusbwError("srun failed (exit code 1)", remedy="see what it says above")
+    if code in {*Exit, 128 + signal.SIGTERM}:
+        return code
+    heard.say(f"{_name(code)}: a process of the job was lost")
+    return Exit.RANK_LOST
+
+
+def _name(code: int) -> str:
+    with suppress(ValueError):
+        return f"ended by {signal.Signals(code - 128).name}"
+    return f"exit code {code}"

@@ -1,0 +1,110 @@
+"""Asks Slurm and tells it things: one function for each command, and nothing that decides."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from busbw.errors import BusbwError
+from busbw.launchers import slurm_refusals
+from busbw.launchers.slurm_status import SQUEUE_FORMAT, JobStatus, parse_scontrol, parse_squeue
+
+_ANSWERS_WITHIN_S = 60.0
+_FORGOTTEN = "Invalid job id"
+_WELL = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
+
+
+class NoAnswerError(BusbwError):
+    """Slurm could not be asked; it may answer later."""
+
+
+def submit(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Runs `sbatch --parsable` and returns the job's id.
+
+    Raises:
+        BusbwError: Slurm refused the job; in its own words, with a remedy.
+    """
+    done = _run(words, environment)
+    if done.returncode != 0:
+        said = slurm_refusals.words_of(done.stderr) or f"exit code {done.returncode}"
+        raise BusbwError(f"Slurm took no job: {said}", remedy=slurm_refusals.remedy_for(done.stderr))
+    return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
+
+
+def status(job: str) -> JobStatus | None:
+    """What Slurm knows of a job; None where it has forgotten it.
+
+    Raises:
+        NoAnswerError: It does not answer.
+    """
+    waiting = _run(["squeue", "--noheader", f"--jobs={job}", f"--format={SQUEUE_FORMAT}"])
+    if waiting.returncode == 0 and (found := parse_squeue(waiting.stdout)) and not found.has_ended:
+        return found
+    kept = _run(["scontrol", "--oneliner", "show", "job", job])
+    if kept.returncode == 0:
+        return parse_scontrol(kept.stdout)
+    if _FORGOTTEN in kept.stderr:
+        return None
+    raise NoAnswerError(slurm_refusals.words_of(kept.stderr), remedy=slurm_refusals.remedy_for(kept.stderr))
+
+
+def cancel(job: str, *, signal: str = "") -> None:
+    """Cancels a job, or sends a signal to its steps; one that has ended is no error."""
+    _run(["scancel", *([f"--signal={signal}"] if signal else []), job])
+
+
+def cancel_named(name: str) -> None:
+    """Cancels our jobs of that name."""
+    _run(["scancel", f"--name={name}"])
+
+
+def step_named(name: str) -> str:
+    """The id of the running step of that name, 12.3; empty where there is none."""
+    said = _run(["squeue", "--noheader", "--steps", "--format=%i %j"]).stdout
+    return next((line.split()[0] for line in said.splitlines() if line.split()[1:] == [name]), "")
+
+
+def nodes_down(node_list: str) -> tuple[str, ...]:
+    """Those of the nodes that do not work, each with Slurm's words: n2 is down: Not responding."""
+    if not node_list:
+        return ()
+    said = _run(["sinfo", "--noheader", "--Node", f"--nodes={node_list}", "--format=%N|%T|%E"]).stdout
+    found = []
+    for line in dict.fromkeys(said.splitlines()):
+        name, _, rest = line.partition("|")
+        state, _, reason = rest.partition("|")
+        if state.rstrip("*~#!%$@^-+") not in _WELL or state.endswith("*"):
+            found.append(f"{name} is {state.rstrip('*')}" + (f": {reason}" if reason not in {"", "none"} else ""))
+    return tuple(found)
+
+
+def read(words: Sequence[str]) -> str:
+    """What one of Slurm's commands prints.
+
+    Raises:
+        BusbwError: It failed.
+    """
+    done = _run(words)
+    if done.returncode != 0:
+        said = slurm_refusals.words_of(done.stderr) or f"exit code {done.returncode}"
+        raise BusbwError(f"{' '.join(words)}: {said}", remedy=slurm_refusals.remedy_for(done.stderr))
+    return done.stdout
+
+
+def _run(words: Sequence[str], environment: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    """A session of its own keeps a Ctrl-C from it; a signal to us waits until it has answered."""
+    try:
+        return subprocess.run(
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            timeout=_ANSWERS_WITHIN_S,
+        )
+    except FileNotFoundError as error:
+        raise BusbwError(f"there is no {words[0]} here", remedy="run it where Slurm's commands are") from error
+    except OSError as error:
+        raise BusbwError(f"cannot start {words[0]}: {error.strerror}", remedy="look at its file") from error
+    except subprocess.TimeoutExpired as error:
+        raise NoAnswerError(f"{words[0]} did not answer within {_ANSWERS_WITHIN_S:g} s") from error

@@ -1,0 +1,111 @@
+"""Runs srun from here: within an allocation as a step of it, elsewhere as a job of its own."""
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from time import monotonic
+
+from busbw.errors import Exit
+from busbw.launchers import processes, slurm_queue
+from busbw.launchers.job import Command, File, Watch
+from busbw.launchers.slurm_end import Heard, judged
+from busbw.launchers.slurm_refusals import WAITS
+from busbw.launchers.slurm_status import waiting
+
+_QUEUED = re.compile(rb"job (\d+) queued")
+_ASK_EVERY_S = 5.0
+_ORDERLY_S = 10.0
+"""How long ranks may take to end after an interrupt, before Slurm ends them."""
+
+
+def run(command: Command, files: Sequence[File], name: str, watch: Watch) -> int:
+    """Runs it to its end; the program's exit code.
+
+    Args:
+        command: srun.
+        files: What it needs.
+        name: Of the job or step.
+        watch: Gets the lines.
+    """
+    step = _Step(name, watch)
+    with processes.placed(files):
+        inner = replace(watch, on_line=step.take, on_wait=step.wait, on_error=step.take_error)
+        # srun takes SIGTERM for "end the step at once"; killed, it would leave its step behind.
+        code = processes.run_all([command], inner, on_interrupt=step.interrupt, end_signal=signal.SIGTERM)[0].code
+    if step.interrupted_code is None:
+        return judged(code, step.heard)
+    step.end()
+    return step.interrupted_code
+
+
+class _Step:
+    """What srun's own words tell, and how it is ended: it takes one Ctrl-C for a question."""
+
+    def __init__(self, name: str, watch: Watch) -> None:
+        self.heard = Heard(watch)
+        self.interrupted_code: Exit | None = None
+        self._name = name
+        self._watch = watch
+        self._queued = ""
+        self._ask_at_s = 0.0
+        self._kill_at_s: float | None = None
+
+    def take(self, line: bytes) -> None:
+        """Takes a line of process 0's stdout."""
+        try:
+            self.heard.take(line)
+        except BrokenPipeError:
+            self.interrupted_code = Exit.OUTPUT_CLOSED
+            self.interrupt()
+            raise
+
+    def take_error(self, line: bytes, _process: object) -> None:
+        """Takes a line of stderr; those on waiting become a status."""
+        if not WAITS.search(line):
+            self.heard.take_error(line)
+            return
+        if queued := _QUEUED.search(line):
+            self._queued, self._ask_at_s = queued[1].decode(), 0.0
+        elif b"allocated" in line or b"Step created" in line:
+            self._queued = ""
+        self._watch.on_status(line.decode(errors="replace").strip())
+
+    def wait(self) -> None:
+        """At least once a second."""
+        now_s = monotonic()
+        if self._queued and not self.heard.lines and now_s >= self._ask_at_s:
+            self._ask_at_s = now_s + _ASK_EVERY_S
+            self._say_reason()
+        if self._kill_at_s is not None and now_s > self._kill_at_s:
+            self._kill_at_s = None
+            if running := slurm_queue.step_named(self._name):
+                slurm_queue.cancel(running)
+        self._watch.on_wait()
+
+    def _say_reason(self) -> None:
+        try:
+            status = slurm_queue.status(self._queued)
+        except slurm_queue.NoAnswerError as error:
+            self._watch.on_status(f"Slurm does not answer: {error.what}")
+            return
+        if status is not None and status.waits:
+            self._watch.on_status(waiting(self._queued, status))
+
+    def end(self) -> None:
+        """Nothing of it goes on, even where srun itself was killed."""
+        if running := slurm_queue.step_named(self._name):
+            slurm_queue.cancel(running)
+        slurm_queue.cancel_named(self._name)
+
+    def interrupt(self) -> None:
+        """The ranks end in good order; where none runs yet, what waits is cancelled."""
+        self.interrupted_code = self.interrupted_code or Exit.INTERRUPTED
+        self._watch.on_status("interrupted: the processes are ending; again ends srun at once")
+        if running := slurm_queue.step_named(self._name):
+            slurm_queue.cancel(running, signal="INT")
+            self._kill_at_s = monotonic() + _ORDERLY_S
+        elif self._queued:
+            slurm_queue.cancel(self._queued)
+        else:
+            slurm_queue.cancel_named(self._name)
