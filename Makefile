@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
 CPP := $(wildcard engine/*.[ch]pp engine/*/*.[ch]pp engine/*/*/*.[ch]pp tests/engine/*.[ch]pp)
 
-.PHONY: help run test lint format bench
+.PHONY: help run test lint format bench image-test
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -25,6 +25,7 @@ lint: ## check the formatting, the style and the types
 	ruff format --check src tests bench
 	ruff check src tests bench
 	mypy
+	hadolint deploy/Dockerfile
 
 format: ## lay the sources out as `make lint` demands
 	@tools/setup.sh lint
@@ -35,3 +36,6 @@ format: ## lay the sources out as `make lint` demands
 bench: ## measure this project's own speed beside its peers
 	@tools/setup.sh run
 	@tools/bench.sh
+
+image-test: ## build the CPU container image without pulling anything and run a job of two containers (root, Debian)
+	@tools/image_test.sh

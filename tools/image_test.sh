@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Builds the CPU image and runs the main job in it: one container, then two containers that are one job over the host's
+# network. Nothing is pulled: the base is made of distribution packages. Everything lies under build/image and is removed
+# at the end, except the base.
+#
+# Needs root, buildah, podman, runc and debootstrap, and a network for distribution and Python packages.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+suite=bookworm
+mirror=${BUSBW_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+work=$PWD/build/image
+base=$work/base-$suite.tar
+store=(--root "$work/storage" --runroot "$work/run" --storage-driver vfs)
+image=localhost/busbw:image-test
+
+say() { printf 'image-test: %s\n' "$*" >&2; }
+fail() {
+  say "$*"
+  exit 1
+}
+
+missing=()
+for tool in buildah podman runc debootstrap; do
+  command -v "$tool" >/dev/null || [ -x "/usr/sbin/$tool" ] || missing+=("$tool")
+done
+if [ "${#missing[@]}" != 0 ] || [ "$(id -u)" != 0 ]; then
+  say "needs root, and buildah, podman, runc and debootstrap${missing[*]:+; not here: ${missing[*]}}"
+  exit 3
+fi
+PATH=$PATH:/usr/sbin
+
+started=()
+clean_up() {
+  trap '' INT TERM
+  for name in "${started[@]}"; do
+    podman "${store[@]}" --cgroup-manager=cgroupfs --runtime=runc rm --force --time 2 "$name" >/dev/null 2>&1 || true
+  done
+  # What overlays the storage leaves are mounts of its own folders, if any.
+  rm -rf "$work/storage" "$work/run" "$work/secret" "$work"/*.out "$work"/*.err
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+mkdir -p "$work"
+rm -rf "$work/storage" "$work/run"
+
+# ---- the base: a small Debian from its packages ----------------------------------------------------------------------
+if [ ! -s "$base" ]; then
+  say "making the base of $mirror (once; about half a minute)"
+  rm -rf "$work/base"
+  debootstrap --variant=minbase "$suite" "$work/base" "$mirror" >"$work/debootstrap.log" 2>&1 ||
+    fail "debootstrap failed: see $work/debootstrap.log"
+  # Packages that were renewed since the release come from its updates.
+  printf 'deb %s %s main\ndeb %s %s-updates main\n' "$mirror" "$suite" "$mirror" "$suite" >"$work/base/etc/apt/sources.list"
+  tar -C "$work/base" --exclude=./var/cache/apt/archives/*.deb -cf "$base.part" .
+  mv "$base.part" "$base"
+  rm -rf "$work/base"
+fi
+
+# A proxy with a certificate of its own is known to this machine, and must be known inside while packages are fetched.
+inside=()
+certificates=/etc/ssl/certs/ca-certificates.crt
+if [ -s "$certificates" ]; then
+  cp "$certificates" "$work/ca.crt"
+  printf '[global]\ncert = /run/busbw-ca.crt\ntimeout = 180\n' >"$work/pip.conf"
+  inside=(--volume "$work/ca.crt:/run/busbw-ca.crt:ro" --volume "$work/pip.conf:/etc/pip.conf:ro")
+fi
+
+build() { # target name [option]...
+  say "building the target $1 (minutes; what it says: $work/build-$1.log)"
+  buildah "${store[@]}" bud --isolation chroot --format docker --build-arg BASE=localhost/busbw-base \
+    --build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || echo unknown)" "${inside[@]}" "${@:3}" \
+    --target "$1" -t "$2" -f deploy/Dockerfile . >"$work/build-$1.log" 2>&1 || {
+    tail -n 40 "$work/build-$1.log" >&2
+    fail "the image was not built: all of the output is in $work/build-$1.log"
+  }
+}
+
+# crun refuses mixed control groups, and raising limits takes a privilege that containers of containers lack.
+run() {
+  podman "${store[@]}" --cgroup-manager=cgroupfs --runtime=runc run --rm --network=host \
+    --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@"
+}
+
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+printf 'FROM scratch\nADD %s /\n' "$(basename "$base")" >"$work/Dockerfile.base"
+buildah "${store[@]}" bud --isolation chroot --format docker -t localhost/busbw-base -f "$work/Dockerfile.base" "$work" \
+  >"$work/build-base.log" 2>&1 || fail "the base was not built: see $work/build-base.log"
+build cpu "$image"
+
+# ---- what the image says of itself -----------------------------------------------------------------------------------
+say "who and what is inside"
+for label in title description version revision; do
+  [ -n "$(buildah "${store[@]}" inspect --type image --format "{{index .OCIv1.Config.Labels \"org.opencontainers.image.$label\"}}" "$image")" ] ||
+    fail "the label $label is missing"
+done
+programs=$(grep -o '{"[a-z_]*", make_' engine/collectives/all.cpp | sed 's/{"\([a-z_]*\)".*/\1_perf/')
+[ "$(wc -w <<<"$programs")" = 11 ] || fail "eleven collectives were expected, not: $programs"
+# One container, because the storage copies the whole image for each.
+# shellcheck disable=SC2016
+run "$image" bash -euc '
+  [ "$(id -u)" = 1000 ] || { echo "the user is $(id)"; exit 1; }
+  for program in "$@" busbw; do "$program" --version </dev/null | grep -q . || { echo "$program does not run"; exit 1; }; done
+  busbw launch systems | grep -q p5.48xlarge || { echo "the machine types are missing"; exit 1; }
+  if command -v sshd mpirun; then echo "neither sshd nor mpirun is needed here"; exit 1; fi
+' bash $programs || fail "the image is not what it should be"
+
+# ---- the main job in one container -----------------------------------------------------------------------------------
+say "busbw run all_reduce, in one container"
+run "$image" busbw run all_reduce -t 2 -b 8 -e 1M -f 8 -n 5 >"$work/one.out" || fail "busbw run failed"
+grep -q 'Out of bounds values : 0 OK' "$work/one.out" || fail "no good table came out: $work/one.out"
+
+# ---- two containers, one job -----------------------------------------------------------------------------------------
+say "one job of two containers over the host's network"
+port=$(free_port)
+mkdir -m 755 "$work/secret"
+head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$work/secret/token"
+chown 1000:1000 "$work/secret/token"
+chmod 600 "$work/secret/token"
+pids=()
+for rank in 0 1; do
+  name=busbw-image-test-$$-$rank
+  started+=("$name")
+  run --name "$name" --volume "$work/secret:/run/secret:ro" \
+    --env BUSBW_RANK=$rank --env BUSBW_SIZE=2 --env "BUSBW_STORE=tcp://127.0.0.1:$port" \
+    --env BUSBW_TOKEN_FILE=/run/secret/token \
+    "$image" all_reduce_perf --backend host -t 1 -b 8 -e 1M -f 8 -n 5 -T 60 </dev/null \
+    >"$work/two-$rank.out" 2>"$work/two-$rank.err" &
+  pids+=($!)
+done
+for rank in 0 1; do
+  wait "${pids[$rank]}" || {
+    cat "$work"/two-*.err "$work"/two-*.out >&2
+    fail "process $rank of the job of two containers failed"
+  }
+done
+grep -q 'Out of bounds values : 0 OK' "$work/two-0.out" || fail "no good table came out of two containers"
+[ ! -s "$work/two-1.out" ] || fail "only process 0 writes a table"
+[ "$(grep -c '^# *Rank ' "$work/two-0.out")" = 2 ] || fail "the table does not name both ranks"
+
+# ---- the image for MPIJob: sshd without privileges, and mpirun -------------------------------------------------------
+build mpijob "$image-mpijob" --build-arg "VARIANT=$image"
+say "sshd without privileges, mpirun, and the program where ssh leads"
+port=$(free_port)
+# shellcheck disable=SC2016
+run "$image-mpijob" bash -euc '
+  mkdir -p ~/.ssh
+  ssh-keygen -q -t ed25519 -N "" -f ~/.ssh/id_ed25519
+  cp ~/.ssh/id_ed25519.pub ~/.ssh/authorized_keys
+  /usr/sbin/sshd -De -p "$1" -o ListenAddress=127.0.0.1 2>~/sshd.log &
+  for _ in $(seq 50); do ssh -p "$1" 127.0.0.1 true 2>/dev/null && break; sleep 0.1; done
+  ssh -p "$1" 127.0.0.1 all_reduce_perf --version || { cat ~/sshd.log; exit 1; }
+  mpirun --oversubscribe -np 2 true
+' bash "$port" >"$work/mpijob.out" 2>&1 || {
+  cat "$work/mpijob.out" >&2
+  fail "sshd or mpirun does not work in the image for MPIJob"
+}
+say "good"
