@@ -1,0 +1,328 @@
+"""`busbw launch`: what all kinds have in common, with a stand-in for the engine, on this machine."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import BUSBW, GOLDEN_RECORD, Busbw, one_sentence
+from stand_in import TABLE, install
+
+from busbw.cli.launch import KINDS
+from busbw.cli.main import main
+from busbw.launchers import LAUNCHERS
+
+HANG_GUARD_S = 60.0
+SHOWN = "".join(f"{line}\n" for line in TABLE)
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Path) -> Path:
+    """The folder in which each process of a stand-in writes down what it got."""
+    folder = tmp_path / "told"
+    folder.mkdir()
+    monkeypatch.setenv("BUSBW_PROGRAMS", str(install(tmp_path / "programs")))
+    monkeypatch.setenv("STAND_IN_FOLDER", str(folder))
+    return folder
+
+
+def got(told: Path, rank: int) -> dict[str, object]:
+    found: dict[str, object] = json.loads((told / f"{rank}.json").read_text())
+    return found
+
+
+def environment(told: Path, rank: int) -> dict[str, str]:
+    found = got(told, rank)["environment"]
+    assert isinstance(found, dict)
+    return found
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + HANG_GUARD_S
+    while not condition():
+        assert time.monotonic() < end_s, "waited in vain"
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# ---- a run ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_is_on_stdout_and_the_records_are_kept(told: Path, busbw: Busbw, here: Path) -> None:
+    done = busbw("launch", "local", "--processes", "3", "--", "all_reduce", "-e", "1K")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == SHOWN
+    (folder,) = (here / "busbw-records").iterdir()
+    assert (folder / "records.jsonl").read_bytes() == GOLDEN_RECORD.read_bytes()
+    run = json.loads((folder / "run.json").read_text())
+    assert run["command"] == ["launch", "local", "--processes", "3", "--", "all_reduce", "-e", "1K"]
+    assert run["exit_code"] == 0
+    here_line, verdict, place = done.stderr.splitlines()
+    assert here_line == "[0-2] stand-in: here"
+    assert verdict.startswith("Verdict: WRONG DATA in 1 of ")
+    assert place == f"Record: {folder.relative_to(here)}/records.jsonl"
+
+
+def test_each_process_has_its_place_and_the_same_token(told: Path, busbw: Busbw) -> None:
+    busbw("launch", "local", "--processes", "2", "--join-timeout", "7", "--", "all_reduce")
+    both = [environment(told, rank) for rank in range(2)]
+    for name, values in {
+        "BUSBW_RANK": ["0", "1"],
+        "BUSBW_SIZE": ["2", "2"],
+        "BUSBW_LOCAL_RANK": ["0", "1"],
+        "BUSBW_LOCAL_SIZE": ["2", "2"],
+        "BUSBW_NODE": ["0", "0"],
+        "BUSBW_LAUNCHER": ["busbw", "busbw"],
+        "BUSBW_JOIN_TIMEOUT_S": ["7", "7"],
+    }.items():
+        assert [each[name] for each in both] == values
+    assert both[0]["BUSBW_STORE"] == both[1]["BUSBW_STORE"]
+    assert both[0]["BUSBW_TOKEN"] == both[1]["BUSBW_TOKEN"]
+    assert len(both[0]["BUSBW_TOKEN"]) >= 32
+
+
+def test_the_engine_gets_the_sweep_that_was_left_open(told: Path, busbw: Busbw) -> None:
+    busbw("launch", "local", "--processes", "2", "--", "all_reduce_perf", "-e", "1K", "-t", "2")
+    argv = got(told, 1)["argv"]
+    assert isinstance(argv, list)
+    assert argv[1:] == ["-b", "8", "-f", "2", "-e", "1K", "-t", "2", "--records", "-"]
+
+
+def test_variables_go_to_every_process(told: Path, busbw: Busbw) -> None:
+    busbw("launch", "local", "--processes", "2", "--env", "NCCL_DEBUG=INFO", "--env", "NOTE=a b='c'", "all_reduce")
+    assert [environment(told, rank)["NCCL_DEBUG"] for rank in range(2)] == ["INFO", "INFO"]
+    assert environment(told, 1)["NOTE"] == "a b='c'"
+
+
+def test_every_job_has_its_own_token(told: Path, busbw: Busbw) -> None:
+    tokens = set()
+    for _ in range(2):
+        busbw("launch", "local", "--processes", "2", "--", "all_reduce")
+        tokens.add(environment(told, 0)["BUSBW_TOKEN"])
+    assert len(tokens) == 2
+
+
+def test_the_token_is_seen_nowhere(told: Path, here: Path) -> None:
+    """Not by `ps`, not in what is said, not in what is kept."""
+    command = [*BUSBW, "launch", "local", "--processes", "2", "--", "all_reduce"]
+    shown = {**os.environ, "STAND_IN_PAUSE_S": "0.2"}
+    with subprocess.Popen(command, cwd=here, env=shown, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: (told / "1.json").exists())
+        token = environment(told, 1)["BUSBW_TOKEN"].encode()
+        command_lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        out, errors = process.communicate(timeout=HANG_GUARD_S)
+    assert any(b"all_reduce_perf" in line for line in command_lines)
+    kept = [path.read_bytes() for path in here.rglob("*") if path.is_file()]
+    assert len(kept) == 2
+    assert not any(token in text for text in [*command_lines, out, errors, *kept])
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"), [({0: 4, 1: 4}, 4), ({0: 1}, 1), ({1: 3}, 3), ({0: 5, 1: 0}, 5), ({0: 2, 1: 2}, 2)]
+)
+def test_the_exit_code_is_the_programs(told: Path, busbw: Busbw, codes: dict[int, int], code: int) -> None:
+    told_codes = {f"STAND_IN_CODE_{rank}": str(value) for rank, value in codes.items()}
+    done = busbw("launch", "local", "--processes", "2", "--", "all_reduce", environment=told_codes)
+    assert done.returncode == code
+    assert done.stdout == SHOWN
+
+
+def test_the_record_may_go_to_a_file(told: Path, busbw: Busbw, here: Path) -> None:
+    done = busbw("launch", "local", "--processes", "2", "--records", "out.jsonl", "--", "all_reduce")
+    assert done.returncode == 0
+    assert [path.name for path in here.iterdir()] == ["out.jsonl"]
+    assert (here / "out.jsonl").read_bytes() == GOLDEN_RECORD.read_bytes()
+    again = busbw("launch", "local", "--processes", "2", "--records", "out.jsonl", "--", "all_reduce")
+    assert again.returncode == 2
+    assert "out.jsonl is there already" in one_sentence(again.stderr)
+
+
+def test_one_process_is_the_program_itself(told: Path, busbw: Busbw) -> None:
+    done = busbw("launch", "local", "--processes", "1", "--", "all_reduce", "-t", "2")
+    assert done.stdout == SHOWN
+    assert done.stderr.splitlines()[0] == "stand-in: here"
+    assert "BUSBW_RANK" not in environment(told, 0)
+
+
+# ---- the dry run ----------------------------------------------------------------------------------------------------
+
+DRY_RUNS = {
+    "local": ["--processes", "2"],
+    "ssh": ["--hosts", "node1,node2:2", "--ssh", "/nowhere/ssh"],
+    "mpirun": ["--hosts", "node1,node2:2", "--mpi", "openmpi"],
+}
+
+
+@pytest.mark.parametrize("kind", DRY_RUNS)
+def test_a_dry_run_touches_nothing(kind: str, busbw: Busbw, here: Path) -> None:
+    here.chmod(0o500)
+    before = here.stat()
+    done = busbw("launch", kind, *DRY_RUNS[kind], "--dry-run", "all_reduce", environment={"BUSBW_PROGRAMS": "/nowhere"})
+    assert done.returncode == 0, done.stderr
+    assert list(here.iterdir()) == []
+    assert here.stat().st_mtime_ns == before.st_mtime_ns
+    assert "all_reduce_perf" in done.stdout
+    assert "<token>" in done.stdout
+    assert "-b 8 -e 64M -f 2 --records -" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_dry_run_of_the_local_kind_is_a_script_that_runs_the_job(told: Path, busbw: Busbw, here: Path) -> None:
+    script = busbw("launch", "local", "--processes", "1", "--env", "A=b c", "--dry-run", "--", "all_reduce").stdout
+    done = subprocess.run(["sh", "-c", script], cwd=here, capture_output=True, text=True, timeout=HANG_GUARD_S)
+    assert done.stdout.startswith(TABLE[0])
+    assert environment(told, 0)["A"] == "b c"
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
+        (["local"], ["no collective"]),
+        (["local", "--", "al_reduce"], ["did you mean all_reduce?"]),
+        (["local", "--processes", "0", "--", "all_reduce"], ["--processes", "0"]),
+        (["local", "--proceses", "2", "--", "all_reduce"], ["--proceses", "--processes"]),
+        (["local", "all_reduce", "--processes", "2"], ["--processes", "before the collective"]),
+        (["local", "all_reduce", "--dry-run"], ["--dry-run", "before the collective"]),
+        (["local", "--env", "A", "--", "all_reduce"], ["--env", '"A"', "NCCL_DEBUG=INFO"]),
+        (["local", "--env", "1=2", "--", "all_reduce"], ["--env"]),
+        (["local", "--env", "BUSBW_RANK=1", "--", "all_reduce"], ["BUSBW_RANK", "set by the launcher"]),
+        (["local", "--system", "no-such", "--", "all_reduce"], ["no-such", "p5.48xlarge"]),
+        (["ssh", "--", "all_reduce"], ["no host", "--hosts"]),
+        (["ssh", "--hosts", "a", "--hostfile", "b", "--", "all_reduce"], ["--hosts", "--hostfile"]),
+        (["ssh", "--hostfile", "none", "--", "all_reduce"], ["--hostfile none", "No such file"]),
+        (["ssh", "--hosts", "localhost,b", "--", "all_reduce"], ["localhost", "--root-address"]),
+        (["ssh", "--hosts", "a,b", "--ssh", "'", "--", "all_reduce"], ["--ssh", "quot"]),
+        (["ssh", "--hosts", "a", "--ssh", "", "--", "all_reduce"], ["--ssh is empty"]),
+        (["mpirun", "--hosts", "a,b", "--mpirun", "false", "--", "all_reduce"], ["false", "--mpi openmpi"]),
+        (
+            ["mpirun", "--mpi", "openmpi", "--store-folder", "/x", "--port", "7", "--hosts", "a", "all_reduce"],
+            ["--store-folder"],
+        ),
+    ],
+)
+def test_a_doubt_is_refused_before_anything_runs(
+    told: Path, busbw: Busbw, here: Path, words: list[str], pieces: list[str]
+) -> None:
+    done = busbw("launch", *words)
+    assert done.returncode == 2, done.stderr
+    sentence = one_sentence(done.stderr)
+    assert all(piece in sentence for piece in pieces), sentence
+    assert list(here.iterdir()) == []
+    assert list(told.iterdir()) == []
+
+
+def test_an_mpirun_that_is_not_there(told: Path, busbw: Busbw) -> None:
+    done = busbw("launch", "mpirun", "--mpirun", "/nowhere/mpirun", "--hosts", "a", "--", "all_reduce")
+    assert done.returncode == 3
+    assert "/nowhere/mpirun" in one_sentence(done.stderr)
+
+
+def test_programs_that_are_not_there(busbw: Busbw, here: Path) -> None:
+    nowhere = {"BUSBW_PROGRAMS": "/nowhere"}
+    done = busbw("launch", "local", "--processes", "2", "--", "all_reduce", environment=nowhere)
+    assert done.returncode == 3
+    assert "all_reduce_perf is not in /nowhere" in one_sentence(done.stderr)
+    assert list(here.iterdir()) == []
+
+
+def test_a_folder_of_programs_may_be_named(told: Path, busbw: Busbw, tmp_path: Path) -> None:
+    words = ["launch", "local", "--processes", "2", "--program-path", str(tmp_path / "programs"), "--", "all_reduce"]
+    assert busbw(*words, environment={"BUSBW_PROGRAMS": "/nowhere"}).stdout == SHOWN
+
+
+def test_every_launcher_has_a_command_with_help(busbw: Busbw) -> None:
+    assert set(LAUNCHERS) <= set(KINDS)
+    listed = busbw("launch", "--help").stdout
+    assert all(f"  {kind} " in listed for kind in KINDS)
+    for kind in LAUNCHERS:
+        assert "--dry-run" in busbw("launch", kind, "--help").stdout
+
+
+# ---- interrupts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_ends_all_and_keeps_what_came(told: Path, here: Path, number: signal.Signals, code: int) -> None:
+    command = [*BUSBW, "launch", "local", "--processes", "2", "--", "all_reduce"]
+    slow = {**os.environ, "STAND_IN_PAUSE_S": "600"}
+    with subprocess.Popen(
+        command, cwd=here, env=slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: (told / "1.json").exists())
+        wait_until(lambda: any(path.stat().st_size for path in here.rglob("records.jsonl")))
+        process.send_signal(number)
+        out, errors = process.communicate(timeout=HANG_GUARD_S)
+    assert process.returncode == code
+    assert out == f"{TABLE[0]}\n"
+    assert f"[0-1] stand-in: signal {number:d}" in errors
+    assert "Traceback" not in errors
+    (record,) = here.rglob("records.jsonl")
+    assert record.read_bytes() == GOLDEN_RECORD.read_bytes().splitlines(keepends=True)[0]
+    assert json.loads((record.parent / "run.json").read_text())["exit_code"] == code
+
+
+def test_no_process_outlives_a_launcher_that_was_killed(told: Path, here: Path) -> None:
+    command = [*BUSBW, "launch", "local", "--processes", "3", "--", "all_reduce"]
+    slow = {**os.environ, "STAND_IN_PAUSE_S": "600"}
+    with subprocess.Popen(command, cwd=here, env=slow, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: all((told / f"{rank}.json").exists() for rank in range(3)))
+        pids = [int(str(got(told, rank)["pid"])) for rank in range(3)]
+        assert all(map(is_running, pids))
+        process.kill()
+        wait_until(lambda: not any(map(is_running, pids)))
+
+
+def test_a_reader_that_goes_away_is_no_traceback(told: Path, here: Path) -> None:
+    command = [*BUSBW, "launch", "local", "--processes", "2", "--", "all_reduce"]
+    slow = {**os.environ, "STAND_IN_PAUSE_S": "0.2"}
+    with subprocess.Popen(
+        command, cwd=here, env=slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == f"{TABLE[0]}\n"
+        process.stdout.close()
+        errors = process.stderr.read()
+        process.wait(HANG_GUARD_S)
+    assert "busbw: " not in errors.replace("busbw: busbw-records", "")
+
+
+def test_on_a_terminal_the_table_and_what_is_waited_for_share_it(told: Path, here: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="xterm", COLUMNS="100", LINES="40", STAND_IN_PAUSE_S="0.1")
+        os.execv(sys.executable, [*BUSBW, "launch", "local", "--processes", "2", "--", "all_reduce"])
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:
+            break
+        shown += chunk
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown
+    text = shown.decode()
+    assert all(line in text for line in TABLE)
+    assert "[0-1] stand-in: here" in text
+    assert "starting" in text
+    assert '{"kind"' not in text
+
+
+def test_what_is_asked_for_in_process(told: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "local", "--processes", "2", "--", "all_reduce"]) == 0
+    assert capfd.readouterr().out == SHOWN

@@ -1,0 +1,163 @@
+"""What comes from the processes of a job, taken apart and said to a person."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.cli.launch.error_lines import ErrorLines, ranges
+from busbw.cli.launch.first_process import FirstProcess, RecordFile
+from busbw.cli.launch.plain_progress import PlainProgress
+from busbw.errors import UsageError
+
+
+class Clock:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+# ---- stderr ---------------------------------------------------------------------------------------------------------
+
+
+def said(lines: list[tuple[bytes, int | str | None]]) -> list[str]:
+    heard: list[str] = []
+    errors = ErrorLines(heard.append)
+    for line, who in lines:
+        errors.take(line, who)
+    errors.flush(at_end=True)
+    return heard
+
+
+def test_a_line_says_who_said_it() -> None:
+    assert said([(b"here\n", 3), (b"there\n", "node1"), (b"somewhere\n", None)]) == [
+        "[3] here",
+        "[node1] there",
+        "somewhere",
+    ]
+
+
+def test_what_several_say_alike_is_said_once() -> None:
+    lost = b"busbw: rank 2 on node1 was lost\n"
+    assert said([(lost, 5), (lost, 0), (lost, 1), (b"other\n", 0), (lost, 3), (lost, "node7")]) == [
+        "[0-1,3,5,node7] busbw: rank 2 on node1 was lost",
+        "[0] other",
+    ]
+
+
+def test_what_one_repeats_is_counted() -> None:
+    assert said([(b"again\n", 0)] * 3) == ["[0] again (3 times)"]
+    assert said([(b"again\n", None)] * 2) == ["again (2 times)"]
+    assert said([(b"once\n", None)]) == ["once"]
+
+
+def test_nothing_in_a_line_controls_the_terminal() -> None:
+    assert said([(b"\x1b[2Jclear\xff\tx\r\n", 0)]) == ["[0] ?[2Jclear�    x"]
+
+
+def test_lines_are_held_for_a_moment_only_and_keep_their_order() -> None:
+    heard: list[str] = []
+    clock = Clock()
+    errors = ErrorLines(heard.append, now_s=clock)
+    errors.take(b"first\n", 0)
+    clock.now_s = 0.3
+    errors.take(b"second\n", 0)
+    errors.take(b"first\n", 1)
+    errors.flush(at_end=False)
+    assert heard == []
+    clock.now_s = 0.6
+    errors.flush(at_end=False)
+    assert heard == ["[0-1] first"]
+    clock.now_s = 1.0
+    errors.flush(at_end=False)
+    assert heard == ["[0-1] first", "[0] second"]
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_ranges_name_each_number_once(numbers: set[int]) -> None:
+    found: list[int] = []
+    for part in filter(None, ranges(numbers).split(",")):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    assert found == sorted(numbers)
+
+
+# ---- stdout ---------------------------------------------------------------------------------------------------------
+
+
+def test_records_and_table_are_taken_apart(tmp_path: Path) -> None:
+    table: list[bytes] = []
+    with RecordFile(tmp_path / "out.jsonl") as records:
+        first = FirstProcess(records, table.append)
+        for line in [b"# head\n", b'{"kind":"run"}\n', b"  8 row\n", b"\n", b'{"kind":"end"', b"\xff\n"]:
+            first.take(line)
+    assert table == [b"# head\n", b"  8 row\n", b"\n", b"\xff\n"]
+    assert (tmp_path / "out.jsonl").read_bytes() == b'{"kind":"run"}\n{"kind":"end"'
+
+
+def test_a_record_is_on_disk_at_once(tmp_path: Path) -> None:
+    with RecordFile(tmp_path / "out.jsonl") as records:
+        records.write(b"{}\n")
+        assert (tmp_path / "out.jsonl").read_bytes() == b"{}\n"
+
+
+def test_a_file_without_records_is_not_kept(tmp_path: Path) -> None:
+    with RecordFile(tmp_path / "out.jsonl"):
+        assert (tmp_path / "out.jsonl").exists()
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_file_that_is_there_is_refused_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "out.jsonl").write_text("old")
+    with pytest.raises(UsageError, match=r"out\.jsonl is there already"), RecordFile(tmp_path / "out.jsonl"):
+        pass
+    assert (tmp_path / "out.jsonl").read_text() == "old"
+    with pytest.raises(UsageError, match="No such file"), RecordFile(tmp_path / "no" / "out.jsonl"):
+        pass
+
+
+# ---- waiting --------------------------------------------------------------------------------------------------------
+
+
+def test_a_wait_is_said_once_it_has_lasted() -> None:
+    heard: list[str] = []
+    clock = Clock()
+    progress = PlainProgress(heard.append, now_s=clock)
+    progress.status("waiting: 2 of 4 tasks pending (Resources)")
+    clock.now_s = 1.9
+    progress.refresh()
+    assert heard == []
+    clock.now_s = 2.0
+    for _ in range(3):
+        progress.refresh()
+    assert heard == ["waiting: 2 of 4 tasks pending (Resources)"]
+    progress.status("waiting: 1 of 4 tasks pending (Priority)")
+    clock.now_s = 3.9
+    progress.refresh()
+    assert len(heard) == 1
+    clock.now_s = 4.0
+    progress.refresh()
+    assert heard[1:] == ["waiting: 1 of 4 tasks pending (Priority)"]
+
+
+def test_a_short_wait_is_not_worth_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    heard: list[str] = []
+    clock = Clock()
+    progress = PlainProgress(heard.append, now_s=clock)
+    progress.status("starting")
+    clock.now_s = 1.0
+    with os.fdopen(os.dup(1), "wb"):
+        progress.line(b"# the table\n")
+    clock.now_s = 9.0
+    progress.refresh()
+    progress.status("ending")
+    clock.now_s = 10.0
+    progress.refresh()
+    assert heard == []
+    assert capfd.readouterr().out == "# the table\n"
