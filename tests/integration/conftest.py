@@ -7,6 +7,7 @@ import pytest
 
 from busbw.engine import COLLECTIVES
 
+from . import slurm as real_slurm
 from .programs import Programs, installed_in
 
 
@@ -23,3 +24,23 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
     found = Programs(folder, here)
     yield found
     found.stop_all()
+
+
+@pytest.fixture(scope="session")
+def _slurm_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[real_slurm.Slurm]:
+    """Started by the first test that wants it."""
+    if why := real_slurm.why_not():
+        pytest.skip(f"no Slurm here: {why}")
+    cluster = real_slurm.Slurm(tmp_path_factory.mktemp("slurm"), nodes=4)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def slurm(_slurm_of_the_session: real_slurm.Slurm) -> Iterator[real_slurm.Slurm]:
+    """A real Slurm of four virtual nodes with nothing in its queue; SLURM_CONF names it in `with_slurm`."""
+    yield _slurm_of_the_session
+    _slurm_of_the_session.clear()

@@ -17,6 +17,8 @@ from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "salloc", "squeue", "scontrol", "scancel", "sinfo")
 CPUS = 4
+GPUS = ("/dev/null", "/dev/zero")
+"""What Slurm takes for a node's GPUs; there are none."""
 OUTER = ("SLURM_", "SBATCH_", "SRUN_")
 STARTS_WITHIN_S = 60.0
 ENDS_WITHIN_S = 20.0
@@ -40,6 +42,7 @@ SwitchType=switch/none
 TopologyPlugin=topology/tree
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
+GresTypes=gpu
 JobCompType=jobcomp/none
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -173,7 +176,7 @@ class Slurm:
         first_port = _free_range(100)
         lines = [
             f"NodeName={node} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} "
-            "RealMemory=1000 State=UNKNOWN"
+            f"RealMemory=1000 Gres=gpu:{len(GPUS)} State=UNKNOWN"
             for node, port in zip(self.nodes, node_ports, strict=True)
         ]
         names = ",".join(self.nodes)
@@ -187,6 +190,8 @@ class Slurm:
             names=names,
         )
         (self.folder / "slurm.conf").write_text(text)
+        devices = "".join(f"Name=gpu File={device}\n" for device in GPUS)
+        (self.folder / "gres.conf").write_text(devices)
         switches = ["SwitchName=leaf1 Nodes=" + ",".join(self.nodes[0::2])]
         switches += ["SwitchName=leaf2 Nodes=" + ",".join(self.nodes[1::2])] if len(self.nodes) > 1 else []
         spine = "SwitchName=spine Switches=" + ",".join(f"leaf{index}" for index in range(1, len(switches) + 1))
