@@ -262,7 +262,7 @@ std::unique_ptr<TcpStore> LaunchedJob::new_store() {
   };
   return std::make_unique<TcpStore>(connect(false),
                                     JobState{aborted, [this](const Failure& why) { note(why); },
-                                             [this] { lose_store("the connection to it closed"); }},
+                                             [this] { lose_store("its connection closed before the job had ended"); }},
                                     kNoLimitS);
 }
 
@@ -272,7 +272,9 @@ std::unique_ptr<Team> LaunchedJob::team(int rank) {
   std::vector<int> everybody(static_cast<std::size_t>(ranks()));
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto on_step = [this, own](std::optional<Phase> phase) {
-    if (phase) own_ranks_[own].phase.store(static_cast<int>(*phase), std::memory_order_relaxed);
+    if (phase && own_ranks_[own].phase.exchange(static_cast<int>(*phase), std::memory_order_relaxed) !=
+                     static_cast<int>(*phase))
+      stores_[own]->tell_phase(static_cast<int>(own), *phase);
     own_ranks_[own].steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw Aborted();
   };

@@ -36,6 +36,12 @@ bool same_secret(const std::string& one, const std::string& other) {
   return difference == 0;
 }
 
+Phase take_phase_from(MessageReader& reader) {
+  const auto phase = reader.take<std::uint8_t>();
+  if (phase >= kPhases.size()) throw BrokenMessage();
+  return static_cast<Phase>(phase);
+}
+
 void allow_open_files(std::size_t needed) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
@@ -256,6 +262,14 @@ void TcpServer::read(std::uint64_t id) {
   }
 }
 
+/// What the ranks of a process said last may not have been read yet.
+void TcpServer::read_all_of(int process) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, connection] : connections_)
+    if (connection.is_known && connection.process == process) ids.push_back(id);
+  for (const std::uint64_t id : ids) read(id);
+}
+
 void TcpServer::turn_away(std::uint64_t id) {
   ++strangers_;
   close(id);
@@ -268,6 +282,7 @@ void TcpServer::close(std::uint64_t id) {
   connections_.erase(found);
   state_.forget(id);
   if (!connection.is_process) return;
+  read_all_of(connection.process);
   const std::scoped_lock lock(mutex_);
   Process& process = processes_[static_cast<std::size_t>(connection.process)];
   if (process.state != Process::State::here) return;
@@ -293,6 +308,7 @@ void TcpServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
              MessageWriter().add(answer.number).add(answer.kind).add(std::span<const std::byte>(answer.value)).bytes());
       return;
     }
+    case Frame::phase: return take_phase(connection.process, reader);
     case Frame::beat:
       take_beat(connection.process, reader);
       return send(id, Frame::beat, {});
@@ -315,11 +331,19 @@ void TcpServer::take_beat(int process_number, MessageReader& reader) {
   const std::scoped_lock lock(mutex_);
   Process& process = processes_[static_cast<std::size_t>(process_number)];
   for (RankProgress& rank : process.ranks) {
-    const auto phase = reader.take<std::uint8_t>();
-    if (phase >= kPhases.size()) throw BrokenMessage();
-    rank = {static_cast<Phase>(phase), reader.take<std::uint64_t>()};
+    const Phase phase = take_phase_from(reader);
+    rank = {phase, reader.take<std::uint64_t>()};
   }
   process.silent_ticks = 0;
+}
+
+void TcpServer::take_phase(int process, MessageReader& reader) {
+  const auto index = reader.take<std::uint32_t>();
+  const Phase phase = take_phase_from(reader);
+  const std::scoped_lock lock(mutex_);
+  auto& ranks = processes_[static_cast<std::size_t>(process)].ranks;
+  if (index >= ranks.size()) throw BrokenMessage();
+  ranks[index].phase = phase;
 }
 
 std::string TcpServer::refusal(const Greeting& greeting) const {

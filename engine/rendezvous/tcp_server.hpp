@@ -76,11 +76,13 @@ class TcpServer {
   void accept_all(const Descriptor& listener);
   void tick();
   void read(std::uint64_t id);
+  void read_all_of(int process);
   void write(std::uint64_t id);
   void close(std::uint64_t id);
   void turn_away(std::uint64_t id);
   void take_frame(std::uint64_t id, std::span<const std::byte> body);
   void take_beat(int process, MessageReader& reader);
+  void take_phase(int process, MessageReader& reader);
   void greet(std::uint64_t id, MessageReader& reader);
   std::string refusal(const Greeting& greeting) const;
   void send(std::uint64_t id, Frame kind, std::span<const std::byte> body);

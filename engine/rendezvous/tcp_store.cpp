@@ -80,6 +80,10 @@ void TcpStore::barrier(const std::string& key, int member, int members) {
   ask({StoreRequest::Op::barrier, 0, key, {}, members, member});
 }
 
+void TcpStore::tell_phase(int index, Phase phase) {
+  channel_.send(Frame::phase, MessageWriter().add(index).add(static_cast<std::uint8_t>(phase)).bytes());
+}
+
 void TcpStore::abort(const Failure& why) noexcept {
   try {
     channel_.send(Frame::abort, packed(why));

@@ -17,6 +17,7 @@ enum class Frame : std::uint8_t {
   refused,   // server: whether this may be another job's store, and why in words
   request,   // client: StoreRequest
   answer,    // server: number, kind, value
+  phase,     // client: which of its process's ranks has come to which phase, at once
   beat,      // client: phase and steps of each of its ranks; server: nothing
   abort,     // client: exit code and sentence
   failure,   // server: exit code and sentence

@@ -2,30 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "backends/host/host_communicator.hpp"
 #include "backends/host/machine.hpp"
+#include "backends/host/share.hpp"
 #include "support/error.hpp"
 
 namespace busbw {
-namespace {
-
-/// The world ranks of the group's members, in the group's order.
-std::vector<int> members_of(const Team& world, Team& group) {
-  const int mine = world.rank();
-  const std::vector<Bytes> all = group.gather(std::as_bytes(std::span(&mine, 1)));
-  std::vector<int> members(static_cast<std::size_t>(group.size()));
-  for (std::size_t i = 0; i < all.size(); ++i) std::memcpy(&members[i], all[i].data(), sizeof(int));
-  const Bytes list = group.broadcast(std::as_bytes(std::span(members)));
-  std::memcpy(members.data(), list.data(), members.size() * sizeof(int));
-  return members;
-}
-
-}  // namespace
 
 HostBackend::HostBackend(int processes, int threads_per_process, std::string version, Faults faults)
     : processes_(processes),
@@ -55,7 +40,7 @@ void HostBackend::reserve(int ranks, std::size_t buffer_bytes) {
 
 std::unique_ptr<Communicator> HostBackend::connect(Team& world, Team& group) {
   if (!workspace_) throw std::logic_error("HostBackend::connect: nothing was reserved");
-  return std::make_unique<HostCommunicator>(*workspace_, world, members_of(world, group), group.rank(), cache_bytes_,
+  return std::make_unique<HostCommunicator>(*workspace_, world, world_ranks_of(world, group), group.rank(), cache_bytes_,
                                             faults_);
 }
 

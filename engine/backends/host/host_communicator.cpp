@@ -1,10 +1,7 @@
 #include "backends/host/host_communicator.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
-
-#include "verify/host_data.hpp"
 
 namespace busbw {
 namespace {
@@ -15,20 +12,14 @@ constexpr std::size_t kMostClaimBytes = std::size_t{64} << 10;
 /// And at least: a cache line belongs to one rank, and claiming must stay cheap.
 constexpr std::size_t kLeastClaimBytes = std::size_t{2} << 10;
 
-void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (to != from && bytes != 0) std::memcpy(to, from, bytes);
-}
-
 }  // namespace
 
 HostCommunicator::HostCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
                                    std::size_t cache_bytes, std::span<const Fault> faults)
-    : workspace_(workspace),
+    : HostRank(std::move(members), rank, faults),
+      workspace_(workspace),
       world_(world),
-      members_(std::move(members)),
-      rank_(rank),
       cache_bytes_(cache_bytes),
-      faults_(faults, world_rank(rank)),
       sources_(members_.size()),
       destinations_(members_.size()) {}
 
@@ -186,25 +177,7 @@ void HostCommunicator::alltoall(const std::byte* send, std::byte* recv, std::siz
 void HostCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   faults_.before_operation();
   exchange_chunks(workspace_.channels(), members_, rank_, sends, recvs, size_bytes(dtype), world_);
-  std::byte* begin = nullptr;
-  std::byte* end = nullptr;
-  for (const Transfer& recv : recvs) {
-    if (recv.count == 0) continue;
-    begin = begin == nullptr ? recv.data : std::min(begin, recv.data);
-    end = std::max(end, recv.data + recv.count * size_bytes(dtype));
-  }
-  faults_.after_operation({begin, end}, size_bytes(dtype));
-}
-
-void HostCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) { move_bytes(to, from, bytes); }
-
-void HostCommunicator::fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
-  fill_host(at, stream, first, elements);
-}
-
-void HostCommunicator::compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
-                               std::uint64_t index_base, Mismatches& mismatches) {
-  compare_host(at, stream, first, elements, index_base, mismatches);
+  faults_.after_operation(result_of(recvs, size_bytes(dtype)), size_bytes(dtype));
 }
 
 }  // namespace busbw

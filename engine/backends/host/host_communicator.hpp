@@ -3,23 +3,20 @@
 #include <span>
 #include <vector>
 
-#include "backends/backend.hpp"
-#include "backends/host/faults.hpp"
+#include "backends/host/host_rank.hpp"
 #include "backends/host/reduce_kernel.hpp"
 #include "backends/host/workspace.hpp"
 
 namespace busbw {
 
-/// Operations are done when they return, so `synchronize` has nothing to wait for. What peers read or write must lie in
-/// the workspace where ranks are processes. All ranks of a collective are in place, or none.
-class HostCommunicator final : public Communicator {
+/// What peers read or write must lie in the workspace where ranks are processes. All ranks of a collective are in place,
+/// or none.
+class HostCommunicator final : public HostRank {
  public:
   /// `members`: the world ranks of the communicator's ranks. The workspace and `world` must outlive this.
   HostCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
                    std::size_t cache_bytes, std::span<const Fault> faults);
 
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(members_.size()); }
   std::span<std::byte> send_buffer() override { return workspace_.send_buffer(world_rank(rank_)); }
   std::span<std::byte> recv_buffer() override { return workspace_.recv_buffer(world_rank(rank_)); }
 
@@ -32,16 +29,8 @@ class HostCommunicator final : public Communicator {
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
-  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void synchronize() override {}
-
-  void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override;
-  void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
-               std::uint64_t index_base, Mismatches&) override;
-  void enter(Phase phase) override { faults_.enter(phase); }
 
  private:
-  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
   RankControl& control(int rank) const { return workspace_.rank(world_rank(rank)); }
   GroupControl& group() const { return workspace_.group(world_rank(0)); }
   void barrier() { group().barrier.arrive_and_wait(size(), world_); }
@@ -57,10 +46,7 @@ class HostCommunicator final : public Communicator {
 
   const Workspace& workspace_;
   const Team& world_;
-  std::vector<int> members_;
-  int rank_;
   std::size_t cache_bytes_;
-  RankFaults faults_;
   bool staged_ = false;
   std::size_t turn_ = 0;
   std::vector<const std::byte*> sources_;

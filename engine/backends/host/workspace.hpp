@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/host/arena.hpp"
 #include "backends/host/channels.hpp"
+#include "backends/host/rank_buffers.hpp"
 #include "rendezvous/barrier.hpp"
 
 namespace busbw {
@@ -42,18 +42,14 @@ class Workspace {
   GroupControl& group(int first_rank) const { return groups_[first_rank]; }
   RankControl& rank(int rank) const { return ranks_[rank]; }
   const Channels& channels() const { return channels_; }
-  std::span<std::byte> send_buffer(int rank) const { return buffer(2 * rank); }
-  std::span<std::byte> recv_buffer(int rank) const { return buffer(2 * rank + 1); }
+  std::span<std::byte> send_buffer(int rank) const { return buffers_.send_buffer(rank); }
+  std::span<std::byte> recv_buffer(int rank) const { return buffers_.recv_buffer(rank); }
 
  private:
-  std::span<std::byte> buffer(int index) const;
-
-  std::size_t buffer_bytes_;
-  Arena arena_;
+  RankBuffers buffers_;
   GroupControl* groups_;
   RankControl* ranks_;
   Channels channels_;
-  std::byte* buffers_;
 };
 
 }  // namespace busbw

@@ -1,0 +1,40 @@
+#include "backends/host/host_rank.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "verify/host_data.hpp"
+
+namespace busbw {
+
+HostRank::HostRank(std::vector<int> members, int rank, std::span<const Fault> faults)
+    : members_(std::move(members)), rank_(rank), faults_(faults, world_rank(rank)) {}
+
+void HostRank::copy(std::byte* to, const std::byte* from, std::size_t bytes) { move_bytes(to, from, bytes); }
+
+void HostRank::fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
+  fill_host(at, stream, first, elements);
+}
+
+void HostRank::compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+                       std::uint64_t index_base, Mismatches& mismatches) {
+  compare_host(at, stream, first, elements, index_base, mismatches);
+}
+
+void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (to != from && bytes != 0) std::memcpy(to, from, bytes);
+}
+
+std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes) {
+  std::byte* begin = nullptr;
+  std::byte* end = nullptr;
+  for (const Transfer& recv : recvs) {
+    if (recv.count == 0) continue;
+    begin = begin == nullptr ? recv.data : std::min(begin, recv.data);
+    end = std::max(end, recv.data + recv.count * element_bytes);
+  }
+  return {begin, end};
+}
+
+}  // namespace busbw

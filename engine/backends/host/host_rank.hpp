@@ -1,0 +1,42 @@
+#pragma once
+// What the communicators of the host backend have in common: a rank whose memory the processor reads and writes.
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "backends/host/faults.hpp"
+
+namespace busbw {
+
+/// Operations are done when they return, so `synchronize` has nothing to wait for.
+class HostRank : public Communicator {
+ public:
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_.size()); }
+
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void synchronize() override {}
+  void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override;
+  void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+               std::uint64_t index_base, Mismatches&) override;
+  void enter(Phase phase) override { faults_.enter(phase); }
+
+ protected:
+  /// `members`: the world ranks of the communicator's ranks.
+  HostRank(std::vector<int> members, int rank, std::span<const Fault> faults);
+
+  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<int> members_;
+  int rank_;
+  RankFaults faults_;
+};
+
+/// Copies; nothing where the data is there already.
+void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
+
+/// The memory from the first byte received to the last: an exchange's result, as faults see it.
+std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes);
+
+}  // namespace busbw

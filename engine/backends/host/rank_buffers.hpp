@@ -1,0 +1,31 @@
+#pragma once
+// The memory that collectives work in: two buffers for each rank of this machine or process.
+#include <cstddef>
+#include <span>
+
+#include "backends/host/arena.hpp"
+
+namespace busbw {
+
+/// Buffers start on pages of their own. In front of them lies what their owner needs beside.
+class RankBuffers {
+ public:
+  /// Memory is counted in pages.
+  static std::size_t page_aligned(std::size_t bytes);
+
+  /// `front_bytes` are page_aligned. Throws EnvironmentError where the machine refuses the memory.
+  RankBuffers(int ranks, std::size_t buffer_bytes, std::size_t front_bytes, Sharing sharing);
+
+  std::byte* front() const { return arena_.data(); }
+  std::span<std::byte> send_buffer(int rank) const { return buffer(2 * rank); }
+  std::span<std::byte> recv_buffer(int rank) const { return buffer(2 * rank + 1); }
+
+ private:
+  std::span<std::byte> buffer(int index) const;
+
+  std::size_t buffer_bytes_;
+  std::size_t front_bytes_;
+  Arena arena_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,108 @@
+#include "backends/host/socket_addresses.hpp"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <fstream>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+/// The address itself, in the order of the network: 4 bytes or 16.
+std::span<const std::uint8_t> bytes_of(const Endpoint& endpoint) {
+  if (endpoint.address.ss_family == AF_INET6)
+    return reinterpret_cast<const sockaddr_in6&>(endpoint.address).sin6_addr.s6_addr;
+  const auto& ip = reinterpret_cast<const sockaddr_in&>(endpoint.address).sin_addr;
+  return {reinterpret_cast<const std::uint8_t*>(&ip), sizeof ip};
+}
+
+bool same_ip(const Endpoint& a, const Endpoint& b) { return std::ranges::equal(bytes_of(a), bytes_of(b)); }
+
+bool in_subnet(const Endpoint& address, const Interface& of) {
+  const auto theirs = bytes_of(address), ours = bytes_of(of.address), mask = bytes_of(of.mask);
+  if (theirs.size() != ours.size()) return false;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if ((theirs[i] & mask[i]) != (ours[i] & mask[i])) return false;
+  }
+  return true;
+}
+
+/// What a socket for both families says of an IPv4 connection is "::ffff:192.0.2.2".
+Endpoint without_mapping(const Endpoint& endpoint) {
+  constexpr std::string_view kMapped = "::ffff:";
+  const std::string host = endpoint.host();
+  const bool mapped = host.starts_with(kMapped) && host.find('.') != std::string::npos;
+  return mapped ? endpoint_of(host.substr(kMapped.size()), endpoint.port()) : endpoint;
+}
+
+std::string names_of(std::span<const Interface> interfaces) {
+  std::vector<std::string> names;
+  for (const Interface& interface : interfaces)
+    if (std::ranges::find(names, interface.name) == names.end()) names.push_back(interface.name);
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::vector<Interface> chosen_interfaces(std::vector<Interface> all, std::string_view prefixes,
+                                         std::string_view variable) {
+  if (prefixes.empty()) return all;
+  std::vector<Interface> chosen;
+  for (const Interface& interface : all) {
+    const auto fits = [&](std::string_view prefix) { return !prefix.empty() && interface.name.starts_with(prefix); };
+    std::string_view rest = prefixes;
+    bool wanted = false;
+    for (bool more = true; more && !wanted;) {
+      const std::size_t comma = rest.find(',');
+      wanted = fits(rest.substr(0, comma));
+      more = comma != std::string_view::npos;
+      if (more) rest.remove_prefix(comma + 1);
+    }
+    if (wanted) chosen.push_back(interface);
+  }
+  if (chosen.empty())
+    throw UsageError(fmt::format("{}={}: no interface of this host that is up and has an address begins like that; "
+                                 "there are: {}",
+                                 variable, prefixes, names_of(all)));
+  return chosen;
+}
+
+std::vector<Endpoint> worth_trying(std::span<const Interface> theirs, std::span<const Interface> ours, bool same_host) {
+  const auto is_ours = [&](const Endpoint& address) {
+    return std::ranges::any_of(ours, [&](const Interface& own) { return same_ip(own.address, address); });
+  };
+  const auto is_near = [&](const Endpoint& address) {
+    if (same_host) return address.is_loopback();
+    return std::ranges::any_of(ours, [&](const Interface& own) { return in_subnet(address, own); });
+  };
+  std::vector<Endpoint> tried;
+  for (const bool near : {true, false}) {
+    for (const Interface& their : theirs) {
+      if (!same_host && (their.address.is_loopback() || is_ours(their.address))) continue;
+      if (is_near(their.address) == near) tried.push_back(their.address);
+    }
+  }
+  return tried;
+}
+
+std::string loopback_place() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::array<char, 64> network{};
+  if (!std::getline(file, boot) || readlink("/proc/self/ns/net", network.data(), network.size() - 1) <= 0) return {};
+  return boot + ' ' + network.data();
+}
+
+std::optional<Interface> local_interface(const Descriptor& connection, std::span<const Interface> ours) {
+  const Endpoint end = without_mapping(local_endpoint(connection));
+  const auto found = std::ranges::find_if(ours, [&](const Interface& own) { return same_ip(own.address, end); });
+  return found == ours.end() ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace busbw

@@ -1,0 +1,96 @@
+#include "backends/host/socket_backend.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "backends/host/machine.hpp"
+#include "backends/host/socket_addresses.hpp"
+#include "backends/host/socket_communicator.hpp"
+#include "backends/host/socket_mesh.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+/// Files, strangers, the job's own connections.
+constexpr int kOtherDescriptors = 1024;
+
+std::string wanted_prefixes() {
+  const char* const value = std::getenv(std::string(kInterfacesVariable).c_str());
+  return value == nullptr ? "" : value;
+}
+
+/// As many open files as the system permits, if that many are needed; usual limits are low.
+void allow_descriptors(std::size_t needed) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, needed);
+  // Where that is too few, the socket that cannot be made is the error.
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+}  // namespace
+
+SocketBackend::SocketBackend(int first_rank, int ranks, std::string version, Faults faults)
+    : first_rank_(first_rank),
+      ranks_(ranks),
+      version_(std::move(version)),
+      faults_(std::move(faults)),
+      interfaces_(chosen_interfaces(interfaces(), wanted_prefixes(), kInterfacesVariable)),
+      cpu_name_(busbw::cpu_name()) {}
+
+Device SocketBackend::device(int index) const { return {index, "cpu", cpu_name_}; }
+
+std::size_t SocketBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
+
+std::size_t SocketBackend::work_bytes(int ranks) const {
+  return static_cast<std::size_t>(ranks) * SocketCommunicator::kWorkBytes;
+}
+
+std::vector<std::pair<std::string, std::string>> SocketBackend::facts() const {
+  std::vector<std::pair<std::string, std::string>> facts{{"transport", "tcp sockets"}};
+  const std::lock_guard lock(mutex_);
+  std::string used;
+  for (const Interface& one : used_)
+    used += fmt::format("{}{} ({})", used.empty() ? "" : ", ", one.address.host(), one.name);
+  if (!used.empty()) facts.emplace_back("transport_addresses", used);
+  return facts;
+}
+
+void SocketBackend::reserve(int ranks, std::size_t buffer_bytes) {
+  if (buffers_) throw std::logic_error("SocketBackend::reserve: called twice");
+  if (ranks != ranks_) throw std::logic_error("SocketBackend::reserve: not the ranks that the backend was made for");
+  buffers_ = std::make_unique<RankBuffers>(ranks, buffer_bytes, 0, Sharing::threads);
+}
+
+std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
+  if (!buffers_) throw std::logic_error("SocketBackend::connect: nothing was reserved");
+  for (const Fault& fault : faults_) {
+    if (fault.rank >= world.size())
+      throw UsageError(
+          fmt::format("--fault with rank={}: allowed is a rank from 0 to {}", fault.rank, world.size() - 1));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    allow_descriptors(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) + kOtherDescriptors);
+  }
+  SocketMesh mesh(group, world.rank(), interfaces_);
+  remember(mesh.local_ends());
+  const int local = world.rank() - first_rank_;
+  return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local),
+                                              buffers_->recv_buffer(local), faults_);
+}
+
+void SocketBackend::remember(const std::vector<Interface>& local_ends) {
+  const std::lock_guard lock(mutex_);
+  for (const Interface& end : local_ends) {
+    const auto same = [&](const Interface& other) { return end.address.host() == other.address.host(); };
+    if (std::ranges::none_of(used_, same)) used_.push_back(end);
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,73 @@
+#pragma once
+// The collectives of the host backend between processes that share no memory: over TCP, from and to the ranks' buffers.
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "backends/host/host_rank.hpp"
+#include "backends/host/socket_exchange.hpp"
+#include "backends/host/socket_mesh.hpp"
+
+namespace busbw {
+
+/// Every element is reduced once, by one rank or by each that wants it, from all ranks' data in rank order: results have
+/// the same bits at every rank and are those of ranks that share memory. All ranks of a collective are in place, or none.
+class SocketCommunicator final : public HostRank {
+ public:
+  /// Memory beside the buffers.
+  static constexpr std::size_t kWorkBytes = std::size_t{1} << 20;
+
+  /// `world` must outlive this.
+  SocketCommunicator(SocketMesh mesh, const Team& world, std::span<std::byte> send_buffer,
+                     std::span<std::byte> recv_buffer, std::span<const Fault> faults);
+
+  std::span<std::byte> send_buffer() override { return send_buffer_; }
+  std::span<std::byte> recv_buffer() override { return recv_buffer_; }
+
+  void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop) override;
+  void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop, int root) override;
+  void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, Redop) override;
+  void all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype) override;
+  void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype, int root) override;
+  void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype, int root) override;
+  void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
+  void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
+  void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
+
+  void enter(Phase phase) override;
+
+ private:
+  /// What each rank has of an array of `count` elements: `per_rank`, the last ones fewer or none.
+  struct Shares {
+    std::size_t count;
+    std::size_t per_rank;
+    std::size_t element_bytes;
+
+    std::size_t first_byte(int rank) const;
+    std::size_t bytes(int rank) const { return first_byte(rank + 1) - first_byte(rank); }
+  };
+  Shares even_shares(std::size_t count, std::size_t element_bytes) const;
+
+  /// The other ranks, the next one first, so that not all turn to the same one at once.
+  int peer(int distance) const { return (rank_ + distance) % size(); }
+  /// Where data of a rank may lie for a while: kWorkBytes over all ranks.
+  std::byte* slot(int rank) { return work_.data() + static_cast<std::size_t>(rank) * slot_bytes_; }
+
+  void reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count, Dtype, Redop);
+  void reduce_own_share(const std::byte* send, std::byte* result, const Shares&, Dtype, Redop);
+  void gather_shares(std::byte* all, const Shares&);
+  void gather_in_doubling_steps(std::byte* all, const Shares&);
+  void gather_round_the_ring(std::byte* all, const Shares&);
+  void broadcast_down_a_tree(std::byte* data, std::size_t bytes, int root);
+  void broadcast_along_a_chain(std::byte* data, std::size_t bytes, int root);
+
+  SocketMesh mesh_;
+  std::span<std::byte> send_buffer_;
+  std::span<std::byte> recv_buffer_;
+  SocketExchange exchange_;
+  std::vector<std::byte> work_;
+  std::size_t slot_bytes_;
+  std::vector<const std::byte*> sources_;
+};
+
+}  // namespace busbw

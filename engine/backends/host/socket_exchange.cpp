@@ -1,0 +1,160 @@
+#include "backends/host/socket_exchange.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+
+#include "support/error.hpp"
+#include "support/network.hpp"
+
+namespace busbw {
+namespace {
+
+/// Moved by one call at most, so that sends and receives take turns.
+constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 10;
+/// So long a rank that lost a peer lets the job say why.
+constexpr int kTicksForReason = 10 * kTicksPerS;
+
+}  // namespace
+
+SocketExchange::SocketExchange(const SocketMesh& mesh, const Team& team) : mesh_(mesh), team_(team) {}
+
+void SocketExchange::add(std::vector<Stream>& streams, int peer, std::byte* data, std::size_t bytes,
+                         std::optional<Flow> source) {
+  Stream added;
+  added.peer = peer;
+  added.connection = mesh_.connection(peer);
+  added.data = data;
+  added.bytes = bytes;
+  added.source = source;
+  for (std::size_t i = streams.size(); i-- > 0;) {
+    if (streams[i].peer != peer) continue;
+    added.previous = i;
+    break;
+  }
+  streams.push_back(added);
+}
+
+void SocketExchange::send(int peer, const std::byte* data, std::size_t bytes) {
+  add(sends_, peer, const_cast<std::byte*>(data), bytes, std::nullopt);
+}
+
+SocketExchange::Flow SocketExchange::receive(int peer, std::byte* data, std::size_t bytes) {
+  add(recvs_, peer, data, bytes, std::nullopt);
+  return recvs_.size() - 1;
+}
+
+void SocketExchange::forward(int peer, const std::byte* data, std::size_t bytes, Flow source) {
+  add(sends_, peer, const_cast<std::byte*>(data), bytes, source);
+}
+
+void SocketExchange::finish_receives() { run(false); }
+
+void SocketExchange::finish() { run(true); }
+
+// There is no deadlock: look at that of all ranks' unfinished sends which has come least far. If there is no room for more of
+// it, its receiver has taken less of it, so the receiver is not held back: what holds back is an unfinished send of its own
+// that has come less far. Once there is no such send, nothing is held back. (What is received starts where something to send
+// starts, or touches nothing to send.)
+void SocketExchange::finish_in_place() {
+  in_place_ = true;
+  run(true);
+  in_place_ = false;
+}
+
+bool SocketExchange::complete(const std::vector<Stream>& streams) const {
+  return std::ranges::all_of(streams, [](const Stream& stream) { return stream.done == stream.bytes; });
+}
+
+void SocketExchange::run(bool sends_too) {
+  while (!complete(recvs_) || (sends_too && !complete(sends_))) {
+    if (team_.aborted()) throw Aborted{};
+    if (!progress()) wait();
+  }
+  recvs_.clear();
+  if (sends_too) sends_.clear();
+}
+
+std::size_t SocketExchange::sendable(const Stream& send) const {
+  return send.source ? recvs_[*send.source].done : send.bytes;
+}
+
+std::size_t SocketExchange::receivable(const Stream& recv) const {
+  if (!in_place_) return recv.bytes;
+  const std::byte* limit = recv.data + recv.bytes;
+  for (const Stream& send : sends_) {
+    const std::byte* const unsent = send.data + send.done;
+    const std::byte* const end = send.data + send.bytes;
+    if (unsent != end && std::less{}(unsent, limit) && std::less{}(recv.data + recv.done, end)) limit = unsent;
+  }
+  return std::less{}(limit, recv.data + recv.done) ? recv.done : static_cast<std::size_t>(limit - recv.data);
+}
+
+bool SocketExchange::turn(const std::vector<Stream>& streams, const Stream& stream) const {
+  return !stream.previous || streams[*stream.previous].done == streams[*stream.previous].bytes;
+}
+
+bool SocketExchange::progress() {
+  bool any = false;
+  for (Stream& send : sends_) {
+    if (send.ready && send.done < send.bytes && turn(sends_, send)) any |= progress(send, true, sendable(send));
+  }
+  for (Stream& recv : recvs_) {
+    if (recv.ready && recv.done < recv.bytes && turn(recvs_, recv)) any |= progress(recv, false, receivable(recv));
+  }
+  return any;
+}
+
+bool SocketExchange::progress(Stream& stream, bool sending, std::size_t limit) {
+  if (stream.done >= limit) return false;
+  const std::size_t wanted = std::min(limit - stream.done, kMostBytesAtOnce);
+  std::byte* const at = stream.data + stream.done;
+  const ssize_t moved = sending ? ::send(stream.connection, at, wanted, MSG_NOSIGNAL)
+                                : ::recv(stream.connection, at, wanted, 0);
+  if (moved > 0) {
+    stream.done += static_cast<std::size_t>(moved);
+    stream.ready = static_cast<std::size_t>(moved) == wanted;
+    return true;
+  }
+  if (moved == 0) lost(stream.peer, "it closed the connection");
+  if (errno == EINTR) return true;
+  if (errno != EAGAIN) lost(stream.peer, std::strerror(errno));
+  stream.ready = false;
+  return false;
+}
+
+void SocketExchange::wait() {
+  polled_.clear();
+  polled_streams_.clear();
+  const auto look_at = [&](Stream& stream, short event) {
+    polled_.push_back({stream.connection, event, 0});
+    polled_streams_.push_back(&stream);
+  };
+  for (Stream& send : sends_) {
+    if (send.done < sendable(send) && turn(sends_, send)) look_at(send, POLLOUT);
+  }
+  for (Stream& recv : recvs_) {
+    if (recv.done < receivable(recv) && turn(recvs_, recv)) look_at(recv, POLLIN);
+  }
+  if (poll(polled_.data(), polled_.size(), kTickMs) <= 0) return;
+  for (std::size_t i = 0; i < polled_.size(); ++i) {
+    if (polled_[i].revents != 0) polled_streams_[i]->ready = true;
+  }
+}
+
+void SocketExchange::lost(int peer, const char* how) const {
+  // The end of a process reaches its peers faster than the job's word for it; that word says more.
+  for (int tick = 0; tick < kTicksForReason; ++tick) {
+    if (team_.aborted()) throw Aborted{};
+    poll(nullptr, 0, kTickMs);
+  }
+  throw Error(Exit::rank_lost,
+              fmt::format("{} was lost in phase {}: {} ({} noticed); look at its messages and whether its host is up",
+                          mesh_.name_of(peer), name(phase_), how, mesh_.name_of(mesh_.rank())));
+}
+
+}  // namespace busbw

@@ -1,0 +1,97 @@
+#include "backends/host/socket_greeting.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+/// Begins every greeting; its last character is the version of what follows.
+constexpr std::string_view kMagic = "busbwhi1";
+
+void fill_randomly(Door::Secret& secret) {
+  std::size_t done = 0;
+  while (done < secret.size()) {
+    const ssize_t got = getrandom(secret.data() + done, secret.size() - done, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw EnvironmentError(fmt::format("the system gives no random numbers (getrandom): {}; allow that call",
+                                         std::strerror(errno)));
+    done += static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace
+
+Bytes Introduction::encoded() const {
+  MessageWriter writer;
+  writer.add(world_rank).add(host).add(place).add(interfaces.size());
+  for (const Interface& one : interfaces) writer.add(one.name).add(one.address.host()).add(one.mask.host());
+  return writer.bytes();
+}
+
+Introduction introduction_of(std::span<const std::byte> bytes) {
+  MessageReader reader(bytes);
+  Introduction read;
+  read.world_rank = reader.take<int>();
+  read.host = reader.take_text();
+  read.place = reader.take_text();
+  for (auto left = reader.take<std::size_t>(); left > 0; --left) {
+    std::string name = reader.take_text();
+    const Endpoint address = endpoint_of(reader.take_text(), 0);
+    read.interfaces.push_back({std::move(name), address, endpoint_of(reader.take_text(), 0)});
+  }
+  return read;
+}
+
+Bytes Door::encoded() const { return MessageWriter().add(port).add(secret).add(answer).bytes(); }
+
+Door door_of(std::span<const std::byte> bytes) {
+  MessageReader reader(bytes);
+  Door door;
+  door.port = reader.take<std::uint16_t>();
+  door.secret = reader.take<Door::Secret>();
+  door.answer = reader.take<Door::Secret>();
+  return door;
+}
+
+Door new_door(std::uint16_t port) {
+  Door door{port, {}, {}};
+  fill_randomly(door.secret);
+  fill_randomly(door.answer);
+  return door;
+}
+
+Greeting::Encoded Greeting::encoded() const {
+  Encoded bytes;
+  static_assert(kMagic.size() + sizeof from + sizeof to + sizeof secret == kBytes);
+  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
+  std::memcpy(bytes.data() + kMagic.size(), &from, sizeof from);
+  std::memcpy(bytes.data() + kMagic.size() + sizeof from, &to, sizeof to);
+  std::memcpy(bytes.data() + kMagic.size() + sizeof from + sizeof to, secret.data(), sizeof secret);
+  return bytes;
+}
+
+std::optional<Greeting> greeting_of(const Greeting::Encoded& bytes) {
+  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return std::nullopt;
+  Greeting read;
+  std::memcpy(&read.from, bytes.data() + kMagic.size(), sizeof read.from);
+  std::memcpy(&read.to, bytes.data() + kMagic.size() + sizeof read.from, sizeof read.to);
+  std::memcpy(read.secret.data(), bytes.data() + kMagic.size() + sizeof read.from + sizeof read.to, sizeof read.secret);
+  return read;
+}
+
+bool same_secret(const Door::Secret& a, const Door::Secret& b) {
+  std::byte differences{};
+  for (std::size_t i = 0; i < a.size(); ++i) differences |= a[i] ^ b[i];
+  return differences == std::byte{};
+}
+
+}  // namespace busbw

@@ -1,0 +1,130 @@
+#include "backends/host/socket_mesh.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "backends/host/share.hpp"
+#include "backends/host/socket_addresses.hpp"
+#include "backends/host/socket_caller.hpp"
+#include "backends/host/socket_visitors.hpp"
+#include "support/error.hpp"
+#include "support/provenance.hpp"
+
+namespace busbw {
+namespace {
+
+/// Ticks that a flood of visitors cannot hold up, unlike timeouts of poll.
+class Ticker {
+ public:
+  Ticker() : timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+    constexpr long kTickNs = kTickMs * 1'000'000L;
+    const itimerspec period{{0, kTickNs}, {0, kTickNs}};
+    if (!timer_.is_open() && (errno == EMFILE || errno == ENFILE)) too_many_descriptors(errno);
+    if (!timer_.is_open() || timerfd_settime(timer_.number(), 0, &period, nullptr) != 0)
+      throw EnvironmentError(fmt::format("no timer (timerfd): {}; allow it in this container", std::strerror(errno)));
+  }
+  pollfd interest() const { return {timer_.number(), POLLIN, 0}; }
+  /// Ticks since the last call.
+  std::uint64_t passed() const {
+    std::uint64_t ticks = 0;
+    return read(timer_.number(), &ticks, sizeof ticks) == sizeof ticks ? ticks : 0;
+  }
+
+ private:
+  Descriptor timer_;
+};
+
+bool is_loopback(const Interface& interface) { return interface.address.is_loopback(); }
+
+bool all_on_this_host(const std::vector<Introduction>& members) {
+  return std::ranges::all_of(members, [&](const Introduction& member) {
+    return member.same_host(members.front()) && std::ranges::any_of(member.interfaces, is_loopback);
+  });
+}
+
+}  // namespace
+
+SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> ours)
+    : ours_(ours.begin(), ours.end()), rank_(group.rank()), connections_(static_cast<std::size_t>(group.size())) {
+  const Introduction mine{world_rank, host_name(), loopback_place(), ours_};
+  for (const Bytes& theirs : share(group, mine.encoded())) members_.push_back(introduction_of(theirs));
+
+  SocketVisitors visitors(rank_, all_on_this_host(members_) ? Listening::this_host : Listening::every_where);
+  std::vector<Door> doors;
+  for (const Bytes& theirs : share(group, visitors.door().encoded())) doors.push_back(door_of(theirs));
+  connect_all(group, visitors, doors);
+}
+
+void SocketMesh::connect_all(const Team& group, SocketVisitors& visitors, std::span<const Door> doors) {
+  const Introduction& mine = members_[static_cast<std::size_t>(rank_)];
+  std::vector<SocketCaller> callers;
+  for (int peer = rank_ + 1; peer < size(); ++peer) {
+    const auto index = static_cast<std::size_t>(peer);
+    const Introduction& theirs = members_[index];
+    callers.emplace_back(worth_trying(theirs.interfaces, ours_, theirs.same_host(mine)), doors[index], rank_, peer);
+  }
+
+  const Ticker ticker;
+  std::vector<pollfd> polled;
+  const auto waited_for = [&] {
+    return !callers.empty() || !std::ranges::all_of(connections_.begin(), connections_.begin() + rank_,
+                                                    [](const Descriptor& connection) { return connection.is_open(); });
+  };
+  while (waited_for()) {
+    if (group.aborted()) throw Aborted{};
+    polled.assign({ticker.interest()});
+    for (const SocketCaller& caller : callers) polled.push_back(caller.interest());
+    visitors.add_interests(polled);
+    if (poll(polled.data(), polled.size(), -1) <= 0) continue;  // a signal
+
+    for (std::size_t i = 0; i < callers.size(); ++i)
+      if (polled[i + 1].revents != 0) callers[i].proceed();
+    visitors.proceed(std::span(polled).subspan(1 + callers.size()));
+    for (std::uint64_t ticks = ticker.passed(); ticks > 0; --ticks) {
+      for (SocketCaller& caller : callers) caller.tick();
+      visitors.tick();
+    }
+
+    for (auto& guest : visitors.take_guests())
+      connections_[static_cast<std::size_t>(guest.rank)] = std::move(guest.connection);
+    std::erase_if(callers, [&](SocketCaller& caller) {
+      if (caller.failed())
+        throw EnvironmentError(
+            fmt::format("{} cannot reach {} over TCP: {}; let the hosts connect to each other on all ports (a firewall?), "
+                        "or name the interfaces to use by {}",
+                        name_of(rank_), name_of(caller.to()), caller.tried(), kInterfacesVariable));
+      if (!caller.connected()) return false;
+      connections_[static_cast<std::size_t>(caller.to())] = caller.take_connection();
+      return true;
+    });
+  }
+}
+
+std::vector<int> SocketMesh::world_ranks() const {
+  std::vector<int> ranks;
+  for (const Introduction& member : members_) ranks.push_back(member.world_rank);
+  return ranks;
+}
+
+std::string SocketMesh::name_of(int peer) const {
+  const Introduction& member = members_[static_cast<std::size_t>(peer)];
+  return fmt::format("rank {} on host {}", member.world_rank, member.host);
+}
+
+std::vector<Interface> SocketMesh::local_ends() const {
+  std::vector<Interface> ends;
+  for (const Descriptor& connection : connections_) {
+    const auto end = connection.is_open() ? local_interface(connection, ours_) : std::nullopt;
+    const auto same = [&](const Interface& other) { return end->address.host() == other.address.host(); };
+    if (end && std::ranges::none_of(ends, same)) ends.push_back(*end);
+  }
+  return ends;
+}
+
+}  // namespace busbw

@@ -1,0 +1,114 @@
+#include "backends/host/socket_visitors.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "backends/host/socket_caller.hpp"
+#include "support/error.hpp"
+#include "support/network.hpp"
+
+namespace busbw {
+namespace {
+
+/// IPv4's loopback, or IPv6's where a host has no IPv4.
+Descriptor listen_on_loopback() {
+  try {
+    return listen_at(endpoint_of("127.0.0.1", 0));
+  } catch (const EnvironmentError&) {
+    return listen_at(endpoint_of("::1", 0));
+  }
+}
+
+}  // namespace
+
+SocketVisitors::SocketVisitors(int rank, Listening where)
+    : rank_(rank),
+      listener_(where == Listening::this_host ? listen_on_loopback() : listen_everywhere(0)),
+      door_(new_door(static_cast<std::uint16_t>(local_endpoint(listener_).port()))) {}
+
+void SocketVisitors::add_interests(std::vector<pollfd>& interests) const {
+  interests.push_back({listener_.number(), POLLIN, 0});
+  for (const Visitor& visitor : visitors_) interests.push_back({visitor.connection.number(), POLLIN, 0});
+}
+
+void SocketVisitors::proceed(std::span<const pollfd> polled) {
+  std::vector<Visitor> staying;
+  for (std::size_t i = 0; i < visitors_.size(); ++i) {
+    const bool silent = polled[i + 1].revents == 0;  // the listener is the first
+    if (silent || hear(visitors_[i]) == Then::stays) staying.push_back(std::move(visitors_[i]));
+  }
+  visitors_ = std::move(staying);
+  if (polled[0].revents != 0) let_in();
+}
+
+void SocketVisitors::tick() {
+  shut_out_ += std::erase_if(
+      visitors_, [](Visitor& visitor) { return visitor.rank < 0 && ++visitor.ticks >= kPatienceTicks; });
+}
+
+void SocketVisitors::let_in() {
+  for (;;) {
+    Descriptor connection(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!connection.is_open()) {
+      const int error = errno;
+      if (error == EINTR || error == ECONNABORTED) continue;
+      if (error != EMFILE && error != ENFILE) return;
+      // Strangers must not take the descriptors away from those who belong here.
+      if (visitors_.empty()) too_many_descriptors(error);
+      shut_out_first();
+      continue;
+    }
+    prepare(connection);
+    if (visitors_.size() >= static_cast<std::size_t>(rank_) + kMostStrangers) shut_out_first();
+    Visitor visitor;
+    visitor.connection = std::move(connection);
+    if (hear(visitor) == Then::stays) visitors_.push_back(std::move(visitor));
+  }
+}
+
+SocketVisitors::Then SocketVisitors::hear(Visitor& visitor) {
+  const bool greeted = visitor.rank >= 0;
+  // Not a byte more than belongs here: data may follow at once.
+  std::byte confirmation{};
+  std::byte* const into = greeted ? &confirmation : visitor.said.data() + visitor.said_bytes;
+  const std::size_t room = greeted ? 1 : visitor.said.size() - visitor.said_bytes;
+  const ssize_t got = recv(visitor.connection.number(), into, room, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Then::stays;
+  if (got <= 0 || (greeted && confirmation != kConfirmation)) {
+    ++shut_out_;
+    return Then::goes;
+  }
+  if (greeted) {
+    guests_.push_back({visitor.rank, std::move(visitor.connection)});
+    return Then::goes;
+  }
+  visitor.said_bytes += static_cast<std::size_t>(got);
+  return visitor.said_bytes < visitor.said.size() ? Then::stays : answer(visitor);
+}
+
+SocketVisitors::Then SocketVisitors::answer(Visitor& visitor) {
+  const auto greeting = greeting_of(visitor.said);
+  const bool right = greeting && greeting->to == rank_ && greeting->from >= 0 && greeting->from < rank_ &&
+                     same_secret(greeting->secret, door_.secret);
+  const auto& word = door_.answer;
+  // A new connection has room for so little.
+  if (!right || send(visitor.connection.number(), word.data(), word.size(), MSG_NOSIGNAL) !=
+                    static_cast<ssize_t>(word.size())) {
+    ++shut_out_;
+    return Then::goes;
+  }
+  visitor.rank = greeting->from;
+  return Then::stays;
+}
+
+void SocketVisitors::shut_out_first() {
+  // Who has greeted rightly stays as long as there is anybody else.
+  auto first = std::ranges::find_if(visitors_, [](const Visitor& visitor) { return visitor.rank < 0; });
+  if (first == visitors_.end()) first = visitors_.begin();
+  visitors_.erase(first);
+  ++shut_out_;
+}
+
+}  // namespace busbw

@@ -1,0 +1,74 @@
+#pragma once
+// The connections that others make to this rank: those of its job are let in, strangers are not.
+#include <poll.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backends/host/socket_greeting.hpp"
+#include "support/descriptor.hpp"
+
+namespace busbw {
+
+/// Where it listens.
+enum class Listening {
+  this_host,    // on loopback: all ranks are here
+  every_where,  // on all addresses, IPv6 and IPv4
+};
+
+/// A listening socket and those who came and did not yet show that they belong to the job. A stranger costs a descriptor
+/// for a while: who says something wrong is shut out at once, who says nothing after kPatienceTicks, and when there are too
+/// many the one who came first. Never blocks: its owner polls, and ticks ten times a second.
+class SocketVisitors {
+ public:
+  static constexpr int kPatienceTicks = 50;
+  /// Beside as many as there are ranks.
+  static constexpr std::size_t kMostStrangers = 64;
+
+  /// Listens for the ranks below `rank`. Throws EnvironmentError where the system refuses.
+  SocketVisitors(int rank, Listening where);
+
+  const Door& door() const { return door_; }
+  /// Adds what to poll for; `proceed` is given the same entries after the poll.
+  void add_interests(std::vector<pollfd>& interests) const;
+  void proceed(std::span<const pollfd> polled);
+  void tick();
+
+  /// A connection of a rank that was let in.
+  struct Guest {
+    int rank = 0;
+    Descriptor connection;
+  };
+  /// Those let in since the last call.
+  std::vector<Guest> take_guests() { return std::exchange(guests_, {}); }
+  /// Strangers shut out so far.
+  std::size_t shut_out() const { return shut_out_; }
+
+ private:
+  struct Visitor {
+    Descriptor connection;
+    Greeting::Encoded said{};
+    std::size_t said_bytes = 0;
+    int ticks = 0;
+    int rank = -1;  // once the greeting was right
+  };
+  enum class Then { stays, goes };
+
+  void let_in();
+  Then hear(Visitor& visitor);
+  Then answer(Visitor& visitor);
+  void shut_out_first();
+
+  int rank_;
+  Descriptor listener_;
+  Door door_;
+  std::vector<Visitor> visitors_;  // the first came first
+  std::vector<Guest> guests_;
+  std::size_t shut_out_ = 0;
+};
+
+}  // namespace busbw
