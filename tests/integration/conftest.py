@@ -1,5 +1,6 @@
 """The programs, found where a user has them."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,3 +45,12 @@ def slurm(_slurm_of_the_session: real_slurm.Slurm) -> Iterator[real_slurm.Slurm]
     """A real Slurm of four virtual nodes with nothing in its queue; SLURM_CONF names it in `with_slurm`."""
     yield _slurm_of_the_session
     _slurm_of_the_session.clear()
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port of the loopback interface that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

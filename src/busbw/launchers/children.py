@@ -209,7 +209,7 @@ class Children:
                 _signal_group(child, signal.SIGKILL)
             elif now_s >= self._end_at_s and not child.by_us:
                 child.by_us = True
-                child.process.send_signal(signal.SIGTERM)
+                _interrupt(child, signal.SIGTERM)
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         """As a handler of signals."""

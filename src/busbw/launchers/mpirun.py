@@ -16,7 +16,7 @@ from busbw.launchers.job import Command, Job, Rendered, Watch
 Family = Literal["openmpi", "mpich"]
 """Whose command line mpirun has, by the engine's names of launchers; that of Intel MPI and others is MPICH's."""
 
-GRACE_S = 20.0
+GRACE_S = 15.0
 """How long the others may take to end by themselves after one has failed."""
 
 _OPEN_MPI = re.compile(r"\(Open MPI\) (\d+\.\d+\S*)|^(?:prterun|mpirun) \(PRRTE\)", re.MULTILINE)

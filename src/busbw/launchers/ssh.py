@@ -18,8 +18,8 @@ OPTIONS = (
 )
 """Of OpenSSH's client; the first of several settings of an option counts, so what a user gives goes before these."""
 
-GRACE_S = 20.0
-"""How long hosts may take to end by themselves after one has failed: what it takes to notice one that is gone."""
+GRACE_S = 15.0
+"""How long hosts may take to end by themselves after one has failed: they notice a lost one within 10 s."""
 
 LOST = 255
 """The exit code of ssh itself; no program of ours has it."""

@@ -21,9 +21,7 @@ MARK = "busbw-output-follows"
 """A line before the first of ours: whatever a login shell's start files print comes before it."""
 
 INTERRUPT = "interrupt\n"
-"""A line that tells the host to interrupt its processes; the end of the input tells it to end them."""
-
-_KILL_AFTER_S = 5
+"""A line that tells the host to interrupt its processes; the end of the input tells it to kill them."""
 
 
 def preflight(programs: Sequence[str]) -> str:
@@ -43,8 +41,8 @@ def start(
 ) -> str:
     """Starts the host's processes with the token, which is the line after the script; ends when they have ended.
 
-    Its exit code is that of the first process that failed, in the order of the places. The processes end with the
-    connection, by SIGTERM and five seconds later by SIGKILL.
+    Its exit code is that of the first process that failed, in the order of the places. The processes are killed
+    when the connection ends: what they still had to say would reach nobody, and to the others they are lost.
 
     Args:
         programs: Where the program may be, in order.
@@ -65,7 +63,7 @@ def start(
         "(",
         "  trap '' INT TERM HUP",
         "  while IFS= read -r word; do kill -INT $pids; done",
-        f"  kill -TERM $pids; sleep {_KILL_AFTER_S}; kill -KILL $pids",
+        "  kill -KILL $pids",
         ") <&3 >/dev/null 2>&1 &",
         "watcher=$!",
         "exec 3<&-",

@@ -1,0 +1,115 @@
+"""Runs `busbw launch` as a user does, and looks at the processes that it started."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .programs import HANG_GUARD_S
+
+BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.start import main; sys.exit(main())"]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a user has afterwards."""
+
+    code: int
+    stdout: str
+    stderr: str
+    folder: Path
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The words of each row of the table."""
+        return [line.split() for line in self.stdout.splitlines() if line.strip() and not line.startswith("#")]
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The lines of the one record that was kept."""
+        (path,) = (self.folder / "busbw-records").glob("*/records.jsonl")
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class Launching:
+    """A launch that goes on."""
+
+    def __init__(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [*BUSBW, "launch", *map(str, words)],
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # What a shell in the background would leave to us.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+
+    def __enter__(self) -> "Launching":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def finish(self) -> Launched:
+        out, errors = self.process.communicate(timeout=HANG_GUARD_S)
+        return Launched(self.process.returncode, out, errors, self.folder)
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def wait_for_rows(self) -> None:
+        """Until records of rows have come."""
+        self.wait(lambda: any('"kind":"row"' in path.read_text() for path in self.folder.rglob("records.jsonl")))
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        end_s = time.monotonic() + HANG_GUARD_S
+        while not condition():
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < end_s, "waited in vain"
+            time.sleep(0.02)
+
+
+def launch(words: list[str], folder: Path, environment: dict[str, str] | None = None) -> Launched:
+    """Runs it to its end."""
+    with Launching(words, folder, environment) as launching:
+        return launching.finish()
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for_end(pids: list[int]) -> None:
+    """Until none of them runs."""
+    end_s = time.monotonic() + HANG_GUARD_S
+    while any(map(is_running, pids)):
+        assert time.monotonic() < end_s, f"still there: {[pid for pid in pids if is_running(pid)]}"
+        time.sleep(0.02)
+
+
+def processes_with(text: str) -> list[int]:
+    """The processes whose environment holds a text that only ours can have."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if text.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
