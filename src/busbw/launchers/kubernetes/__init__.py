@@ -1,8 +1,9 @@
 """Starts the job in a Kubernetes cluster: one pod on each node, found by name, with no ssh and no MPI between them.
 
 Process 0 is found by its pod's name in a headless Service; the token travels in a Secret. The workload (an Indexed Job
-unless JobSet or MPIJob is asked for) is created suspended, then the Secret and the Service with the workload as their
-owner, and then it is let go: so nothing is ever left that one delete of the workload would not remove.
+unless JobSet or MPIJob is asked for) is created first, suspended, then the Secret and the Service with the workload as
+their owner, and then it is let go: so nothing is ever left that one delete of the workload would not remove, and who
+launches needs no right to read or change a Secret.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from busbw.launchers.kubernetes.where import Where
 
 _ORDER = """\
 # The objects as they are in the end; `kubectl apply -f -` takes them, with a token of yours in place of <token>.
-# busbw launch creates the {kind} first, suspended, then the rest with it as their owner, and lets it start:"""
+# busbw launch creates the {kind} first{how}, then the rest with it as their owner{then}:"""
+_LET_GO = ", and lets it start"
 _WATCHED = "# It looks at the pods until all is done, and reads the log of process 0:"
 _REMOVED = "# In the end, or when it is interrupted, it deletes the {kind}, and with it the rest:"
 
@@ -38,7 +40,10 @@ class InCluster(Rendered):
 
         lines = [f"# {remark}" for remark in self.remarks]
         kind = self.made.workload["kind"]
-        lines.append(_ORDER.format(kind=kind))
+        start = (
+            {"how": ", suspended", "then": ", and lets it start"} if self.made.suspend_path else {"how": "", "then": ""}
+        )
+        lines.append(_ORDER.format(kind=kind, **start))
         lines += [f"#   {command.text()}" for command in self.commands]
         lines += [_WATCHED, *(f"#   {command.text()}" for command in self.watched)]
         if self.cleanup:
@@ -63,11 +68,10 @@ def render(job: Job, where: Where) -> InCluster:
     made = manifests(task, where, job.token)
     kind = made.workload["kind"].lower()
     selector = f"{INSTANCE}={job.name}"
-    sent = (
-        ("create", "-f", "-", "-o", "json"),
-        ("create", "-f", "-", "-o", "json"),
-        ("patch", kind, job.name, "--type=merge", "-p", patch_text(resumption(made)), "-o", "name"),
-    )
+    create = ("create", "-f", "-", "-o", "json")
+    change = resumption(made)
+    resume = ("patch", kind, job.name, "--type=merge", "-p", patch_text(change), "-o", "name")
+    sent = (create, create, resume) if change and not where.queue else (create, create)
     watched = (
         ("get", "pods", "-l", selector, "-o", "json"),
         ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f"),

@@ -38,13 +38,16 @@ _REMEDIES = (
     ("getting credentials", "log in again; `kubectl get pods` must work first"),
     ("does not exist", "`kubectl config get-contexts` lists what there is"),
     ("namespaces", "name one that is there with --namespace, or make it: kubectl create namespace NAME"),
+    ("was refused", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
     ("connection refused", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
     ("no such host", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
     ("Unable to connect", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
     ("no configuration has been provided", "set KUBECONFIG, or choose a cluster with --context"),
 )
 
-_PREAMBLE = re.compile(r"^(?:error: |Error from server )?(?:error validating .*failed to download openapi: )?")
+_PREAMBLE = re.compile(
+    r"^(?:error: |Error from server(?: \(\w+\))?: )?(?:error validating .*failed to download openapi: )?"
+)
 
 
 class RefusedError(BusbwError):

@@ -82,7 +82,7 @@ class Following:
         if self._kind == "job" and "backoffLimitPerIndex" not in made["spec"]:
             # A cluster older than 1.29 has dropped it: there the first failure ends the job, rather than a new try.
             change["spec"]["backoffLimit"] = 0
-        if not self._where.queue:  # otherwise the queue lets it start
+        if change and not self._where.queue:  # a queue lets it start itself
             self._calls.patch(self._kind, self._name, change)
 
     def _follow(self) -> int:
@@ -231,6 +231,8 @@ class Following:
 
     def _judge(self, head: objects.Pod, reading: Reading) -> int:
         """The exit code of the job whose process 0 has ended."""
+        if trouble := status.never_ran(head):
+            raise BusbwError(trouble.words, remedy=trouble.remedy)
         code = status.exit_code(head)
         if words := status.end_words(head):
             self._say(f"pod {head.metadata.name} ended: {words}")

@@ -56,7 +56,7 @@ class Manifests:
     """Owns the others: deleting it deletes them and its pods."""
     owned: tuple[Manifest, ...]
     suspend_path: tuple[str, ...]
-    """Where the workload says that it must not start yet."""
+    """Where the workload says that it must not start yet; empty for one that starts at once."""
     pods: int
     """How many pods it makes."""
     requests: Mapping[str, str]
@@ -71,12 +71,16 @@ def manifests(task: Task, where: Where, token: str) -> Manifests:
 
 
 def suspended(made: Manifests) -> Manifest:
-    """The workload as it is created: nothing starts before its Secret and Service are there."""
+    """The workload as it is created: nothing that needs its Secret and Service starts before they are there."""
+    if not made.suspend_path:
+        return made.workload
     return _with(made.workload, made.suspend_path, True)
 
 
 def resumption(made: Manifests) -> Manifest:
-    """The patch that lets it start."""
+    """The patch that lets it start; empty for one that has started."""
+    if not made.suspend_path:
+        return {}
     return _with({}, made.suspend_path, False)
 
 
@@ -188,7 +192,9 @@ def _mpijob(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[s
             },
         },
     }
-    return workload, [], ("spec", "runPolicy", "suspend"), task.nodes + 1
+    # Not suspended: the operator would make the launcher at once then, and resume it whether its workers run or not. It
+    # makes it last, and only the launcher needs the Secret.
+    return workload, [], (), task.nodes + 1
 
 
 def _indexed(task: Task, where: Where, *, root: str, subdomain: str = "") -> Manifest:

@@ -110,12 +110,6 @@ class EventList(msgspec.Struct, rename="camel", frozen=True):
     items: tuple[Event, ...]
 
 
-class NodeSpec(msgspec.Struct, rename="camel", frozen=True):
-    """Whether a node takes pods."""
-
-    unschedulable: bool = False
-
-
 class NodeStatus(msgspec.Struct, rename="camel", frozen=True):
     """What a node has."""
 
@@ -126,7 +120,6 @@ class Node(msgspec.Struct, rename="camel", frozen=True):
     """A node, as far as this launcher looks."""
 
     metadata: Metadata
-    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 

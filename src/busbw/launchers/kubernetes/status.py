@@ -1,5 +1,6 @@
 """What the cluster says of a job's pods, in its own words: what is waited for, and whether waiting helps."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 """The annotation in which an Indexed Job tells a pod its number."""
 
 _ROLE = "training.kubeflow.org/job-role"
+_NO_NEWS = {"Scheduled", "FailedScheduling", "NotTriggerScaleUp"}
+"""Events of a pod that say nothing once it has a node."""
+_SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption: ).*", re.DOTALL)
+"""What the scheduler adds about pods that it could throw out for ours."""
 _PULL = "check the name and tag of --image, and that the nodes may pull it (--image-pull-secret)"
 _FIT = "ask for less, for fewer nodes, or correct --node-selector and --tolerate; --patience 0 waits all the same"
 
@@ -39,14 +44,13 @@ _TROUBLES = {
 
 def is_pending(pod: Pod) -> bool:
     """Whether its program has not been started."""
-    return pod.status.phase in ("", "Pending") and not any(
-        status.state.running or status.state.terminated for status in pod.status.container_statuses
-    )
+    return pod.status.phase in ("", "Pending") and not has_started(pod)
 
 
 def has_started(pod: Pod) -> bool:
     """Whether there is a log to read."""
-    return any(status.state.running or status.state.terminated for status in pod.status.container_statuses)
+    states = [status.state for status in pod.status.container_statuses]
+    return any(state.running is not None or state.terminated is not None for state in states)
 
 
 def has_ended(pod: Pod) -> bool:
@@ -129,7 +133,7 @@ def never_fits(
 ) -> Trouble | None:
     """Whether the pods would not fit the cluster even if it were empty; None when they would, or when it is growing.
 
-    Taints and affinity are left to the scheduler, so this errs on the side of waiting.
+    Taints, affinity and nodes that take no pods for now are left to the scheduler: this errs on the side of waiting.
 
     Args:
         requests: What a pod asks for.
@@ -142,13 +146,26 @@ def never_fits(
     if any(event.reason in ("TriggeredScaleUp", "Nominated") for event in events):
         return None  # an autoscaler is bringing nodes
     labelled = [node for node in nodes if selector.items() <= node.metadata.labels.items()]
-    fitting = [node for node in labelled if not node.spec.unschedulable and _holds(node.status.allocatable, requests)]
+    fitting = [node for node in labelled if _holds(node.status.allocatable, requests)]
     if len(fitting) >= wanted:
         return None
     chosen = " with " + ", ".join(f"{name}={value}" for name, value in selector.items()) if selector else ""
     asked = " and ".join(f"{amount} {name}" for name, amount in requests.items()) or "what a pod asks for"
     found = f"{len(fitting)} of the {len(labelled)} nodes{chosen} could ever hold {asked}, and {wanted} are needed"
     return Trouble(f"{found} (scheduler: {_one_line(scheduler)})", _FIT)
+
+
+def never_ran(pod: Pod) -> Trouble | None:
+    """Why the program could not be started although the container could; None where it was started."""
+    for status in pod.status.container_statuses:
+        ended = status.state.terminated
+        if ended and ended.reason in ("StartError", "ContainerCannotRun"):
+            return Trouble(
+                f"pod {pod.metadata.name}: {_words(ended.reason, ended.message)}",
+                "the image must hold the program (deploy/Dockerfile); --program-path says where it lies in it",
+                is_certain=True,
+            )
+    return None
 
 
 def end_words(pod: Pod) -> str:
@@ -174,10 +191,10 @@ def _explained(pod: Pod, events: Sequence[Event]) -> tuple[str, str]:
     mine = [
         event
         for event in events
-        if event.involved_object.name == pod.metadata.name and event.reason != "Scheduled" and event.message
+        if event.involved_object.name == pod.metadata.name and event.reason not in _NO_NEWS and event.message
     ]
     latest = max(mine, key=Event.when, default=None)
-    return (reason, message) if message or latest is None else (reason, latest.message or "")
+    return (reason, message) if message or latest is None or not pod.spec.node_name else (reason, latest.message or "")
 
 
 def _latest_warning(events: Sequence[Event], kinds: set[str]) -> str:
@@ -187,14 +204,14 @@ def _latest_warning(events: Sequence[Event], kinds: set[str]) -> str:
 
 
 def _holds(allocatable: Mapping[str, str], requests: Mapping[str, str]) -> bool:
-    return all(name in allocatable and _amount(allocatable[name]) >= _amount(asked) for name, asked in requests.items())
+    return all(_suffices(allocatable.get(name), asked) for name, asked in requests.items())
 
 
-def _amount(text: str) -> float:
+def _suffices(there: str | None, asked: str) -> bool:
     try:
-        return quantity(text)
+        return quantity(there or "0") >= quantity(asked)
     except UsageError:
-        return float("inf")  # a form that this launcher does not read: let the scheduler judge
+        return True  # an amount in a form that is not read here: the scheduler may judge
 
 
 def _words(reason: str, message: str) -> str:
@@ -202,4 +219,4 @@ def _words(reason: str, message: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split()).rstrip(".")
+    return " ".join(_SCHEDULER_TAIL.sub("", text).split()).rstrip(".")

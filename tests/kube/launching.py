@@ -1,0 +1,102 @@
+"""Types `busbw launch kubernetes` as a person does, and looks at what comes of it."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .cluster import Cluster, wait_until
+
+BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.main import main; sys.exit(main())"]
+HANG_GUARD_S = 120.0
+IMAGE = "busbw:test"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a person sees of a launch that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Launch:
+    """A launch that has been started."""
+
+    process: "subprocess.Popen[str]"
+    folder: Path
+
+    def finish(self) -> Finished:
+        try:
+            out, err = self.process.communicate(timeout=HANG_GUARD_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        return Finished(self.process.returncode, out, err)
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def records(self) -> list[dict[str, Any]]:
+        """What the only run in its store wrote down."""
+        (path,) = self.folder.glob("busbw-records/*/records.jsonl")
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [record for record in self.records() if record["kind"] == "row"]
+
+
+@dataclass
+class Launches:
+    """Launches against one cluster; those that a failed test left are ended."""
+
+    cluster: Cluster
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    """What stands above the cluster's own."""
+    started: list[Launch] = field(default_factory=list)
+
+    def start(self, *words: str, image: str = IMAGE) -> Launch:
+        folder = self.folder / str(len(self.started))
+        folder.mkdir()
+        process = subprocess.Popen(
+            [*BUSBW, "launch", "kubernetes", "--image", image, *words],
+            cwd=folder,
+            env=self.cluster.environment() | self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.started.append(Launch(process, folder))
+        return self.started[-1]
+
+    def run(self, *words: str, image: str = IMAGE) -> Finished:
+        return self.start(*words, image=image).finish()
+
+    def stop_all(self) -> None:
+        for launch in self.started:
+            if launch.process.poll() is None:
+                launch.process.kill()
+            launch.process.communicate()
+
+
+def left_over(cluster: Cluster, namespace: str = "default") -> list[str]:
+    """All that is in the cluster of any job of ours."""
+    kinds = "jobs,jobsets,mpijobs,pods,services,secrets,configmaps"
+    label = ("-l", "app.kubernetes.io/name=busbw", "-n", namespace)
+    return [f"{one['kind']} {one['metadata']['name']}" for one in cluster.objects(kinds, *label)]
+
+
+def wait_until_clean(cluster: Cluster, namespace: str = "default") -> None:
+    """The garbage collector has removed all that the workloads owned, with or without our labels."""
+    wait_until(lambda: not left_over(cluster, namespace), "an empty namespace")
+    others = cluster.objects("pods,secrets,configmaps,jobs", "-n", namespace)
+    names = [one["metadata"]["name"] for one in others if one["metadata"]["name"].startswith("busbw")]
+    assert not names

@@ -1,0 +1,307 @@
+"""A job in the cluster from its creation to its end, against a kubectl that plays what a real one answered."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BUSBW, GOLDEN_RECORD
+
+from busbw.launchers.kubernetes.manifests import INSTANCE
+from busbw.launchers.kubernetes.status import INDEX
+
+ANSWERS = Path(__file__).resolve().parents[1] / "golden" / "launch" / "kubernetes" / "answers"
+HANG_GUARD_S = 60
+
+# Answers `get` with the next file of that kind, the last one again and again; whatever has an .err file fails with it.
+KUBECTL = f"""#!{sys.executable}
+import json, os, sys, time
+from pathlib import Path
+folder = Path(os.environ["FAKE_CLUSTER"])
+words = [word for word in sys.argv[1:] if not word.startswith("--request-timeout")]
+while words[0] in ("--context", "--namespace"):
+    words = words[2:]
+given = sys.stdin.read() if "-f" in words and words[0] == "create" else ""
+with (folder / "calls.jsonl").open("a") as calls:
+    calls.write(json.dumps([words, given]) + "\\n")
+what = f"{{words[0]}}-{{words[1]}}" if words[0] == "get" else words[0]
+for suffix in ("", f".{{sum(1 for _ in (folder / 'calls.jsonl').open())}}"):
+    if (folder / f"{{what}}{{suffix}}.err").exists():
+        sys.stderr.write((folder / f"{{what}}{{suffix}}.err").read_text())
+        sys.exit(1)
+if what == "create":
+    for document in given.splitlines():
+        made = json.loads(document)
+        made["metadata"]["uid"] = "0a1b"
+        if (folder / "old").exists():
+            made.get("spec", {{}}).pop("backoffLimitPerIndex", None)
+        print(json.dumps(made))
+elif words[0] == "get":
+    files = sorted(folder.glob(f"{{what}}.*.json"))
+    if not files:
+        print('{{"items": []}}')
+    else:
+        print(files[0].read_text())
+        if len(files) > 1:
+            files[0].unlink()
+elif what == "logs":
+    log = folder / "log"
+    sys.stdout.buffer.write(log.read_bytes() if log.exists() else b"")
+    sys.stdout.flush()
+    while "-f" in words and (folder / "open").exists():
+        time.sleep(0.05)
+elif what == "delete":
+    (folder / "open").unlink(missing_ok=True)
+"""
+
+RECORD = GOLDEN_RECORD.read_bytes()
+LOG = (
+    b"2026-11-21T10:00:00.1Z # a table\n"
+    + b"".join(b"2026-11-21T10:00:00.2Z " + line for line in RECORD.splitlines(keepends=True))
+    + b"2026-11-21T10:00:00.3Z all_reduce_perf: a sentence\n2026-11-21T10:00:00.4Z    8  1.00\n"
+)
+
+
+def pod(index: int, state: dict[str, Any], phase: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"job-{index}-x", "annotations": {INDEX: str(index)}, "labels": {INSTANCE: "job"}},
+        "spec": {"nodeName": "n"},
+        "status": {"phase": phase, "containerStatuses": [{"name": "busbw", "state": state}]},
+    }
+
+
+def ended(index: int, code: int) -> dict[str, Any]:
+    reason = "Error" if code else "Completed"
+    terminated = {"exitCode": code, "reason": reason}
+    return pod(index, {"terminated": terminated}, "Failed" if code else "Succeeded")
+
+
+def running(index: int) -> dict[str, Any]:
+    return pod(index, {"running": {}}, "Running")
+
+
+@dataclass
+class FakeCluster:
+    """What the cluster will answer, and what it was asked."""
+
+    folder: Path
+
+    def says(self, what: str, *answers: Any) -> None:
+        for number, items in enumerate(answers):
+            (self.folder / f"get-{what}.{number}.json").write_text(json.dumps({"items": items}))
+
+    def fails(self, verb: str, words: str) -> None:
+        (self.folder / f"{verb}.err").write_text(words)
+
+    def start(self, *options: str) -> "subprocess.Popen[str]":
+        here = self.folder / "here"
+        here.mkdir()
+        return subprocess.Popen(
+            [*BUSBW, "launch", "kubernetes", "--image", "busbw:1", *options, "--", "all_reduce"],
+            cwd=here,
+            env=os.environ | {"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin", "FAKE_CLUSTER": str(self.folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *options: str) -> tuple[int, str, str]:
+        process = self.start(*options)
+        out, err = process.communicate(timeout=HANG_GUARD_S)
+        return process.returncode, out, err
+
+    def calls(self) -> list[tuple[list[str], str]]:
+        path = self.folder / "calls.jsonl"
+        return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def verbs(self) -> list[str]:
+        return [words[0] for words, _ in self.calls()]
+
+    def record(self) -> bytes:
+        (path,) = self.folder.glob("here/busbw-records/*/records.jsonl")
+        return path.read_bytes()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.parent.mkdir()
+    kubectl.write_text(KUBECTL)
+    kubectl.chmod(0o755)
+    (tmp_path / "log").write_bytes(LOG)
+    return FakeCluster(tmp_path)
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> None:
+    end = time.monotonic() + HANG_GUARD_S
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def test_a_run_from_its_creation_to_its_end(cluster: FakeCluster) -> None:
+    cluster.says("pods", [], [running(0), running(1)], [ended(0, 0), ended(1, 0)])
+    code, out, err = cluster.run()
+    assert (code, out) == (0, "# a table\n   8  1.00\n")
+    assert "[0] all_reduce_perf: a sentence" in err
+    assert cluster.record() == RECORD
+
+    calls = cluster.calls()
+    (job,) = [json.loads(line) for line in calls[0][1].splitlines()]
+    assert (job["kind"], job["spec"]["suspend"]) == ("Job", True)
+    owned = [json.loads(line) for line in calls[1][1].splitlines()]
+    assert [one["kind"] for one in owned] == ["Service", "Secret"]
+    for one in owned:
+        assert one["metadata"]["ownerReferences"] == [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"], "uid": "0a1b"}
+        ]
+    assert calls[2][0][:2] == ["patch", "job"]
+    assert '{"spec":{"suspend":false}}' in calls[2][0]
+    assert calls[-1][0][:3] == ["delete", "job", job["metadata"]["name"]]
+
+
+def test_the_token_is_in_no_command(cluster: FakeCluster) -> None:
+    cluster.says("pods", [ended(0, 0), ended(1, 0)])
+    _, out, err = cluster.run()
+    secret = next(json.loads(line) for line in cluster.calls()[1][1].splitlines() if '"Secret"' in line)
+    token = secret["stringData"]["token"]
+    assert len(token) >= 32
+    assert token not in json.dumps([words for words, _ in cluster.calls()]) + out + err
+    assert token not in (cluster.folder / "here").joinpath("busbw-records").glob("*/run.json").__next__().read_text()
+
+
+@pytest.mark.parametrize(("codes", "expected"), [((1, 0), 1), ((4, 4), 4), ((0, 3), 3), ((0, 0), 0)])
+def test_the_exit_code(cluster: FakeCluster, codes: tuple[int, int], expected: int) -> None:
+    cluster.says("pods", [ended(0, codes[0]), ended(1, codes[1])])
+    assert cluster.run()[0] == expected
+
+
+def test_what_another_process_said_last_is_shown(cluster: FakeCluster) -> None:
+    cluster.says("pods", [ended(0, 4), ended(1, 3)])
+    _, _, err = cluster.run()
+    assert ["logs", "job-1-x", "-c", "busbw", "--tail=20"] in [words for words, _ in cluster.calls()]
+    assert "[0-1] all_reduce_perf: a sentence" in err or "[1] " in err
+
+
+def test_an_older_cluster_does_not_try_again(cluster: FakeCluster) -> None:
+    (cluster.folder / "old").touch()
+    cluster.says("pods", [ended(0, 0), ended(1, 0)])
+    assert cluster.run()[0] == 0
+    assert '{"spec":{"suspend":false,"backoffLimit":0}}' in cluster.calls()[2][0]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("The connection to the server 10.0.0.1:6443 was refused", ["--context"]),
+        ('Error from server (Forbidden): jobs.batch is forbidden: User "a" cannot', ["role.yaml"]),
+        ("error: You must be logged in to the server (Unauthorized)", ["log in again"]),
+        ('error: context "moon" does not exist', ["get-contexts"]),
+        ('error: no matches for kind "JobSet" in version "jobset.x-k8s.io/v1alpha2"', ["--kind job", "operator"]),
+        ("Unable to connect to the server: getting credentials: exec: executable aws not found", ["log in again"]),
+    ],
+)
+def test_a_refusal_is_one_sentence_with_what_to_do(cluster: FakeCluster, said: str, words: list[str]) -> None:
+    cluster.fails("create", f"Warning: something else\n{said}\n")
+    code, out, err = cluster.run()
+    assert (code, out) == (3, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("busbw: ")
+    for word in [*words, said.removeprefix("error: ").removeprefix("Error from server (Forbidden): ")]:
+        assert word in err
+    assert not list(cluster.folder.glob("here/*"))
+
+
+def test_what_cannot_be_made_whole_is_removed(cluster: FakeCluster) -> None:
+    cluster.fails("patch", "Error from server: etcdserver: request timed out\n")
+    code, _, err = cluster.run()
+    assert code == 3
+    assert "etcdserver: request timed out" in err
+    assert cluster.verbs()[-1] == "delete"
+
+
+def test_a_job_that_cannot_be_removed_is_named(cluster: FakeCluster) -> None:
+    cluster.says("pods", [ended(0, 0), ended(1, 0)])
+    cluster.fails("delete", "Error from server: no\n")
+    code, _, err = cluster.run("-n", "bench")
+    assert code == 0
+    assert "remove it by hand: kubectl -n bench delete job busbw-all-reduce-" in err
+
+
+def test_a_hiccup_of_the_api_server_is_waited_out(cluster: FakeCluster) -> None:
+    (cluster.folder / "get-pods.4.err").write_text("Error from server (ServiceUnavailable): try again\n")
+    cluster.says("pods", [running(0), running(1)], [ended(0, 0), ended(1, 0)])
+    assert cluster.run()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("pods-image", ["ErrImagePull", "missing/busbw:1", "--image-pull-secret"]),
+        ("pods-unschedulable", ["0 of the 3 nodes could ever hold 16 nvidia.com/gpu", "Insufficient nvidia.com/gpu"]),
+        ("pods-quota", ["exceeded quota: few"]),
+    ],
+)
+def test_what_never_heals_ends_it(cluster: FakeCluster, answer: str, words: list[str]) -> None:
+    cluster.says("pods", json.loads((ANSWERS / f"{answer}.json").read_text())["items"])
+    cluster.says("nodes", json.loads((ANSWERS / "nodes.json").read_text())["items"])
+    if answer == "pods-quota":
+        cluster.says("events", json.loads((ANSWERS / "events-quota.json").read_text())["items"])
+    code, _, err = cluster.run("--patience", "1", "--gpus", "16")
+    assert code == 3
+    for word in words:
+        assert word in err
+    assert cluster.verbs()[-1] == "delete"
+
+
+def test_who_may_not_see_nodes_or_events_waits_all_the_same(cluster: FakeCluster) -> None:
+    waiting = json.loads((ANSWERS / "pods-unschedulable.json").read_text())["items"]
+    cluster.says("pods", waiting, waiting, [ended(0, 0), ended(1, 0)])
+    cluster.fails("get-nodes", "Error from server (Forbidden): nodes is forbidden\n")
+    cluster.fails("get-events", "Error from server (Forbidden): events is forbidden\n")
+    code, _, err = cluster.run("--patience", "1")
+    assert code == 0
+    assert "waiting: 2 of 2 pods pending (Unschedulable: 0/3 nodes are available" in err
+    assert "forbidden" not in err
+
+
+def test_ctrl_c_deletes_the_job_and_reads_on_to_its_end(cluster: FakeCluster) -> None:
+    (cluster.folder / "open").touch()
+    cluster.says("pods", [running(0), running(1)])
+    process = cluster.start()
+    wait_for(lambda: "logs" in cluster.verbs(), "the log")
+    wait_for(lambda: list(cluster.folder.glob("here/busbw-records/*/records.jsonl")), "the records")
+    wait_for(lambda: cluster.record(), "a record")
+    cluster.says("pods", [ended(0, 143), ended(1, 143)])
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=HANG_GUARD_S)
+    assert process.returncode == 130, err
+    assert out == "# a table\n   8  1.00\n"
+    assert cluster.record() == RECORD
+    assert cluster.verbs()[-1] == "delete"
+
+
+def test_a_head_that_is_gone_is_a_lost_rank(cluster: FakeCluster) -> None:
+    evicted = pod(0, {}, "Failed")
+    evicted["status"] = {"phase": "Failed", "reason": "Preempted", "message": "by a more important pod"}
+    cluster.says("pods", [running(0), running(1)], [evicted, running(1)])
+    code, _, err = cluster.run()
+    assert code == 4
+    assert "Preempted: by a more important pod" in err
+
+
+def test_without_kubectl_it_says_where_to_get_it(cluster: FakeCluster) -> None:
+    (cluster.folder / "bin" / "kubectl").rename(cluster.folder / "elsewhere")
+    if any((folder / "kubectl").exists() for folder in (Path("/usr/bin"), Path("/bin"))):
+        pytest.skip("kubectl is in /usr/bin here")
+    code, _, err = cluster.run()
+    assert code == 3
+    assert "there is no kubectl in PATH" in err

@@ -1,0 +1,316 @@
+"""What the launcher kubernetes sends: pinned, valid, and with the token nowhere but in the Secret."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from launch_jobs import JOB, TOKEN, expect_golden
+
+from busbw.cli.main import main
+from busbw.errors import UsageError
+from busbw.launchers import systems
+from busbw.launchers.kubernetes import InCluster, Where, render
+from busbw.launchers.kubernetes.from_system import on_system
+from busbw.launchers.kubernetes.manifests import owned_by, resumption, suspended
+from busbw.launchers.kubernetes.where import Toleration
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
+ONE_EACH = replace(JOB, processes_per_node=1, program="all_reduce_perf")
+GPUS = replace(ONE_EACH, arguments=("-t", "8", *JOB.arguments), ranks_per_process=8)
+CPU = Where(image="registry.example/busbw:cpu")
+P5 = on_system(Where(image="registry.example/busbw:efa"), systems.load("p5.48xlarge"))
+INFINIBAND = Where(
+    image="registry.example/busbw:ib",
+    context="hpc",
+    namespace="bench",
+    resources=(("nvidia.com/gpu", "8"), ("rdma/hca_shared_devices_a", "1"), ("hugepages-2Mi", "1Gi")),
+    node_selector=(("fabric", "ndr400"),),
+    tolerations=(Toleration("nvidia.com/gpu"), Toleration("dedicated", "hpc", "NoSchedule")),
+    shm="64Gi",
+    capabilities=("IPC_LOCK",),
+    pull_policy="Always",
+    pull_secret="registry",
+    service_account="bench",
+    priority_class="high",
+    queue="physics",
+    run_as_user=1000,
+    host_network=True,
+    port=4242,
+    keep=True,
+)
+
+RENDERED: dict[str, InCluster] = {
+    "cpu": render(ONE_EACH, CPU),
+    "one_node": render(replace(ONE_EACH, nodes=1), CPU),
+    "p5.48xlarge": render(replace(GPUS, system=systems.load("p5.48xlarge")), P5),
+    "infiniband": render(GPUS, INFINIBAND),
+    "jobset": render(GPUS, replace(CPU, kind="jobset", resources=(("nvidia.com/gpu", "8"),))),
+    "mpijob": render(replace(JOB, program="all_reduce_perf"), replace(P5, kind="mpijob")),
+    "shared_nodes": render(ONE_EACH, replace(CPU, share_nodes=True)),
+}
+
+# The same by the command line, for people to look at and to change by hand.
+DEPLOYED = {
+    "cpu": "--image registry.example/busbw:cpu -- all_reduce -b 8 -e 64M -f 2",
+    "p5.48xlarge": "--image registry.example/busbw:efa --system p5.48xlarge -- all_reduce -b 8 -e 16G -f 2",
+    "hgx-h100": "--image registry.example/busbw:ib --system hgx-h100 --capability IPC_LOCK --shm 64Gi "
+    "-- all_reduce -b 8 -e 16G -f 2",
+    "jobset": "--image registry.example/busbw:ib --kind jobset --gpus 8 -- all_reduce -b 8 -e 16G -f 2",
+    "mpijob": "--image registry.example/busbw:efa --kind mpijob --system p5.48xlarge -- all_reduce -b 8 -e 16G -f 2",
+}
+
+# The fields of the two foreign kinds that are used here, as their references describe them.
+_TEMPLATE = {"type": "object", "required": ["metadata", "spec"]}
+_REPLICAS = {
+    "type": "object",
+    "required": ["replicas", "restartPolicy", "template"],
+    "additionalProperties": False,
+    "properties": {
+        "replicas": {"type": "integer", "minimum": 1},
+        "restartPolicy": {"enum": ["Never", "OnFailure"]},
+        "template": _TEMPLATE,
+    },
+}
+KINDS = {
+    "JobSet": {
+        "type": "object",
+        "required": ["replicatedJobs"],
+        "additionalProperties": False,
+        "properties": {
+            "suspend": {"type": "boolean"},
+            "ttlSecondsAfterFinished": {"type": "integer", "minimum": 0},
+            "failurePolicy": {"type": "object", "properties": {"maxRestarts": {"type": "integer"}}},
+            "network": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "enableDNSHostnames": {"type": "boolean"},
+                    "publishNotReadyAddresses": {"type": "boolean"},
+                    "subdomain": {"type": "string", "pattern": "^[a-z0-9-]{1,63}$"},
+                },
+            },
+            "replicatedJobs": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "template"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "name": {"type": "string"},
+                        "replicas": {"type": "integer"},
+                        "template": {"type": "object", "required": ["spec"]},
+                    },
+                },
+            },
+        },
+    },
+    "MPIJob": {
+        "type": "object",
+        "required": ["mpiReplicaSpecs"],
+        "additionalProperties": False,
+        "properties": {
+            "slotsPerWorker": {"type": "integer", "minimum": 1},
+            "sshAuthMountPath": {"type": "string"},
+            "launcherCreationPolicy": {"enum": ["AtStartup", "WaitForWorkersReady"]},
+            "runPolicy": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "cleanPodPolicy": {"enum": ["None", "Running", "All"]},
+                    "backoffLimit": {"type": "integer"},
+                    "ttlSecondsAfterFinished": {"type": "integer"},
+                },
+            },
+            "mpiReplicaSpecs": {
+                "type": "object",
+                "required": ["Launcher", "Worker"],
+                "additionalProperties": False,
+                "properties": {"Launcher": _REPLICAS, "Worker": _REPLICAS},
+            },
+        },
+    },
+}
+
+
+def check(manifest: dict[str, Any]) -> None:
+    """Holds a manifest against the schema of its kind; what it has inside of built-in kinds against theirs."""
+    kind, spec = manifest["kind"], manifest.get("spec", {})
+    if kind not in KINDS:
+        kubernetes_validate.validate(manifest, "1.34", strict=True)
+        return
+    jsonschema.validate(spec, KINDS[kind])
+    if kind == "JobSet":
+        for replicated in spec["replicatedJobs"]:
+            job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, **replicated["template"]}
+            kubernetes_validate.validate(job, "1.34", strict=True)
+    else:
+        for replicas in spec["mpiReplicaSpecs"].values():
+            kubernetes_validate.validate(
+                {"apiVersion": "v1", "kind": "Pod", **replicas["template"]}, "1.34", strict=True
+            )
+
+
+def pods_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The specification of every kind of pod that a workload makes."""
+    spec = manifest["spec"]
+    if manifest["kind"] == "MPIJob":
+        return [replicas["template"]["spec"] for replicas in spec["mpiReplicaSpecs"].values()]
+    job = spec["replicatedJobs"][0]["template"]["spec"] if manifest["kind"] == "JobSet" else spec
+    return [job["template"]["spec"]]
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_what_is_sent(name: str) -> None:
+    expect_golden(f"kubernetes/{name}.yaml", RENDERED[name].text())
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_every_object_is_what_its_kind_demands(name: str) -> None:
+    made = RENDERED[name].made
+    for manifest in (made.workload, suspended(made), *made.owned):
+        check(manifest)
+        check(owned_by(manifest, made.workload, "0a1b2c3d-0000-4000-8000-000000000000"))
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_what_is_shown_are_the_objects_that_are_sent(name: str) -> None:
+    shown = list(yaml.safe_load_all(RENDERED[name].text()))
+    made = RENDERED[name].made
+    assert shown == json.loads(json.dumps([*made.owned, made.workload]).replace(TOKEN, "<token>"))
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_the_token_is_in_the_secret_alone(name: str) -> None:
+    rendered = RENDERED[name]
+    others = [one for one in (rendered.made.workload, *rendered.made.owned) if one["kind"] != "Secret"]
+    assert TOKEN not in json.dumps(others)
+    (secret,) = [one for one in rendered.made.owned if one["kind"] == "Secret"]
+    assert secret["stringData"] == {"token": TOKEN}
+    assert TOKEN not in repr(rendered.commands)
+    for pod in pods_of(rendered.made.workload):
+        variables = {one["name"]: one for one in pod["containers"][0].get("env", [])}
+        assert "value" not in variables.get("BUSBW_TOKEN", {})
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_no_pod_is_privileged_or_gets_an_account(name: str) -> None:
+    for pod in pods_of(RENDERED[name].made.workload):
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["restartPolicy"] == "Never"
+        assert "privileged" not in json.dumps(pod)
+        assert "hostPath" not in json.dumps(pod)
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_the_first_process_is_found_by_the_name_that_its_pod_has(name: str) -> None:
+    workload = RENDERED[name].made.workload
+    own = workload["metadata"]["name"]
+    stores = {
+        one["value"]
+        for pod in pods_of(workload)
+        for one in pod["containers"][0].get("env", [])
+        if "STORE" in one["name"]
+    }
+    first = {"Job": f"{own}-0", "JobSet": f"{own}-ranks-0-0", "MPIJob": f"{own}-worker-0"}[workload["kind"]]
+    port = 4242 if name == "infiniband" else 29555
+    assert stores == {f"tcp://{first}.{own}:{port}"}
+    assert len(first) <= 63
+
+
+def test_a_label_selects_the_pods_of_one_job_alone() -> None:
+    made = RENDERED["cpu"].made
+    (service,) = [one for one in made.owned if one["kind"] == "Service"]
+    labels = made.workload["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert JOB.name in service["spec"]["selector"].values()
+    assert service["metadata"]["name"] == made.workload["spec"]["template"]["spec"]["subdomain"]
+
+
+def test_it_starts_suspended_and_is_let_go() -> None:
+    made = RENDERED["cpu"].made
+    assert suspended(made)["spec"]["suspend"] is True
+    assert resumption(made) == {"spec": {"suspend": False}}
+    assert "suspend" not in made.workload["spec"]
+    assert resumption(RENDERED["mpijob"].made) == {}
+
+
+def test_words_of_the_program_are_never_taken_for_variables() -> None:
+    odd = replace(ONE_EACH, arguments=("--records", "$(HOSTNAME)"), environment=(("A", "$(B)"),))
+    container = pods_of(render(odd, CPU).made.workload)[0]["containers"][0]
+    assert "$$(HOSTNAME)" in container["args"]
+    assert {"name": "A", "value": "$$(B)"} in container["env"]
+
+
+def test_several_processes_in_a_pod_are_for_mpijob() -> None:
+    with pytest.raises(UsageError, match="2 processes per node need --kind mpijob"):
+        render(JOB, CPU)
+
+
+def test_what_the_user_says_stands_above_the_system() -> None:
+    mine = Where(image="x", resources=(("vpc.amazonaws.com/efa", "16"), ("hugepages-2Mi", "0")), shm="1Gi")
+    where = on_system(mine, systems.load("p5.48xlarge"))
+    assert dict(where.resources)["vpc.amazonaws.com/efa"] == "16"
+    assert "hugepages-2Mi" not in dict(where.resources)
+    assert where.shm == "1Gi"
+    assert dict(where.resources)["nvidia.com/gpu"] == "8"
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_the_templates_are_what_the_command_prints(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("busbw.cli.launch.asked.secrets.token_hex", lambda count: "example" if count < 8 else TOKEN)
+    words = ["launch", "kubernetes", "--dry-run", *DEPLOYED[name].split()]
+    assert main(words) == 0
+    text = f"# busbw {' '.join(words)}\n{capsys.readouterr().out.rstrip()}"
+    expect_golden(f"../../../deploy/kubernetes/{name}.yaml", text)
+    for manifest in yaml.safe_load_all(text):
+        check(manifest)
+
+
+def test_a_dry_run_touches_nothing_and_needs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o500)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["launch", "kubernetes", "--dry-run", "--image", "x", "--", "all_reduce"]) == 0
+    assert "kind: Job" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--node-selector", "zone"], '"zone" is no NAME=VALUE'),
+        (["--resource", "memory=lots"], '"lots" is no amount'),
+        (["--huge-pages", "2Mi"], '"2Mi" is no NAME=VALUE'),
+        (["--shm", "big"], '"big" is no amount'),
+        (["--tolerate", "a=b:Sometimes"], '"a=b:Sometimes" is no toleration'),
+        (["--processes-per-node", "2"], "2 processes per node need --kind mpijob"),
+    ],
+)
+def test_doubts_about_options_are_errors(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "kubernetes", "--dry-run", "--image", "x", *words, "--", "all_reduce"]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_gpus_become_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    dry_run = ["launch", "kubernetes", "--dry-run", "--image", "x", "--gpus", "4"]
+
+    def words(*more: str) -> str:
+        assert main([*dry_run, *more]) == 0
+        *_, workload = yaml.safe_load_all(capsys.readouterr().out)
+        container = pods_of(workload)[0]["containers"][0]
+        return " ".join([*container["command"], *container.get("args", [])])
+
+    assert " -t 4 " in words("--", "all_reduce")
+    assert " -g 4 " in words("--", "all_reduce", "-g", "4")
+    assert " -t " not in words("--", "all_reduce", "-g", "4")
+    assert "-np 8 --map-by ppr:4:node" in words("--kind", "mpijob", "--", "all_reduce")
+    assert "-np 4 --map-by ppr:2:node" in words("--kind", "mpijob", "--", "all_reduce", "-g", "2")

@@ -1,0 +1,156 @@
+"""What the cluster says becomes one line, and whether waiting helps; from answers of a real API server."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from busbw.launchers.kubernetes import objects, status
+
+ANSWERS = Path(__file__).resolve().parents[1] / "golden" / "launch" / "kubernetes" / "answers"
+
+Form = TypeVar("Form", objects.PodList, objects.EventList, objects.NodeList)
+
+
+def answer(form: type[Form], name: str) -> Any:
+    return msgspec.json.decode((ANSWERS / f"{name}.json").read_bytes(), type=form).items
+
+
+def pod(name: str = "job-0-abcde", *, index: str = "0", node: str = "n1", **changes: Any) -> objects.Pod:
+    body = {
+        "metadata": {"name": name, "annotations": {status.INDEX: index}},
+        "spec": {"nodeName": node},
+        "status": {"phase": "Pending", **changes},
+    }
+    return msgspec.convert(body, objects.Pod)
+
+
+def container(**state: Any) -> list[dict[str, Any]]:
+    return [{"name": "busbw", "state": state}]
+
+
+UNSCHEDULABLE = answer(objects.PodList, "pods-unschedulable")
+NO_IMAGE = answer(objects.PodList, "pods-image")
+QUOTA = answer(objects.PodList, "pods-quota")
+QUOTA_EVENTS = answer(objects.EventList, "events-quota")
+NODES = answer(objects.NodeList, "nodes")
+
+
+def test_the_scheduler_speaks() -> None:
+    words = status.waiting_words(UNSCHEDULABLE, 2, answer(objects.EventList, "events-unschedulable"))
+    assert words == (
+        "2 of 2 pods pending (Unschedulable: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) were "
+        "unschedulable)"
+    )
+    assert all(status.is_unschedulable(one) for one in UNSCHEDULABLE)
+
+
+def test_the_kubelet_speaks() -> None:
+    words = status.waiting_words(NO_IMAGE, 2)
+    assert words == ('2 of 2 pods pending (ErrImagePull: failed to pull and unpack image "missing/busbw:1": not found)')
+    trouble = status.trouble_of(NO_IMAGE, 2)
+    assert trouble
+    assert not trouble.is_certain
+    assert "--image-pull-secret" in trouble.remedy
+
+
+def test_the_job_controller_speaks() -> None:
+    words = status.waiting_words(QUOTA, 2, QUOTA_EVENTS)
+    assert words.startswith("1 of 2 pods not yet created (Error creating: pods")
+    assert "exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1)" in words
+    trouble = status.trouble_of(QUOTA, 2, QUOTA_EVENTS)
+    assert trouble
+    assert "exceeded quota" in trouble.words
+
+
+def test_nothing_is_waited_for_when_all_have_started() -> None:
+    running = [pod(phase="Running", containerStatuses=container(running={})) for _ in range(2)]
+    assert status.waiting_words(running, 2) == ""
+    assert status.trouble_of(running, 2) is None
+
+
+def test_what_a_node_does_is_in_the_events_of_its_pod() -> None:
+    creating = pod(containerStatuses=container(waiting={"reason": "ContainerCreating"}))
+    events = [
+        msgspec.convert(
+            {
+                "reason": reason,
+                "message": message,
+                "type": "Normal",
+                "lastTimestamp": when,
+                "involvedObject": {"kind": "Pod", "name": creating.metadata.name},
+            },
+            objects.Event,
+        )
+        for reason, message, when in [
+            ("Pulling", 'Pulling image "busbw:1"', "2026-11-21T10:00:05Z"),
+            ("Scheduled", "Successfully assigned job-0-abcde to n1", "2026-11-21T10:00:09Z"),
+            ("FailedScheduling", "0/3 nodes are available", "2026-11-21T10:00:01Z"),
+        ]
+    ]
+    words = status.waiting_words([creating], 1, events)
+    assert words == '1 of 1 pods pending (ContainerCreating: Pulling image "busbw:1")'
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_certain"),
+    [("InvalidImageName", True), ("ErrImageNeverPull", True), ("ImagePullBackOff", False)],
+)
+def test_what_never_heals_needs_no_patience(reason: str, is_certain: bool) -> None:
+    trouble = status.trouble_of([pod(containerStatuses=container(waiting={"reason": reason}))], 1)
+    assert trouble
+    assert trouble.is_certain is is_certain
+    assert reason in trouble.words
+
+
+def fits(requests: dict[str, str], selector: dict[str, str] | None = None, wanted: int = 1, **more: Any) -> str:
+    found = status.never_fits(requests, selector or {}, NODES, wanted=wanted, scheduler="0/3 nodes", **more)
+    return found.words if found else ""
+
+
+def test_what_could_never_fit() -> None:
+    assert fits({"nvidia.com/gpu": "16"}) == (
+        "0 of the 3 nodes could ever hold 16 nvidia.com/gpu, and 1 are needed (scheduler: 0/3 nodes)"
+    )
+    assert "3 of the 3 nodes could ever hold 500m cpu, and 4 are needed" in fits({"cpu": "500m"}, wanted=4)
+    assert "0 of the 0 nodes with moon=full" in fits({}, {"moon": "full"})
+    assert "0 of the 3 nodes" in fits({"memory": "2Ti"})
+
+
+def test_what_could_fit_is_waited_for() -> None:
+    assert fits({"cpu": "64", "memory": "512Gi"}, wanted=3) == ""
+    assert fits({}, {"kubernetes.io/hostname": "real-1"}) == ""
+    assert fits({"memory": "1e3xyz"}) == ""  # a form that is not understood is the scheduler's matter
+
+
+def test_an_autoscaler_brings_nodes() -> None:
+    coming = objects.Event(reason="TriggeredScaleUp", message="pod triggered scale-up")
+    assert fits({"nvidia.com/gpu": "16"}, events=[coming]) == ""
+
+
+def test_the_head_is_process_0_or_the_mpi_launcher() -> None:
+    pods = [pod("a", index="1"), pod("b", index="0")]
+    found = status.head(pods)
+    assert found
+    assert found.metadata.name == "b"
+    launcher = msgspec.convert(
+        {"metadata": {"name": "l", "labels": {"training.kubeflow.org/job-role": "launcher"}}}, objects.Pod
+    )
+    assert status.head([launcher]) is launcher
+    assert status.head(pods[:1]) is None
+
+
+def test_how_pods_end() -> None:
+    good = pod(phase="Succeeded", containerStatuses=container(terminated={"exitCode": 0, "reason": "Completed"}))
+    assert (status.exit_code(good), status.end_words(good)) == (0, "")
+    killed = pod(phase="Failed", containerStatuses=container(terminated={"exitCode": 137, "reason": "OOMKilled"}))
+    assert (status.exit_code(killed), status.end_words(killed)) == (137, "OOMKilled")
+    evicted = pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory.")
+    assert status.exit_code(evicted) is None
+    assert status.end_words(evicted) == "Evicted: The node was low on resource: memory"
+    unstarted = {"exitCode": 128, "reason": "StartError", "message": 'exec: "x": not found'}
+    trouble = status.never_ran(pod(phase="Failed", containerStatuses=container(terminated=unstarted)))
+    assert trouble
+    assert '"x": not found' in trouble.words
+    assert status.never_ran(killed) is None

@@ -1,0 +1,60 @@
+"""What a person says of a cluster: amounts, tolerations, pairs."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.errors import UsageError
+from busbw.launchers.kubernetes.where import Toleration, pair, quantity, toleration
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("8", 8), ("500m", 0.5), ("1k", 1000), ("5120Mi", 5120 * 2**20), ("1.5Gi", 1.5 * 2**30), ("2T", 2e12)],
+)
+def test_amounts(text: str, number: float) -> None:
+    assert quantity(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "x", "8 Gi", "-1", "8GiB", "Gi", "1e", "½"])
+def test_what_is_no_amount(text: str) -> None:
+    with pytest.raises(UsageError, match="is no amount"):
+        quantity(text)
+
+
+@given(st.text())
+def test_any_text_is_an_amount_or_an_error(text: str) -> None:
+    with suppress(UsageError):
+        assert quantity(text) >= 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gpu", {"key": "gpu", "operator": "Exists"}),
+        ("gpu:NoSchedule", {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}),
+        ("a=b", {"key": "a", "operator": "Equal", "value": "b"}),
+        ("a=b:NoExecute", {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute"}),
+    ],
+)
+def test_tolerations(text: str, expected: dict[str, str]) -> None:
+    assert toleration(text).manifest() == expected
+
+
+@pytest.mark.parametrize("text", ["", "=b", "a=", ":NoSchedule", "a:b:NoSchedule", "a:Never", "a:"])
+def test_what_is_no_toleration(text: str) -> None:
+    with pytest.raises(UsageError, match="is no toleration"):
+        toleration(text)
+
+
+def test_a_toleration_says_what_it_was_made_of() -> None:
+    assert toleration("a=b:NoSchedule") == Toleration("a", "b", "NoSchedule")
+
+
+def test_pairs() -> None:
+    assert pair("a=b=c", "x=y") == ("a", "b=c")
+    for text in ("", "a", "=b"):
+        with pytest.raises(UsageError, match="write it like x=y"):
+            pair(text, "x=y")
