@@ -1,7 +1,7 @@
 # The GPU engine, if BUSBW_CUDA says so: AUTO (where CUDA's compiler is found), ON (an error where it is not), OFF.
 #
 # The compiler is looked for in CMAKE_CUDA_COMPILER, the PATH, /usr/local/cuda, and in the Python environment that
-# builds this (pip install "cuda-toolkit[nvcc,cudart,cccl]==13.*" nvidia-nccl-cu13). NCCL's header comes from there or
+# builds this (pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*" nvidia-nccl-cu13). NCCL's header comes from there or
 # from the system; its library is loaded when the program runs.
 set(BUSBW_CUDA AUTO CACHE STRING "Build the GPU engine: AUTO, ON or OFF")
 set(BUSBW_PYTHON "" CACHE FILEPATH "A Python whose environment has CUDA's and NCCL's wheels")
