@@ -123,6 +123,9 @@ def test_a_limit_and_a_reason_end_all() -> None:
     [
         ([Ended(0), Ended(0)], 0),
         ([Ended(4), Ended(137)], 4),
+        ([Ended(137), Ended(4)], 4),
+        ([Ended(0), Ended(139)], 4),
+        ([Ended(141), Ended(4)], 141),
         ([Ended(0), Ended(3), Ended(4)], 3),
         ([Ended(143, by_us=True), Ended(0), Ended(3)], 3),
         ([Ended(143, by_us=True), Ended(143, by_us=True), Ended(2)], 2),

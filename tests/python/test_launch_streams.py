@@ -57,6 +57,11 @@ def test_what_one_repeats_is_counted() -> None:
     assert said([(b"once\n", None)]) == ["once"]
 
 
+def test_rules_and_empty_lines_stay_where_they_are() -> None:
+    lines = ["-----", "text", "", "more", "-----"]
+    assert said([(f"{line}\n".encode(), None) for line in lines]) == lines
+
+
 def test_nothing_in_a_line_controls_the_terminal() -> None:
     assert said([(b"\x1b[2Jclear\xff\tx\r\n", 0)]) == ["[0] ?[2Jclear�    x"]
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from busbw.errors import BusbwError, Exit
 from busbw.launchers import processes, shell
+from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host, total
 from busbw.launchers.job import Command, Job, Rendered, Watch
 
@@ -24,6 +25,9 @@ _HYDRA = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|M
 
 _ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
 """What the shell around each program says on stderr: if mpirun had the exit code, it would end the others at once."""
+
+_ENDED_BY_US = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+"""How mpirun ends when it is interrupted again."""
 
 _REMEDIES = (
     (r"run as root", "start it as another user, or add --allow-run-as-root"),
@@ -104,12 +108,13 @@ def wrapped(programs: Sequence[str]) -> str:
 
     mpirun ends all others when one process fails, before process 0 has said what it knows; and at an interrupt Open MPI
     shows nothing any more. So this shell ends well whatever happened and says how the program ended, and it takes a
-    SIGUSR1, which every mpirun hands on, for an interrupt.
+    SIGUSR1, which every mpirun hands on, for an interrupt. The program gets that signal too, and ignores it.
     """
     lines = [
         *shell.find_program(programs),
         f'if [ -z "$program" ]; then code={Exit.ENVIRONMENT:d}',
         '  echo "busbw: $(uname -n) lacks the program; install busbw there, or give --program-path" >&2; else',
+        "trap '' USR1",
         '"$program" "$@" & pid=$!',
         "trap 'kill -INT $pid' USR1 INT; trap 'kill -TERM $pid' TERM",
         "wait $pid; code=$?; while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done; fi",
@@ -167,13 +172,15 @@ class _Listener:
         return bool(self._failed_s) and monotonic() - self._failed_s > GRACE_S
 
     def exit_code(self, mpirun_code: int) -> int:
-        """Process 0's; where it thinks that all is well, that of the first other that does not."""
-        if 0 in self._codes:
-            return self._codes[0] or next((code for code in self._codes.values() if code), 0)
-        if failed := next((code for code in self._codes.values() if code), 0):
-            return failed
-        if self._has_begun or mpirun_code >= 128:
-            return Exit.RANK_LOST if mpirun_code < 128 else mpirun_code
+        """The job's, of a job whose mpirun ended with that."""
+        if 0 in self._codes or any(self._codes.values()):
+            others = [code for process, code in self._codes.items() if process]
+            first = Ended(self._codes[0]) if 0 in self._codes else Ended(0, by_us=True)
+            return processes.job_code([first, *map(Ended, others)])
+        if mpirun_code in _ENDED_BY_US:
+            return mpirun_code
+        if self._has_begun:
+            return Exit.RANK_LOST
         raise BusbwError(
             f"mpirun ended with exit code {mpirun_code} before a process had begun", remedy=remedy("".join(self._said))
         )

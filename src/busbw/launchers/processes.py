@@ -5,9 +5,13 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from busbw.errors import BusbwError
+from busbw.errors import BusbwError, Exit
 from busbw.launchers.children import Children, Ended, Rules
 from busbw.launchers.job import Command, File, Watch
+
+_SIGNALLED = 128
+_ORDERLY = {_SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
+"""Exit codes of signals that the engine heeds, and of a reader that went away."""
 
 
 def run(command: Command, watch: Watch | None = None) -> int:
@@ -78,13 +82,14 @@ def placed(files: Sequence[File]) -> Iterator[None]:
 def job_code(ended: Sequence[Ended]) -> int:
     """The exit code of a job of several processes: that of process 0, which knows how the run went.
 
-    Where it was ended from here, or thinks that all is well, the first other that failed by itself decides.
+    Where it was ended from here, or thinks that all is well, the first other that failed by itself decides. One that
+    was killed or crashed is a lost rank.
     """
-    own = [each.code for each in ended if not each.by_us]
     first = ended[0]
-    if first.code and not first.by_us:
-        return first.code
-    return next((code for code in own if code), first.code)
+    if not first.code or first.by_us:
+        first = next((each for each in ended if each.code and not each.by_us), first)
+    was_lost = first.code > _SIGNALLED and first.code not in _ORDERLY and not first.by_us
+    return Exit.RANK_LOST if was_lost else first.code
 
 
 __all__ = ["Ended", "job_code", "placed", "run", "run_all"]

@@ -40,8 +40,10 @@ def carry_out(asked: Asked, rendered: AnyRendered, submit: Callable[[AnyRendered
                 progress.refresh()
 
             first = FirstProcess(records, progress.line)
-            code = submit(rendered, Watch(first.take, wait, progress.status, errors.take))
-            errors.flush(at_end=True)
+            try:
+                code = submit(rendered, Watch(first.take, wait, progress.status, errors.take))
+            finally:
+                errors.flush(at_end=True)
         run.ended(code)
     say_outcome(code, run.path, plot_when=asked.plot_when)
     return code

@@ -24,12 +24,14 @@ class ErrorLines:
     def __init__(self, say: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
         self._say = say
         self._now_s = now_s
-        self._held: dict[str, _Said] = {}
+        self._held: dict[tuple[str, int], _Said] = {}
 
     def take(self, line: bytes, who: int | str | None) -> None:
         """Takes a line, and the process or the host that said it where that is known."""
         text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
-        said = self._held.setdefault(text, _Said(self._now_s()))
+        # Rules and empty lines belong to those around them.
+        number = 0 if any(map(str.isalnum, text)) else len(self._held)
+        said = self._held.setdefault((text, number), _Said(self._now_s()))
         said.count += 1
         if isinstance(who, int):
             said.processes.add(who)
@@ -39,10 +41,10 @@ class ErrorLines:
     def flush(self, *, at_end: bool) -> None:
         """Says what was held long enough, or all of it; in the order in which it came."""
         now_s = self._now_s()
-        for text, said in list(self._held.items()):
+        for (text, number), said in list(self._held.items()):
             if not at_end and now_s - said.first_s < _TOGETHER_S:
                 break
-            del self._held[text]
+            del self._held[text, number]
             self._say(_labelled(text, said))
 
 

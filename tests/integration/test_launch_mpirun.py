@@ -1,0 +1,162 @@
+"""`busbw launch mpirun` with the real Open MPI and MPICH, on this machine and over a real sshd."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from busbw.launchers.mpirun import family_of
+
+from . import mpi, private_sshd
+from .launching import Launching, launch, processes_with, wait_for_end
+
+SMALL = ["-b", "8", "-e", "4K", "-n", "2"]
+ENDLESS = [*SMALL, "-N", "0"]
+
+
+@pytest.fixture(params=mpi.FAMILIES)
+def mpirun(request: pytest.FixtureRequest) -> list[str]:
+    """The options that name one of the MPIs."""
+    family: str = request.param
+    if reason := mpi.why_not(family):
+        pytest.skip(reason)
+    return ["mpirun", "--mpirun", str(mpi.mpirun(family))]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def endless(mpirun: list[str], here: Path) -> Iterator[Launching]:
+    """Three processes without end, past their first rows, which can be told by the folder."""
+    words = [*mpirun, "--processes-per-node", "3", "--env", f"MARK={here}", "--", "all_reduce", *ENDLESS]
+    with Launching(words, here) as running:
+        running.wait_for_rows()
+        yield running
+    wait_for_end(processes_with(f"MARK={here}\0"))
+
+
+def engines(here: Path) -> list[int]:
+    """The engines of a job, and neither the shells around them nor mpirun."""
+    return [
+        pid for pid in processes_with(f"MARK={here}\0") if Path(f"/proc/{pid}/exe").readlink().name == "busbw-engine"
+    ]
+
+
+def test_each_says_whose_it_is(mpirun: list[str]) -> None:
+    said = subprocess.run([mpirun[-1], "--version"], capture_output=True, text=True, check=True).stdout
+    assert f"/{family_of(said)}/" in mpirun[-1]
+
+
+def test_one_table(mpirun: list[str], here: Path) -> None:
+    launched = launch([*mpirun, "--processes-per-node", "3", "--", "all_reduce", *SMALL, "-t", "2"], here)
+    assert launched.code == 0, launched.stderr
+    assert [row[0] for row in launched.rows] == [str(2**power) for power in range(3, 13)]
+    assert [rank["process"] for rank in launched.records[0]["ranks"]] == [0, 0, 1, 1, 2, 2]
+    assert "Verdict: correct: all 10 rows right" in launched.stderr
+    assert "ended with" not in launched.stderr
+
+
+def test_processes_may_meet_in_a_folder(mpirun: list[str], here: Path, tmp_path: Path) -> None:
+    words = [*mpirun, "--processes-per-node", "2", "--store-folder", str(tmp_path), "--", "all_reduce", *SMALL]
+    launched = launch(words, here)
+    assert launched.code == 0, launched.stderr
+    assert len(launched.rows) == 10
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--fault", "flip:rank=1,index=1,bit=3"], 1),
+        (["-n", "0"], 2),
+        (["--fault", "die:rank=1,phase=timing"], 4),
+        (["--fault", "die:rank=0,phase=warmup"], 4),
+    ],
+)
+def test_the_exit_code_is_the_programs(mpirun: list[str], here: Path, words: list[str], code: int) -> None:
+    launched = launch([*mpirun, "--processes-per-node", "3", "--", "all_reduce", *SMALL, *words], here)
+    assert launched.code == code, launched.stderr
+    assert "Traceback" not in launched.stderr
+
+
+def test_a_killed_process_ends_all_with_its_name(endless: Launching, here: Path) -> None:
+    victim = next(
+        pid
+        for pid in engines(here)
+        if any(name in Path(f"/proc/{pid}/environ").read_bytes() for name in (b"COMM_WORLD_RANK=2\0", b"PMI_RANK=2\0"))
+    )
+    os.kill(victim, signal.SIGKILL)
+    launched = endless.finish()
+    assert launched.code == 4, launched.stderr
+    assert "rank 2" in launched.stderr
+    assert launched.records[-1]["exit_code"] == 4
+
+
+def test_control_c_keeps_the_rows_and_says_so(endless: Launching) -> None:
+    endless.interrupt()
+    launched = endless.finish()
+    assert launched.code == 130, launched.stderr
+    assert launched.rows
+    assert launched.records[-1]["kind"] == "end"
+    assert launched.records[-1]["exit_code"] == 130
+
+
+def test_a_killed_launcher_leaves_nothing_behind(endless: Launching, here: Path) -> None:
+    ranks = engines(here)
+    assert len(ranks) == 3
+    endless.process.kill()
+    wait_for_end(ranks)
+
+
+def test_a_program_that_is_not_there(mpirun: list[str], here: Path) -> None:
+    words = [*mpirun, "--processes-per-node", "2", "--program-path", "/nowhere", "--", "all_reduce", *SMALL]
+    launched = launch(words, here)
+    assert launched.code == 3
+    assert launched.stderr.count("lacks the program; install busbw there, or give --program-path") == 1
+    assert list(here.iterdir()) == []
+
+
+def test_an_mpirun_that_does_not_start_the_job(mpirun: list[str], here: Path) -> None:
+    words = [*mpirun, "--bind-to", "nonsense", "--processes-per-node", "2", "--", "all_reduce", *SMALL]
+    launched = launch(words, here)
+    assert launched.code == 3, launched.stderr
+    *said, sentence = launched.stderr.splitlines()
+    assert any("nonsense" in line for line in said)
+    assert "before a process had begun; what it said stands above" in sentence
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.skipif(bool(private_sshd.why_not()), reason=private_sshd.why_not())
+def test_two_hosts_and_no_token_on_any_command_line(mpirun: list[str], here: Path, tmp_path: Path) -> None:
+    (tmp_path / "sshd").mkdir()
+    with private_sshd.PrivateSshd(tmp_path / "sshd") as sshd:
+        agent = tmp_path / "agent"
+        agent.write_text(f'#!/bin/sh\nexec {sshd.ssh} "$@"\n')
+        agent.chmod(0o755)
+        of_openmpi = ["--mpirun-arg=--prtemca", "--mpirun-arg=plm_ssh_agent"]
+        more = [
+            *(of_openmpi if "/openmpi/" in mpirun[-1] else ["--mpirun-arg=-launcher-exec"]),
+            f"--mpirun-arg={agent}",
+        ]
+        where = ["--hosts", "node1,node2:2", "--root-address", "127.0.0.1", "--env", f"MARK={here}", *more]
+        with Launching([*mpirun, *where, "--", "all_reduce", *ENDLESS], here) as running:
+            running.wait_for_rows()
+            ranks = engines(here)
+            variables = Path(f"/proc/{ranks[0]}/environ").read_bytes().split(b"\0")
+            token = next(word for word in variables if word.startswith(b"BUSBW_TOKEN=")).partition(b"=")[2]
+            lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+            running.interrupt()
+            launched = running.finish()
+        wait_for_end(ranks)
+    assert len(token) >= 32
+    assert not any(token in line for line in lines)
+    assert launched.code == 130, launched.stderr
+    assert [rank["process"] for rank in launched.records[0]["ranks"]] == [0, 1, 2]
