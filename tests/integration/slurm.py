@@ -88,12 +88,14 @@ class Slurm:
         self.folder = folder
         self.nodes = [f"n{index}" for index in range(1, nodes + 1)]
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": _path()}
+        self.private = folder / "private"
+        """Every node, and this machine, has a folder of its own at this path."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ports: dict[str, int] = {}
 
     def start(self) -> None:
         """Returns when every node is idle."""
-        for inner in ("state", *(f"spool.{node}" for node in self.nodes)):
+        for inner in ("state", "private", *(f"spool.{node}" for node in self.nodes)):
             (self.folder / inner).mkdir(parents=True)
         self._configure()
         self._start_munge()
@@ -104,16 +106,9 @@ class Slurm:
 
     def start_node(self, node: str) -> None:
         """Starts a node's daemon, in namespaces where the node's name is the host's and all names are known."""
-        named = 'mount --bind "$1" /etc/hosts && echo "$2" >/proc/sys/kernel/hostname'
-        words = [
-            "sh",
-            "-c",
-            f'{named} && exec slurmd -D -N "$2" -f "$3"',
-            "node",
-            str(self.folder / "hosts"),
-            node,
-            self.environment["SLURM_CONF"],
-        ]
+        own = 'mount --bind "$1/hosts" /etc/hosts && mount -t tmpfs none "$1/private"'
+        start = 'echo "$2" >/proc/sys/kernel/hostname && exec slurmd -D -N "$2" -f "$1/slurm.conf"'
+        words = ["sh", "-c", f"{own} && {start}", "sh", str(self.folder), node]
         self._spawn(node, "unshare", "--mount", "--uts", *words)
 
     def crash_node(self, node: str) -> None:

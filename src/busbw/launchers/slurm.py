@@ -120,7 +120,7 @@ def start(rendered: SlurmRendered) -> str:
         with processes.placed(rendered.files):
             job = slurm_queue.submit(rendered.commands[0].words, environment)
     except BusbwError:
-        rendered.folder.rmdir()
+        tidy(rendered.folder)
         raise
     content = {"job": job, "steps": rendered.steps, "collective": rendered.collective}
     (rendered.folder / JOB_FILE).write_text(json.dumps(content) + "\n")
@@ -148,17 +148,9 @@ class _JobFile(msgspec.Struct):
     collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]+\Z")]
 
 
-def tidy(folder: Path, *, only_if_silent: bool = False) -> bool:
-    """Removes the folder of a job that has ended; whether it did.
-
-    Args:
-        folder: Its own.
-        only_if_silent: Not where a program has said something in it.
-    """
-    if only_if_silent and any(path.stat().st_size for path in folder.glob("step-*")):
-        return False
+def tidy(folder: Path) -> None:
+    """Removes the folder of a job that has ended and whose output has been taken over."""
     shutil.rmtree(folder, ignore_errors=True)  # a network file system may keep what the job still has open
     if folder.parent.name == FOLDERS:
         with suppress(OSError):  # another job's folder is in it
             folder.parent.rmdir()
-    return True

@@ -11,6 +11,8 @@ from busbw.launchers.slurm_refusals import NO_BINDING, NOT_STARTED, remedy_for, 
 from busbw.records import End
 
 _KEPT_LINES = 50
+_NOT_RUN = {126, 127}
+"""What a shell ends with that finds no program, or none that may be run."""
 
 
 class Heard:
@@ -67,6 +69,8 @@ def judged(code: int, heard: Heard) -> int:
     if heard.complaints and not heard.lines:
         said = "\n".join(heard.complaints)
         raise BusbwError(f"Slurm did not start the program: {words_of(said)}", remedy=remedy_for(said))
+    if code in _NOT_RUN and not heard.lines:
+        raise BusbwError("the program is not there on the nodes", remedy="name its path or its folder: --program-path")
     if code == Exit.WRONG_DATA and heard.end_code is None:
         raise BusbwError("srun failed (exit code 1)", remedy="see what it says above")
     if code in {*Exit, 128 + signal.SIGTERM}:

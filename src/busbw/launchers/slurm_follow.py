@@ -13,7 +13,7 @@ from busbw.errors import BusbwError, Exit
 from busbw.launchers import slurm_queue
 from busbw.launchers.job import Watch
 from busbw.launchers.slurm_end import Heard, judged
-from busbw.launchers.slurm_script import step_file
+from busbw.launchers.slurm_script import BATCH_LOG, step_file
 from busbw.launchers.slurm_status import JobStatus, ended, never_starts, waiting
 
 _LOOK_S = 0.2
@@ -56,6 +56,13 @@ class Follower:
             BusbwError: The job can never start, its output is nowhere to be seen, or Slurm does not answer any more.
             Left: The terminal is gone.
         """
+        try:
+            return self._follow()
+        except BrokenPipeError:  # nobody reads any more
+            slurm_queue.cancel(self._job)
+            return Exit.OUTPUT_CLOSED
+
+    def _follow(self) -> int:
         with _signals() as received:
             handled = 0
             while True:
@@ -79,7 +86,10 @@ class Follower:
 
     def _interrupt(self, *, again: bool) -> None:
         """The ranks end in good order; where nothing runs yet, or they do not, the job is cancelled."""
-        status = slurm_queue.status(self._job)
+        try:
+            status = slurm_queue.status(self._job)
+        except slurm_queue.NoAnswerError:
+            status = None
         if again or status is None or status.waits:
             slurm_queue.cancel(self._job)
         else:
@@ -93,13 +103,9 @@ class Follower:
         return 128 + received[0] if received else None
 
     def _read(self, *, at_end: bool = False) -> None:
-        try:
-            self._out.read(at_end=at_end)
-            self._err.read(at_end=at_end)
-            self._watch.on_wait()
-        except BrokenPipeError:
-            slurm_queue.cancel(self._job)
-            raise
+        self._out.read(at_end=at_end)
+        self._err.read(at_end=at_end)
+        self._watch.on_wait()
 
     def _step_code(self) -> int | None:
         try:
@@ -115,7 +121,7 @@ class Follower:
             status = slurm_queue.status(self._job)
         except slurm_queue.NoAnswerError as error:
             if monotonic() - self._answered_s > _UNHEARD_S:
-                raise BusbwError(
+                raise slurm_queue.NoAnswerError(
                     f"Slurm has not answered for {_UNHEARD_S / 60:g} min: {error.what}",
                     remedy=f"once it does, come back with busbw launch attach {self._folder}",
                 ) from error
@@ -136,6 +142,8 @@ class Follower:
             self._watch.on_status(waiting(self._job, status))
         elif not self._heard.lines:
             self._watch.on_status(f"job {self._job} runs on {status.node_list}, nothing was printed yet")
+        elif self._heard.end_code is not None:
+            self._watch.on_status(f"process 0 has ended; Slurm is ending job {self._job}")
 
     def _without_code(self, status: JobStatus | None) -> int:
         """The job has ended; what its files lack by now they will lack for ever."""
@@ -147,9 +155,9 @@ class Follower:
                 return judged(code, self._heard)
             select.select([], [], [], _LOOK_S)
         self._read(at_end=True)
-        if status is not None and status.state == "COMPLETED":
+        if status is not None and status.node_list and not (self._folder / BATCH_LOG).exists():
             raise BusbwError(
-                f"job {self._job} ran on {status.node_list}, and what it wrote to {self._folder} is not seen here",
+                f"job {self._job} has ended ({status.state}), and {self._folder} shows nothing of {status.node_list}",
                 remedy="name a folder that the nodes share with this machine (--folder), or give --by srun",
             )
         down = slurm_queue.nodes_down(status.node_list) if status else ()
@@ -160,7 +168,7 @@ class Follower:
     def _say_log(self) -> None:
         """What the batch script itself said: Slurm writes there why it ended a job."""
         with suppress(OSError):
-            for line in (self._folder / "batch.log").read_text(errors="replace").splitlines()[-5:]:
+            for line in (self._folder / BATCH_LOG).read_text(errors="replace").splitlines()[-5:]:
                 self._heard.say(line, by="")
 
 

@@ -10,6 +10,11 @@ from busbw.launchers.hosts import Host, total
 from busbw.launchers.job import PLACE, Job
 
 _NAME_OF_STEP = "step-{step}"
+BATCH_LOG = "batch.log"
+"""What the batch script itself says; Slurm makes it before the script begins."""
+_SHELL = ("sh", "-c", 'trap : INT TERM HUP; "$@"; exit $?', "sh")
+"""Around each process: it makes an exit code of a signal. When a task itself ends by one, srun ends the step at once
+and drops what the others still have to say (seen with Slurm 22.05)."""
 _SAID_BY_FILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
 _PORT_FIRST = 23000
 _PORT_COUNT = 8000
@@ -113,7 +118,7 @@ def srun(job: Job, where: Where) -> tuple[str, ...]:
         words = (*job_options(job, where), *step_options(job, where))
     if where.hosts:  # they come from a file
         words = tuple(option for option in words if option_name(option) not in _SAID_BY_FILE)
-    return ("srun", *merged(words), *job.command)
+    return ("srun", *merged(words), *_SHELL, *job.command)
 
 
 def variables(job: Job, where: Where, *, first_host: str = "") -> dict[str, str]:
@@ -134,7 +139,7 @@ def port_of(name: str) -> int:
 
 def script(job: Job, where: Where) -> str:
     """The batch script; it makes the job's token, runs the steps, and leaves what they say in the folder."""
-    log = "busbw-%j.log" if where.standalone else f"{where.folder}/batch.log"
+    log = "busbw-%j.log" if where.standalone else f"{where.folder}/{BATCH_LOG}"
     # An interrupted node must not start the measurement once more, unseen.
     headers = (*job_options(job, where), "--no-requeue", f"--output={log}")
     lines = [
@@ -213,7 +218,7 @@ def _steps(job: Job, where: Where) -> list[str]:
     options = step_options(job, where)
     if where.orders:  # the number of nodes comes from the file
         options = (f"--ntasks={total(where.hosts) or job.processes}", *options)
-    words = shlex.join(["srun", *options, *job.command])
+    words = shlex.join(["srun", *options, *_SHELL, *job.command])
     lines = [
         f'  {words} >"$folder/$name.out" 2>"$folder/$name.err"',
         "  code=$?",

@@ -1,13 +1,12 @@
 """Carries out the steps of a job in Slurm, one after the other: each is a run of its own in the store."""
 
-import os
-
 import click
 
 from busbw.cli.launch.asked import Asked
 from busbw.cli.launch.carry_out import carry_out
 from busbw.errors import BusbwError, Exit
 from busbw.launchers import slurm as launcher
+from busbw.launchers import slurm_queue
 from busbw.launchers.slurm import SlurmRendered
 
 _GO_ON = {Exit.GOOD, Exit.WRONG_DATA, Exit.SLOWER_THAN_DEMANDED}
@@ -30,16 +29,16 @@ def carry_out_steps(asked: Asked, rendered: SlurmRendered) -> int:
             first = first or code
             if code not in _GO_ON:
                 break
+    except slurm_queue.NoAnswerError:
+        raise  # the job may go on, and its files say how
     except BusbwError:
-        _say_where(rendered)
+        _tidy(rendered)
         raise
-    if rendered.folder is not None and first != launcher.LEFT:
-        launcher.tidy(rendered.folder)
+    if first != launcher.LEFT:
+        _tidy(rendered)
     return first
 
 
-def _say_where(rendered: SlurmRendered) -> None:
-    if rendered.folder is None or not rendered.folder.is_dir():
-        return
-    if not launcher.tidy(rendered.folder, only_if_silent=True):
-        click.echo(f"busbw: the job's files are in {os.path.relpath(rendered.folder)}", err=True)
+def _tidy(rendered: SlurmRendered) -> None:
+    if rendered.folder is not None:
+        launcher.tidy(rendered.folder)

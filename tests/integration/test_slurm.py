@@ -1,0 +1,468 @@
+"""`busbw launch slurm`, and srun alone, with the real programs on a real Slurm of four virtual nodes."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from .launching import BUSBW, Launched, Launching
+from .programs import Finished, Programs, wait_until
+from .slurm import Slurm
+
+SWEEP = ["-b", "8", "-e", "4K", "-f", "8", "-n", "2"]
+ROWS = 4
+LONG = ["-b", "8", "-e", "8", "-n", "20", "-N", "0"]
+"""A measurement without end."""
+ALL_REDUCE = ["--", "all_reduce", *SWEEP]
+
+
+class Cluster:
+    """Runs things on the cluster as a user who sits in an empty folder."""
+
+    def __init__(self, slurm: Slurm, programs: Programs) -> None:
+        self.slurm = slurm
+        self.programs = programs
+        self.here = programs.folder
+        self._opened = ExitStack()
+
+    def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
+        kept = {name: value for name, value in self.slurm.with_slurm().items() if not name.startswith("BUSBW_")}
+        return {**kept, "BUSBW_PROGRAMS": str(self.programs.installed_in), **(more or {})}
+
+    def launching(
+        self, *words: str, folder: Path | None = None, environment: dict[str, str] | None = None
+    ) -> Launching:
+        launching = Launching(list(words), folder or self.here, self.environment(environment))
+        return self._opened.enter_context(launching)
+
+    def launch(self, *words: str, environment: dict[str, str] | None = None) -> Launched:
+        launched = self.launching("slurm", *words, environment=environment).finish()
+        assert self.slurm.jobs() == []
+        return launched
+
+    def run(self, *words: str, environment: dict[str, str] | None = None) -> Finished:
+        done = subprocess.run(
+            words,
+            cwd=self.here,
+            env=self.environment(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def program(self, name: str = "all_reduce") -> str:
+        return str(self.programs.path(f"{name}_perf"))
+
+    def wait_for_state(self, state: str) -> str:
+        """Until the one job is in that state; its id."""
+        wait_until(lambda: self.slurm.run("squeue", "--noheader", "--format=%T").stdout.split() == [state], state, 0.05)
+        return self.slurm.jobs()[0]
+
+    def busbw_in(self, *words: str) -> list[str]:
+        """A command line that runs `busbw launch` somewhere else."""
+        return [*BUSBW, "launch", *words]
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+@pytest.fixture
+def cluster(slurm: Slurm, programs: Programs) -> Iterator[Cluster]:
+    cluster = Cluster(slurm, programs)
+    yield cluster
+    cluster.close()
+
+
+def hosts_of(launched: Launched) -> list[str]:
+    (header,) = [line for line in launched.records if line["kind"] == "run"]
+    return [rank["host"] for rank in header["ranks"]]
+
+
+def expect_table(launched: Launched, ranks: int) -> None:
+    assert launched.code == 0, launched.stderr
+    assert len(launched.rows) == ROWS
+    assert "# Out of bounds values : 0 OK" in launched.stdout
+    assert len(hosts_of(launched)) == ranks
+
+
+def expect_nothing_left(cluster: Cluster) -> None:
+    assert cluster.slurm.jobs() == []
+    assert not (cluster.here / "busbw-slurm").exists()
+
+
+# ---- it goes well ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("nodes", "each"), [(2, 2), (4, 1)])
+def test_a_batch_job(cluster: Cluster, nodes: int, each: int) -> None:
+    done = cluster.launch("--nodes", str(nodes), "--processes-per-node", str(each), *ALL_REDUCE)
+    expect_table(done, nodes * each)
+    assert len(set(hosts_of(done))) == nodes
+    assert f"Launched by slurm: {nodes * each} processes on {nodes} hosts" in done.stdout
+    assert done.records[-1]["kind"] == "end"
+    expect_nothing_left(cluster)
+
+
+def test_srun_from_here_needs_no_shared_folder(cluster: Cluster) -> None:
+    done = cluster.launch("--by", "srun", "--nodes", "2", *ALL_REDUCE)
+    expect_table(done, 2)
+    assert [path.name for path in cluster.here.iterdir()] == ["busbw-records"]
+
+
+def test_several_steps_in_one_job_are_runs_of_their_own(cluster: Cluster) -> None:
+    done = cluster.launching("slurm", "--nodes", "2", "--steps", "2", *ALL_REDUCE).finish()
+    assert done.code == 0, done.stderr
+    assert len(done.rows) == 2 * ROWS
+    assert len(list(cluster.here.glob("busbw-records/*/records.jsonl"))) == 2
+    assert "step 2 of 2" in done.stderr
+    expect_nothing_left(cluster)
+
+
+def test_steps_in_an_allocation(cluster: Cluster) -> None:
+    words = cluster.busbw_in("slurm", "--steps", "2", "--processes-per-node", "2", *ALL_REDUCE)
+    done = cluster.run("salloc", "--nodes=2", "--exclusive", *words)
+    assert done.code == 0, done.stderr
+    assert done.stdout.count("Launched by slurm: 4 processes on 2 hosts") == 2
+    assert len(list(cluster.here.glob("busbw-records/*/records.jsonl"))) == 2
+
+
+def test_the_nodes_of_a_host_file_are_filled_in_its_order(cluster: Cluster) -> None:
+    (cluster.here / "hosts").write_text("n3 slots=1\nn2:2\n")
+    done = cluster.launch("--hostfile", "hosts", *ALL_REDUCE)
+    expect_table(done, 3)
+    assert hosts_of(done) == ["n3", "n2", "n2"]
+
+
+def test_a_host_file_with_srun_from_here(cluster: Cluster) -> None:
+    (cluster.here / "hosts").write_text("n4\nn1\n")
+    done = cluster.launch("--by", "srun", "--hostfile", "hosts", *ALL_REDUCE)
+    expect_table(done, 2)
+    assert hosts_of(done) == ["n4", "n1"]
+
+
+def test_ranks_go_switch_by_switch(cluster: Cluster) -> None:
+    done = cluster.launch("--nodes", "4", "--topology-order", *ALL_REDUCE)
+    expect_table(done, 4)
+    assert hosts_of(done) == ["n1", "n3", "n2", "n4"]
+
+
+def test_ranks_go_switch_by_switch_in_an_allocation(cluster: Cluster) -> None:
+    words = cluster.busbw_in("slurm", "--topology-order", "--records", "out.jsonl", *ALL_REDUCE)
+    done = cluster.run("salloc", "--nodes=4", "--exclusive", *words)
+    assert done.code == 0, done.stderr
+    devices = [line for line in done.stdout.splitlines() if line.startswith("#  Rank")]
+    assert [line.split(" on ")[1].split()[0] for line in devices] == ["n1", "n3", "n2", "n4"]
+
+
+def test_gpus_are_asked_of_slurm(cluster: Cluster) -> None:
+    # Slurm counts two in each node, where there are none: a process for each, on the host.
+    done = cluster.launch("--nodes", "2", "--gpus-per-node", "2", *ALL_REDUCE, "--backend", "host")
+    expect_table(done, 4)
+
+
+# ---- srun and sbatch by hand -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mpi", ["none", "pmi2"])
+def test_srun_alone_makes_one_job_of_its_tasks(cluster: Cluster, mpi: str) -> None:
+    done = cluster.run("srun", f"--mpi={mpi}", "--nodes=2", "--ntasks=4", cluster.program(), *SWEEP)
+    assert done.code == 0, done.stderr
+    assert "Launched by slurm: 4 processes on 2 hosts" in done.stdout
+    assert "# Out of bounds values : 0 OK" in done.stdout
+
+
+def test_two_steps_side_by_side_do_not_meet(cluster: Cluster) -> None:
+    step = f"srun --exact --nodes=1 --ntasks=2 {cluster.program()} {' '.join(SWEEP)}"
+    done = cluster.run("salloc", "--nodes=2", "--ntasks-per-node=2", "sh", "-c", f"{step} & {step}; wait")
+    assert done.code == 0, done.stderr
+    assert done.stdout.count("Launched by slurm: 2 processes on 1 host") == 2
+    assert done.stdout.count("# Out of bounds values : 0 OK") == 2
+
+
+def test_a_program_that_srun_did_not_start_does_not_measure_alone(cluster: Cluster) -> None:
+    (cluster.here / "job.sh").write_text(f"#!/bin/sh\n{cluster.program()} -b 8 -e 8\n")
+    done = cluster.run("sbatch", "--wait", "--nodes=2", "--ntasks=2", "--output=log", "job.sh")
+    assert done.code == 2
+    (sentence,) = (cluster.here / "log").read_text().splitlines()
+    assert "so it would run alone; type srun before the program" in sentence
+
+
+def test_a_script_that_is_submitted_by_hand(cluster: Cluster) -> None:
+    printed = cluster.launching("slurm", "--nodes", "2", "--script", *ALL_REDUCE).finish()
+    assert printed.code == 0, printed.stderr
+    assert list(cluster.here.iterdir()) == []
+    (cluster.here / "job.sbatch").write_text(printed.stdout)
+    job = cluster.run("sbatch", "--parsable", "--wait", "job.sbatch")
+    assert job.code == 0, job.stderr
+    number = job.stdout.strip()
+    assert "# Out of bounds values : 0 OK" in (cluster.here / f"busbw-{number}.log").read_text()
+    done = cluster.launching("attach", f"busbw-{number}").finish()
+    expect_table(done, 2)
+    assert not (cluster.here / f"busbw-{number}").exists()
+
+
+# ---- it is left, and come back to ------------------------------------------------------------------------------------
+
+
+def test_a_job_is_left_and_come_back_to(cluster: Cluster) -> None:
+    left = cluster.launching("slurm", "--nodes", "2", "--folder", "kept", "--detach", *ALL_REDUCE).finish()
+    assert left.code == 0, left.stderr
+    assert f"busbw launch attach {cluster.here / 'kept'}" in left.stdout
+    assert not (cluster.here / "busbw-records").exists()
+    done = cluster.launching("attach", "kept").finish()
+    expect_table(done, 2)
+    assert not (cluster.here / "kept").exists()
+
+
+def test_a_job_outlives_the_terminal(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--nodes", "2", "--folder", "kept", "--", "all_reduce", *LONG)
+    launching.wait_for_rows()
+    launching.process.send_signal(signal.SIGHUP)
+    assert launching.finish().code == 128 + signal.SIGHUP
+    assert len(cluster.slurm.jobs()) == 1
+    again = cluster.launching("attach", "kept", "--records", "again.jsonl")
+    record = cluster.here / "again.jsonl"
+    wait_until(lambda: record.exists() and '"row"' in record.read_text(), "rows", 0.05)
+    again.interrupt()
+    assert again.finish().code == 130
+    assert cluster.slurm.jobs() == []
+
+
+def test_a_folder_that_holds_no_job(cluster: Cluster) -> None:
+    done = cluster.launching("attach", ".").finish()
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert "holds no job of Slurm" in done.stderr
+
+
+# ---- the end of the program ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+@pytest.mark.parametrize(
+    ("flags", "variables", "code"),
+    [
+        (["--fault", "flip:rank=1,index=0,bit=3"], {}, 1),
+        (["-n", "0"], {}, 2),
+        ([], {"NCCL_TESTS_MIN_BW": "1e6"}, 5),
+    ],
+)
+def test_the_exit_code_is_the_programs(
+    cluster: Cluster, by: str, flags: list[str], variables: dict[str, str], code: int
+) -> None:
+    done = cluster.launch("--by", by, "--nodes", "2", *ALL_REDUCE, *flags, environment=variables)
+    assert done.code == code, done.stderr
+    expect_nothing_left(cluster)
+
+
+PHASES = ["rendezvous", "initialisation", "warmup", "timing", "check", "report"]
+DEATHS = [("sbatch", 1, phase) for phase in PHASES] + [("sbatch", 0, "timing"), ("srun", 1, "timing")]
+
+
+def test_a_lost_rank_is_named_whatever_slurm_does(cluster: Cluster) -> None:
+    # Side by side: two tasks each fill the cluster.
+    launched = []
+    for index, (by, rank, phase) in enumerate(DEATHS):
+        folder = cluster.here / str(index)
+        folder.mkdir()
+        words = ["--by", by, "--nodes", "2", "--shared", *ALL_REDUCE, "--fault", f"die:rank={rank},phase={phase}"]
+        launched.append(cluster.launching("slurm", *words, folder=folder))
+    for launching, (by, rank, phase) in zip(launched, DEATHS, strict=True):
+        done = launching.finish()
+        assert done.code == 4, (by, rank, phase, done.stderr)
+        assert f"rank {rank} (process {rank}" in done.stderr, (by, phase)
+        assert f"was lost in phase {phase}" in done.stderr, (by, rank)
+    (kept,) = (cluster.here / "5").rglob("records.jsonl")
+    assert '"row"' in kept.read_text()  # it died in the report, when all had been measured
+    assert cluster.slurm.jobs() == []
+
+
+@pytest.mark.parametrize("node", ["n2", "n4"])
+def test_a_node_that_dies(cluster: Cluster, node: str) -> None:
+    where = ["--nodelist", "n2,n4", "--nodes", "2", "--srun-arg=--wait=2"]
+    launching = cluster.launching("slurm", *where, "--", "all_reduce", *LONG)
+    launching.wait_for_rows()
+    cluster.slurm.crash_node(node)
+    try:
+        if node == "n2":  # the batch script's: Slurm finds out in its own time, or is told
+            cluster.slurm.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=died")
+        done = launching.finish()
+    finally:
+        cluster.slurm.recover(node)
+    assert done.code == 4, done.stderr
+    assert node in done.stderr
+    assert len(done.rows) >= 1
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_a_reader_who_goes_away_ends_the_job(cluster: Cluster, by: str) -> None:
+    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
+    assert launching.process.stdout is not None
+    launching.process.stdout.readline()
+    launching.process.stdout.close()
+    launching.process.stdout = None
+    assert launching.finish().code == 141
+    wait_until(lambda: cluster.slurm.jobs() == [], "the end of the job", 0.05)
+
+
+# ---- interrupts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_an_interrupt_cancels_the_job_and_keeps_the_rows(cluster: Cluster, by: str) -> None:
+    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
+    launching.wait_for_rows()
+    launching.interrupt()
+    done = launching.finish()
+    assert done.code == 130, done.stderr
+    assert done.rows
+    assert done.records[-1]["exit_code"] == 130
+    wait_until(lambda: cluster.slurm.jobs() == [], "the end of the job", 0.05)
+    expect_nothing_left(cluster)
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_an_interrupt_cancels_a_job_that_waits(cluster: Cluster, by: str) -> None:
+    cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 100")
+    cluster.wait_for_state("RUNNING")
+    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", *ALL_REDUCE)
+    wait_until(lambda: len(cluster.slurm.jobs()) == 2, "a second job", 0.05)
+    launching.interrupt()
+    done = launching.finish()
+    assert done.code == 130, done.stderr
+    assert len(cluster.slurm.jobs()) == 1
+    assert not (cluster.here / "busbw-slurm").exists()
+
+
+def test_a_launcher_that_is_killed_leaves_no_step(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *LONG)
+    launching.wait_for_rows()
+    launching.process.kill()
+    wait_until(lambda: cluster.slurm.jobs() == [], "the end of the job", 0.05)
+
+
+# ---- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def said_by(launching: Launching, text: str) -> None:
+    """Reads stderr up to a line with the text."""
+    assert launching.process.stderr is not None
+    for line in launching.process.stderr:
+        if text in line:
+            return
+    pytest.fail(f"it never said {text}")
+
+
+def test_a_job_that_is_held_says_so_and_runs_when_it_is_let_go(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--nodes", "2", "--slurm-arg=--hold", *ALL_REDUCE)
+    said_by(launching, "waits for 2 nodes: JobHeldUser (it is held); `scontrol release` lets it go")
+    cluster.run("scontrol", "release", cluster.slurm.jobs()[0])
+    expect_table(launching.finish(), 2)
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_a_job_that_waits_for_nodes_says_so(cluster: Cluster, by: str) -> None:
+    cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 100")
+    other = cluster.wait_for_state("RUNNING")
+    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", *ALL_REDUCE)
+    said_by(launching, "waits for 2 nodes: Resources (its nodes are in use)")
+    cluster.run("scancel", other)
+    expect_table(launching.finish(), 2)
+
+
+def test_more_nodes_than_there_are(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--nodes", "9", *ALL_REDUCE)
+    said_by(launching, "waits for 9 nodes: PartitionNodeLimit (more nodes than the partition gives to one job, or has)")
+    launching.interrupt()
+    assert launching.finish().code == 130
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "--partition=nope": ("Invalid partition name specified", "sinfo -s"),
+    "--reservation=nope": ("Requested reservation is invalid", "scontrol show reservation"),
+    "--constraint=nope": ("Invalid feature specification", "--constraint NAME"),
+    "--nodelist=n9": ("Invalid node name specified", "sinfo -N"),
+    "--gpus-per-node=8": ("Requested node configuration is not available", "--gpus-per-node"),
+    "--container-image=busbw.sqsh": ("unrecognized option", "Pyxis"),
+    "--slurm-arg=--nonsense": ("unrecognized option", "--slurm-arg"),
+    "--mpi=nonsense": ("Invalid MPI type 'nonsense'", "srun --mpi=list"),
+    "--program-path=/nowhere/all_reduce_perf": ("is not there on the nodes", "--program-path"),
+}
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+@pytest.mark.parametrize("option", REFUSED)
+def test_what_slurm_refuses_is_said_in_its_words(cluster: Cluster, option: str, by: str) -> None:
+    words, remedy = REFUSED[option]
+    done = cluster.launch("--by", by, option, *ALL_REDUCE)
+    assert done.code == 3, done.stderr
+    sentence = done.stderr.splitlines()[-1]
+    assert words in sentence, done.stderr
+    assert remedy in sentence
+    expect_nothing_left(cluster)
+
+
+def test_a_folder_that_the_nodes_do_not_share(cluster: Cluster) -> None:
+    folder = cluster.slurm.private / "job"
+    done = cluster.launch("--nodes", "2", "--folder", str(folder), *ALL_REDUCE)
+    assert done.code == 3
+    assert "name a folder that the nodes share with this machine (--folder), or give --by srun" in done.stderr
+
+
+def test_options_of_the_job_are_refused_in_an_allocation(cluster: Cluster) -> None:
+    words = cluster.busbw_in("slurm", "--partition", "main", *ALL_REDUCE)
+    done = cluster.run("salloc", "--nodes=1", *words)
+    assert done.code == 2
+    assert "--partition=main asks for what the allocation" in done.stderr
+
+
+# ---- the token -------------------------------------------------------------------------------------------------------
+
+
+def command_lines() -> str:
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return "\n".join(lines)
+
+
+def tokens_of(program: str) -> set[str]:
+    """What the running ranks have in their environment."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if Path(path.parent / "exe").resolve().name not in {program, "busbw-engine"}:
+                continue
+            entries = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found |= {entry.decode()[len("BUSBW_TOKEN=") :] for entry in entries if entry.startswith(b"BUSBW_TOKEN=")}
+    return found
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_the_token_is_nowhere_to_be_read(cluster: Cluster, by: str) -> None:
+    launching = cluster.launching("slurm", "--by", by, "--nodes", "2", "--", "all_reduce", *LONG)
+    launching.wait_for_rows()
+    (token,) = tokens_of("all_reduce_perf")
+    assert len(token) == 64
+    (job,) = cluster.slurm.jobs()
+    assert token not in command_lines()
+    assert token not in cluster.run("scontrol", "show", "--details", "job", job).stdout
+    assert token not in cluster.run("scontrol", "write", "batch_script", job, "-").stdout
+    state = [path.read_bytes() for path in (cluster.slurm.folder / "state").rglob("*") if path.is_file()]
+    assert state
+    assert not any(token.encode() in content for content in state)
+    launching.interrupt()
+    done = launching.finish()
+    kept = [path.read_text() for path in cluster.here.rglob("*") if path.is_file()]
+    assert not any(token in text for text in [*kept, done.stdout, done.stderr])
