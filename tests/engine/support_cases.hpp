@@ -1,5 +1,6 @@
 #pragma once
-// Calls of one collective with data of an independent computation: what comes out must be right, and nothing else written.
+// Calls of one collective with data of an independent computation: what comes out must be right, and nothing else
+// written.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -13,7 +14,7 @@
 namespace busbw {
 
 inline constexpr std::array<std::string_view, 8> kCollectives{"all_reduce", "reduce", "reduce_scatter", "all_gather",
-                                                       "broadcast",  "gather", "scatter",        "alltoall"};
+                                                              "broadcast",  "gather", "scatter",        "alltoall"};
 
 inline bool reduces(std::string_view collective) { return collective.find("reduce") != std::string_view::npos; }
 

@@ -40,8 +40,8 @@ void HostBackend::reserve(int ranks, std::size_t buffer_bytes) {
 
 std::unique_ptr<Communicator> HostBackend::connect(Team& world, Team& group) {
   if (!workspace_) throw std::logic_error("HostBackend::connect: nothing was reserved");
-  return std::make_unique<HostCommunicator>(*workspace_, world, world_ranks_of(world, group), group.rank(), cache_bytes_,
-                                            faults_);
+  return std::make_unique<HostCommunicator>(*workspace_, world, world_ranks_of(world, group), group.rank(),
+                                            cache_bytes_, faults_);
 }
 
 }  // namespace busbw

@@ -9,8 +9,8 @@
 
 namespace busbw {
 
-/// What peers read or write must lie in the workspace where ranks are processes. All ranks of a collective are in place,
-/// or none.
+/// What peers read or write must lie in the workspace where ranks are processes. All ranks of a collective are in
+/// place, or none.
 class HostCommunicator final : public HostRank {
  public:
   /// `members`: the world ranks of the communicator's ranks. The workspace and `world` must outlive this.

@@ -67,9 +67,10 @@ std::vector<Interface> chosen_interfaces(std::vector<Interface> all, std::string
     if (wanted) chosen.push_back(interface);
   }
   if (chosen.empty())
-    throw UsageError(fmt::format("{}={}: no interface of this host that is up and has an address begins like that; "
-                                 "there are: {}",
-                                 variable, prefixes, names_of(all)));
+    throw UsageError(
+        fmt::format("{}={}: no interface of this host that is up and has an address begins like that; "
+                    "there are: {}",
+                    variable, prefixes, names_of(all)));
   return chosen;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The host backend between processes that were started apart, on one host or on several: ranks in this process's memory,
-// their data over TCP.
+// The host backend between processes that were started apart, on one host or on several: ranks in this process's
+// memory, their data over TCP.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,8 +16,8 @@ namespace busbw {
 
 class SocketBackend final : public Backend {
  public:
-  /// This process holds the world's ranks `first_rank` to `first_rank + ranks - 1`. `version` is the program's own. Looks at
-  /// BUSBW_SOCKET_IFNAME; throws UsageError where no interface fits it.
+  /// This process holds the world's ranks `first_rank` to `first_rank + ranks - 1`. `version` is the program's own.
+  /// Looks at BUSBW_SOCKET_IFNAME; throws UsageError where no interface fits it.
   SocketBackend(int first_rank, int ranks, std::string version, Faults faults = {});
 
   std::string name() const override { return "host"; }
@@ -29,8 +29,8 @@ class SocketBackend final : public Backend {
   std::vector<std::pair<std::string, std::string>> facts() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
   void enter(Phase phase, int world_rank) override { strike(faults_, phase, world_rank); }
-  /// One communicator at a time for each rank. `world` and this must outlive it. Throws UsageError when a fault names a rank
-  /// that does not exist, and what SocketMesh throws.
+  /// One communicator at a time for each rank. `world` and this must outlive it. Throws UsageError when a fault names a
+  /// rank that does not exist, and what SocketMesh throws.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
 
  private:

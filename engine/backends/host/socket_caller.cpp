@@ -13,8 +13,7 @@ namespace busbw {
 
 SocketCaller::SocketCaller(const std::vector<Endpoint>& addresses, const Door& door, int from, int to)
     : door_(door), greeting_{from, to, door.secret} {
-  for (const Endpoint& address : addresses)
-    tries_.push_back({endpoint_of(address.host(), door.port), "not tried"});
+  for (const Endpoint& address : addresses) tries_.push_back({endpoint_of(address.host(), door.port), "not tried"});
   call();
 }
 
@@ -48,7 +47,8 @@ std::string SocketCaller::tried() const {
   return text;
 }
 
-/// Tries the next address; those that fail at once are passed over. After the last one comes a pause, then another round.
+/// Tries the next address; those that fail at once are passed over. After the last one comes a pause, then another
+/// round.
 void SocketCaller::call() {
   for (; next_ < tries_.size(); ++next_) {
     const Endpoint& to = tries_[next_].endpoint;
@@ -87,8 +87,7 @@ void SocketCaller::greet() {
 }
 
 void SocketCaller::hear() {
-  const ssize_t got =
-      recv(connection_.number(), answer_.data() + heard_bytes_, answer_.size() - heard_bytes_, 0);
+  const ssize_t got = recv(connection_.number(), answer_.data() + heard_bytes_, answer_.size() - heard_bytes_, 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got < 0) return give_up(std::strerror(errno));
   if (got == 0) return give_up("closed the connection");
@@ -100,9 +99,10 @@ void SocketCaller::hear() {
 }
 
 void too_many_descriptors(int error) {
-  throw EnvironmentError(fmt::format("no socket for another connection: {}; every rank is connected to every other one, "
-                                     "so raise the limit on open files (ulimit -n), or use fewer ranks",
-                                     std::strerror(error)));
+  throw EnvironmentError(
+      fmt::format("no socket for another connection: {}; every rank is connected to every other one, "
+                  "so raise the limit on open files (ulimit -n), or use fewer ranks",
+                  std::strerror(error)));
 }
 
 }  // namespace busbw

@@ -80,8 +80,8 @@ void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* resu
 }
 
 void SocketCommunicator::gather_shares(std::byte* all, const Shares& shares) {
-  shares.count * shares.element_bytes <= kSmallBytes ? gather_in_doubling_steps(all, shares)
-                                                     : gather_round_the_ring(all, shares);
+  shares.count* shares.element_bytes <= kSmallBytes ? gather_in_doubling_steps(all, shares)
+                                                    : gather_round_the_ring(all, shares);
 }
 
 // After each step a rank holds the shares of twice as many ranks: its own and those that follow.

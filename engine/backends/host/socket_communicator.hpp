@@ -10,8 +10,9 @@
 
 namespace busbw {
 
-/// Every element is reduced once, by one rank or by each that wants it, from all ranks' data in rank order: results have
-/// the same bits at every rank and are those of ranks that share memory. All ranks of a collective are in place, or none.
+/// Every element is reduced once, by one rank or by each that wants it, from all ranks' data in rank order: results
+/// have the same bits at every rank and are those of ranks that share memory. All ranks of a collective are in place,
+/// or none.
 class SocketCommunicator final : public HostRank {
  public:
   /// Memory beside the buffers.

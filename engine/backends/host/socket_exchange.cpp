@@ -16,12 +16,11 @@ namespace {
 
 /// Moved by one call at most, so that sends and receives take turns.
 constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 10;
-/// So long a rank that lost a peer lets the job say why.
-constexpr int kTicksForReason = 10 * kTicksPerS;
 
 }  // namespace
 
-SocketExchange::SocketExchange(const SocketMesh& mesh, const Team& team) : mesh_(mesh), team_(team) {}
+SocketExchange::SocketExchange(const SocketMesh& mesh, const Team& team, int ticks_for_reason)
+    : mesh_(mesh), team_(team), ticks_for_reason_(ticks_for_reason) {}
 
 void SocketExchange::add(std::vector<Stream>& streams, int peer, std::byte* data, std::size_t bytes,
                          std::optional<Flow> source) {
@@ -56,10 +55,10 @@ void SocketExchange::finish_receives() { run(false); }
 
 void SocketExchange::finish() { run(true); }
 
-// There is no deadlock: look at that of all ranks' unfinished sends which has come least far. If there is no room for more of
-// it, its receiver has taken less of it, so the receiver is not held back: what holds back is an unfinished send of its own
-// that has come less far. Once there is no such send, nothing is held back. (What is received starts where something to send
-// starts, or touches nothing to send.)
+// There is no deadlock: look at that of all ranks' unfinished sends which has come least far. If there is no room for
+// more of it, its receiver has taken less of it, so the receiver is not held back: what holds back is an unfinished
+// send of its own that has come less far. Once there is no such send, nothing is held back. (What is received starts
+// where something to send starts, or touches nothing to send.)
 void SocketExchange::finish_in_place() {
   in_place_ = true;
   run(true);
@@ -113,8 +112,8 @@ bool SocketExchange::progress(Stream& stream, bool sending, std::size_t limit) {
   if (stream.done >= limit) return false;
   const std::size_t wanted = std::min(limit - stream.done, kMostBytesAtOnce);
   std::byte* const at = stream.data + stream.done;
-  const ssize_t moved = sending ? ::send(stream.connection, at, wanted, MSG_NOSIGNAL)
-                                : ::recv(stream.connection, at, wanted, 0);
+  const ssize_t moved =
+      sending ? ::send(stream.connection, at, wanted, MSG_NOSIGNAL) : ::recv(stream.connection, at, wanted, 0);
   if (moved > 0) {
     stream.done += static_cast<std::size_t>(moved);
     stream.ready = static_cast<std::size_t>(moved) == wanted;
@@ -148,7 +147,7 @@ void SocketExchange::wait() {
 
 void SocketExchange::lost(int peer, const char* how) const {
   // The end of a process reaches its peers faster than the job's word for it; that word says more.
-  for (int tick = 0; tick < kTicksForReason; ++tick) {
+  for (int tick = 0; tick < ticks_for_reason_; ++tick) {
     if (team_.aborted()) throw Aborted{};
     poll(nullptr, 0, kTickMs);
   }

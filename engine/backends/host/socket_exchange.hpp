@@ -19,20 +19,23 @@ class SocketExchange {
  public:
   using Flow = std::size_t;
 
-  /// Both must outlive this.
-  SocketExchange(const SocketMesh& mesh, const Team& team);
+  /// So long a rank that lost a peer lets the job say why.
+  static constexpr int kTicksForReason = 10 * kTicksPerS;
+
+  /// Mesh and team must outlive this.
+  SocketExchange(const SocketMesh& mesh, const Team& team, int ticks_for_reason = kTicksForReason);
 
   void send(int peer, const std::byte* data, std::size_t bytes);
   Flow receive(int peer, std::byte* data, std::size_t bytes);
   /// Sends what `source` receives, as it comes; both have the same size.
   void forward(int peer, const std::byte* data, std::size_t bytes, Flow source);
 
-  /// Return when all that was added is received, or received and handed to the system to send. Throw Aborted once the team
-  /// is, and Error(Exit::rank_lost) when a peer is gone and the job does not end by itself.
+  /// Return when all that was added is received, or received and handed to the system to send. Throw Aborted once the
+  /// team is, and Error(Exit::rank_lost) when a peer is gone and the job does not end by itself.
   void finish_receives();
   void finish();
-  /// As `finish`, where what is received may lie where something to send still lies: a byte is overwritten only after it was
-  /// sent.
+  /// As `finish`, where what is received may lie where something to send still lies: a byte is overwritten only after
+  /// it was sent.
   void finish_in_place();
 
   /// For messages.
@@ -64,6 +67,7 @@ class SocketExchange {
 
   const SocketMesh& mesh_;
   const Team& team_;
+  int ticks_for_reason_;
   Phase phase_ = Phase::initialisation;
   bool in_place_ = false;
   std::vector<Stream> sends_;

@@ -22,8 +22,8 @@ void fill_randomly(Door::Secret& secret) {
     const ssize_t got = getrandom(secret.data() + done, secret.size() - done, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      throw EnvironmentError(fmt::format("the system gives no random numbers (getrandom): {}; allow that call",
-                                         std::strerror(errno)));
+      throw EnvironmentError(
+          fmt::format("the system gives no random numbers (getrandom): {}; allow that call", std::strerror(errno)));
     done += static_cast<std::size_t>(got);
   }
 }

@@ -26,8 +26,8 @@ struct Introduction {
 /// Throws BrokenMessage or EnvironmentError when the bytes are no introduction.
 Introduction introduction_of(std::span<const std::byte> bytes);
 
-/// Where a rank is called, and what proves that caller and called are of this job; told through the team, which strangers
-/// cannot read.
+/// Where a rank is called, and what proves that caller and called are of this job; told through the team, which
+/// strangers cannot read.
 struct Door {
   using Secret = std::array<std::byte, 16>;
   std::uint16_t port = 0;
@@ -42,8 +42,8 @@ Door door_of(std::span<const std::byte> bytes);
 /// A door with new random secrets.
 Door new_door(std::uint16_t port);
 
-/// The first bytes of a connection, from the caller. The called returns its door's answer, and then the caller sends one
-/// byte, kConfirmation: only now do both know that this is the connection to use.
+/// The first bytes of a connection, from the caller. The called returns its door's answer, and then the caller sends
+/// one byte, kConfirmation: only now do both know that this is the connection to use.
 struct Greeting {
   static constexpr std::size_t kBytes = 32;
   using Encoded = std::array<std::byte, kBytes>;

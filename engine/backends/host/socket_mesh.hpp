@@ -19,8 +19,8 @@ inline constexpr std::string_view kInterfacesVariable = "BUSBW_SOCKET_IFNAME";
 class SocketMesh {
  public:
   /// Listens, tells the others where, is called by the lower ranks and calls the higher ones. Called by all members of
-  /// `group`. `ours`: this host's interfaces. Throws EnvironmentError where a rank cannot be reached, naming it, its host,
-  /// what was tried and the remedy; Aborted once the team is.
+  /// `group`. `ours`: this host's interfaces. Throws EnvironmentError where a rank cannot be reached, naming it, its
+  /// host, what was tried and the remedy; Aborted once the team is.
   SocketMesh(Team& group, int world_rank, std::span<const Interface> ours);
 
   int rank() const { return rank_; }

@@ -44,8 +44,8 @@ void SocketVisitors::proceed(std::span<const pollfd> polled) {
 }
 
 void SocketVisitors::tick() {
-  shut_out_ += std::erase_if(
-      visitors_, [](Visitor& visitor) { return visitor.rank < 0 && ++visitor.ticks >= kPatienceTicks; });
+  shut_out_ +=
+      std::erase_if(visitors_, [](Visitor& visitor) { return visitor.rank < 0 && ++visitor.ticks >= kPatienceTicks; });
 }
 
 void SocketVisitors::let_in() {
@@ -94,8 +94,8 @@ SocketVisitors::Then SocketVisitors::answer(Visitor& visitor) {
                      same_secret(greeting->secret, door_.secret);
   const auto& word = door_.answer;
   // A new connection has room for so little.
-  if (!right || send(visitor.connection.number(), word.data(), word.size(), MSG_NOSIGNAL) !=
-                    static_cast<ssize_t>(word.size())) {
+  if (!right ||
+      send(visitor.connection.number(), word.data(), word.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(word.size())) {
     ++shut_out_;
     return Then::goes;
   }

@@ -20,9 +20,9 @@ enum class Listening {
   every_where,  // on all addresses, IPv6 and IPv4
 };
 
-/// A listening socket and those who came and did not yet show that they belong to the job. A stranger costs a descriptor
-/// for a while: who says something wrong is shut out at once, who says nothing after kPatienceTicks, and when there are too
-/// many the one who came first. Never blocks: its owner polls, and ticks ten times a second.
+/// A listening socket and those who came and did not yet show that they belong to the job. A stranger costs a
+/// descriptor for a while: who says something wrong is shut out at once, who says nothing after kPatienceTicks, and
+/// when there are too many the one who came first. Never blocks: its owner polls, and ticks ten times a second.
 class SocketVisitors {
  public:
   static constexpr int kPatienceTicks = 50;

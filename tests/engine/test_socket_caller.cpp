@@ -1,0 +1,101 @@
+#include "backends/host/socket_caller.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/error.hpp"
+#include "support_errors.hpp"
+#include "support_sockets.hpp"
+
+using namespace busbw;
+
+namespace {
+
+std::vector<Endpoint> addresses(const std::vector<std::string>& texts) {
+  std::vector<Endpoint> all;
+  for (const std::string& text : texts) all.push_back(endpoint_of(text, 0));
+  return all;
+}
+
+/// Polls and ticks until the caller has come to an end, as its owner does.
+template <class EachRound>
+void run(SocketCaller& caller, EachRound each_round) {
+  for (int round = 0; round < 1000 && !caller.connected() && !caller.failed(); ++round) {
+    pollfd polled = caller.interest();
+    if (poll(&polled, 1, 1) > 0) caller.proceed();
+    each_round();
+    caller.tick();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SocketCaller: goes from one address to the next until the right peer answers") {
+  SocketVisitors visitors(1, Listening::this_host);
+  const int port = visitors.door().port;
+  // The same port on other addresses of loopback: one refuses, one says nothing, one says something else.
+  const Descriptor silent = listen_at(endpoint_of("127.0.0.3", port));
+  const Descriptor other = listen_at(endpoint_of("127.0.0.4", port));
+  std::vector<Descriptor> answered;
+  SocketCaller caller(addresses({"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.1"}), visitors.door(), 0, 1);
+  std::vector<SocketVisitors::Guest> guests;
+  const auto world = [&] {
+    Descriptor accepted(accept(other.number(), nullptr, nullptr));
+    if (accepted.is_open()) {
+      say(accepted, "SSH-2.0-something else");
+      answered.push_back(std::move(accepted));
+    }
+    serve(visitors, 1);
+    for (auto& guest : visitors.take_guests()) guests.push_back(std::move(guest));
+  };
+  run(caller, world);
+  REQUIRE(caller.connected());
+  for (int round = 0; round < 100 && guests.empty(); ++round) world();
+  REQUIRE(guests.size() == 1);
+  CHECK(guests[0].rank == 0);
+  const Descriptor connection = caller.take_connection();
+  say(connection, "x");
+  pollfd polled{guests[0].connection.number(), POLLIN, 0};
+  REQUIRE(poll(&polled, 1, 60'000) == 1);
+  char byte = 0;
+  CHECK(recv(guests[0].connection.number(), &byte, 1, 0) == 1);
+  CHECK(byte == 'x');
+  check_names(caller.tried(), {"127.0.0.2:" + std::to_string(port) + " (Connection refused)",
+                               "127.0.0.3:" + std::to_string(port) + " (connected, but no answer)",
+                               "127.0.0.4:" + std::to_string(port) + " (something else answers there)"});
+}
+
+TEST_CASE("SocketCaller: fails when every address has failed in every round, and says how") {
+  Door door;
+  {
+    const Descriptor listener = listen_at(endpoint_of("127.0.0.1", 0));
+    door = new_door(static_cast<std::uint16_t>(local_endpoint(listener).port()));
+  }
+  SocketCaller caller(addresses({"127.0.0.1", "127.0.0.2"}), door, 0, 1);
+  int rounds = 0;
+  run(caller, [&] { ++rounds; });
+  CHECK(caller.failed());
+  CHECK_FALSE(caller.connected());
+  const int pauses = static_cast<int>(SocketCaller::kConnectTicks.size()) - 1;
+  CHECK(rounds >= pauses * SocketCaller::kPauseTicks);
+  check_names(caller.tried(), {"127.0.0.1:" + std::to_string(door.port) + " (Connection refused)", "127.0.0.2:"});
+}
+
+TEST_CASE("SocketCaller: a peer that closes is tried again; one without addresses has failed") {
+  const Descriptor listener = listen_at(endpoint_of("127.0.0.1", 0));
+  const Door door = new_door(static_cast<std::uint16_t>(local_endpoint(listener).port()));
+  SocketCaller caller(addresses({"127.0.0.1"}), door, 0, 1);
+  int accepted = 0;
+  run(caller, [&] { accepted += Descriptor(accept(listener.number(), nullptr, nullptr)).is_open() ? 1 : 0; });
+  CHECK(caller.failed());
+  CHECK(accepted == static_cast<int>(SocketCaller::kConnectTicks.size()));
+  SocketCaller nowhere({}, door, 0, 1);
+  CHECK(nowhere.failed());
+  CHECK(nowhere.tried() == "it has no address to try");
+}
+
+TEST_CASE("too_many_descriptors: says what to raise") {
+  check_names(sentence_of<EnvironmentError>([] { too_many_descriptors(EMFILE); }), {"ulimit -n"});
+}

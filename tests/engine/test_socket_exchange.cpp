@@ -1,0 +1,155 @@
+#include "backends/host/socket_exchange.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/error.hpp"
+#include "support_errors.hpp"
+#include "support_ranks.hpp"
+#include "support_reduction.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// More than the system keeps for one connection.
+constexpr std::size_t kMuch = std::size_t{48} << 20;
+
+}  // namespace
+
+TEST_CASE("SocketExchange: flows between two ranks are one stream in the order in which they were added") {
+  const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+    const SocketMesh mesh(world, world.rank(), interfaces());
+    SocketExchange exchange(mesh, world);
+    const int peer = 1 - world.rank();
+    const Bytes mine = moved(world.rank(), 0, 100'000);
+    Bytes theirs(100'000);
+    // The pieces are cut differently at the two ends, and nothing of no bytes disturbs.
+    for (const auto& [first, end] :
+         {std::pair{0, 1}, std::pair{1, 1}, std::pair{1, 70'000}, std::pair{70'000, 100'000}})
+      exchange.send(peer, mine.data() + first, static_cast<std::size_t>(end - first));
+    for (const auto& [first, end] : {std::pair{0, 50'000}, std::pair{50'000, 99'999}, std::pair{99'999, 100'000}})
+      exchange.receive(peer, theirs.data() + first, static_cast<std::size_t>(end - first));
+    exchange.finish();
+    exchange.finish();  // of nothing
+    world.barrier();
+    return theirs == moved(peer, 0, 100'000) ? "" : "wrong; ";
+  });
+  CHECK(complaints == "");
+}
+
+TEST_CASE("SocketExchange: both send more than fits before either receives, in place too") {
+  const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+    const SocketMesh mesh(world, world.rank(), interfaces());
+    SocketExchange exchange(mesh, world);
+    const int peer = 1 - world.rank();
+    Bytes data(kMuch, static_cast<std::byte>(world.rank() + 1));
+    data.back() = std::byte{99};
+    exchange.send(peer, data.data(), data.size());
+    exchange.receive(peer, data.data(), data.size());
+    exchange.finish_in_place();
+    const bool right =
+        std::all_of(data.begin(), data.end() - 1, [&](std::byte byte) { return byte == std::byte(peer + 1); });
+    world.barrier();
+    return right && data.back() == std::byte{99} ? "" : "wrong; ";
+  });
+  CHECK(complaints == "");
+}
+
+TEST_CASE("SocketExchange: what is forwarded is what was received, through many ranks") {
+  constexpr int kRanks = 4;
+  const std::string complaints = run_threads(kRanks, [&](Team& world) -> std::string {
+    const SocketMesh mesh(world, world.rank(), interfaces());
+    SocketExchange exchange(mesh, world);
+    const Bytes right = moved(0, 0, 3'000'001);
+    Bytes data = world.rank() == 0 ? right : Bytes(right.size());
+    if (world.rank() == 0) {
+      exchange.send(1, data.data(), data.size());
+    } else {
+      const auto flow = exchange.receive(world.rank() - 1, data.data(), data.size());
+      if (world.rank() + 1 < kRanks) exchange.forward(world.rank() + 1, data.data(), data.size(), flow);
+    }
+    exchange.finish();
+    world.barrier();
+    return data == right ? "" : "wrong; ";
+  });
+  CHECK(complaints == "");
+}
+
+TEST_CASE("SocketExchange: a peer that stalls is no hang once the job is aborted") {
+  for (const bool sending : {true, false}) {
+    const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+      const SocketMesh mesh(world, world.rank(), interfaces());
+      world.barrier();
+      if (world.rank() == 1) {
+        dynamic_cast<ThreadTeam&>(world).abort();
+        while (!world.aborted()) {
+        }
+        return {};
+      }
+      SocketExchange exchange(mesh, world);
+      Bytes data(sending ? kMuch : 1);
+      sending ? exchange.send(1, data.data(), data.size()) : void(exchange.receive(1, data.data(), data.size()));
+      try {
+        exchange.finish();
+      } catch (const Aborted&) {
+        return {};
+      }
+      return "did not throw; ";
+    });
+    CHECK(complaints == "");
+  }
+}
+
+TEST_CASE("SocketExchange: a peer that is gone is named with its host and the phase, if the job does not say more") {
+  for (const bool sending : {true, false}) {
+    std::string sentence;
+    const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+      SocketMesh mesh(world, 70 + world.rank(), interfaces());
+      if (world.rank() == 1) {
+        SocketMesh closes(std::move(mesh));
+        return {};
+      }
+      SocketExchange exchange(mesh, world, 2);
+      exchange.enter(Phase::warmup);
+      Bytes data(sending ? kMuch : 1);
+      sending ? exchange.send(1, data.data(), data.size()) : void(exchange.receive(1, data.data(), data.size()));
+      try {
+        exchange.finish();
+      } catch (const Error& error) {
+        sentence = error.what();
+        return error.exit() == Exit::rank_lost ? "" : "wrong exit code; ";
+      }
+      return "did not throw; ";
+    });
+    CHECK(complaints == "");
+    check_names(sentence, {"rank 71 on host ", "was lost in phase warmup", "rank 70 on host "});
+  }
+}
+
+TEST_CASE("SocketExchange: a peer that is gone in a job that was aborted only unwinds") {
+  const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+    SocketMesh mesh(world, world.rank(), interfaces());
+    if (world.rank() == 1) {
+      {
+        const SocketMesh closes(std::move(mesh));
+      }
+      dynamic_cast<ThreadTeam&>(world).abort();
+      return {};
+    }
+    SocketExchange exchange(mesh, world);
+    std::byte byte{};
+    exchange.receive(1, &byte, 1);
+    try {
+      exchange.finish();
+    } catch (const Aborted&) {
+      return {};
+    }
+    return "did not throw; ";
+  });
+  CHECK(complaints == "");
+}

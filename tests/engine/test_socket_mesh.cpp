@@ -1,0 +1,144 @@
+#include "backends/host/socket_mesh.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "backends/host/share.hpp"
+#include "backends/host/socket_addresses.hpp"
+#include "support/error.hpp"
+#include "support_errors.hpp"
+#include "support_ranks.hpp"
+#include "support_sockets.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// What a rank that the test plays itself has to say, and what it hears: the doors of all.
+std::vector<Door> introduce(Team& team, int world_rank, const Door& door, const std::string& place = loopback_place()) {
+  share(team, Introduction{world_rank, "elsewhere", place, interfaces()}.encoded());
+  std::vector<Door> doors;
+  for (const Bytes& theirs : share(team, door.encoded())) doors.push_back(door_of(theirs));
+  return doors;
+}
+
+/// A port at which nobody listens.
+Door closed_door() {
+  const Descriptor listener = listen_at(endpoint_of("127.0.0.1", 0));
+  return new_door(static_cast<std::uint16_t>(local_endpoint(listener).port()));
+}
+
+}  // namespace
+
+TEST_CASE("SocketMesh: every two ranks have a connection, and each leads to the right one") {
+  for (const int ranks : {1, 2, 5, 16}) {
+    const std::string complaints = run_threads(ranks, [&](Team& world) -> std::string {
+      const SocketMesh mesh(world, 100 + world.rank(), interfaces());
+      if (mesh.rank() != world.rank() || mesh.size() != ranks) return "rank or size; ";
+      if (mesh.connection(world.rank()) >= 0) return "connected with itself; ";
+      for (int peer = 0; peer < ranks; ++peer) {
+        if (mesh.world_ranks()[static_cast<std::size_t>(peer)] != 100 + peer) return "world rank; ";
+        const int mine = world.rank();
+        if (peer != mine && send(mesh.connection(peer), &mine, sizeof mine, 0) != sizeof mine) return "send; ";
+      }
+      for (int peer = 0; peer < ranks; ++peer) {
+        int theirs = -1;
+        if (peer == world.rank()) continue;
+        pollfd polled{mesh.connection(peer), POLLIN, 0};
+        if (poll(&polled, 1, 60'000) != 1) return "nothing came; ";
+        if (recv(mesh.connection(peer), &theirs, sizeof theirs, 0) != sizeof theirs || theirs != peer) return "recv; ";
+      }
+      for (const Interface& end : mesh.local_ends()) {
+        if (!end.address.is_loopback()) return "not over loopback; ";
+      }
+      if (mesh.local_ends().size() != (ranks > 1 ? 1u : 0u)) return "local ends; ";
+      if (mesh.name_of(0).find("rank 100 on host ") != 0) return "name; ";
+      world.barrier();
+      return {};
+    });
+    CHECK(complaints == "");
+  }
+}
+
+TEST_CASE("SocketMesh: strangers at the port while ranks connect are shrugged off; afterwards nobody listens") {
+  const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+    if (world.rank() == 1) {
+      const SocketMesh mesh(world, 1, interfaces());
+      world.barrier();
+      char text[6] = {};
+      pollfd polled{mesh.connection(0), POLLIN, 0};
+      if (poll(&polled, 1, 60'000) != 1 || recv(mesh.connection(0), text, 5, 0) != 5) return "no data; ";
+      world.barrier();
+      return std::string(text) == "hello" ? "" : "wrong data; ";
+    }
+    // Rank 0 is played here: it knows rank 1's door, and lets strangers go first.
+    const Door door = introduce(world, 0, closed_door())[1];
+    std::vector<Descriptor> strangers;
+    for (int i = 0; i < 100; ++i) {
+      strangers.push_back(stranger_at(door.port));
+      if (i % 4 == 1) say(strangers.back(), "GET / HTTP/1.0\r\n\r\n and more than a greeting can hold");
+      if (i % 4 == 2) say(strangers.back(), "busbwhi1");
+      if (i % 4 == 3) strangers.back().close();
+    }
+    SocketCaller caller({endpoint_of("127.0.0.1", 0)}, door, 0, 1);
+    for (int round = 0; round < 600 && !caller.connected(); ++round) proceed(caller);
+    if (!caller.connected()) return "not let in: " + caller.tried();
+    const Descriptor connection = caller.take_connection();
+    world.barrier();
+    const bool still_open = stranger_at(door.port).is_open();
+    say(connection, "hello");
+    world.barrier();
+    return still_open ? "somebody still listens; " : "";
+  });
+  CHECK(complaints == "");
+}
+
+TEST_CASE("SocketMesh: a rank that cannot be reached is named, with its host, what was tried and the remedy") {
+  std::string sentence;
+  const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+    if (world.rank() == 1) {
+      introduce(world, 41, closed_door());
+      return {};
+    }
+    sentence = sentence_of<EnvironmentError>([&] { SocketMesh(world, 40, interfaces()); });
+    return {};
+  });
+  CHECK(complaints == "");
+  check_names(sentence, {"rank 40 on host ", "cannot reach rank 41 on host elsewhere",
+                         "127.0.0.1:", "Connection refused", "firewall", "BUSBW_SOCKET_IFNAME"});
+}
+
+TEST_CASE("SocketMesh: a host without an address to try is named, too") {
+  std::string sentence;
+  const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+    if (world.rank() == 1) {
+      // All its addresses are this host's own, and yet it is another one.
+      introduce(world, 1, closed_door(), "another boot net:[0]");
+      return {};
+    }
+    sentence = sentence_of<EnvironmentError>([&] { SocketMesh(world, 0, interfaces()); });
+    return {};
+  });
+  CHECK(complaints == "");
+  check_names(sentence, {"rank 1 on host elsewhere", "no address to try"});
+}
+
+TEST_CASE("SocketMesh: who waits for a rank that never calls ends once the job is aborted") {
+  const std::string complaints = run_threads(2, [&](Team& world) -> std::string {
+    if (world.rank() == 0) {
+      introduce(world, 0, closed_door());
+      dynamic_cast<ThreadTeam&>(world).abort();
+      return {};
+    }
+    try {
+      const SocketMesh mesh(world, 1, interfaces());
+    } catch (const Aborted&) {
+      return {};
+    }
+    return "did not throw; ";
+  });
+  CHECK(complaints == "");
+}
