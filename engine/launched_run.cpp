@@ -8,6 +8,7 @@
 
 #include "backends/host/machine.hpp"
 #include "backends/host/socket_backend.hpp"
+#include "backends/mpi/mpi_engine.hpp"
 #include "collectives/all.hpp"
 #include "measure/buffers.hpp"
 #include "measure/runner.hpp"
@@ -39,6 +40,7 @@ int first_device(const Options& options, const World& world, const GpuSurvey& su
 }
 
 std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey) {
+  if (options.backend == "mpi") return make_mpi_backend(world, options.faults);
   const int ranks = ranks_per_process(options);
   const int first_rank = world.rank * ranks;
   if (chooses_host(options, survey)) {

@@ -7,6 +7,7 @@
 
 #include "backends/host/host_backend.hpp"
 #include "backends/host/machine.hpp"
+#include "backends/mpi/mpi_engine.hpp"
 #include "collectives/all.hpp"
 #include "measure/buffers.hpp"
 #include "measure/runner.hpp"
@@ -18,6 +19,7 @@ namespace busbw {
 namespace {
 
 std::unique_ptr<Backend> make_backend(const Options& options) {
+  if (options.backend == "mpi") return make_mpi_backend(World{}, options.faults);
   const GpuSurvey survey = survey_for(options);
   if (chooses_host(options, survey)) {
     require_host_can(options);

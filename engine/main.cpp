@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "backends/mpi/mpi_engine.hpp"
 #include "backends/nccl/nccl_backend.hpp"
 #include "collectives/all.hpp"
 #include "launched_run.hpp"
@@ -89,10 +90,13 @@ void occupy_standard_descriptors() {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
 }
 
-int run(std::string_view called_as, std::vector<std::string> arguments) {
-  const Invocation invocation = read_invocation(called_as, std::move(arguments));
+int run(int argc, char** argv) {
+  const Invocation invocation = read_invocation(argv[0], {argv + 1, argv + argc});
   World world;
-  const auto launched_processes = [&world] { return (world = find_world(process_environment)).size; };
+  const auto launched_processes = [&](const std::string& backend) {
+    world = backend == "mpi" ? join_mpi(argv, process_environment) : find_world(process_environment);
+    return world.size;
+  };
   const auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments,
                                     process_environment, launched_processes);
   if (const auto* request = std::get_if<Request>(&parsed)) {
@@ -114,7 +118,7 @@ int run(std::string_view called_as, std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   try {
     busbw::occupy_standard_descriptors();
-    return busbw::run(argv[0], {argv + 1, argv + argc});
+    return busbw::run(argc, argv);
   } catch (const busbw::Error& error) {
     if (error.exit() != busbw::Exit::output_closed) busbw::complain(busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(error.exit());

@@ -223,11 +223,12 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
   const auto refuse = [](std::string& sentence, std::string why) {
     if (sentence.empty()) sentence = std::move(why);
   };
+  const char* const host = options.backend == "mpi" ? "MPI backend" : "host backend";
   for (const GpuFlag& flag : flags) {
     if (!given.has(flag.name)) continue;
     if (given.integer(flag.name, 0, 0, flag.most) == flag.neutral) continue;
     const std::string asked = fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
-    refuse(options.host_cannot, asked + ", which the host backend cannot do; leave it out, or measure on GPUs");
+    refuse(options.host_cannot, fmt::format("{}, which the {} cannot do; leave it out, or measure on GPUs", asked, host));
     if (!flag.nccl_can) refuse(options.nccl_cannot, asked + ", which the NCCL backend cannot do; leave it out");
   }
   options.null_stream = given.on("--stream_null");
@@ -235,12 +236,12 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
   if (const int gpus = options.settings.gpus_per_thread; gpus > 1)
     refuse(options.host_cannot,
            fmt::format(
-               "-g {0} (--ngpus): the host backend has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
+               "-g {0} (--ngpus): the {1} has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
                "--processes {0}",
-               gpus));
+               gpus, host));
   if (const auto device = environment("NCCL_TESTS_DEVICE")) {
     refuse(options.host_cannot,
-           fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the host backend does not have; unset it", *device));
+           fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the {} does not have; unset it", *device, host));
     const auto number = parse_integer(*device);
     if (!number || *number < 0 || *number > kMaxInt)
       throw UsageError(fmt::format("NCCL_TESTS_DEVICE={}: allowed is a GPU's number from 0 on", *device));
@@ -250,11 +251,22 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
   if (given.has("--library")) {
     if (options.nccl_library.empty()) throw given.refuse("--library", "the path of a library with NCCL's interface");
     refuse(options.host_cannot,
-           fmt::format("--library {}: the host backend uses no NCCL library; leave it out", options.nccl_library));
+           fmt::format("--library {}: the {} uses no NCCL library; leave it out", options.nccl_library, host));
   }
   if (given.has("--fault"))
     refuse(options.nccl_cannot, fmt::format("--fault {}: faults are made on the host backend only; add --backend host",
                                             given.text("--fault", "")));
+}
+
+/// What the MPI backend cannot do is known before MPI is started, which takes its time.
+void require_mpi_can(const Given& given, const Options& options) {
+  if (options.backend != "mpi") return;
+  if (!options.host_cannot.empty()) throw UsageError(options.host_cannot);
+  for (const char* flag : {"--nthreads", "--processes"})
+    if (given.integer(flag, 1, 1) != 1)
+      throw UsageError(fmt::format("{} {}: with --backend mpi a process is a rank, and mpirun starts the processes; allowed "
+                                   "is 1",
+                                   spelling(flag), given.text(flag, "")));
 }
 
 double number_of(Environment environment, const char* variable, double fallback, double most, const char* allowed) {
@@ -325,15 +337,15 @@ void read_outputs(const Given& given, Options& options) {
     throw UsageError(fmt::format("-J {0} and --records {0}: give each a file of its own", options.json_path));
   if (given.has("--fault")) options.faults = {given.text("--fault", "")};
   options.backend = given.text("--backend", "auto");
-  if (options.backend != "host" && options.backend != "nccl" && options.backend != "auto")
-    throw given.refuse("--backend", "host, nccl or auto");
+  if (options.backend != "host" && options.backend != "nccl" && options.backend != "mpi" && options.backend != "auto")
+    throw given.refuse("--backend", "host, nccl, mpi or auto");
 }
 
 }  // namespace
 
 std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
                                              const std::vector<std::string>& arguments, Environment environment,
-                                             const std::function<int()>& launched_processes) {
+                                             const std::function<int(const std::string&)>& launched_processes) {
   std::optional<Request> request;
   const Given given = read_command_line(program, arguments, request);
   if (request) return *request;
@@ -352,7 +364,8 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   if (options.collective_settings.ping_pong && collective != "sendrecv")
     throw UsageError(fmt::format("--ping-pong 1: {} has no ping-pong; allowed with sendrecv_perf", program));
   read_environment(environment, options);
-  read_ranks(given, launched_processes(), options);
+  require_mpi_can(given, options);
+  read_ranks(given, launched_processes(options.backend), options);
   return options;
 }
 

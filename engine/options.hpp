@@ -26,11 +26,11 @@ struct Options {
   bool has_timeout = false;  // -T was given; 0 is then no limit, as in nccl-tests
   std::string json_path;     // -J; empty without
   std::string records_path;  // --records; empty without, "-" for standard output
-  std::string backend = "auto";  // "host", "nccl", "auto"
+  std::string backend = "auto";  // "host", "nccl", "mpi", "auto"
   std::string nccl_library;      // --library; empty: looked for
   int first_device = 0;          // NCCL_TESTS_DEVICE
   bool null_stream = false;      // -y
-  std::string host_cannot;       // why the host backend cannot run this command line; empty where it can
+  std::string host_cannot;       // why the host backend, or MPI, cannot run this command line; empty where it can
   std::string nccl_cannot;       // why the NCCL backend cannot
   std::vector<std::string> faults;
   Split split;
@@ -49,10 +49,11 @@ struct Options {
 enum class Request { help, version, devices };
 
 /// `arguments` without the program's own name. Throws UsageError.
-/// `launched_processes` is called once where something is to be measured: how many processes a launcher has started, of
-/// which this is one.
+/// `launched_processes` is called with --backend, once, where something is to be measured: how many processes a launcher has
+/// started, of which this is one.
 std::variant<Options, Request> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
-    Environment environment, const std::function<int()>& launched_processes = [] { return 1; });
+    Environment environment,
+    const std::function<int(const std::string& backend)>& launched_processes = [](const std::string&) { return 1; });
 
 }  // namespace busbw

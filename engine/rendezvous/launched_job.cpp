@@ -9,11 +9,11 @@
 #include <chrono>
 #include <cstdint>
 #include <numeric>
-#include <random>
 #include <utility>
 
 #include "rendezvous/file_store.hpp"
 #include "rendezvous/store_team.hpp"
+#include "rendezvous/token.hpp"
 #include "support/provenance.hpp"
 
 namespace busbw {
@@ -31,13 +31,6 @@ constexpr const char* kAddressKey = "address";
 void wait_a_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs)); }
 
 int ticks_of(double seconds) { return static_cast<int>(std::min(seconds, 1e7) * kTicksPerS); }
-
-std::string random_token() {
-  std::random_device random;
-  std::string token;
-  for (int i = 0; i < 4; ++i) token += fmt::format("{:08x}", random());
-  return token;
-}
 
 bool names_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");

@@ -39,8 +39,9 @@ const std::vector<LauncherRow>& launcher_table() {
        .daemons = {}},
       {.name = "kubernetes",
        .title = "Kubernetes",
-       .start = "set BUSBW_SIZE to the Job's completions and BUSBW_STORE=tcp://<job>-0.<service>:PORT in its pods, or use "
-                "busbw launch kubernetes",
+       .start =
+           "set BUSBW_SIZE to the Job's completions and BUSBW_STORE=tcp://<job>-0.<service>:PORT in its pods, or use "
+           "busbw launch kubernetes",
        .marks = {"JOB_COMPLETION_INDEX"},
        .rank = {"JOB_COMPLETION_INDEX"},
        .size = {"BUSBW_SIZE"},
@@ -70,7 +71,8 @@ const std::vector<LauncherRow>& launcher_table() {
        .port_from = slurm_port},
       {.name = "torchrun",
        .title = "torchrun",
-       .start = "start it with torchrun --no-python, or give each process RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+       .start =
+           "start it with torchrun --no-python, or give each process RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
        .marks = {"WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"},
        .rank = {"RANK"},
        .size = {"WORLD_SIZE"},
@@ -85,8 +87,9 @@ const std::vector<LauncherRow>& launcher_table() {
        .agents = "GROUP_WORLD_SIZE"},
       {.name = "openmpi",
        .title = "Open MPI",
-       .start = "start it with busbw launch mpirun, or with mpirun -x BUSBW_STORE=tcp://HOST:PORT, HOST being the first "
-                "host",
+       .start =
+           "start it with busbw launch mpirun, or with mpirun -x BUSBW_STORE=tcp://HOST:PORT, HOST being the first "
+           "host",
        .marks = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK"},
        .rank = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"},
        .size = {"OMPI_COMM_WORLD_SIZE"},

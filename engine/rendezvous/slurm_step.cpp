@@ -65,9 +65,10 @@ std::optional<int> slurm_local_size(Environment environment) {
   const auto node = number_of(environment, {"SLURM_NODEID"});
   const auto here = node ? tasks_on_node(*tasks, *node) : std::nullopt;
   if (!here)
-    throw UsageError(fmt::format("SLURM_STEP_TASKS_PER_NODE={} with SLURM_NODEID={}: Slurm writes the tasks of each "
-                                 "node of the step, such as 2(x3),1; leave its variables as srun sets them",
-                                 *tasks, environment("SLURM_NODEID").value_or("(not set)")));
+    throw UsageError(
+        fmt::format("SLURM_STEP_TASKS_PER_NODE={} with SLURM_NODEID={}: Slurm writes the tasks of each "
+                    "node of the step, such as 2(x3),1; leave its variables as srun sets them",
+                    *tasks, environment("SLURM_NODEID").value_or("(not set)")));
   return here;
 }
 

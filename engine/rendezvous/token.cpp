@@ -3,14 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <string_view>
 
+#include "support/descriptor.hpp"
 #include "support/error.hpp"
 
 namespace busbw {
@@ -21,25 +22,13 @@ constexpr const char* kTokenFile = "BUSBW_TOKEN_FILE";
 constexpr std::size_t kLongestToken = 1024;
 constexpr std::string_view kBlanks = " \t\r\n";
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 std::string require_token(std::string_view text, std::string_view where) {
   const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == text.npos) throw UsageError(fmt::format("{} holds no token; allowed is a word such as one made by "
-                                                       "`openssl rand -hex 16`",
-                                                       where));
+  if (first == text.npos)
+    throw UsageError(
+        fmt::format("{} holds no token; allowed is a word such as one made by "
+                    "`openssl rand -hex 16`",
+                    where));
   const std::string_view token = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
   const bool printable = std::ranges::all_of(token, [](unsigned char letter) { return letter > ' ' && letter < 0x7f; });
   if (token.size() > kLongestToken || !printable)
@@ -53,7 +42,7 @@ std::string read_token(const std::string& path) {
   // Not blocking, because opening a pipe would wait for its writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
-  if (file.number() < 0 || fstat(file.number(), &status) != 0)
+  if (!file.is_open() || fstat(file.number(), &status) != 0)
     throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", where, strerror(errno)));
   if (!S_ISREG(status.st_mode))
     throw UsageError(fmt::format("{} is no ordinary file; allowed is one with the job's token", where));
@@ -86,6 +75,13 @@ std::optional<std::string> find_token(Environment environment) {
   if (token) return require_token(*token, kToken);
   if (path) return read_token(*path);
   return std::nullopt;
+}
+
+std::string random_token() {
+  std::random_device random;
+  std::string token;
+  for (int i = 0; i < 4; ++i) token += fmt::format("{:08x}", random());
+  return token;
 }
 
 }  // namespace busbw

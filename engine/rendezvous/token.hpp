@@ -12,4 +12,7 @@ namespace busbw {
 /// and when both variables are set. The token itself is in no message.
 std::optional<std::string> find_token(Environment environment);
 
+/// A token that nobody can guess.
+std::string random_token();
+
 }  // namespace busbw

@@ -1,7 +1,6 @@
 #include "rendezvous/world.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -48,9 +47,10 @@ std::optional<Number> number_in(Environment environment, const VariableNames& va
   const char* const end = setting->text.data() + setting->text.size();
   const auto [stop, error] = std::from_chars(setting->text.data(), end, value);
   if (error != std::errc{} || stop != end || value < least)
-    throw UsageError(fmt::format("{}: allowed is a whole number from {} to {}; or set BUSBW_LAUNCHER to the launcher "
-                                 "whose variables count",
-                                 to_text(*setting), least, std::numeric_limits<int>::max()));
+    throw UsageError(
+        fmt::format("{}: allowed is a whole number from {} to {}; or set BUSBW_LAUNCHER to the launcher "
+                    "whose variables count",
+                    to_text(*setting), least, std::numeric_limits<int>::max()));
   return Number{*setting, value};
 }
 
@@ -101,9 +101,10 @@ void require_whole(const Claim& claim) {
                     "run alone; {}, {}",
                     to_text(*claim.size), claim.size->value, launcher.rank.front(), launcher.start, kAlone));
   if (claim.rank && !claim.size)
-    throw UsageError(fmt::format("{} says that this is one of several processes, but {} does not say of how many, so it "
-                                 "would run alone; {}, {}",
-                                 to_text(*claim.rank), launcher.size.front(), launcher.start, kAlone));
+    throw UsageError(
+        fmt::format("{} says that this is one of several processes, but {} does not say of how many, so it "
+                    "would run alone; {}, {}",
+                    to_text(*claim.rank), launcher.size.front(), launcher.start, kAlone));
 }
 
 /// A batch script or a shell in an allocation for several tasks: exactly one process runs there.
@@ -117,20 +118,23 @@ void refuse_alone_in_allocation(Environment environment, const LauncherRow& slur
     what = "nodes";
   }
   if (!many || many->value == 1) return;
-  throw UsageError(fmt::format("{} says that Slurm's job {} has {} {}, but srun did not start this process, so it would "
-                               "run alone; {}, {}",
-                               to_text(*many), job->text, many->value, what, slurm.start, kAlone));
+  throw UsageError(
+      fmt::format("{} says that Slurm's job {} has {} {}, but srun did not start this process, so it would "
+                  "run alone; {}, {}",
+                  to_text(*many), job->text, many->value, what, slurm.start, kAlone));
 }
 
 /// Of launchers that speak of several processes, those that run as processes of another one are what counts: each task
 /// of Slurm may be an agent of torchrun, or carry a daemon of mpirun.
 void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<Claim>& claims,
                           std::vector<std::string>& notes) {
-  const auto keep_only = [&](const LauncherRow* inner, const auto& is_outer) {
+  const auto keep_only = [&](const LauncherRow* launcher, const auto& is_outer) {
+    const Claim inner = *std::ranges::find(claims, launcher, &Claim::launcher);
     std::erase_if(claims, [&](const Claim& claim) {
-      if (claim.launcher == inner || !is_outer(claim)) return false;
-      notes.push_back(fmt::format("{} started these processes within {}, whose variables count its daemons",
-                                  inner->title, claim.launcher->title));
+      if (claim.launcher == launcher || !is_outer(claim)) return false;
+      if (!claim.agrees_with(inner))
+        notes.push_back(fmt::format("{} started these processes within {}, whose variables count its daemons",
+                                    launcher->title, claim.launcher->title));
       return true;
     });
   };
@@ -182,10 +186,10 @@ std::optional<Claim> choose(Environment environment, Ancestors (*ancestors)(), s
   drop_outer_launchers(environment, ancestors, several, notes);
   for (const Claim& other : several)
     if (!other.agrees_with(several.front()))
-      throw UsageError(fmt::format("{} and {} contradict each other; set BUSBW_LAUNCHER={} or BUSBW_LAUNCHER={}, whichever "
-                                   "started this process, {}",
-                                   to_text(several.front()), to_text(other), several.front().launcher->name,
-                                   other.launcher->name, kAlone));
+      throw UsageError(fmt::format(
+          "{} and {} contradict each other; set BUSBW_LAUNCHER={} or BUSBW_LAUNCHER={}, whichever "
+          "started this process, {}",
+          to_text(several.front()), to_text(other), several.front().launcher->name, other.launcher->name, kAlone));
   // BUSBW_SIZE without BUSBW_RANK counts nobody, but is no accident.
   if (const auto size = number_in(environment, {"BUSBW_SIZE"}, 1); size && size->value != several.front().size->value)
     throw UsageError(fmt::format("{} and {} contradict each other; unset BUSBW_SIZE, or set BUSBW_RANK, too",
@@ -247,20 +251,6 @@ StoreAddress find_store(Environment environment, const Claim& claim, const std::
                                to_text(*claim.size), claim.size->value, launcher.start));
 }
 
-double find_join_limit_s(Environment environment, const LauncherRow& launcher) {
-  constexpr double kUsual = 60;
-  // Pods wait for nodes and images, each for itself.
-  constexpr double kUnderKubernetes = 600;
-  if (const auto text = environment(kJoinTimeout)) {
-    const auto seconds = parse_number(*text);
-    if (!seconds || *seconds <= 0)
-      throw UsageError(fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, *text));
-    return *seconds;
-  }
-  const bool in_pod = launcher.name == "kubernetes" || environment("KUBERNETES_SERVICE_HOST");
-  return in_pod ? kUnderKubernetes : kUsual;
-}
-
 std::optional<Number> find_local_size(Environment environment, const LauncherRow& launcher) {
   if (launcher.local_size_from) {
     const auto size = launcher.local_size_from(environment);
@@ -270,7 +260,48 @@ std::optional<Number> find_local_size(Environment environment, const LauncherRow
   return number_in(environment, launcher.local_size, 1);
 }
 
+/// Fills in which process this is; gives the processes of this node, where the launcher says how many.
+std::optional<Number> read_place(Environment environment, const Claim& claim, World& world) {
+  const LauncherRow& launcher = *claim.launcher;
+  world.launcher = launcher.name;
+  world.rank = claim.rank->value;
+  world.size = claim.size->value;
+  if (world.size == 1) return std::nullopt;
+  const auto local_size = find_local_size(environment, launcher);
+  const auto local_rank = number_in(environment, launcher.local_rank);
+  world.local_rank = local_rank ? local_rank->value : 0;
+  world.local_size = local_size ? local_size->value : world.local_rank + 1;
+  if (world.local_rank >= world.local_size || world.local_size > world.size)
+    throw UsageError(
+        fmt::format("{} of {} processes of this node with {} in all ({}): allowed are at most as many "
+                    "processes on a node as there are, counted from 0",
+                    local_rank ? to_text(*local_rank) : "process 0", world.local_size, world.size, launcher.title));
+  if (const auto node = number_in(environment, launcher.node)) world.node = node->value;
+  world.join_limit_s = find_join_limit_s(environment);
+  return local_size;
+}
+
 }  // namespace
+
+double find_join_limit_s(Environment environment) {
+  constexpr double kUsual = 60;
+  // Pods wait for nodes and images, each for itself.
+  constexpr double kUnderKubernetes = 600;
+  if (const auto text = environment(kJoinTimeout)) {
+    const auto seconds = parse_number(*text);
+    if (!seconds || *seconds <= 0)
+      throw UsageError(fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, *text));
+    return *seconds;
+  }
+  const bool in_pod = environment("JOB_COMPLETION_INDEX") || environment("KUBERNETES_SERVICE_HOST");
+  return in_pod ? kUnderKubernetes : kUsual;
+}
+
+World find_place(Environment environment, Ancestors (*ancestors)()) {
+  World world;
+  if (const auto claim = choose(environment, ancestors, world.notes)) read_place(environment, *claim, world);
+  return world;
+}
 
 World find_world(Environment environment, Ancestors (*ancestors)()) {
   World world;
@@ -278,38 +309,26 @@ World find_world(Environment environment, Ancestors (*ancestors)()) {
   if (!claim) {
     const auto store = environment(kStore);
     if (store && environment(kLauncher) != kNone)
-      throw UsageError(fmt::format("{}={} says where processes meet, but nothing says which of how many processes this "
-                                   "one is, so it would run alone; set BUSBW_RANK and BUSBW_SIZE, {}",
-                                   kStore, *store, kAlone));
+      throw UsageError(
+          fmt::format("{}={} says where processes meet, but nothing says which of how many processes this "
+                      "one is, so it would run alone; set BUSBW_RANK and BUSBW_SIZE, {}",
+                      kStore, *store, kAlone));
     return world;
   }
-  const LauncherRow& launcher = *claim->launcher;
-  world.launcher = launcher.name;
-  world.rank = claim->rank->value;
-  world.size = claim->size->value;
+  const auto local_size = read_place(environment, *claim, world);
   if (world.size == 1) return world;
 
-  const auto local_size = find_local_size(environment, launcher);
-  const auto local_rank = number_in(environment, launcher.local_rank);
-  world.local_rank = local_rank ? local_rank->value : 0;
-  world.local_size = local_size ? local_size->value : world.local_rank + 1;
-  if (world.local_rank >= world.local_size || world.local_size > world.size)
-    throw UsageError(fmt::format("{} of {} processes of this node with {} in all ({}): allowed are at most as many "
-                                 "processes on a node as there are, counted from 0",
-                                 local_rank ? to_text(*local_rank) : "process 0", world.local_size, world.size,
-                                 launcher.title));
-  if (const auto node = number_in(environment, launcher.node)) world.node = node->value;
-
+  const LauncherRow& launcher = *claim->launcher;
   std::string identity = identity_of(environment, launcher);
   world.store = find_store(environment, *claim, local_size, ancestors, identity);
-  world.join_limit_s = find_join_limit_s(environment, launcher);
   if (auto token = find_token(environment)) {
     world.token = *std::move(token);
   } else if (!identity.empty()) {
     world.token = identity;
-    world.notes.push_back(fmt::format("The job's token is made of what {} calls it: it keeps jobs apart, but is no "
-                                      "secret; set BUSBW_TOKEN_FILE for one",
-                                      launcher.title));
+    world.notes.push_back(
+        fmt::format("The job's token is made of what {} calls it: it keeps jobs apart, but is no "
+                    "secret; set BUSBW_TOKEN_FILE for one",
+                    launcher.title));
   } else if (std::holds_alternative<TcpStoreAddress>(world.store)) {
     world.notes.push_back("The job has no token: any process that reaches process 0 could join; set BUSBW_TOKEN_FILE");
   }

@@ -79,7 +79,7 @@ TEST_CASE("options: wrong input is refused in a sentence that names option, valu
       {"--target-ci abc", {"--target-ci", "abc", "1%"}},
       {"--max-time 0", {"--max-time", "0", "60s"}},
       {"--max-time 1h", {"--max-time", "1h", "60s"}},
-      {"--backend cuda", {"--backend", "cuda", "host, nccl or auto"}},
+      {"--backend cuda", {"--backend", "cuda", "host, nccl, mpi or auto"}},
       {"--ping-pong 2", {"--ping-pong", "2", "0 to 1"}},
   };
   for (const Wrong& wrong : all) {

@@ -22,4 +22,11 @@ enum class Store {
 void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
                      std::size_t first, std::size_t count, Dtype dtype, Redop redop, Store store);
 
+/// Divides the sums at `data` by `ranks`, as `avg` does it above: for sums that were made elsewhere.
+void average_elements(std::byte* data, std::size_t count, Dtype dtype, int ranks);
+
+/// Writes the elements of `from`, rank `rank`'s data, as `mulsum` sums them: each times mulsum_scalar(rank). `to` may be
+/// `from`.
+void scale_elements(std::byte* to, const std::byte* from, std::size_t count, Dtype dtype, int rank);
+
 }  // namespace busbw

@@ -1,0 +1,87 @@
+#include "backends/mpi/mpi_backend.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "backends/host/machine.hpp"
+#include "backends/mpi/library_name.hpp"
+#include "backends/mpi/mpi_communicator.hpp"
+#include "backends/mpi/mpi_session.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::size_t kParts = 3;  // send, receive, scratch
+
+std::string library_text() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
+  int length = 0;
+  require_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  return text.data();  // Open MPI counts the final zero, too
+}
+
+/// The file of the MPI library in use; empty where the loader does not say.
+std::string library_path() {
+  Dl_info found{};
+  if (dladdr(reinterpret_cast<const void*>(&MPI_Allreduce), &found) == 0 || !found.dli_fname) return {};
+  return found.dli_fname;
+}
+
+}  // namespace
+
+MpiBackend::MpiBackend(int local_rank, Faults faults)
+    : local_rank_(local_rank), faults_(std::move(faults)), library_(library_text()), cpu_name_(busbw::cpu_name()) {}
+
+MpiBackend::~MpiBackend() {
+  if (came_to_end_) leave_mpi();
+}
+
+std::string MpiBackend::version() const { return mpi_library_name(library_); }
+
+Device MpiBackend::device(int) const { return {local_rank_, "cpu", cpu_name_}; }
+
+std::size_t MpiBackend::available_bytes(int) const { return available_memory_bytes() / 2; }
+
+std::vector<std::pair<std::string, std::string>> MpiBackend::facts() const {
+  int major = 0;
+  int minor = 0;
+  require_mpi(MPI_Get_version(&major, &minor), "MPI_Get_version");
+  std::vector<std::pair<std::string, std::string>> all{{"mpi_library", library_.substr(0, library_.find('\n'))},
+                                                       {"mpi_standard", fmt::format("{}.{}", major, minor)}};
+  if (const std::string path = library_path(); !path.empty()) all.emplace_back("mpi_path", path);
+  return all;
+}
+
+void MpiBackend::reserve(int ranks, std::size_t buffer_bytes) {
+  if (memory_) throw std::logic_error("MpiBackend::reserve: called twice");
+  if (ranks != 1) throw std::logic_error("MpiBackend::reserve: a process has one rank");
+  // Parts start at lines of their own.
+  constexpr std::size_t kLine = 4096;
+  buffer_bytes_ = (buffer_bytes + kLine - 1) / kLine * kLine;
+  memory_.emplace(kParts * buffer_bytes_, Sharing::threads);
+}
+
+std::unique_ptr<Communicator> MpiBackend::connect(Team& world, Team& group) {
+  if (!memory_) throw std::logic_error("MpiBackend::connect: nothing was reserved");
+  // A group's name is its first member, which only that one knows.
+  const int mine = world.rank();
+  const Bytes first = group.broadcast(std::as_bytes(std::span(&mine, 1)));
+  int colour = 0;
+  std::memcpy(&colour, first.data(), sizeof(colour));
+  MPI_Comm members = MPI_COMM_NULL;
+  require_mpi(MPI_Comm_split(MPI_COMM_WORLD, colour, group.rank(), &members), "MPI_Comm_split");
+  require_mpi(MPI_Comm_set_errhandler(members, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  const auto part = [&](std::size_t index) {
+    return std::span(memory_->data() + index * buffer_bytes_, buffer_bytes_);
+  };
+  return std::make_unique<MpiCommunicator>(members, world, operators_, MpiMemory{part(0), part(1), part(2)}, faults_,
+                                           came_to_end_);
+}
+
+}  // namespace busbw

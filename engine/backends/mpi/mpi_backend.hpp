@@ -1,0 +1,42 @@
+#pragma once
+// A backend that measures an MPI library's own collectives on host memory: one rank in each process.
+#include <memory>
+#include <optional>
+
+#include "backends/backend.hpp"
+#include "backends/host/arena.hpp"
+#include "backends/host/faults.hpp"
+#include "backends/mpi/mpi_reduction.hpp"
+
+namespace busbw {
+
+class MpiBackend final : public Backend {
+ public:
+  /// After enter_mpi. `local_rank`: among the processes of this host.
+  MpiBackend(int local_rank, Faults faults);
+  /// Ends MPI, where all ranks came to their end.
+  ~MpiBackend() override;
+
+  std::string name() const override { return "mpi"; }
+  std::string version() const override;
+  Device device(int index) const override;
+  /// MPI's reductions take memory of their own, as much as a buffer, and scratch memory comes on top.
+  std::size_t available_bytes(int ranks) const override;
+  std::size_t work_bytes(int) const override { return 0; }
+  std::vector<std::pair<std::string, std::string>> facts() const override;
+  void reserve(int ranks, std::size_t buffer_bytes) override;
+  void enter(Phase phase, int world_rank) override { strike(faults_, phase, world_rank); }
+  std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
+
+ private:
+  int local_rank_;
+  Faults faults_;
+  bool came_to_end_ = false;
+  std::string library_;  // as MPI_Get_library_version says
+  std::string cpu_name_;
+  MpiOperators operators_;
+  std::size_t buffer_bytes_ = 0;
+  std::optional<Arena> memory_;
+};
+
+}  // namespace busbw

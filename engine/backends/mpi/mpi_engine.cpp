@@ -1,0 +1,110 @@
+#include "backends/mpi/mpi_engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/mpi/mpi_backend.hpp"
+#include "backends/mpi/mpi_session.hpp"
+#include "rendezvous/token.hpp"
+#include "support/error.hpp"
+#include "support/message.hpp"
+#include "support/network.hpp"
+
+namespace busbw {
+namespace {
+
+/// What a launcher's variables say; none where they say nothing sensible, since MPI knows better.
+std::optional<World> told_by_variables(Environment environment) {
+  try {
+    return find_place(environment);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+/// Throws where MPI has found nobody else, but there should be others: each process would measure alone.
+void require_alone(Environment environment) {
+  const World told = find_place(environment);
+  if (told.size > 1)
+    throw UsageError(fmt::format(
+        "{} has started {} processes, but MPI connects this one to no other, so each would run alone; start it "
+        "with the mpirun of the MPI that busbw-engine-mpi was built with, or with srun --mpi=pmix or "
+        "--mpi=pmi2, or set BUSBW_LAUNCHER=none to run alone on purpose",
+        told.launcher, told.size));
+}
+
+/// Where the other processes can reach this one, and a port that is free.
+TcpStoreAddress own_address(const MpiPlace& place) {
+  TcpStoreAddress address;
+  address.port = local_endpoint(listen_everywhere(0)).port();
+  if (place.local_size == place.size) {
+    address.hosts = {"127.0.0.1"};
+    return address;
+  }
+  for (const Interface& one : interfaces())
+    if (!one.address.is_loopback()) address.hosts.push_back(one.address.host());
+  if (address.hosts.empty())
+    throw EnvironmentError(
+        "this host has no address but loopback, so processes on other hosts cannot reach process 0; give "
+        "it a network");
+  return address;
+}
+
+/// Process 0's bytes at all processes.
+Bytes broadcast(const Bytes& mine) {
+  std::uint64_t bytes = mine.size();
+  require_mpi(MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  Bytes all = mine;
+  all.resize(bytes);
+  require_mpi(MPI_Bcast(all.data(), mpi_count(bytes), MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  return all;
+}
+
+}  // namespace
+
+World join_mpi(char**, Environment environment) {
+  const double limit_s = find_join_limit_s(environment);
+  const MpiPlace place = enter_mpi(limit_s);
+  World world;
+  world.rank = place.rank;
+  world.size = place.size;
+  world.local_rank = place.local_rank;
+  world.local_size = place.local_size;
+  world.join_limit_s = limit_s;
+  if (place.size == 1) {
+    require_alone(environment);
+    return world;
+  }
+  const auto told = told_by_variables(environment);
+  world.launcher = told && told->size == place.size ? told->launcher : "mpi";
+  if (told) world.node = told->node;
+
+  MessageWriter mine;
+  if (place.rank == 0) {
+    const TcpStoreAddress address = own_address(place);
+    mine.add(address.port).add(find_token(environment).value_or(random_token())).add(address.hosts.size());
+    for (const std::string& host : address.hosts) mine.add(host);
+  }
+  const Bytes told_by_first = broadcast(mine.bytes());
+  MessageReader reader(told_by_first);
+  TcpStoreAddress store;
+  store.port = reader.take<int>();
+  world.token = reader.take_text();
+  store.hosts.resize(reader.take<std::size_t>());
+  for (std::string& host : store.hosts) host = reader.take_text();
+  world.store = std::move(store);
+  return world;
+}
+
+std::unique_ptr<Backend> make_mpi_backend(const World& world, const std::vector<std::string>& faults) {
+  Faults parsed;
+  for (const std::string& text : faults) {
+    parsed.push_back(parse_fault(text));
+    if (parsed.back().rank >= world.size)
+      throw UsageError(fmt::format("--fault {}: allowed is a rank from 0 to {}", text, world.size - 1));
+  }
+  return std::make_unique<MpiBackend>(world.local_rank, std::move(parsed));
+}
+
+}  // namespace busbw
