@@ -67,6 +67,19 @@ install_browser() {
   apt_install chromium fonts-dejavu-core || say "apt-get could not install it: the tests in a browser are skipped"
 }
 
+# Jobs are also launched on a real Slurm of virtual nodes; where it cannot be had those tests are skipped and say so.
+install_slurm() {
+  local name missing=()
+  for name in munged slurmctld slurmd srun sbatch; do
+    PATH=$PATH:/usr/sbin:/sbin command -v "$name" >/dev/null || missing+=("$name")
+  done
+  [ ${#missing[@]} = 0 ] && return
+  [ "$(id -u)" = 0 ] || { say "no Slurm here, and only root can run virtual nodes: the tests on it are skipped"; return; }
+  may_install || { say "no Slurm here, and no apt-get to install it: the tests on it are skipped"; return; }
+  say "installing slurm-wlm and munge with apt-get"
+  apt_install slurm-wlm munge || say "apt-get could not install them: the tests on Slurm are skipped"
+}
+
 install_packages() {
   local missing
   mapfile -t missing < <(missing_packages)
@@ -137,6 +150,6 @@ case $want in
 esac
 check_python
 install_packages
-[ "$want" != test ] || install_browser
+[ "$want" != test ] || { install_browser; install_slurm; }
 make_venv
 install_busbw $extra
