@@ -8,11 +8,16 @@ import msgspec
 from busbw.errors import BusbwError, Exit
 from busbw.launchers.job import Watch
 from busbw.launchers.slurm_refusals import NO_BINDING, NOT_STARTED, remedy_for, words_of
-from busbw.records import End
 
 _KEPT_LINES = 50
 _NOT_RUN = {126, 127}
 """What a shell ends with that finds no program, or none that may be run."""
+
+
+class _End(msgspec.Struct, tag_field="kind", tag="end"):
+    """The record's last line; the program on the nodes may be of another version."""
+
+    exit_code: int
 
 
 class Heard:
@@ -33,7 +38,7 @@ class Heard:
         self.lines += 1
         if line.startswith(b"{") and b'"end"' in line:
             with suppress(msgspec.MsgspecError):
-                self.end_code = msgspec.json.decode(line, type=End).exit_code
+                self.end_code = msgspec.json.decode(line, type=_End).exit_code
         self._watch.on_line(line)
 
     def take_error(self, line: bytes) -> None:

@@ -55,9 +55,8 @@ def by_switch(topology: str) -> list[str]:
     for line in topology.splitlines():
         fields = dict(_FIELD.findall(line.partition("#")[0]))
         name = fields.get("SwitchName") or fields.get("BlockName")
-        if name and fields.get("Switches"):
-            below[name] = parse_hostlist(fields["Switches"])
-        elif name:
+        if name:
+            below[name] = parse_hostlist(fields.get("Switches", ""))
             nodes[name] = parse_hostlist(fields.get("Nodes", ""))
 
     order: dict[str, None] = {}
@@ -70,7 +69,7 @@ def by_switch(topology: str) -> list[str]:
         order.update(dict.fromkeys(sorted(nodes.get(switch, []), key=_naturally)))
 
     inner = {name for names in below.values() for name in names}
-    for top in sorted({*below, *nodes} - inner, key=_naturally):
+    for top in sorted(below.keys() - inner, key=_naturally):
         walk(top, frozenset())
     return list(order)
 

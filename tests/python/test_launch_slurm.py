@@ -1,0 +1,230 @@
+"""What the launcher slurm makes of a job: pinned, without the token, and a script that a shell runs as it is meant."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from launch_jobs import JOB, TOKEN, expect_golden
+
+from busbw.errors import UsageError
+from busbw.launchers import slurm
+from busbw.launchers.hosts import Host
+from busbw.launchers.slurm import SlurmRendered
+from busbw.launchers.slurm_script import Where, job_options, merged, script, step_options
+from busbw.launchers.systems import load
+
+BATCH = Where(folder=Path("/shared/ada/busbw-slurm/busbw-all-reduce-1a2b3c"))
+CONTAINER = Where(
+    folder=BATCH.folder,
+    gpus_per_node=8,
+    container_image="/apps/busbw.sqsh",
+    container_mounts="/fsx:/fsx,/tmp:/scratch",
+)
+P4DE = load("p4de.24xlarge")
+ON_P4DE = replace(
+    JOB,
+    program="all_reduce_perf",
+    processes_per_node=8,
+    environment=tuple(P4DE.variables.items()),
+    system=P4DE,
+)
+
+RENDERED: dict[str, SlurmRendered] = {
+    "batch.txt": slurm.render(JOB, BATCH),
+    "batch_options.txt": slurm.render(
+        replace(JOB, nodes=1, processes_per_node=1),
+        replace(
+            BATCH,
+            folder=Path("/shared/ada's files/kept"),
+            job_options=("--partition=gpu", "--time=1:00:00", '--comment=say "hello" \\ #1', "--nodes=3"),
+            step_options=("--cpu-bind=cores", "--wait=5"),
+            exclusive=False,
+            mpi="pmix",
+            steps=3,
+        ),
+    ),
+    "container.txt": slurm.render(ON_P4DE, CONTAINER),
+    "host_file.txt": slurm.render(JOB, replace(BATCH, hosts=(Host("n3", 2), Host("n1", 1)), port=23456)),
+    "topology_order.txt": slurm.render(JOB, replace(BATCH, order=("n1", "n3", "n2", "n4"), port=23456)),
+    "srun.txt": slurm.render(JOB, Where(job_options=("--partition=gpu",), gpus_per_node=8)),
+    "srun_step.txt": slurm.render(JOB, Where(in_allocation=True, in_step=True)),
+    "srun_host_file.txt": slurm.render(
+        JOB, Where(in_allocation=True, hosts=(Host("n3", 2), Host("n1", 2)), port=23456, scratch=Path("/tmp"))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_what_is_sent_and_run(name: str) -> None:
+    expect_golden(f"slurm/{name}", RENDERED[name].text())
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_the_token_is_on_no_command_line_and_in_no_file(name: str) -> None:
+    rendered = RENDERED[name]
+    assert TOKEN not in repr(rendered)
+    assert not any(TOKEN in file.text for file in rendered.files)
+    for command in rendered.commands:
+        assert TOKEN not in " ".join(command.words)
+        # Without a batch job it is srun that hands it on; a batch job makes its own.
+        assert (TOKEN in dict(command.environment).values()) == (rendered.folder is None)
+
+
+def test_a_script_by_hand_makes_its_folder_itself() -> None:
+    expect_golden("slurm/standalone.sbatch", script(JOB, Where(standalone=True, steps=2)).rstrip("\n"))
+
+
+def test_each_option_once_and_the_last_word_counts() -> None:
+    assert merged(["--nodes=2", "--exclusive", "--nodes=3", "--mem=0"]) == ("--nodes=3", "--exclusive", "--mem=0")
+
+
+def test_what_the_user_says_goes_before_what_the_machine_type_wants() -> None:
+    wanted = [one.option for one in P4DE.slurm_job]
+    assert "--exclusive" in wanted
+    assert "--exclusive" in job_options(ON_P4DE, BATCH)
+    assert "--exclusive" not in job_options(ON_P4DE, replace(BATCH, exclusive=False))
+    assert "--exclusive=user" in job_options(ON_P4DE, replace(BATCH, job_options=("--exclusive=user",)))
+    step = [one.option for one in P4DE.slurm_step]
+    assert set(step) <= set(step_options(ON_P4DE, BATCH))
+    assert step_options(ON_P4DE, replace(BATCH, step_options=("--wait=7",))).count("--wait=7") == 1
+    assert "--wait=30" not in step_options(ON_P4DE, replace(BATCH, step_options=("--wait=7",)))
+
+
+# ---- the script, run by a shell --------------------------------------------------------------------------------------
+
+FAKE_SRUN = """#!/bin/bash
+printf '%s\\n' "$@" >>"$TOLD/arguments"
+printf '%s\\n' "token $BUSBW_TOKEN" "note $NOTE" "store ${BUSBW_STORE-none}" "file ${SLURM_HOSTFILE-none}" \\
+  >>"$TOLD/variables"
+echo "# table"
+echo '{"kind":"row"}'
+echo "said on stderr" >&2
+read -r code <"$TOLD/codes"
+sed -i 1d "$TOLD/codes"
+exit "$code"
+"""
+FAKE_SCONTROL = """#!/bin/bash
+[ "$*" = "show hostnames n[1-3,9]" ] || exit 1
+printf '%s\\n' n1 n2 n3 n9
+"""
+
+
+def run_script(folder: Path, text: str, codes: str) -> "subprocess.CompletedProcess[str]":
+    """The script as Slurm would run it, with a stand-in for srun that ends with one code after the other."""
+    told = folder / "told"
+    programs = folder / "bin"
+    for made in (told, programs, folder / "job"):
+        made.mkdir()
+    for name, program in (("srun", FAKE_SRUN), ("scontrol", FAKE_SCONTROL)):
+        (programs / name).write_text(program)
+        (programs / name).chmod(0o755)
+    (told / "codes").write_text(codes)
+    return subprocess.run(
+        ["bash", "-c", text],
+        cwd=folder,
+        env={
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "TOLD": str(told),
+            "SLURM_JOB_ID": "12",
+            "SLURM_JOB_NODELIST": "n[1-3,9]",
+            "SLURM_SUBMIT_DIR": str(folder),
+            "BUSBW_STORE": "/home/ada/records",
+            "BUSBW_TOKEN": "an old one",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def variables(folder: Path, name: str) -> list[str]:
+    lines = (folder / "told" / "variables").read_text().splitlines()
+    return [line.partition(" ")[2] for line in lines if line.startswith(f"{name} ")]
+
+
+def test_the_script_runs_the_program_and_leaves_what_it_says(tmp_path: Path) -> None:
+    where = Where(folder=tmp_path / "job")
+    done = run_script(tmp_path, script(JOB, where), "0\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    files = {path.name: path.read_text() for path in (tmp_path / "job").iterdir()}
+    assert files == {"step-1.out": '# table\n{"kind":"row"}\n', "step-1.err": "said on stderr\n", "step-1.code": "0\n"}
+    arguments = (tmp_path / "told" / "arguments").read_text().splitlines()
+    assert arguments[-len(JOB.command) :] == list(JOB.command)
+    assert variables(tmp_path, "note") == ["it's $HOME"]
+    assert variables(tmp_path, "store") == ["none"]  # a folder of runs is no place to meet
+    (token,) = variables(tmp_path, "token")
+    assert len(token) == 64
+    assert set(token) <= set("0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    ("codes", "steps", "code"),
+    [
+        ("0\n0\n0\n", 3, 0),
+        ("1\n0\n5\n", 3, 1),  # wrong data: the next step may be as good as ever
+        ("0\n5\n0\n", 3, 5),
+        ("0\n4\n0\n", 2, 4),  # a lost rank: the next step would lose it, too
+        ("137\n0\n0\n", 1, 137),
+    ],
+)
+def test_steps_go_on_while_it_makes_sense(tmp_path: Path, codes: str, steps: int, code: int) -> None:
+    done = run_script(tmp_path, script(JOB, Where(folder=tmp_path / "job", steps=3)), codes)
+    assert done.returncode == code
+    assert len(list((tmp_path / "job").glob("step-*.code"))) == steps
+
+
+def test_the_nodes_of_the_job_in_the_order_of_the_switches(tmp_path: Path) -> None:
+    where = Where(folder=tmp_path / "job", order=("n3", "n4", "n1", "n2"), port=23456)
+    assert run_script(tmp_path, script(JOB, where), "0\n").returncode == 0
+    hosts = (tmp_path / "job" / "hosts").read_text().split()
+    assert hosts == ["n3", "n3", "n1", "n1", "n2", "n2", "n9", "n9"]
+    assert variables(tmp_path, "store") == ["tcp://n3:23456"]
+    assert variables(tmp_path, "file") == [str(tmp_path / "job" / "hosts")]
+
+
+def test_a_host_file_is_written_as_srun_reads_it(tmp_path: Path) -> None:
+    where = Where(folder=tmp_path / "job", hosts=(Host("n3", 2), Host("n1", 1)), port=23456)
+    assert run_script(tmp_path, script(JOB, where), "0\n").returncode == 0
+    assert (tmp_path / "job" / "hosts").read_text().split() == ["n3", "n3", "n1"]
+
+
+def test_a_script_by_hand_shows_the_table_and_can_be_come_back_to(tmp_path: Path) -> None:
+    done = run_script(tmp_path, script(JOB, Where(standalone=True)), "5\n")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "# table\n", "said on stderr\n")
+    found = slurm.submitted(tmp_path / "busbw-12")
+    assert (found.job, found.steps, found.collective) == ("12", 1, "all_reduce")
+
+
+# ---- the folder of a job ---------------------------------------------------------------------------------------------
+
+
+NONSENSE = (
+    "",
+    "{",
+    "[]",
+    '{"job": "12; rm", "steps": 1, "collective": "all_reduce"}',
+    '{"job": 12, "steps": 1, "collective": "all_reduce"}',
+    '{"job": "12", "steps": 0, "collective": "all_reduce"}',
+    '{"job": "12", "steps": 1, "collective": "../x"}',
+    '{"job": "12", "steps": 1}',
+)
+
+
+@pytest.mark.parametrize("text", NONSENSE)
+def test_a_folder_that_says_nonsense_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / slurm.JOB_FILE).write_text(text)
+    with pytest.raises(UsageError, match="holds no job of Slurm"):
+        slurm.submitted(tmp_path)
+
+
+def test_a_folder_goes_and_those_of_other_jobs_stay(tmp_path: Path) -> None:
+    one, other = (tmp_path / slurm.FOLDERS / name for name in ("one", "other"))
+    for folder in (one, other):
+        folder.mkdir(parents=True)
+        (folder / "step-1.out").write_text("x")
+    slurm.tidy(one)
+    assert [path.name for path in (tmp_path / slurm.FOLDERS).iterdir()] == ["other"]
+    slurm.tidy(other)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,131 @@
+"""What Slurm says of a job: read from what Slurm 22.05.8 printed, and said again for a reader."""
+
+from pathlib import Path
+
+import pytest
+from launch_jobs import GOLDEN
+
+from busbw.launchers.slurm_status import (
+    JobStatus,
+    ended,
+    never_starts,
+    parse_scontrol,
+    parse_squeue,
+    waiting,
+)
+
+SAID = GOLDEN / "slurm" / "said"
+
+
+def squeue_lines() -> dict[str, str]:
+    """The recorded lines by their labels."""
+    lines = (SAID / "squeue.txt").read_text().splitlines()
+    return {label.removeprefix("# "): line for label, line in zip(lines[::2], lines[1::2], strict=True)}
+
+
+def status(label: str) -> JobStatus:
+    found = parse_squeue(squeue_lines()[label])
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("label", "sentence"),
+    [
+        ("held", "job 12 waits for 2 nodes: JobHeldUser (it is held); `scontrol release` lets it go"),
+        ("partition down", "job 12 waits for 2 nodes: PartitionDown (the partition takes no jobs now)"),
+        ("too many nodes", "job 12 waits for 9 nodes: PartitionNodeLimit (more nodes than the partition gives"),
+        ("too long", "job 12 waits for a node: PartitionTimeLimit (more time than the partition gives"),
+        ("resources", "job 12 waits for 2 nodes: Resources (its nodes are in use), expected to start 2026-11-21 1"),
+        ("priority", "job 12 waits for 2 nodes: Priority (other jobs are before it), expected to start 2026-11-21 1"),
+        ("dependency", "job 12 waits for a node: Dependency (another job must end first)"),
+        ("begin", "job 12 waits for a node: BeginTime (its begin was set for later), expected to start 2026-11-21 1"),
+    ],
+)
+def test_the_reason_of_a_wait(label: str, sentence: str) -> None:
+    assert status(label).waits
+    assert not status(label).has_ended
+    assert waiting("12", status(label)).startswith(sentence)
+
+
+def test_a_job_that_runs() -> None:
+    running = status("running")
+    assert (running.state, running.nodes, running.node_list, running.reason) == ("RUNNING", "4", "n[1-4]", "")
+    assert not running.waits
+    assert not running.has_ended
+
+
+@pytest.mark.parametrize("line", ["", "\n", "RUNNING", "garbage|x"])
+def test_lines_that_say_nothing(line: str) -> None:
+    assert parse_squeue(line) is None
+
+
+def test_a_reason_may_hold_anything() -> None:
+    line = "PENDING|N/A|2||ReqNodeNotAvail, UnavailableNodes:n[3-4]|x"
+    assert waiting("7", parse_squeue(line) or JobStatus("")) == (
+        "job 7 waits for 2 nodes: ReqNodeNotAvail, UnavailableNodes:n[3-4]|x (nodes that it asks for are down, drained "
+        "or reserved); name other ones: --nodelist"
+    )
+
+
+def test_words_that_nobody_knows_are_said_as_they_are() -> None:
+    assert waiting("7", JobStatus("PENDING", "SomethingNew", "2")) == "job 7 waits for 2 nodes: SomethingNew"
+    assert waiting("7", JobStatus("PENDING", "", "1")) == "job 7 waits for a node"
+    assert waiting("7", JobStatus("REQUEUED", "", "2")) == "job 7 waits for 2 nodes: REQUEUED"
+    assert waiting("7", JobStatus("CONFIGURING", "", "2", "n[1-2]")).startswith(
+        "job 7 has n[1-2], which are made ready"
+    )
+    assert "a limit of the account" in waiting("7", JobStatus("PENDING", "AssocGrpCpuLimit", "2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "nodes"),
+    [
+        ("failed", "FAILED", "n[1,3]"),
+        ("completed", "COMPLETED", "n[1,3]"),
+        ("cancelled", "CANCELLED", "n[1,3]"),
+        ("node_fail", "NODE_FAIL", "n[2,4]"),
+    ],
+)
+def test_a_job_that_has_ended(name: str, state: str, nodes: str) -> None:
+    found = parse_scontrol((SAID / f"scontrol_{name}.txt").read_text())
+    assert found is not None
+    assert (found.state, found.node_list) == (state, nodes)
+    assert found.has_ended
+
+
+def test_no_such_job() -> None:
+    assert parse_scontrol("slurm_load_jobs error: Invalid job id specified\n") is None
+
+
+def test_the_end_names_the_nodes_that_failed() -> None:
+    failed = JobStatus("NODE_FAIL", "", "2", "n[2,4]")
+    assert ended("12", failed, ("n4 is down: Not responding",)) == (
+        "Slurm ended job 12: NODE_FAIL (n4 is down: Not responding), a node failed"
+    )
+    assert ended("12", failed) == "Slurm ended job 12: NODE_FAIL on n[2,4], a node failed"
+    assert "ask for more with --time" in ended("12", JobStatus("TIMEOUT"))
+    assert "Slurm knows nothing of job 12 any more" in ended("12", None)
+    assert "its batch script ended" in ended("12", JobStatus("FAILED"))
+
+
+@pytest.mark.parametrize(
+    "reason", ["BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "ReservationDeleted"]
+)
+def test_what_waiting_cannot_help(reason: str) -> None:
+    found = never_starts(JobStatus("PENDING", reason))
+    assert found is not None
+    assert reason in found[0]
+    assert found[1]
+    assert never_starts(JobStatus("RUNNING", reason)) is None
+
+
+@pytest.mark.parametrize("label", squeue_lines() if (SAID / "squeue.txt").exists() else [])
+def test_what_others_may_change_is_waited_for(label: str) -> None:
+    assert never_starts(status(label)) is None
+
+
+def test_the_recordings_are_there() -> None:
+    assert {"squeue.txt", "topology.txt", "refusals.txt", "sinfo_nodes.txt"} <= {
+        path.name for path in Path(SAID).iterdir()
+    }
