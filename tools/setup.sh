@@ -80,6 +80,18 @@ install_slurm() {
   apt_install slurm-wlm munge || say "apt-get could not install them: the tests on Slurm are skipped"
 }
 
+# Hosts for tests are network namespaces, and busbw launch ssh is tried on a sshd of the tests' own.
+install_network() {
+  local missing=()
+  PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null || missing+=(iproute2)
+  PATH=$PATH:/usr/sbin:/sbin command -v sshd >/dev/null || missing+=(openssh-server)
+  command -v ssh >/dev/null || missing+=(openssh-client)
+  [ ${#missing[@]} = 0 ] && return
+  may_install || { say "no ${missing[*]} here, and this user may not install it: tests that take it are skipped"; return; }
+  say "installing ${missing[*]} with apt-get"
+  apt_install "${missing[@]}" || say "apt-get could not install ${missing[*]}: tests that take it are skipped"
+}
+
 install_packages() {
   local missing
   mapfile -t missing < <(missing_packages)
@@ -150,6 +162,6 @@ case $want in
 esac
 check_python
 install_packages
-[ "$want" != test ] || { install_browser; install_slurm; }
+[ "$want" != test ] || { install_browser; install_slurm; install_network; }
 make_venv
 install_busbw $extra
