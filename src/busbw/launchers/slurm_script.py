@@ -137,14 +137,21 @@ def port_of(name: str) -> int:
     return _PORT_FIRST + sum(index * ord(letter) for index, letter in enumerate(name, start=1)) % _PORT_COUNT
 
 
-def script(job: Job, where: Where) -> str:
-    """The batch script; it makes the job's token, runs the steps, and leaves what they say in the folder."""
+def script(job: Job, where: Where, made_by: str = "busbw launch slurm") -> str:
+    """The batch script; it makes the job's token, runs the steps, and leaves what they say in the folder.
+
+    Args:
+        job: What is run.
+        where: How.
+        made_by: The command that made it, for its reader.
+    """
     log = "busbw-%j.log" if where.standalone else f"{where.folder}/{BATCH_LOG}"
     # An interrupted node must not start the measurement once more, unseen.
     headers = (*job_options(job, where), "--no-requeue", f"--output={log}")
     lines = [
         "#!/bin/bash",
-        f"# {_title(job, where)}; made by busbw launch slurm.",
+        f"# {_title(job, where)}; made by:",
+        f"#   {made_by}",
         *(f"#SBATCH {_header(option)}" for option in headers),
         "",
         *_folder(job, where),

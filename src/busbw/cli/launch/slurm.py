@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -160,7 +161,8 @@ def slurm(
     )
     if only_script:
         plain = replace(job, name=f"busbw-{asked.collective.replace('_', '-')}")
-        click.echo(script(plain, replace(where, standalone=True)), nl=False)
+        made_by = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
+        click.echo(script(plain, replace(where, standalone=True), made_by), nl=False)
         return Exit.GOOD
     rendered = launcher.render(job, where)
     if detach and not asked.dry_run:
