@@ -48,13 +48,19 @@ missing_packages() {
   done
 }
 
-apt_install() {
-  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
+# Servers that come with packages are for the tests to start: while this installs, none becomes a service of the machine.
+apt_install() (
+  install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e $policy ]; then
+    trap '"${as_root[@]}" rm -f $policy' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null && "${as_root[@]}" chmod 755 $policy
+  fi
   # The package lists of a fresh machine are empty or old: fetch them when the first try fails.
   "${as_root[@]}" "${install[@]}" >/dev/null 2>&1 || {
     quietly "${as_root[@]}" apt-get update && quietly "${as_root[@]}" "${install[@]}"
   }
-}
+)
 
 # Reports are tested in a browser, too; where none can be had those tests are skipped and say so.
 install_browser() {
