@@ -80,6 +80,7 @@ PYTHON_ARROWS = {
     "ab": CORE | {"compare", "engine", "launchers", "readers"},
     "tune": CORE | {"ab", "compare"},
     "system": CORE | {"shelf"},
+    "topology": CORE | {"report", "terminal"},
     "bands": CORE,
     "fit": CORE,
     "expect": CORE | {"system"},

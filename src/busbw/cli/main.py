@@ -30,6 +30,7 @@ COMMANDS = {
     "refs": "Lists the reference figures, or shows one.",
     "compare": "Compares two logs, or two variants within one: what changed and how sure that is.",
     "ab": "Measures two ways of running a collective, interleaved, and says what differs.",
+    "topo": "Shows GPUs, NICs and NUMA nodes of this machine, and what joins them.",
     "tune": "Looks for settings that make a collective faster, and confirms them.",
 }
 """Every command and its line in the help. `busbw.cli.<name>` holds it under that name (`import_`: a keyword);

@@ -1,0 +1,89 @@
+"""`busbw topo`: what is in a machine, and what joins it."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from busbw.cli.output import write_whole
+from busbw.errors import BusbwError, UsageError
+from busbw.terminal import console, width_of
+from busbw.topology import Topology
+
+_MOST_BYTES = 64 * 2**20
+"""A saved matrix is a few KiB; a text that is longer than this is something else."""
+
+
+@click.command()
+@click.argument("file", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each machine instead.")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also draw it into FILE; - is standard output, without the table.",
+)
+@click.option("--all", "virtual_too", is_flag=True, help="Also network interfaces that stand on no device.")
+@click.option("--matrix", type=click.IntRange(min=1), metavar="N", help="Of a text with several, only the Nth.")
+def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: bool, virtual_too: bool) -> None:
+    """Shows GPUs, NICs and NUMA nodes of this machine and what joins them, or reads FILE.
+
+    FILE is a text that holds what `nvidia-smi topo -m` wrote; - is standard input. It may be a whole document, also one
+    that lost its layout: what cannot be told for certain is said to be unknown.
+    """
+    if file is None and matrix is not None:
+        raise UsageError("--matrix is for a text that holds several", remedy="leave it out, or name the text")
+    if file is not None and virtual_too:
+        raise UsageError("--all is for this machine", remedy="leave it out")
+    found = [_here(virtual_too)] if file is None else _chosen(_read(file), matrix)
+    to_stdout = svg == Path("-")
+    if svg is not None:
+        if len(found) > 1:
+            raise UsageError(f"{file} holds {len(found)} matrices", remedy="say with --matrix N which one to draw")
+        from busbw.topology.picture import document  # the drawing's library takes longer to import than the rest
+
+        write_whole(None if to_stdout else svg, document(found[0]).encode())
+    if to_stdout:
+        return
+    for number, topology in enumerate(found):
+        if as_json:
+            console().print(msgspec.json.encode(topology).decode())
+            continue
+        from busbw.topology.table import lines
+
+        if number:
+            console().print()
+        for line in lines(topology, width_of()):
+            console().print(line)
+
+
+def _here(virtual_too: bool) -> Topology:
+    from busbw.topology.look import look
+    from busbw.topology.nvml_functions import library
+
+    return look(library(), virtual_too=virtual_too)
+
+
+def _chosen(found: list[Topology], matrix: int | None) -> list[Topology]:
+    if matrix is None:
+        return found
+    if matrix > len(found):
+        raise UsageError(f"--matrix {matrix}: the text holds {len(found)}", remedy=f"give 1 to {len(found)}")
+    return [found[matrix - 1]]
+
+
+def _read(file: str) -> list[Topology]:
+    from busbw.topology.matrix_text import read
+
+    try:
+        if file == "-":
+            content = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with Path(file).open("rb") as stream:
+                content = stream.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", remedy="give a file that can be read") from error
+    if len(content) > _MOST_BYTES:
+        raise BusbwError(f"{file} is longer than 64 MiB", remedy="give only what nvidia-smi topo -m wrote")
+    return read(content.decode("utf-8", "replace"), "standard input" if file == "-" else Path(file).name)

@@ -1,0 +1,89 @@
+"""Which devices stand together in the picture: NUMA nodes, and in them what hangs at one PCIe switch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from busbw.topology.nearest import nearest
+from busbw.topology.ranges import numbers_of
+from busbw.topology.types import Gpu, Nic, Topology
+
+
+@dataclass(frozen=True)
+class Island:
+    """Devices that reach each other without a host bridge (PIX, PXB)."""
+
+    gpus: tuple[Gpu, ...]
+    nics: tuple[Nic, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A NUMA node with its devices; `index` is None for those of which nobody says where they are."""
+
+    index: int | None
+    cpus: str
+    islands: tuple[Island, ...]
+    """Those with a GPU."""
+    others: tuple[Nic, ...]
+    """NICs that share a PCIe switch with no GPU."""
+
+
+def arrange(topology: Topology) -> tuple[Node, ...]:
+    """All NUMA nodes in their order; devices without one come last."""
+    islands = _islands(topology)
+    cpus = {node.index: node.cpus for node in (topology.host.numa_nodes or ())} if topology.host else {}
+    places: dict[int | None, list[Island]] = {index: [] for index in cpus}
+    for island in islands:
+        places.setdefault(_numa_of(island), []).append(island)
+    order = sorted(places, key=lambda index: (index is None, index or 0))
+    return tuple(
+        Node(
+            index=index,
+            cpus=cpus.get(index, "") if index is not None else "",
+            islands=tuple(island for island in places[index] if island.gpus),
+            others=tuple(nic for island in places[index] if not island.gpus for nic in island.nics),
+        )
+        for index in order
+    )
+
+
+def _islands(topology: Topology) -> list[Island]:
+    """In the order of their first device."""
+    leader = {label: label for label in topology.labels}
+
+    def find(label: str) -> str:
+        while leader[label] != label:
+            label = leader[label]
+        return label
+
+    for path in topology.paths:
+        if path.pcie in {"PIX", "PXB"}:
+            one, other = sorted((find(path.of), find(path.to)), key=topology.labels.index)
+            leader[other] = one
+    gpus, nics = topology.gpus or (), topology.nics or ()
+    return [
+        Island(
+            gpus=(own := tuple(gpu for gpu in gpus if find(gpu.label) == first)),
+            nics=_beside(topology, own, [nic for nic in nics if find(nic.label) == first]),
+        )
+        for first in dict.fromkeys(map(find, topology.labels))
+    ]
+
+
+def _beside(topology: Topology, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tuple[Nic, ...]:
+    """The NICs in the order of the GPUs that they are nearest to."""
+    labels = [gpu.label for gpu in gpus]
+
+    def place(nic: Nic) -> int:
+        found = nearest(topology, nic.label, labels) if labels else None
+        return labels.index(found[1][0]) if found else len(labels)
+
+    return tuple(sorted(nics, key=place))
+
+
+def _numa_of(island: Island) -> int | None:
+    """What its first device says that says anything."""
+    nodes = [numbers_of(gpu.numa_affinity or "") for gpu in island.gpus]
+    said = [found[0] for found in nodes if found is not None and len(found) == 1]
+    said += [nic.numa_node for nic in island.nics if nic.numa_node is not None]
+    return said[0] if said else None

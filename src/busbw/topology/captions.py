@@ -1,0 +1,62 @@
+"""What stands below the picture, and what it says to those who do not see it."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from busbw.topology.types import Topology
+from busbw.topology.words import is_down, nvlink_text, pcie_text, rate_text
+from busbw.units import count_text, size_text
+
+
+def captions(topology: Topology) -> list[str]:
+    """One line for each kind of thing that is drawn, and the notes."""
+    found = []
+    if topology.gpus:
+        found.append(f"GPUs: {_counted(_gpu_words(topology))}")
+        links = [text for gpu in topology.gpus if (text := nvlink_text(gpu.nvlinks))]
+        if links:
+            found.append(f"NVLink of each GPU, each way: {', '.join(dict.fromkeys(links))}")
+        pcie = [text for gpu in topology.gpus if (text := pcie_text(gpu.pcie, sleeps=True))]
+        if pcie:
+            found.append(f"PCIe of each GPU, each way: {', '.join(dict.fromkeys(pcie))}")
+    else:
+        found.append("GPUs: not known" if topology.gpus is None else "GPUs: none")
+    if topology.nics:
+        found.append(f"NICs: {_counted(_nic_words(topology))}")
+        if any(map(is_down, topology.nics)):
+            found.append("A dashed NIC is down.")
+    else:
+        found.append("NICs: not known" if topology.nics is None else "NICs: none")
+    if any(path.pcie in {"PIX", "PXB"} for path in topology.paths):
+        found.append("A frame holds what reaches each other through PCIe switches alone (PIX, PXB).")
+    return found + [f"Note: {note}" for note in topology.notes]
+
+
+def in_words(topology: Topology) -> str:
+    """The picture in one sentence."""
+    parts = [f"Topology of {topology.source}"]
+    if topology.host and topology.host.numa_nodes:
+        parts.append(count_text(len(topology.host.numa_nodes), "NUMA node"))
+    parts.append(_counted(_gpu_words(topology)) if topology.gpus else "no GPU known")
+    if topology.nics:
+        parts.append(_counted(_nic_words(topology)))
+    joined = Counter(path.connection or "not known" for path in topology.paths if path.to.startswith("GPU"))
+    if joined:
+        pairs = ", ".join(f"{word} ({count})" for word, count in joined.items())
+        parts.append(f"pairs of GPUs joined by {pairs}")
+    return "; ".join(parts) + "."
+
+
+def _gpu_words(topology: Topology) -> list[str]:
+    return [
+        " ".join(filter(None, [gpu.name or "GPU", size_text(gpu.memory_bytes) if gpu.memory_bytes else ""]))
+        for gpu in topology.gpus or ()
+    ]
+
+
+def _nic_words(topology: Topology) -> list[str]:
+    return [" ".join(filter(None, [nic.kind or "NIC", rate_text(nic)])) for nic in topology.nics or ()]
+
+
+def _counted(words: Iterable[str]) -> str:
+    return ", ".join(f"{count} x {word}" for word, count in Counter(words).items())

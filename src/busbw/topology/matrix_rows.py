@@ -1,0 +1,80 @@
+"""The lines of a saved `nvidia-smi topo -m`: its header and its rows, as words."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from busbw.topology.ranges import numbers_of
+
+AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
+"""The columns after those of devices; older versions of nvidia-smi have fewer of them."""
+
+_GPU = re.compile(r"GPU(?:0|[1-9]\d{0,3})", re.ASCII)
+_NIC = re.compile(r"NIC\d{1,4}|[a-z][a-z0-9_.-]{0,30}", re.ASCII)
+_CELL = re.compile(r"NV[1-9]\d{0,2}|PIX|PXB|PHB|NODE|SYS|SOC", re.ASCII)
+_OTHER_CELL = re.compile(r"N/A|ERR!|OK|UNK|\?|-{1,3}")
+"""What stands in a cell where the driver could not tell."""
+_MOST_DEVICES = 256
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one row says for certain."""
+
+    connections: dict[str, str]
+    """By the other device's label."""
+    affinities: dict[str, str]
+    unclear: str = ""
+    """What of it could not be told."""
+
+
+def columns_of(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """The devices and the columns after them, if the words are a header."""
+    if not words or not _GPU.fullmatch(words[0]):
+        return None
+    text = " ".join(words)
+    start = text.find(" CPU Affinity")
+    devices = (text if start < 0 else text[:start]).split()
+    if len(devices) > _MOST_DEVICES or len(set(devices)) != len(devices):
+        return None
+    gpus = next((number for number, word in enumerate(devices) if not _GPU.fullmatch(word)), len(devices))
+    if not all(_NIC.fullmatch(word) for word in devices[gpus:]):
+        return None
+    rest = "" if start < 0 else text[start:].strip()
+    after = []
+    for name in AFFINITIES:
+        if rest.startswith(name):
+            after.append(name)
+            rest = rest[len(name) :].strip()
+    return None if rest else (devices, after)
+
+
+def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str]) -> Row | str:
+    """A row, or why it cannot be read; its first word is one of the labels."""
+    cells, after = words[1 : len(labels) + 1], words[len(labels) + 1 :]
+    if len(cells) < len(labels):
+        return f"{len(cells)} cells for {len(labels)} devices"
+    own = labels.index(words[0])
+    if cells[own] != "X" or cells.count("X") != 1:
+        return "X does not stand where the device meets itself"
+    strange = [cell for cell in cells if cell != "X" and not _CELL.fullmatch(cell) and not _OTHER_CELL.fullmatch(cell)]
+    if strange:
+        return f'"{strange[0][:20]}" is nothing that joins two devices'
+    connections = {
+        label: "SYS" if cell == "SOC" else cell  # old versions of nvidia-smi wrote SOC for SYS
+        for label, cell in zip(labels, cells, strict=True)
+        if _CELL.fullmatch(cell)
+    }
+    if not after and not words[0].startswith("GPU"):
+        return Row(connections, {})
+    if len(after) != len(affinities):
+        return Row(connections, {}, f"{len(after)} values for {len(affinities)} columns of affinity")
+    known = {}
+    for name, value in zip(affinities, after, strict=True):
+        if value == "N/A":
+            continue
+        is_right = bool(re.fullmatch(r"\d{1,6}", value, re.ASCII)) if name == "GPU NUMA ID" else numbers_of(value)
+        if not is_right:
+            return Row(connections, {}, f'"{value[:20]}" is no {name}')
+        known[name] = value
+    return Row(connections, known)

@@ -1,0 +1,143 @@
+"""Reads what `nvidia-smi topo -m` wrote, also inside a document that lost its tabs and colours.
+
+A value is taken only where its place is certain: each row must have one cell for each column, with X where the device
+meets itself, and the two cells of a pair must agree. What is not certain is left unknown, with a note that says so.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from busbw.errors import UsageError
+from busbw.topology.matrix_rows import AFFINITIES, Row, columns_of, row_of
+from busbw.topology.saved_details import detailed, details
+from busbw.topology.types import Gpu, Nic, Path, PcieLevel, Topology
+from busbw.units import count_text, plain
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|(?<!\S)\[\d{1,2}(?:;\d{1,2})*m|\[0m")
+"""Colours and underlines, also those that lost their first character in a copy."""
+_NAMED = re.compile(r"\s*(NIC\d{1,4}):\s*(\S+)\s*", re.ASCII)
+
+
+@dataclass
+class _Matrix:
+    """One matrix of a text, while it is read."""
+
+    labels: list[str]
+    affinities: list[str]
+    """The columns after the devices, of AFFINITIES."""
+    rows: dict[str, Row] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def read(text: str, source: str) -> list[Topology]:
+    """Every matrix of a text, one for each time that nvidia-smi was called.
+
+    Raises:
+        UsageError: There is none.
+    """
+    lines = [_ESCAPE.sub("", line) for line in text.splitlines()]
+    matrices = list(_matrices(lines))
+    if not matrices:
+        raise UsageError(
+            f"{source} holds no matrix of `nvidia-smi topo -m`", remedy="save one with nvidia-smi topo -m > topo.txt"
+        )
+    found = [_topology(matrix, source) for matrix in matrices]
+    # Of several matrices nobody can tell which one the rest of the text is about.
+    complete = [detailed(found[0], details(lines))] if len(found) == 1 else found
+    return [_not_said(topology) for topology in complete]
+
+
+def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
+    current: _Matrix | None = None
+    in_rows = False
+    for line in lines:
+        words = line.split()
+        header = columns_of(words)
+        if header:
+            if current and current.rows:
+                yield current
+            current, in_rows = _Matrix(*header), True
+        elif current and in_rows and words:
+            in_rows = words[0] in current.labels
+            if in_rows:
+                _take(current, words)
+        elif current and current.rows and (named := _NAMED.fullmatch(line)) and named[1] in current.labels:
+            current.names.setdefault(named[1], plain(named[2]))
+    if current and current.rows:
+        yield current
+
+
+def _take(matrix: _Matrix, words: list[str]) -> None:
+    label = words[0]
+    if label in matrix.rows:
+        matrix.notes.append(f"{label} has two rows; the first one is taken")
+        return
+    row = row_of(words, matrix.labels, matrix.affinities)
+    if isinstance(row, str):
+        matrix.notes.append(f"the row of {label} is left out: {row}")
+        return
+    matrix.rows[label] = row
+    if row.unclear:
+        matrix.notes.append(f"{label}: {row.unclear}")
+
+
+def _topology(matrix: _Matrix, source: str) -> Topology:
+    notes = list(matrix.notes)
+    gpus = tuple(_gpu(label, matrix.rows.get(label)) for label in matrix.labels if label.startswith("GPU"))
+    nics = tuple(
+        Nic(label=label, name=matrix.names.get(label, None if label.startswith("NIC") else label))
+        for label in matrix.labels
+        if not label.startswith("GPU")
+    )
+    paths = []
+    for place, one in enumerate(matrix.labels):
+        for other in matrix.labels[place + 1 :]:
+            there, back = _cell(matrix, one, other), _cell(matrix, other, one)
+            if there and back and there != back:
+                notes.append(f"{one} and {other} are joined by {there} in one row and by {back} in the other")
+                there = back = None
+            connection = there or back
+            paths.append(Path(of=one, to=other, connection=connection, pcie=_level(connection)))
+    missing = [label for label in matrix.labels if label not in matrix.rows]
+    if missing:
+        notes.append(f"{count_text(len(missing), 'row')} missing: {', '.join(missing)}")
+    return Topology(source=source, gpus=gpus, nics=nics or None, paths=tuple(paths), notes=tuple(notes))
+
+
+def _not_said(topology: Topology) -> Topology:
+    """With a note of what the text leaves open, so that nobody takes silence for an answer."""
+    gpus = topology.gpus or ()
+    open_questions = {
+        "names of GPUs": any(gpu.name is None for gpu in gpus),
+        "NVLinks of each GPU": any(gpu.nvlinks is None for gpu in gpus)
+        and any((path.connection or "").startswith("NV") for path in topology.paths),
+        "PCIe links": any(gpu.pcie is None for gpu in gpus),
+        "NICs": topology.nics is None,
+        "rates and states of NICs": topology.nics is not None,
+        "MIG": True,
+        "the host": True,
+    }
+    said = ", ".join(what for what, is_open in open_questions.items() if is_open)
+    return replace(topology, notes=(*topology.notes, f"the text does not say: {said}"))
+
+
+def _cell(matrix: _Matrix, one: str, other: str) -> str | None:
+    row = matrix.rows.get(one)
+    return row.connections.get(other) if row else None
+
+
+def _level(connection: str | None) -> PcieLevel | None:
+    levels: dict[str | None, PcieLevel] = {"PIX": "PIX", "PXB": "PXB", "PHB": "PHB", "NODE": "NODE", "SYS": "SYS"}
+    return levels.get(connection)
+
+
+def _gpu(label: str, row: Row | None) -> Gpu:
+    gpu = Gpu(label=label)
+    if row is None:
+        return gpu
+    cpus, nodes, own = (row.affinities.get(name) for name in AFFINITIES)
+    return replace(gpu, cpu_affinity=cpus, numa_affinity=nodes, gpu_numa_id=int(own) if own else None)

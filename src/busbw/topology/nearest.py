@@ -1,0 +1,36 @@
+"""Which devices are near to one another."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from busbw.topology.ranges import text_of
+from busbw.topology.types import LEVELS, PcieLevel, Topology
+
+
+def nearest(topology: Topology, label: str, others: Iterable[str]) -> tuple[PcieLevel, tuple[str, ...]] | None:
+    """Of some devices those that are nearest to one on PCIe, and how near; None where that is not known.
+
+    One pair of which nothing is known is enough for that: the unknown device may be the nearest.
+    """
+    paths = {other: topology.path(label, other) for other in others}
+    levels = {other: path.pcie for other, path in paths.items() if path and path.pcie}
+    if not levels or len(levels) < len(paths):
+        return None
+    best = min(levels.values(), key=LEVELS.index)
+    return best, tuple(other for other, level in levels.items() if level == best)
+
+
+def nics_on_the_bus(topology: Topology) -> tuple[str, ...]:
+    """Labels of the NICs that have a place on PCIe, or may have one; others are near to nothing."""
+    return tuple(nic.label for nic in topology.nics or () if nic.bus_id or nic.kind is None)
+
+
+def labels_text(labels: Sequence[str]) -> str:
+    """Labels in short: GPU0-3; names that are not numbered stand as they are."""
+    parts = [re.fullmatch(r"(GPU|NIC)(\d+)", label, re.ASCII) for label in labels]
+    numbers: dict[str, list[int]] = {}
+    for part in parts:
+        if part is None:
+            return ", ".join(labels)
+        numbers.setdefault(part[1], []).append(int(part[2]))
+    return ", ".join(f"{kind}{text_of(found)}" for kind, found in numbers.items())

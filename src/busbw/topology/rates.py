@@ -1,0 +1,26 @@
+"""What a link of NVLink carries, by its version, and one of PCIe, by generation and width, with sources."""
+
+NVLINK_GBPS = {"1.0": 20.0, "2.0": 25.0, "2.2": 25.0, "3.0": 25.0, "3.1": 25.0, "4.0": 25.0, "5.0": 50.0}
+"""GB/s one way of one link. From NVIDIA's data sheets, which give both directions of all links of a GPU together:
+P100 160 GB/s and 4 links (1.0), V100 300 and 6 (2.0), A100 600 and 12 (3.0), H100 900 and 18 (4.0), B200 1800 and 18
+(5.0). 2.2 and 3.1 are revisions of their generation. Others are not known here, and stay unknown."""
+
+_PCIE_GIGATRANSFERS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
+"""Per lane and second, PCI-SIG's base specifications."""
+
+
+def pcie_gbps(generation: int | None, width: int | None) -> float | None:
+    """GB/s one way of a PCIe link after line coding: 63.0 for generation 5 with 16 lanes.
+
+    Generations 1 and 2 send 8 bits as 10, generations 3 to 5 send 128 as 130, and generation 6 sends units of 256,
+    242 of them for data and headers (PCI Express Base Specification).
+    """
+    if not generation or not width or generation not in _PCIE_GIGATRANSFERS:
+        return None
+    share = 8 / 10 if generation < 3 else 128 / 130 if generation < 6 else 242 / 256
+    return round(_PCIE_GIGATRANSFERS[generation] * share * width / 8, 2)
+
+
+def pcie_generation(gigatransfers: float) -> int | None:
+    """The generation of a lane's rate, as the kernel writes it: 32.0 GT/s is 5."""
+    return next((number for number, rate in _PCIE_GIGATRANSFERS.items() if rate == gigatransfers), None)

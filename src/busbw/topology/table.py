@@ -1,0 +1,147 @@
+"""The topology as text for a terminal: host, GPUs, NICs, the matrix with its legend, access, notes."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.text import Text
+
+from busbw.terminal import Cell, Column
+from busbw.terminal import lines as table_lines
+from busbw.topology.matrix import matrix_lines
+from busbw.topology.nearest import labels_text, nearest, nics_on_the_bus
+from busbw.topology.types import Gpu, Host, Nic, Path, PeerAccess, Topology
+from busbw.topology.words import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
+from busbw.units import count_text, size_text
+
+_MOST_PAIRS = 6
+"""Pairs that are named one by one where peer access differs between them."""
+
+
+def lines(topology: Topology, width: int) -> Iterator[Text]:
+    """All of it, no line wider than the width as far as words allow."""
+    yield from _wrapped(f"{topology.source}: {_host(topology.host)}" if topology.host else topology.source, width)
+    if topology.driver and topology.driver.version:
+        cuda = f", CUDA {topology.driver.cuda_version}" if topology.driver.cuda_version else ""
+        yield Text(f"driver {topology.driver.version}{cuda}")
+    for node in (topology.host.numa_nodes or ()) if topology.host else ():
+        memory = f", {size_text(node.memory_bytes)}" if node.memory_bytes else ""
+        yield from _wrapped(f"NUMA node {node.index}: {f'CPUs {node.cpus}' if node.cpus else 'no CPUs'}{memory}", width)
+    yield Text()
+    if topology.gpus:
+        yield from table_lines(_gpu_columns(topology, topology.gpus), width)
+    else:
+        yield Text("GPUs: not known" if topology.gpus is None else "GPUs: none, says the driver")
+    yield Text()
+    if topology.nics:
+        yield from table_lines(_nic_columns(topology, topology.nics), width)
+    else:
+        yield Text("NICs: not known" if topology.nics is None else "NICs: none")
+    if len(topology.labels) > 1:
+        yield Text()
+        yield from matrix_lines(topology, width)
+    access = list(_access(topology))
+    if access:
+        yield Text()
+        for line in access:
+            yield from _wrapped(line, width)
+    if topology.notes:
+        yield Text()
+        for note in topology.notes:
+            yield from _wrapped(f"note: {note}", width)
+
+
+def _wrapped(text: str, width: int) -> Iterator[Text]:
+    yield from map(Text, textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False))
+
+
+def _host(host: Host) -> str:
+    words = [
+        host.processor or "",
+        count_text(host.sockets, "socket") if host.sockets else "",
+        f"CPUs {host.cpus}" if host.cpus else "",
+        count_text(len(host.numa_nodes), "NUMA node") if host.numa_nodes else "NUMA nodes not said",
+        size_text(host.memory_bytes) if host.memory_bytes else "",
+    ]
+    return ", ".join(filter(None, words))
+
+
+def _cells(texts: Iterable[str], style: str = "") -> list[Cell]:
+    """Where some say something, the others get a dash: nothing is said of them."""
+    found = list(texts)
+    return [Cell(text or "-", style if text else "dim") for text in found] if any(found) else [Cell("") for _ in found]
+
+
+def _gpu_columns(topology: Topology, gpus: Sequence[Gpu]) -> list[Column]:
+    nics = nics_on_the_bus(topology)
+    return [
+        Column("GPU", [Cell(gpu.label, "bold") for gpu in gpus], right=False),
+        Column("name", _cells(gpu.name or "" for gpu in gpus), right=False),
+        Column("bus id", _cells(gpu.bus_id or "" for gpu in gpus), right=False, weight=2),
+        Column("memory", _cells(size_text(gpu.memory_bytes) if gpu.memory_bytes else "" for gpu in gpus), weight=1),
+        Column("NVLink, each way", _cells(nvlink_text(gpu.nvlinks) for gpu in gpus), right=False, weight=7),
+        Column("PCIe", _cells(pcie_text(gpu.pcie, sleeps=True) for gpu in gpus), right=False, weight=5),
+        Column("NUMA", _cells(gpu.numa_affinity or "" for gpu in gpus), right=False, weight=6),
+        Column("CPUs", _cells(gpu.cpu_affinity or "" for gpu in gpus), right=False, weight=4),
+        Column("MIG", _cells(mig_text(gpu) for gpu in gpus), right=False, weight=3),
+        Column("nearest NICs", _cells(_near(topology, gpu.label, nics) for gpu in gpus), right=False, weight=8),
+    ]
+
+
+def _nic_columns(topology: Topology, nics: Sequence[Nic]) -> list[Column]:
+    gpus = [gpu.label for gpu in topology.gpus or ()]
+    states = [state_text(nic) for nic in nics]
+    return [
+        Column("NIC", [Cell(nic.label, "bold") for nic in nics], right=False),
+        Column("device", _cells(nic.name or "" for nic in nics), right=False),
+        Column("kind", _cells(_kind(nic) for nic in nics), right=False, weight=6),
+        Column(
+            "state",
+            [
+                Cell(cell.text, "yellow" if is_down(nic) else cell.style)
+                for cell, nic in zip(_cells(states), nics, strict=True)
+            ],
+            right=False,
+            weight=7,
+        ),
+        Column("rate", _cells(rate_text(nic) for nic in nics), weight=8),
+        Column("interface", _cells(_interfaces(nic) for nic in nics), right=False, weight=3),
+        Column("bus id", _cells(nic.bus_id or "" for nic in nics), right=False, weight=1),
+        Column("board", _cells(nic.board_id or "" for nic in nics), right=False, weight=1),
+        Column("PCIe", _cells(pcie_text(nic.pcie, sleeps=False) for nic in nics), right=False, weight=4),
+        Column("NUMA", _cells("" if nic.numa_node is None else str(nic.numa_node) for nic in nics), weight=5),
+        Column("nearest GPUs", _cells(_near(topology, nic.label, gpus) for nic in nics), right=False, weight=9),
+    ]
+
+
+def _kind(nic: Nic) -> str:
+    return f"{nic.kind or ''}{' VF' if nic.is_virtual_function else ''}".strip()
+
+
+def _interfaces(nic: Nic) -> str:
+    """Where they are not what the device is called by."""
+    return ", ".join(name for name in nic.interfaces if name != nic.name)
+
+
+def _near(topology: Topology, label: str, others: Sequence[str]) -> str:
+    found = nearest(topology, label, others) if others else None
+    return f"{labels_text(found[1])} ({found[0]})" if found else ""
+
+
+def _access(topology: Topology) -> Iterator[str]:
+    groups: dict[PeerAccess, list[Path]] = {}
+    for path in topology.paths:
+        if path.peer_access and path.peer_access != PeerAccess():
+            groups.setdefault(path.peer_access, []).append(path)
+    for access, paths in groups.items():
+        if len(groups) == 1:
+            where = "all pairs of GPUs" if len(paths) > 1 else f"{paths[0].of} and {paths[0].to}"
+        else:
+            named = ", ".join(f"{path.of}-{path.to}" for path in paths[:_MOST_PAIRS])
+            more = len(paths) - _MOST_PAIRS
+            where = f"{named}{f' and {more} more' if more > 0 else ''}"
+        yield f"peer access, {where}: {_access_words(access)}"
+
+
+def _access_words(access: PeerAccess) -> str:
+    said = {"read": access.read, "write": access.write, "atomics": access.atomics, "over NVLink": access.nvlink}
+    return ", ".join(f"{what} {word or 'not said'}" for what, word in said.items())
