@@ -40,6 +40,8 @@ PROGRAMS = (
     "mpi-operator",
     "jobset",
 )
+ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+"""In front of a command: it does not outlive tests that are killed."""
 PRETENDED = {"kwok.x-k8s.io/node": "fake"}
 """The annotation of nodes that kwok looks after."""
 
@@ -238,7 +240,7 @@ class Cluster:
         log = self.folder / f"{name}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [built_in() / "bin" / name, *arguments],
+                [*ENDS_WITH_US, built_in() / "bin" / name, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -26,7 +26,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from .cluster import Cluster
+from .cluster import ENDS_WITH_US, Cluster
 
 Object = dict[str, Any]
 
@@ -234,7 +234,18 @@ class Kubelet:
             container.is_done, container.exit_code, container.reason = True, 128, "StartError"
             container.message = f'exec: "{words[0]}": executable file not found in $PATH'
             return _done(container)
-        inside = ["ip", "netns", "exec", sandbox.network, "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"']
+        inside = [
+            *ENDS_WITH_US,
+            "ip",
+            "netns",
+            "exec",
+            sandbox.network,
+            "unshare",
+            "--uts",
+            "sh",
+            "-c",
+            'hostname "$0" && exec "$@"',
+        ]
         container.process = subprocess.Popen(
             [*inside, hostname, *words],
             env={"PATH": path, "HOSTNAME": hostname, "HOME": "/", **environment},

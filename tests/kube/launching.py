@@ -85,6 +85,8 @@ class Launches:
             if launch.process.poll() is None:
                 launch.process.kill()
             launch.process.communicate()
+        kinds = "jobs,jobsets,mpijobs"
+        self.cluster.kubectl("delete", kinds, "-A", "-l", "app.kubernetes.io/name=busbw", "--wait=false")
 
 
 def left_over(cluster: Cluster, namespace: str = "default") -> list[str]:
