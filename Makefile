@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
 CPP := $(wildcard engine/*.[ch]pp engine/*/*.[ch]pp engine/*/*/*.[ch]pp tests/engine/*.[ch]pp)
 
-.PHONY: help run test lint format bench image-test
+.PHONY: help run test lint format bench image-test kube-test
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -39,3 +39,7 @@ bench: ## measure this project's own speed beside its peers
 
 image-test: ## build the CPU container image without pulling anything and run a job of two containers (root, Debian)
 	@tools/image_test.sh
+
+kube-test: ## test busbw launch kubernetes on a real control plane, which is built first (needs Go)
+	@tools/setup.sh test
+	@tools/kube/test.sh
