@@ -1,0 +1,133 @@
+"""`busbw launch slurm`: its options, and what it says without any Slurm."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+
+ALL_REDUCE = ["--", "all_reduce", "-b", "8", "-e", "8"]
+
+
+@pytest.fixture(autouse=True)
+def _no_slurm_around(monkeypatch: pytest.MonkeyPatch, here: Path, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.startswith(("SLURM_", "BUSBW_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("BUSBW_PROGRAMS", str(tmp_path))
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What the command prints: on stdout where it goes well, else the sentence."""
+    assert main(["launch", "slurm", *words]) == code
+    captured = capsys.readouterr()
+    return captured.out if code == 0 else captured.err
+
+
+def dry(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    return said(capsys, "--dry-run", *words, *ALL_REDUCE)
+
+
+def test_a_dry_run_needs_no_slurm_and_touches_nothing(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    text = dry(capsys, "--nodes", "2")
+    assert f"sbatch --parsable {here}/busbw-slurm/busbw-all-reduce-" in text
+    assert "#SBATCH --nodes=2\n" in text
+    assert "all_reduce_perf -f 2 -b 8 -e 8 --records -" in text
+    assert list(here.iterdir()) == []
+
+
+def test_options_of_the_job_go_to_slurm(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("partition", "account", "qos", "time", "reservation", "constraint", "nodelist", "exclude")
+    words = [word for name in given for word in (f"--{name}", f"my-{name}")]
+    text = dry(capsys, *words, "--slurm-arg=--mem=0", "--srun-arg=--label=0", "--shared")
+    for name in given:
+        assert f"#SBATCH --{name}=my-{name}\n" in text
+    assert "#SBATCH --mem=0\n" in text
+    assert "--exclusive" not in text
+    (step,) = [line for line in text.splitlines() if line.startswith("  srun ")]
+    assert "--label=0" in step
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "per_node"),
+    [
+        ([], [], 1),
+        (["--gpus-per-node", "8"], [], 8),
+        (["--gpus-per-node", "8"], ["-g", "8"], 1),
+        (["--gpus-per-node", "8"], ["-t", "2", "-g", "2"], 2),
+        (["--system", "p5.48xlarge"], [], 8),
+        (["--system", "p5.48xlarge", "--processes-per-node", "3"], [], 3),
+    ],
+)
+def test_processes_on_a_node(
+    capsys: pytest.CaptureFixture[str], words: list[str], flags: list[str], per_node: int
+) -> None:
+    text = said(capsys, "--dry-run", "--nodes", "2", *words, *ALL_REDUCE, *flags)
+    assert f"#SBATCH --ntasks-per-node={per_node}\n" in text
+    assert f"#SBATCH --ntasks={2 * per_node}\n" in text
+
+
+def test_the_system_asks_for_its_gpus_unless_slurm_knows_of_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "#SBATCH --gpus-per-node=8\n" in dry(capsys, "--system", "p5.48xlarge")
+    text = dry(capsys, "--system", "p5.48xlarge", "--gpus-per-node", "0")
+    assert "--gpus-per-node" not in text
+    assert "#SBATCH --ntasks-per-node=8\n" in text
+
+
+def test_in_an_allocation_it_is_a_step(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    text = dry(capsys, "--processes-per-node", "2")
+    assert "sbatch" not in text
+    assert "--nodes=3 --ntasks=6 --ntasks-per-node=2" in text
+    assert "BUSBW_TOKEN=<token>" in text
+    assert "--overlap" not in text
+    monkeypatch.setenv("SLURM_STEP_ID", "0")
+    assert "--overlap" in dry(capsys)
+    monkeypatch.setenv("SLURM_STEP_ID", "4294967290")  # the interactive one of salloc
+    assert "--overlap" not in dry(capsys)
+    assert "sbatch --parsable" in dry(capsys, "--by", "sbatch", "--partition", "gpu")
+
+
+def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[str]) -> None:
+    text = dry(capsys, "--container-image", "registry.example#busbw:1", "--container-mounts", "/a:/b")
+    assert "'--container-image=registry.example#busbw:1' --container-mounts=/a:/b" in text
+    assert "sh all_reduce_perf " in text
+    assert "sh /opt/all_reduce_perf " in dry(capsys, "--container-image", "x.sqsh", "--program-path", "/opt")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--container-mounts", "/a:/b"], "--container-mounts without --container-image"),
+        (["--by", "srun", "--detach"], "--folder and --detach are for batch jobs"),
+        (["--by", "srun", "--folder", "x"], "--folder and --detach are for batch jobs"),
+        (["--steps", "2", "--records", "x.jsonl"], "--records names the file of one run"),
+        (["--detach", "--records", "x.jsonl"], "--records names the file of one run"),
+        (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is no option'),
+        (["--slurm-arg=--output=x"], "where the output goes"),
+        (["--slurm-arg=--array=1-3"], "how often a job runs"),
+        (["--folder", "50%", "--program-path", "x"], "Slurm could not write to a folder of the name"),
+        (["--nodes", "0"], "--nodes"),
+        (["--hostfile", "nowhere"], "cannot read --hostfile nowhere"),
+        (["--system", "p99"], "p99"),
+    ],
+)
+def test_doubts_are_refused(capsys: pytest.CaptureFixture[str], here: Path, words: list[str], sentence: str) -> None:
+    error = said(capsys, *words, *ALL_REDUCE, code=2)
+    assert sentence in error
+    assert error.count("\n") == 1
+    assert list(here.iterdir()) == []
+
+
+def test_where_there_is_no_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    error = said(capsys, "--program-path", "x", *ALL_REDUCE, code=3)
+    assert error == "busbw: there is no sbatch here; run it where Slurm's commands are\n"
+    assert list(here.iterdir()) == []
+
+
+def test_nothing_to_come_back_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["launch", "attach", str(tmp_path / "nowhere")]) == 2
+    assert "holds no job of Slurm" in capsys.readouterr().err
