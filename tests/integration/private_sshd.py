@@ -58,7 +58,7 @@ class PrivateSshd:
         )
         assert SSHD
         with (self.folder / "log").open("wb") as log:
-            server = [SSHD, "-D", "-e", "-f", self.folder / "server"]
+            server = [SSHD, "-D", "-e", "-f", str(self.folder / "server")]
             self._process = subprocess.Popen(server, stderr=log, start_new_session=True)
         self._wait()
         return self

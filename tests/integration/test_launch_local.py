@@ -102,7 +102,7 @@ def test_a_reader_that_goes_away(endless: Launching) -> None:
 
 def started(environments: list[dict[str, str]], here: Path) -> list["subprocess.CompletedProcess[str]"]:
     """The program once for each environment, at once."""
-    program = [engine.program("all_reduce_perf"), *SMALL]
+    program = [str(engine.program("all_reduce_perf")), *SMALL]
     running = [
         subprocess.Popen(
             program,

@@ -1,17 +1,25 @@
 """Launchers: what they render is pure and pinned; what they submit runs for real."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw import engine
-from busbw.launchers import LAUNCHERS, Command, Job, kubernetes, local
+from busbw.launchers import LAUNCHERS, Command, Job, kubernetes, local, mpirun, ssh
+from busbw.launchers.hosts import Host
 from busbw.launchers.processes import run
 
 JOB = Job(Path("/opt/bin/all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), Path("a run.jsonl"))
 
-WHERE: dict[str, tuple[Any, ...]] = {"kubernetes": (kubernetes.Where(image="busbw:test"),)}
+HOSTS = (Host("node1", 1), Host("node2", 2))
+
+WHERE: dict[str, tuple[Any, ...]] = {
+    "kubernetes": (kubernetes.Where(image="busbw:test"),),
+    "mpirun": (mpirun.Where(family="openmpi", hosts=HOSTS, store="tcp://node1:20001"),),
+    "ssh": (ssh.Where(hosts=HOSTS, root_address="node1", port=20001),),
+}
 """For the launchers that can do nothing without being told where."""
 
 
@@ -21,6 +29,16 @@ def test_rendering_is_pure(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     where = WHERE.get(name, ())
     assert LAUNCHERS[name].render(JOB, *where) == LAUNCHERS[name].render(JOB, *where)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_the_token_is_neither_shown_nor_on_a_command_line(name: str) -> None:
+    token = "feedc0de" * 8
+    job = replace(JOB, records=None, nodes=2, token=token)
+    rendered = LAUNCHERS[name].render(job, *WHERE.get(name, ()))
+    assert token not in rendered.text()
+    assert token not in repr(rendered)
+    assert not any(token in word for command in rendered.commands for word in command.words)
 
 
 def test_local_runs_the_program_itself() -> None:

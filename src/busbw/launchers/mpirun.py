@@ -3,7 +3,7 @@
 import re
 import signal
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal
@@ -129,7 +129,7 @@ def submit(rendered: Rendered, watch: Watch) -> int:
     Raises:
         BusbwError: mpirun ended without having started the job; its own words are in the sentence.
     """
-    listener = _Listener(watch)
+    listener = Listener(watch)
     watch.on_status("starting by mpirun")
     ended = processes.run_all(
         rendered.commands,
@@ -140,27 +140,30 @@ def submit(rendered: Rendered, watch: Watch) -> int:
     return listener.exit_code(ended.code)
 
 
-class _Listener:
+class Listener:
     """Takes out of what mpirun prints how each process ended."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, *, now_s: Callable[[], float] = monotonic) -> None:
         self._watch = watch
+        self._now_s = now_s
         self._codes: dict[int, int] = {}
         self._said: deque[str] = deque(maxlen=40)
-        self._failed_s = 0.0
+        self._failed_s: float | None = None
         self._has_begun = False
 
     def line(self, line: bytes) -> None:
+        """Takes a line of stdout."""
         if not self._has_begun:
             self._has_begun = True
             self._watch.on_status("")
         self._watch.on_line(line)
 
     def error(self, line: bytes, who: int | str | None) -> None:
+        """Takes a line of stderr."""
         for process, code in _ENDED.findall(line):
             self._codes[int(process)] = int(code)
-            if int(code) and not self._failed_s:
-                self._failed_s = monotonic()
+            if int(code) and self._failed_s is None:
+                self._failed_s = self._now_s()
         rest = _ENDED.sub(b"", line)
         if rest.strip() or not line.strip():
             self._said.append(rest.decode(errors="replace"))
@@ -169,10 +172,14 @@ class _Listener:
 
     def is_over(self) -> bool:
         """Whether one has failed and the others had their time to notice."""
-        return bool(self._failed_s) and monotonic() - self._failed_s > GRACE_S
+        return self._failed_s is not None and self._now_s() - self._failed_s > GRACE_S
 
     def exit_code(self, mpirun_code: int) -> int:
-        """The job's, of a job whose mpirun ended with that."""
+        """The job's, where mpirun ended with that one.
+
+        Raises:
+            BusbwError: No process has begun.
+        """
         if 0 in self._codes or any(self._codes.values()):
             others = [code for process, code in self._codes.items() if process]
             first = Ended(self._codes[0]) if 0 in self._codes else Ended(0, by_us=True)

@@ -11,7 +11,7 @@ from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host
 from busbw.launchers.job import Command, Watch
 from busbw.launchers.processes import run_all
-from busbw.units import plain
+from busbw.units import count_text, plain
 
 _LIMIT_S = 60.0
 _MOST_NAMED = 3
@@ -70,7 +70,8 @@ def demand(looks: Sequence[Look]) -> None:
         named = ", ".join(same[:_MOST_NAMED]) + (
             f" and {len(same) - _MOST_NAMED} more" if len(same) > _MOST_NAMED else ""
         )
-        others = f" (and {len(bad) - len(same)} hosts for other reasons)" if len(bad) > len(same) else ""
+        count = len(bad) - len(same)
+        others = f" (and {count_text(count, 'host')} for other reasons)" if count else ""
         raise BusbwError(f"{named}: {bad[0].trouble}{others}", remedy=bad[0].remedy.replace("HOST", bad[0].host))
     first = looks[0]
     for look in looks[1:]:

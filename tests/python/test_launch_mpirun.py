@@ -1,0 +1,155 @@
+"""Whose mpirun it is, what it says when it does not start a job, and what the shell around the programs does."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw.errors import BusbwError
+from busbw.launchers import Watch, mpirun
+
+HYDRA = """HYDRA build details:
+    Version:                                 5.0.2
+    Release Date:                            Fri Sep 25 20:45:26 UTC 2026
+    Process Manager:                         pmi
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "family"),
+    [
+        ("mpirun (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/community/help/\n", "openmpi"),
+        ("mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n", "openmpi"),
+        (HYDRA, "mpich"),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005 (id: 74c4a23)\n", "mpich"),
+        ("mpirun: unknown option\n", None),
+        ("", None),
+    ],
+)
+def test_whose_it_is(said: str, family: str | None) -> None:
+    assert mpirun.family_of(said) == family
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("prterun has detected an attempt to run as root.", "--allow-run-as-root"),
+        ("There are not enough slots available in the system to satisfy the 6\nslots", "--oversubscribe"),
+        ("something else", "what it said stands above"),
+    ],
+)
+def test_what_to_do_about_what_it_said(said: str, remedy: str) -> None:
+    assert remedy in mpirun.remedy(said)
+
+
+def listen(lines: list[bytes], *, mpirun_code: int, has_begun: bool = True) -> tuple[int, list[bytes]]:
+    heard: list[bytes] = []
+    listener = mpirun.Listener(Watch(lambda _line: None, lambda: None, on_error=lambda line, _who: heard.append(line)))
+    if has_begun:
+        listener.line(b"# table\n")
+    for line in lines:
+        listener.error(line, None)
+    return listener.exit_code(mpirun_code), heard
+
+
+def ended(process: int, code: int) -> bytes:
+    return f"<busbw process {process} ended with {code}>\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("lines", "mpirun_code", "code"),
+    [
+        ([ended(1, 0), ended(0, 0)], 0, 0),
+        ([ended(1, 4), ended(0, 4)], 0, 4),
+        ([ended(0, 0), ended(1, 3)], 0, 3),
+        ([ended(0, 137), ended(1, 4)], 0, 4),
+        ([ended(1, 137)], 1, 4),
+        ([ended(1, 0)], 0, 4),
+        ([], 0, 4),
+        ([], 1, 4),
+        ([], 143, 143),
+    ],
+)
+def test_the_exit_code(lines: list[bytes], mpirun_code: int, code: int) -> None:
+    assert listen(lines, mpirun_code=mpirun_code)[0] == code
+
+
+def test_a_job_that_has_not_begun_is_an_error_with_what_to_do() -> None:
+    with pytest.raises(BusbwError, match=r"exit code 1 before a process had begun; .*--oversubscribe"):
+        listen([b"There are not enough slots available\n"], mpirun_code=1, has_begun=False)
+
+
+def test_marks_are_taken_out_of_lines_wherever_mpirun_cut_them() -> None:
+    lines = [b"NCCL INFO a" + ended(1, 0), b"\n", b"text\n", ended(0, 0)]
+    assert listen(lines, mpirun_code=0) == (0, [b"NCCL INFO a", b"\n", b"text\n"])
+
+
+def test_after_a_failure_the_others_have_their_time() -> None:
+    listener = mpirun.Listener(Watch(lambda _line: None, lambda: None), now_s=lambda: clock[0])
+    clock = [0.0]
+    assert not listener.is_over()
+    listener.error(ended(1, 3), None)
+    assert not listener.is_over()
+    clock[0] = mpirun.GRACE_S + 0.1
+    assert listener.is_over()
+
+
+# ---- the shell around each program ----------------------------------------------------------------------------------
+
+
+def wrap(program: str, *arguments: str, rank: str = "3") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["/bin/sh", "-c", mpirun.wrapped([program, "no-such-program"]), "sh", *arguments],
+        env={"PATH": "/usr/bin:/bin", "PMI_RANK": rank},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 0", 0), ("exit 4", 4), ("kill -KILL $$", 137), ("kill -SEGV $$", 139)]
+)
+def test_it_ends_well_and_says_how_the_program_ended(script: str, code: int) -> None:
+    done = wrap("sh", "-c", f"echo out; {script}")
+    assert (done.returncode, done.stdout) == (0, "out\n")
+    assert f"<busbw process 3 ended with {code}>\n" in done.stderr
+
+
+def test_arguments_stay_words() -> None:
+    assert wrap("printf", "%s|", "a b", "$HOME", "'", "").stdout == "a b|$HOME|'||"
+
+
+def test_a_program_that_is_nowhere(tmp_path: Path) -> None:
+    done = wrap(str(tmp_path / "none"))
+    assert "lacks the program; install busbw there, or give --program-path" in done.stderr
+    assert "<busbw process 3 ended with 3>" in done.stderr
+
+
+PROGRAM = """
+import signal, sys, time
+signal.signal(signal.SIGINT, lambda number, _frame: sys.exit(128 + number))
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_sigusr1_to_all_of_them_is_an_interrupt_to_the_program() -> None:
+    """As every mpirun hands it on: to the whole process group."""
+    with subprocess.Popen(
+        ["/bin/sh", "-c", mpirun.wrapped([sys.executable]), "sh", "-c", PROGRAM],
+        env={"PATH": "/usr/bin:/bin", "OMPI_COMM_WORLD_RANK": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGUSR1)
+        _, said = process.communicate(timeout=90)
+    assert process.returncode == 0
+    assert "<busbw process 0 ended with 130>" in said

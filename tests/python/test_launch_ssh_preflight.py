@@ -1,0 +1,101 @@
+"""What a look at a host says, from what OpenSSH 9.2 really prints."""
+
+import pytest
+
+from busbw.errors import BusbwError
+from busbw.launchers.children import Ended
+from busbw.launchers.hosts import Host
+from busbw.launchers.ssh_preflight import Look, demand, known_name, understood
+
+GOOD = ["busbw-output-follows\n", "program /opt/bin/all_reduce_perf\n", "busbw 0.1.0\n", "backend host 0.1.0\n"]
+
+
+def test_a_host_that_is_ready() -> None:
+    look = understood("node1", Ended(0), ["a banner\n", *GOOD])
+    assert look == Look("node1", versions=("busbw 0.1.0", "backend host 0.1.0"))
+    demand([look, Look("node2", versions=look.versions)])
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("ssh: Could not resolve hostname node9: Name or service not known", "correct the name"),
+        ("ada@node1: Permission denied (publickey).", "ssh-copy-id"),
+        ("ssh: connect to host node1 port 22: Connection refused", "-p PORT"),
+        ("ssh: connect to host 10.255.255.1 port 22: Connection timed out", "reachable"),
+        ("ssh: connect to host node1 port 22: No route to host", "reachable"),
+        ("Host key verification failed.", "connect once by hand"),
+        ("kex_exchange_identification: Connection closed by remote host", "log of its sshd"),
+    ],
+)
+def test_why_a_host_cannot_be_reached(said: str, remedy: str) -> None:
+    look = understood("node1", Ended(255), [f"{said}\r\n"])
+    assert said in look.trouble
+    assert remedy in look.remedy
+
+
+def test_a_changed_key_is_told_from_an_unknown_one() -> None:
+    said = [
+        "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n",
+        "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n",
+        "Host key verification failed.\n",
+    ]
+    assert "ssh-keygen -R HOST" in understood("node1", Ended(255), said).remedy
+
+
+@pytest.mark.parametrize(
+    ("ended", "lines", "trouble", "remedy"),
+    [
+        (Ended(143, by_us=True), [], "no answer in 60 s", "log in by hand"),
+        (Ended(255), [], "exit code 255, without a word", "/bin/sh"),
+        (Ended(1), ["This account is not available.\n"], "This account is not available.", "/bin/sh"),
+        (Ended(127), GOOD[:1], "neither where it is here nor in the PATH", "--program-path"),
+        (
+            Ended(127),
+            [*GOOD[:2], "all_reduce_perf: error while loading shared libraries: libfmt.so.9\n"],
+            "/opt/bin/all_reduce_perf --version ends with exit code 127: all_reduce_perf: error while loading",
+            "install busbw there again",
+        ),
+        (Ended(139), GOOD[:2], "ends with exit code 139", "install busbw there again"),
+    ],
+)
+def test_other_troubles(ended: Ended, lines: list[str], trouble: str, remedy: str) -> None:
+    look = understood("node1", ended, lines)
+    assert trouble in look.trouble
+    assert remedy in look.remedy
+
+
+def test_nothing_that_a_host_says_controls_the_terminal() -> None:
+    assert "\x1b" not in understood("node1", Ended(1), ["\x1b[2Jgone\n"]).trouble
+
+
+def sentence(looks: list[Look]) -> str:
+    with pytest.raises(BusbwError) as caught:
+        demand(looks)
+    assert caught.value.exit_code == 3
+    return str(caught.value)
+
+
+def test_hosts_with_the_same_trouble_are_named_together() -> None:
+    looks = [Look(f"node{number}", "no program", "install it on HOST") for number in range(5)]
+    assert sentence([Look("good", versions=("1",)), *looks]) == (
+        "node0, node1, node2 and 2 more: no program; install it on node0"
+    )
+    assert sentence([*looks[:2], Look("other", "no answer", "wait")]) == (
+        "node0, node1: no program (and 1 host for other reasons); install it on node0"
+    )
+
+
+def test_versions_must_be_the_same() -> None:
+    first = Look("a", versions=("busbw 1", "backend host 1"))
+    assert "a has busbw 1 and c has busbw 2" in sentence(
+        [first, first, Look("c", versions=("busbw 2", "backend host 1"))]
+    )
+    assert "a has backend host 1 and b has backend host 2" in sentence(
+        [first, Look("b", versions=("busbw 1", "backend host 2"))]
+    )
+    assert "b has no version" in sentence([first, Look("b")])
+
+
+def test_a_host_that_ssh_cannot_be_asked_for_has_the_name_that_was_typed() -> None:
+    assert known_name(("/nowhere/ssh",), Host("ada@node1", 1)) == "node1"
