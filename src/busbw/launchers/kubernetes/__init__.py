@@ -6,7 +6,7 @@ their owner, and then it is let go: so nothing is ever left that one delete of t
 launches needs no right to read or change a Secret.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from busbw.errors import UsageError
 from busbw.launchers.job import Command, Job, Rendered, Watch, hide
@@ -29,7 +29,7 @@ class InCluster(Rendered):
     """A job's objects, and the cluster that they are for."""
 
     where: Where
-    made: Manifests
+    made: Manifests = field(repr=False)
     program: str
     watched: tuple[Command, ...]
     """How it is looked at while it runs."""
