@@ -122,6 +122,10 @@ class Progress:
         while rest:
             rest = rest[os.write(sys.stdout.fileno(), rest) :]
 
+    def say(self, text: str) -> None:
+        """Shows a line of stderr above the line of progress."""
+        self._console.print(Text(text), soft_wrap=True)
+
     def status(self, text: str) -> None:
         """Takes what is waited for, to be shown in place of what is measured; nothing when it is empty."""
         self._status = text

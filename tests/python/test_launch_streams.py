@@ -141,14 +141,14 @@ def test_a_wait_is_said_once_it_has_lasted() -> None:
     clock.now_s = 2.0
     for _ in range(3):
         progress.refresh()
-    assert heard == ["waiting: 2 of 4 tasks pending (Resources)"]
+    assert heard == ["busbw: waiting: 2 of 4 tasks pending (Resources)"]
     progress.status("waiting: 1 of 4 tasks pending (Priority)")
     clock.now_s = 3.9
     progress.refresh()
     assert len(heard) == 1
     clock.now_s = 4.0
     progress.refresh()
-    assert heard[1:] == ["waiting: 1 of 4 tasks pending (Priority)"]
+    assert heard[1:] == ["busbw: waiting: 1 of 4 tasks pending (Priority)"]
 
 
 def test_a_short_wait_is_not_worth_a_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 COMMAND = {"allow_interspersed_args": False}
 """`context_settings` of every kind: from the collective on, everything is the engine's; `--` before it is allowed."""
 
-_OURS = {"--processes": "local --processes N", "--records": "--records FILE", "--dry-run": "--dry-run"}
-"""Options that people put behind the collective, where the engine would take them for its own."""
-
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -177,11 +174,18 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words behind the collective, where options of ours would reach an engine that knows them otherwise or not.
+
+    Raises:
+        UsageError: There is one.
+    """
+    context = click.get_current_context()
+    ours = {name for parameter in context.command.params for name in parameter.opts if name.startswith("--")}
     for word in words:
-        if place := _OURS.get(word.partition("=")[0]):
+        if word.partition("=")[0] in ours | {"--processes"}:
             raise UsageError(
                 f"{word} stands behind the collective, among the engine's options",
-                remedy=f"write it before the collective: busbw launch {place} ... -- COLLECTIVE",
+                remedy=f"write it before the collective: {context.command_path} OPTIONS -- COLLECTIVE",
             )
     return words
 

@@ -33,7 +33,7 @@ def carry_out(asked: Asked, rendered: AnyRendered, submit: Callable[[AnyRendered
         click.echo(f"busbw: {remark}", err=True)
     with kept(asked.records_path, asked.store, asked.collective) as run:
         with RecordFile(run.path) as records, _progress(records) as progress:
-            errors = ErrorLines(lambda text: click.echo(hide(text, rendered.token), err=True))
+            errors = ErrorLines(lambda text: progress.say(hide(text, rendered.token)))
 
             def wait() -> None:
                 errors.flush(at_end=False)
@@ -52,4 +52,4 @@ def carry_out(asked: Asked, rendered: AnyRendered, submit: Callable[[AnyRendered
 def _progress(records: RecordFile) -> Progress | PlainProgress:
     if sys.stderr.isatty():
         return Progress(records.path)
-    return PlainProgress(lambda text: click.echo(f"busbw: {text}", err=True))
+    return PlainProgress(lambda text: click.echo(text, err=True))

@@ -31,6 +31,10 @@ class PlainProgress:
             rest = rest[os.write(sys.stdout.fileno(), rest) :]
         self._text = ""
 
+    def say(self, text: str) -> None:
+        """Says a line on stderr."""
+        self._say(text)
+
     def status(self, text: str) -> None:
         """Takes what is waited for; nothing when it is empty."""
         if text and not self._text:
@@ -42,4 +46,4 @@ class PlainProgress:
         now_s = self._now_s()
         if self._text and self._text != self._said and now_s - self._quiet_since_s >= _PATIENCE_S:
             self._said, self._quiet_since_s = self._text, now_s
-            self._say(self._text)
+            self._say(f"busbw: {self._text}")
