@@ -82,8 +82,8 @@ install_slurm() {
   [ ${#missing[@]} = 0 ] && return
   [ "$(id -u)" = 0 ] || { say "no Slurm here, and only root can run virtual nodes: the tests on it are skipped"; return; }
   may_install || { say "no Slurm here, and no apt-get to install it: the tests on it are skipped"; return; }
-  say "installing slurm-wlm and munge with apt-get"
-  apt_install slurm-wlm munge || say "apt-get could not install them: the tests on Slurm are skipped"
+  say "installing slurm-wlm, munge and libpmix-dev with apt-get"
+  apt_install slurm-wlm munge libpmix-dev || say "apt-get could not install them: the tests on Slurm are skipped"
 }
 
 # Hosts for tests are network namespaces, and busbw launch ssh is tried on a sshd of the tests' own.

@@ -32,7 +32,7 @@ def status(label: str) -> JobStatus:
 @pytest.mark.parametrize(
     ("label", "sentence"),
     [
-        ("held", "job 12 waits for 2 nodes: JobHeldUser (it is held); `scontrol release` lets it go"),
+        ("held", "job 12 waits for 2 nodes: JobHeldUser; `scontrol release 12` lets it go"),
         ("partition down", "job 12 waits for 2 nodes: PartitionDown (the partition takes no jobs now)"),
         ("too many nodes", "job 12 waits for 9 nodes: PartitionNodeLimit (more nodes than the partition gives"),
         ("too long", "job 12 waits for a node: PartitionTimeLimit (more time than the partition gives"),

@@ -81,7 +81,7 @@ _MEANINGS = {
         "more nodes than the partition gives to one job, or has", "`sinfo -s` says how many: --nodes"
     ),
     "PartitionTimeLimit": _Meaning("more time than the partition gives to one job", "`sinfo -s` says how much: --time"),
-    "JobHeldUser": _Meaning("it is held", "`scontrol release` lets it go"),
+    "JobHeldUser": _Meaning("", "`scontrol release {job}` lets it go"),
     "JobHeldAdmin": _Meaning("an administrator holds it", "ask who runs the cluster"),
     "BadConstraints": _Meaning("no node can ever be like that", "ask for less or for something else", never_ends=True),
     "DependencyNeverSatisfied": _Meaning("the job before it failed", "leave the dependency out", never_ends=True),
@@ -111,7 +111,7 @@ def waiting(job: str, status: JobStatus) -> str:
     if reason:
         meaning = _meaning(reason)
         text += f": {reason}" + (f" ({meaning.words})" if meaning.words else "")
-        text += f"; {meaning.remedy}" if meaning.remedy else ""
+        text += f"; {meaning.remedy.format(job=job)}" if meaning.remedy else ""
     if status.starts:
         text += f", expected to start {status.starts.replace('T', ' ')[:16]}"
     return text
