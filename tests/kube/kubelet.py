@@ -197,7 +197,7 @@ class Kubelet:
                 self._delete(pod)
                 return
             sandbox = self._sandboxes[key] = Sandbox(metadata["uid"])
-            self._connect(sandbox)
+            self._connect(sandbox, metadata["namespace"])
         container = sandbox.container
         if "deletionTimestamp" in metadata:
             self._end(sandbox, metadata.get("deletionGracePeriodSeconds", 30))
@@ -340,7 +340,7 @@ class Kubelet:
         elif time.monotonic() > sandbox.killed_at_s:
             container.process.kill()
 
-    def _connect(self, sandbox: Sandbox) -> None:
+    def _connect(self, sandbox: Sandbox, namespace: str) -> None:
         """A network namespace with an address on the bridge, and resolv.conf as a cluster gives it."""
         self._made += 1
         name = sandbox.network = f"{self._prefix}-{self._made}"
@@ -356,7 +356,7 @@ class Kubelet:
             _ip("-n", name, *words)
         folder = _DROP_IN / name  # `ip netns exec` puts these over those of /etc
         folder.mkdir(parents=True)
-        search = f"default.svc.{_DOMAIN} svc.{_DOMAIN} {_DOMAIN}"
+        search = f"{namespace}.svc.{_DOMAIN} svc.{_DOMAIN} {_DOMAIN}"
         (folder / "resolv.conf").write_text(f"nameserver {self._subnet}.1\nsearch {search}\noptions ndots:5\n")
         (folder / "hosts").write_text("127.0.0.1 localhost\n")
 

@@ -10,11 +10,11 @@ from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.calls import Calls, RefusedError
 from busbw.launchers.kubernetes.manifests import CONTAINER, INSTANCE, Manifests, owned_by, resumption, suspended
 from busbw.launchers.kubernetes.reading import Reading
+from busbw.launchers.kubernetes.waiting import Waiting
 from busbw.launchers.kubernetes.where import Where
 
 _LOOK_S = 1.0
 _LOOK_WHILE_RUNNING_S = 5.0
-_NODES_AGAIN_S = 30.0
 _TICK_S = 0.25
 _LOG_END_S = 5.0
 """How long a log may stay open after its container has ended."""
@@ -39,20 +39,17 @@ class Following:
         self._watch = watch
         self._received = received
         self._calls = Calls(where, watch.on_wait)
+        self._waiting = Waiting(where, made, self._calls, watch)
         self._kind = str(made.workload["kind"]).lower()
         self._name = str(made.workload["metadata"]["name"])
         self._pods: tuple[objects.Pod, ...] = ()
         self._seen_head: objects.Pod | None = None
         self._head_missing_since_s: float | None = None
-        self._trouble_since_s: float | None = None
         self._failed_since_s: float | None = None
         self._silent_since_s: float | None = None
-        self._no_pod_since_s: float | None = None
-        self._nodes_at_s = 0.0
-        self._never_fits: status.Trouble | None = None
-        self._may_see_nodes = True
-        self._may_see_events = True
         self._cancelled_at_s: float | None = None
+        self._failed_code: int | None = None
+        """Of the process for whose sake the others were cancelled."""
         self._is_made = False
 
     def to_the_end(self) -> int:
@@ -70,7 +67,7 @@ class Following:
             self._watch.on_status("")
             if not self._where.keep or self._received:
                 self._remove()
-        return 128 + self._received[0] if self._received else code
+        return 128 + self._received[0] if self._received else self._failed_code or code
 
     def _create(self) -> None:
         self._watch.on_status(f"waiting for the cluster to take the {self._made.workload['kind']} {self._name}")
@@ -146,74 +143,8 @@ class Following:
         self._silent_since_s = None
         self._pods = found
         if self._cancelled_at_s is None:
-            self._explain()
+            self._waiting.explain(found)
             self._notice_failures()
-
-    def _explain(self) -> None:
-        """Says what is waited for; raises where waiting is in vain."""
-        wanted = self._made.pods
-        events = self._events()
-        words = status.waiting_words(self._pods, wanted, events)
-        if self._where.queue and not self._pods:
-            words = f"the queue {self._where.queue} has not let it start"
-        self._watch.on_status(f"waiting: {words}" if words else "")
-        trouble = status.trouble_of(self._pods, wanted, events) or self._unschedulable(events) or self._no_pods()
-        if trouble is None:
-            self._trouble_since_s = None
-            return
-        self._trouble_since_s = self._trouble_since_s or monotonic()
-        patience_s = self._where.patience_s
-        if trouble.is_certain or (patience_s and monotonic() > self._trouble_since_s + patience_s):
-            raise BusbwError(trouble.words, remedy=trouble.remedy)
-
-    def _no_pods(self) -> status.Trouble | None:
-        """A kind whose operator does not run is accepted, and then nothing happens."""
-        if self._pods or self._where.queue:
-            self._no_pod_since_s = None
-            return None
-        self._no_pod_since_s = self._no_pod_since_s or monotonic()
-        if self._kind == "job" or monotonic() < self._no_pod_since_s + _GONE_S:
-            return None
-        kind = self._made.workload["kind"]
-        return status.Trouble(
-            f"the cluster took the {kind} and made no pod of it", "have its operator started, or use --kind job"
-        )
-
-    def _unschedulable(self, events: Sequence[objects.Event]) -> status.Trouble | None:
-        waiting = [pod for pod in self._pods if status.is_unschedulable(pod)]
-        if not waiting or not self._may_see_nodes:
-            return None
-        if monotonic() > self._nodes_at_s:
-            self._nodes_at_s = monotonic() + _NODES_AGAIN_S
-            try:
-                nodes = self._calls.get(objects.NodeList, "nodes").items
-            except RefusedError:
-                self._may_see_nodes = False  # not everybody may; then the scheduler's words must do
-                return None
-            self._never_fits = status.never_fits(
-                self._made.requests,
-                dict(self._where.node_selector),
-                nodes,
-                wanted=1 if self._where.share_nodes else self._made.pods - (self._kind == "mpijob"),
-                scheduler=status.why_pending(waiting[0])[1],
-                events=events,
-            )
-        return self._never_fits
-
-    def _events(self) -> tuple[objects.Event, ...]:
-        """What is said of the workload while pods are missing, and of one pod that is not running."""
-        if not self._may_see_events:
-            return ()
-        pending = [pod.metadata.name for pod in self._pods if status.is_pending(pod)]
-        names = pending[:1] + ([self._name] if len(self._pods) < self._made.pods else [])
-        found: list[objects.Event] = []
-        try:
-            for name in names:
-                words = ("--field-selector", f"involvedObject.name={name}")
-                found += self._calls.get(objects.EventList, "events", *words).items
-        except RefusedError:
-            self._may_see_events = False
-        return tuple(found)
 
     def _notice_failures(self) -> None:
         """Ends a job that waits in vain for a process that is gone, and cannot know."""
@@ -225,6 +156,7 @@ class Following:
         self._failed_since_s = self._failed_since_s or monotonic()
         if monotonic() > self._failed_since_s + _GRACE_S:
             self._say_failed(failed)
+            self._failed_code = max((status.exit_code(pod) or 0 for pod in failed), default=0) or Exit.RANK_LOST
             self._cancelled_at_s = monotonic()
             self._say(f"the other processes did not end by themselves within {_GRACE_S:.0f} s and are cancelled")
             self._calls.delete(self._kind, self._name)
@@ -258,8 +190,7 @@ class Following:
     def _lost(self, reading: Reading | None) -> int:
         """Process 0 is gone without having said how it ended: evicted, preempted, deleted, or its node is lost."""
         if self._cancelled_at_s is not None:
-            codes = [code for pod in self._pods if (code := status.exit_code(pod))]
-            return max(codes, default=int(Exit.RANK_LOST))
+            return Exit.RANK_LOST
         if reading is not None:
             with suppress(BusbwError):
                 self._rest_of(reading)

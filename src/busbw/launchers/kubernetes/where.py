@@ -65,8 +65,8 @@ class Where:
     """How long a state may last that does not heal by waiting."""
     keep: bool = False
     """Whether the job stays in the cluster after its end."""
-    ssh_folder: str = "/root/.ssh"
-    """Where the image's sshd looks for keys; only with MPIJob."""
+    ssh_folder: str = "/home/busbw/.ssh"
+    """Where the image's ssh and sshd look for keys, here in this project's own image; only with MPIJob."""
 
 
 def quantity(text: str) -> float:

@@ -1,0 +1,102 @@
+"""Why a job does not run yet, said while it is waited for; and when waiting is in vain."""
+
+from collections.abc import Sequence
+from time import monotonic
+
+from busbw.errors import BusbwError
+from busbw.launchers.job import Watch
+from busbw.launchers.kubernetes import objects, status
+from busbw.launchers.kubernetes.calls import Calls, RefusedError
+from busbw.launchers.kubernetes.manifests import Manifests
+from busbw.launchers.kubernetes.where import Where
+
+_NODES_AGAIN_S = 30.0
+_NO_POD_S = 10.0
+"""A workload without any pod for so long is one that nobody looks after."""
+
+
+class Waiting:
+    """Explains what the pods of one job are at, and keeps in mind since when."""
+
+    def __init__(self, where: Where, made: Manifests, calls: Calls, watch: Watch) -> None:
+        self._where = where
+        self._made = made
+        self._calls = calls
+        self._watch = watch
+        self._trouble_since_s: float | None = None
+        self._no_pod_since_s: float | None = None
+        self._nodes_at_s = 0.0
+        self._never_fits: status.Trouble | None = None
+        self._may_see_nodes = True
+        self._may_see_events = True
+
+    def explain(self, pods: Sequence[objects.Pod]) -> None:
+        """Says what is waited for, or that nothing is.
+
+        Raises:
+            BusbwError: It does not heal by waiting, for as long as the patience lasts.
+        """
+        events = self._events(pods)
+        words = status.waiting_words(pods, self._made.pods, events)
+        if self._where.queue and not pods:
+            words = f"the queue {self._where.queue} has not let it start"
+        self._watch.on_status(f"waiting: {words}" if words else "")
+        trouble = (
+            status.trouble_of(pods, self._made.pods, events) or self._unschedulable(pods, events) or self._no_pods(pods)
+        )
+        if trouble is None:
+            self._trouble_since_s = None
+            return
+        self._trouble_since_s = self._trouble_since_s or monotonic()
+        patience_s = self._where.patience_s
+        if trouble.is_certain or (patience_s and monotonic() > self._trouble_since_s + patience_s):
+            raise BusbwError(trouble.words, remedy=trouble.remedy)
+
+    def _no_pods(self, pods: Sequence[objects.Pod]) -> status.Trouble | None:
+        """A kind whose operator does not run is accepted, and then nothing happens."""
+        kind = self._made.workload["kind"]
+        if pods or self._where.queue or kind == "Job":
+            self._no_pod_since_s = None
+            return None
+        self._no_pod_since_s = self._no_pod_since_s or monotonic()
+        if monotonic() < self._no_pod_since_s + _NO_POD_S:
+            return None
+        return status.Trouble(
+            f"the cluster took the {kind} and made no pod of it", "have its operator started, or use --kind job"
+        )
+
+    def _unschedulable(self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]) -> status.Trouble | None:
+        waiting = [pod for pod in pods if status.is_unschedulable(pod)]
+        if not waiting or not self._may_see_nodes:
+            return None
+        if monotonic() > self._nodes_at_s:
+            self._nodes_at_s = monotonic() + _NODES_AGAIN_S
+            try:
+                nodes = self._calls.get(objects.NodeList, "nodes").items
+            except RefusedError:
+                self._may_see_nodes = False  # not everybody may; then the scheduler's words must do
+                return None
+            self._never_fits = status.never_fits(
+                self._made.requests,
+                dict(self._where.node_selector),
+                nodes,
+                wanted=1 if self._where.share_nodes else self._made.pods - (self._where.kind == "mpijob"),
+                scheduler=status.why_pending(waiting[0])[1],
+                events=events,
+            )
+        return self._never_fits
+
+    def _events(self, pods: Sequence[objects.Pod]) -> tuple[objects.Event, ...]:
+        """What is said of the workload while pods are missing, and of one pod that is not running."""
+        if not self._may_see_events:
+            return ()
+        pending = [pod.metadata.name for pod in pods if status.is_pending(pod)]
+        names = pending[:1] + ([self._made.workload["metadata"]["name"]] if len(pods) < self._made.pods else [])
+        found: list[objects.Event] = []
+        try:
+            for name in names:
+                words = ("--field-selector", f"involvedObject.name={name}")
+                found += self._calls.get(objects.EventList, "events", *words).items
+        except RefusedError:
+            self._may_see_events = False
+        return tuple(found)
