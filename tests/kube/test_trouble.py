@@ -85,7 +85,7 @@ def test_a_wait_that_heals(cluster: Cluster, kubelet: Kubelet, launches: Launche
         cluster.kubectl("uncordon", node)
     ended = launch.finish()
     assert ended.code == 0, ended.err
-    assert "waiting: 2 of 2 pods pending (Unschedulable: 0/6 nodes are available" in ended.err
+    assert "waiting: 2 of 2 pods pending (0/6 nodes are available" in ended.err
     wait_until_clean(cluster)
 
 

@@ -269,7 +269,7 @@ def test_who_may_not_see_nodes_or_events_waits_all_the_same(cluster: FakeCluster
     cluster.fails("get-events", "Error from server (Forbidden): events is forbidden\n")
     code, _, err = cluster.run("--patience", "1")
     assert code == 0
-    assert "waiting: 2 of 2 pods pending (Unschedulable: 0/3 nodes are available" in err
+    assert "waiting: 2 of 2 pods pending (0/3 nodes are available" in err
     assert "forbidden" not in err
 
 

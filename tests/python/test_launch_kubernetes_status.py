@@ -40,8 +40,7 @@ NODES = answer(objects.NodeList, "nodes")
 def test_the_scheduler_speaks() -> None:
     words = status.waiting_words(UNSCHEDULABLE, 2, answer(objects.EventList, "events-unschedulable"))
     assert words == (
-        "2 of 2 pods pending (Unschedulable: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) were "
-        "unschedulable)"
+        "2 of 2 pods pending (0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) were unschedulable)"
     )
     assert all(status.is_unschedulable(one) for one in UNSCHEDULABLE)
 

@@ -51,6 +51,7 @@ class Following:
         self._failed_code: int | None = None
         """Of the process for whose sake the others were cancelled."""
         self._is_made = False
+        self._is_deleted = False
 
     def to_the_end(self) -> int:
         """Creates it, follows it, removes it; the exit code of the job.
@@ -159,7 +160,7 @@ class Following:
             self._failed_code = max((status.exit_code(pod) or 0 for pod in failed), default=0) or Exit.RANK_LOST
             self._cancelled_at_s = monotonic()
             self._say(f"the other processes did not end by themselves within {_GRACE_S:.0f} s and are cancelled")
-            self._calls.delete(self._kind, self._name)
+            self._delete()
 
     def _judge(self, head: objects.Pod, reading: Reading) -> int:
         """The exit code of the job whose process 0 has ended."""
@@ -222,7 +223,7 @@ class Following:
         if self._received and self._cancelled_at_s is None:
             self._cancelled_at_s = monotonic()
             self._watch.on_status("interrupted: the job is being cancelled; again leaves at once")
-            self._calls.delete(self._kind, self._name)
+            self._delete()
 
     def _rest_of(self, reading: Reading) -> None:
         """What a connection that was lost has not brought."""
@@ -261,9 +262,15 @@ class Following:
         if self._watch.on_error:
             self._watch.on_error(f"busbw: {sentence}\n".encode(), None)
 
+    def _delete(self) -> None:
+        self._calls.delete(self._kind, self._name)
+        self._is_deleted = True
+
     def _remove(self) -> None:
+        if self._is_deleted:
+            return
         try:
-            self._calls.delete(self._kind, self._name)
+            self._delete()
         except BusbwError as error:
             if not self._is_made:
                 return  # why it could not be made is being said

@@ -99,7 +99,7 @@ def waiting_words(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()
     if len(pods) < wanted:
         remark = _latest_warning(events, {"Job", "JobSet", "MPIJob"})
         parts.append(f"{wanted - len(pods)} of {wanted} pods not yet created" + (f" ({remark})" if remark else ""))
-    reasons = Counter(_words(*_explained(pod, events)) for pod in pods if is_pending(pod))
+    reasons = Counter(_pending_words(*_explained(pod, events)) for pod in pods if is_pending(pod))
     parts.extend(f"{count} of {wanted} pods pending ({words})" for words, count in reasons.items())
     return "; ".join(parts)
 
@@ -212,6 +212,11 @@ def _suffices(there: str | None, asked: str) -> bool:
         return quantity(there or "0") >= quantity(asked)
     except UsageError:
         return True  # an amount in a form that is not read here: the scheduler may judge
+
+
+def _pending_words(reason: str, message: str) -> str:
+    """The scheduler's message says that there is no node, and its reason only that again."""
+    return _one_line(message) if reason == "Unschedulable" and message else _words(reason, message)
 
 
 def _words(reason: str, message: str) -> str:
