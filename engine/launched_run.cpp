@@ -106,7 +106,7 @@ class Part {
       reporter.emplace(info(plan, memory), options_.min_busbw_bytes_per_s);
       open_sinks(options_, job_, *reporter);
     }
-    const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter->begin(all); },
+    const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter->begin(all, backend_->facts()); },
                                  [&](const CaseRows& rows) { reporter->rows(rows); }};
     const JobCallbacks job_callbacks{
         [&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },

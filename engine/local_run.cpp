@@ -66,7 +66,7 @@ JobResult run_here(const Options& options) {
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);
 
-  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter.begin(all); },
+  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter.begin(all, backend->facts()); },
                                [&](const CaseRows& rows) { reporter.rows(rows); }};
   const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), limit_s(options)};
   const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },

@@ -314,11 +314,15 @@ void read_ranks(const Given& given, int launched_processes, Options& options) {
                                  "out, or set BUSBW_LAUNCHER=none to run this process alone",
                                  settings.processes, launched_processes));
   if (launched_processes > 1) settings.processes = launched_processes;
-  const int most = launched_processes > 1 ? kMaxRanks : kMaxHostRanks;
-  if (settings.processes > most / (settings.threads * settings.gpus_per_thread))
-    throw UsageError(fmt::format("{} processes times -t {} times -g {}: allowed are up to {} ranks{}", settings.processes,
-                                 settings.threads, settings.gpus_per_thread, most,
-                                 launched_processes > 1 ? "" : " on one machine"));
+  const bool is_launched = launched_processes > 1;
+  const int most = is_launched ? kMaxRanks : kMaxHostRanks;
+  const std::int64_t ranks = std::int64_t{settings.processes} * settings.threads * settings.gpus_per_thread;
+  if (ranks > most)
+    throw UsageError(fmt::format("{} times -t {} times -g {} are {} ranks; allowed are up to {}",
+                                 is_launched ? fmt::format("{} processes", settings.processes)
+                                             : fmt::format("--processes {}", settings.processes),
+                                 settings.threads, settings.gpus_per_thread, ranks,
+                                 is_launched ? fmt::format("{}", most) : fmt::format("{} on one machine", most)));
   int smallest_group = options.ranks();
   for (const auto& [colour, ranks] : options.groups())
     smallest_group = std::min(smallest_group, static_cast<int>(ranks.size()));

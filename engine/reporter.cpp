@@ -26,8 +26,10 @@ const char* reason_of(Exit exit) {
 
 }  // namespace
 
-void Reporter::begin(const std::vector<RankInfo>& ranks) {
+void Reporter::begin(const std::vector<RankInfo>& ranks,
+                     const std::vector<std::pair<std::string, std::string>>& facts) {
   info_.ranks = ranks;
+  info_.machine.insert(info_.machine.end(), facts.begin(), facts.end());
   for (const auto& sink : sinks_) sink->begin(info_);
 }
 

@@ -16,7 +16,8 @@ class Reporter {
       : info_(std::move(info)), min_busbw_bytes_per_s_(min_busbw_bytes_per_s) {}
 
   void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
-  void begin(const std::vector<RankInfo>& ranks);
+  /// `facts`: the backend's, which it knows once the ranks are connected.
+  void begin(const std::vector<RankInfo>& ranks, const std::vector<std::pair<std::string, std::string>>& facts);
   void rows(const CaseRows& rows);
   /// Ends the sinks, says on stderr what the exit code alone would not, and returns that code.
   int finish(const std::optional<Failure>& failure);

@@ -61,7 +61,6 @@ RunInfo run_info(const Options& options, const RunSettings& settings, const Back
   info.args = options.args;
   info.environment = tuning_environment(environ);
   info.machine = machine_facts();
-  for (const auto& fact : backend.facts()) info.machine.push_back(fact);
   info.settings = settings;
   info.notes = header_notes(options, memory);
   return info;

@@ -113,7 +113,8 @@ class Progress:
             self._live.stop()
 
     def line(self, line: bytes) -> None:
-        """Takes a line of the engine's stdout, newline included."""
+        """Takes a line of the engine's stdout, newline included; nothing is waited for any more."""
+        self._status = ""
         if self._shares_stdout:
             text = Text(line.decode(errors="replace").rstrip("\n"))
             self._console.print(text, soft_wrap=True)

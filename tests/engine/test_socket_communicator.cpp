@@ -49,7 +49,7 @@ std::string run_cases(Communicator& communicator, const std::vector<Case>& cases
 TEST_CASE("SocketCommunicator: random collectives, types, operators, sizes, roots and placements") {
   for (const int ranks : {2, 3, 5, 6}) {
     const auto backend = backend_over(Transport::sockets, ranks, kBufferBytes);
-    const auto cases = random_cases(ranks, static_cast<unsigned>(ranks), 60);
+    const auto cases = random_cases(ranks, static_cast<unsigned>(ranks), 30);
     const std::string complaints =
         run_threads(ranks, [&](Team& world) { return run_cases(*backend->connect(world, world), cases); });
     CHECK(complaints == "");

@@ -37,7 +37,7 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
       send_buffer_(send_buffer),
       recv_buffer_(recv_buffer),
       exchange_(mesh_, world),
-      work_(kWorkBytes),
+      work_(std::max(kWorkBytes, members_.size() * kLineBytes)),
       slot_bytes_(std::clamp(kWorkBytes / members_.size() / kLineBytes * kLineBytes, kLineBytes, kMostSlotBytes)),
       sources_(members_.size()) {}
 

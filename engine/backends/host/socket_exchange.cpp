@@ -152,8 +152,8 @@ void SocketExchange::lost(int peer, const char* how) const {
     poll(nullptr, 0, kTickMs);
   }
   throw Error(Exit::rank_lost,
-              fmt::format("{} was lost in phase {}: {} ({} noticed); look at its messages and whether its host is up",
-                          mesh_.name_of(peer), name(phase_), how, mesh_.name_of(mesh_.rank())));
+              fmt::format("{} was lost in phase {}: {}; look at its messages and whether its host is up",
+                          mesh_.name_of(peer), name(phase_), how));
 }
 
 }  // namespace busbw

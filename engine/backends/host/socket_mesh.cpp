@@ -95,10 +95,10 @@ void SocketMesh::connect_all(const Team& group, SocketVisitors& visitors, std::s
       connections_[static_cast<std::size_t>(guest.rank)] = std::move(guest.connection);
     std::erase_if(callers, [&](SocketCaller& caller) {
       if (caller.failed())
-        throw EnvironmentError(fmt::format(
-            "{} cannot reach {} over TCP: {}; let the hosts connect to each other on all ports (a firewall?), "
-            "or name the interfaces to use by {}",
-            name_of(rank_), name_of(caller.to()), caller.tried(), kInterfacesVariable));
+        throw EnvironmentError(
+            fmt::format("cannot reach {} over TCP: {}; let the hosts connect to each other on all ports "
+                        "(a firewall?), or name the interfaces to use by {}",
+                        name_of(caller.to()), caller.tried(), kInterfacesVariable));
       if (!caller.connected()) return false;
       connections_[static_cast<std::size_t>(caller.to())] = caller.take_connection();
       return true;

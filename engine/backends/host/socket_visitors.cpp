@@ -12,6 +12,9 @@
 namespace busbw {
 namespace {
 
+/// However many knock, the peers that are here already get their turn.
+constexpr int kMostAtOnce = 64;
+
 /// IPv4's loopback, or IPv6's where a host has no IPv4.
 Descriptor listen_on_loopback() {
   try {
@@ -49,7 +52,7 @@ void SocketVisitors::tick() {
 }
 
 void SocketVisitors::let_in() {
-  for (;;) {
+  for (int turn = 0; turn < kMostAtOnce; ++turn) {
     Descriptor connection(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!connection.is_open()) {
       const int error = errno;

@@ -171,7 +171,7 @@ class Watch:
     """At least once a second."""
     on_status: Callable[[str], None] = _ignore
     """With what is waited for, in the scheduler's own words: "waiting: 2 of 4 tasks pending (Resources)"; with an
-    empty text when nothing is any more. The same text again is welcome."""
+    empty text when nothing is any more, which the first line of stdout says, too. The same text again is welcome."""
     on_error: Callable[[bytes, int | str | None], None] | None = None
     """With each line of stderr and the process or the host that said it, None where nobody knows. Without it, stderr
     is ours."""

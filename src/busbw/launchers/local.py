@@ -41,4 +41,6 @@ def submit(rendered: Rendered, watch: Watch | None = None) -> int:
     if len(rendered.commands) == 1:
         # An orderly end keeps the rows, and the engine's own processes go with it.
         return processes.run_all(rendered.commands, watch, end_signal=signal.SIGTERM)[0].code
+    if watch:
+        watch.on_status(f"starting: {len(rendered.commands)} processes meet each other")
     return processes.job_code(processes.run_all(rendered.commands, watch, grace_s=GRACE_S))

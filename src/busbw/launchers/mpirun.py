@@ -153,9 +153,7 @@ class Listener:
 
     def line(self, line: bytes) -> None:
         """Takes a line of stdout."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._watch.on_status("")
+        self._has_begun = True
         self._watch.on_line(line)
 
     def error(self, line: bytes, who: int | str | None) -> None:

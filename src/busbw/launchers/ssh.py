@@ -116,6 +116,5 @@ class _AfterMark:
 
     def take(self, line: bytes) -> None:
         if self._is_ours:
-            self._watch.on_status("")
             self._watch.on_line(line)
         self._is_ours = self._is_ours or line.rstrip() == ssh_scripts.MARK.encode()

@@ -27,6 +27,11 @@ def captions(topology: Topology) -> list[str]:
             found.append("A dashed NIC is down.")
     else:
         found.append("NICs: not known" if topology.nics is None else "NICs: none")
+    counts = {path.connection for path in topology.paths if (path.connection or "").startswith("NV")}
+    if len(counts) > 1:
+        found.append(
+            f"An arc joins two GPUs; the thicker, the more NVLinks: {', '.join(sorted(filter(None, counts)))}."
+        )
     if any(path.pcie in {"PIX", "PXB"} for path in topology.paths):
         found.append("A frame holds what reaches each other through PCIe switches alone (PIX, PXB).")
     return found + [f"Note: {note}" for note in topology.notes]

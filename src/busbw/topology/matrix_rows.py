@@ -60,6 +60,13 @@ def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str
     strange = [cell for cell in cells if cell != "X" and not _CELL.fullmatch(cell) and not _OTHER_CELL.fullmatch(cell)]
     if strange:
         return f'"{strange[0][:20]}" is nothing that joins two devices'
+    if len(after) > len(affinities) or any(_CELL.fullmatch(word) for word in after):
+        return "it has more cells than there are devices in the header"
+    if any(
+        cell.startswith("NV") and not (_GPU.fullmatch(words[0]) and _GPU.fullmatch(label))
+        for label, cell in zip(labels, cells, strict=True)
+    ):
+        return "NVLink joins GPUs alone"
     connections = {
         label: "SYS" if cell == "SOC" else cell  # old versions of nvidia-smi wrote SOC for SYS
         for label, cell in zip(labels, cells, strict=True)

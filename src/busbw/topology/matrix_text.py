@@ -40,7 +40,13 @@ def read(text: str, source: str) -> list[Topology]:
         UsageError: There is none.
     """
     lines = [_ESCAPE.sub("", line) for line in text.splitlines()]
-    matrices = list(_matrices(lines))
+    begun = list(_matrices(lines))
+    matrices = [matrix for matrix in begun if matrix.rows]
+    if begun and not matrices:
+        raise UsageError(
+            f"no row of the matrix in {source} can be read; {begun[0].notes[0]}",
+            remedy="save it again with nvidia-smi topo -m > topo.txt",
+        )
     if not matrices:
         raise UsageError(
             f"{source} holds no matrix of `nvidia-smi topo -m`", remedy="save one with nvidia-smi topo -m > topo.txt"
@@ -58,7 +64,7 @@ def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
         words = line.split()
         header = columns_of(words)
         if header:
-            if current and current.rows:
+            if current and (current.rows or current.notes):
                 yield current
             current, in_rows = _Matrix(*header), True
         elif current and in_rows and words:
@@ -67,7 +73,7 @@ def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
                 _take(current, words)
         elif current and current.rows and (named := _NAMED.fullmatch(line)) and named[1] in current.labels:
             current.names.setdefault(named[1], plain(named[2]))
-    if current and current.rows:
+    if current and (current.rows or current.notes):
         yield current
 
 

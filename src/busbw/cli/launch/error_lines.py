@@ -41,11 +41,12 @@ class ErrorLines:
     def flush(self, *, at_end: bool) -> None:
         """Says what was held long enough, or all of it; in the order in which it came."""
         now_s = self._now_s()
-        for (text, number), said in list(self._held.items()):
+        while self._held:
+            key, said = next(iter(self._held.items()))
             if not at_end and now_s - said.first_s < _TOGETHER_S:
                 break
-            del self._held[text, number]
-            self._say(_labelled(text, said))
+            del self._held[key]
+            self._say(_labelled(key[0], said))
 
 
 def _labelled(text: str, said: _Said) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pynvml
 
 # Numbers of nvml.h, written down here once more.
-NOT_SUPPORTED, INVALID_ARGUMENT, LIBRARY_NOT_FOUND, LOST, UNKNOWN = 3, 2, 12, 15, 999
+NOT_SUPPORTED, INVALID_ARGUMENT, LIBRARY_NOT_FOUND, LOST = 3, 2, 12, 15
 TO_GPU, TO_SWITCH = 0, 2
 
 
@@ -145,7 +145,7 @@ class FakeNvml:
 
     def __getattribute__(self, name: str) -> Any:
         found = object.__getattribute__(self, name)
-        if not name.startswith("nvml"):
+        if not name.startswith("nvml") or found is None:
             return found
         asked, broken = object.__getattribute__(self, "asked"), object.__getattribute__(self, "broken")
 

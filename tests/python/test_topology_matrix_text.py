@@ -1,0 +1,280 @@
+"""Saved matrices: whole ones, those that lost their layout, and text that is none."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from busbw.errors import UsageError
+from busbw.topology import Topology
+from busbw.topology.matrix_text import read
+
+# Made here from what is known of these machines: the connections, affinities and rates, and not the tool's words.
+H200_X4 = "\n".join(
+    [
+        "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m",
+        "GPU0\t X \tNV18\tNV18\tNV18\t0-63\t0\t\tN/A",
+        "GPU1\tNV18\t X \tNV18\tNV18\t0-63\t0\t\tN/A",
+        "GPU2\tNV18\tNV18\t X \tNV18\t0-63\t0\t\tN/A",
+        "GPU3\tNV18\tNV18\tNV18\t X \t0-63\t0\t\tN/A",
+        "",
+        "Legend:",
+        "index, name, pcie.link.gen.max, pcie.link.width.max",
+        *(f"{number}, NVIDIA H200, 5, 16" for number in range(4)),
+        "GPU 0: NVIDIA H200 (UUID: GPU-0)",
+        *(f"\t Link {link}: 26.562 GB/s" for link in range(18)),
+    ]
+)
+V100_X2_WITHOUT_TABS = """Now look at the links.
+| 0 Tesla V100-PCIE-16GB Off | 00000001:00:00.0 Off | Off |
+| N/A 29C P0 24W / 250W | 0MiB / 16384MiB | 0% Default |
+| 1 Tesla V100-PCIE-16GB Off | 00000002:00:00.0 Off | Off |
+GPU0 GPU1 CPU Affinity NUMA Affinity GPU NUMA ID
+GPU0 X NODE 0-11 0 N/A
+GPU1 NODE X 0-11 0 N/A
+Legend:
+X = Self
+GPU0 / GPU1: these are the two GPUs.
+"""
+WITH_NICS = """
+        GPU0    GPU1    NIC0    NIC1    CPU Affinity    NUMA Affinity   GPU NUMA ID
+GPU0     X      NV4     PXB     SYS     0-15,32-47      0-1             N/A
+GPU1    NV4      X      SYS     PHB     16-31           1               4
+NIC0    PXB     SYS      X      SYS
+NIC1    SYS     PHB     SYS      X
+
+NIC Legend:
+
+  NIC0: mlx5_0
+  NIC1: mlx5_bond_1
+"""
+
+
+def connections(topology: Topology) -> dict[tuple[str, str], str | None]:
+    return {(path.of, path.to): path.connection for path in topology.paths}
+
+
+def test_a_matrix_with_its_tabs() -> None:
+    (topology,) = read(H200_X4, "env.txt")
+    assert len(topology.paths) == 6
+    assert set(connections(topology).values()) == {"NV18"}
+    assert {path.pcie for path in topology.paths} == {None}  # NVLink hides what PCIe there is
+    gpus = topology.gpus or ()
+    assert [(gpu.label, gpu.name, gpu.cpu_affinity, gpu.numa_affinity) for gpu in gpus] == [
+        (f"GPU{number}", "NVIDIA H200", "0-63", "0") for number in range(4)
+    ]
+    assert all(gpu.gpu_numa_id is None and gpu.pcie and gpu.pcie.max_gbps == 63.02 for gpu in gpus)
+    assert gpus[0].nvlinks is not None
+    assert (gpus[0].nvlinks.active, gpus[0].nvlinks.line_gbps) == (18, 26.562)
+    assert gpus[0].nvlinks.link_gbps is None  # the version is not said
+    assert gpus[1].nvlinks is None
+    assert topology.nics is None
+    assert topology.notes == ("the text does not say: NVLinks of each GPU, NICs, MIG, the host",)
+
+
+def test_a_matrix_inside_a_document_that_lost_its_tabs() -> None:
+    (topology,) = read(V100_X2_WITHOUT_TABS, "page.txt")
+    assert connections(topology) == {("GPU0", "GPU1"): "NODE"}
+    assert [(gpu.name, gpu.bus_id, gpu.cpu_affinity) for gpu in topology.gpus or ()] == [
+        ("Tesla V100-PCIE-16GB", "0001:00:00.0", "0-11"),
+        ("Tesla V100-PCIE-16GB", "0002:00:00.0", "0-11"),
+    ]
+    assert topology.notes == ("the text does not say: PCIe links, NICs, MIG, the host",)
+
+
+def test_nics_and_their_names() -> None:
+    (topology,) = read(WITH_NICS, "topo.txt")
+    assert [(nic.label, nic.name) for nic in topology.nics or ()] == [("NIC0", "mlx5_0"), ("NIC1", "mlx5_bond_1")]
+    assert connections(topology) == {
+        ("GPU0", "GPU1"): "NV4",
+        ("GPU0", "NIC0"): "PXB",
+        ("GPU0", "NIC1"): "SYS",
+        ("GPU1", "NIC0"): "SYS",
+        ("GPU1", "NIC1"): "PHB",
+        ("NIC0", "NIC1"): "SYS",
+    }
+    assert [(gpu.cpu_affinity, gpu.numa_affinity, gpu.gpu_numa_id) for gpu in topology.gpus or ()] == [
+        ("0-15,32-47", "0-1", None),
+        ("16-31", "1", 4),
+    ]
+
+
+def test_an_old_matrix_names_its_nics_in_the_header() -> None:
+    text = "\tGPU0\tmlx5_0\tCPU Affinity\nGPU0\t X \tSOC\t0-7\nmlx5_0\tSOC\t X \t\n"
+    (topology,) = read(text, "old.txt")
+    assert connections(topology) == {("GPU0", "mlx5_0"): "SYS"}
+    assert [(nic.label, nic.name) for nic in topology.nics or ()] == [("mlx5_0", "mlx5_0")]
+
+
+def test_one_gpu() -> None:
+    (topology,) = read("GPU0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X 0-11 0 N/A\n", "one")
+    assert (topology.labels, topology.paths) == (("GPU0",), ())
+    assert (topology.gpus or ())[0].cpu_affinity == "0-11"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "note", "unknown"),
+    [
+        # A cell is missing: which one, nobody can tell. The other row still says it.
+        ("GPU1    NV4      X      SYS     PHB", "GPU1    NV4      X      SYS", "the row of GPU1 is left out", set()),
+        # X is not where the device meets itself.
+        ("NIC1    SYS     PHB     SYS      X", "NIC1    SYS     PHB     X      SYS", "X does not stand", set()),
+        ("GPU0     X      NV4", "GPU0     X      NV4x", '"NV4x" is nothing', set()),
+        # The two rows of a pair disagree.
+        ("GPU1    NV4", "GPU1    NV2", "NV4 in one row and by NV2", {("GPU0", "GPU1")}),
+        ("GPU0     X      NV4     PXB     SYS", "GPU0     X      N/A     PXB     SYS", "", set()),
+    ],
+)
+def test_what_is_not_certain_is_left_out(old: str, new: str, note: str, unknown: set[tuple[str, str]]) -> None:
+    assert old in WITH_NICS
+    (whole,), (topology,) = read(WITH_NICS, "topo.txt"), read(WITH_NICS.replace(old, new), "topo.txt")
+    assert any(note in said for said in topology.notes)
+    found, real = connections(topology), connections(whole)
+    assert {pair for pair, connection in found.items() if connection is None} == unknown
+    assert all(connection in {real[pair], None} for pair, connection in found.items())
+
+
+def test_a_header_that_lost_a_device_moves_no_cell() -> None:
+    text = WITH_NICS.replace("GPU0    GPU1    NIC0", "GPU0    NIC0", 1)
+    with pytest.raises(
+        UsageError, match="no row of the matrix in x can be read; the row of GPU0 is left out: it has more"
+    ):
+        read(text, "x")
+
+
+def test_nvlink_joins_no_nic() -> None:
+    (topology,) = read("GPU0 NIC0\nGPU0 X NV4\nNIC0 PIX X\n", "x")
+    assert connections(topology) == {("GPU0", "NIC0"): "PIX"}
+    assert "the row of GPU0 is left out: NVLink joins GPUs alone" in topology.notes
+
+
+def test_both_rows_of_a_pair_gone_is_unknown() -> None:
+    lines = [line for line in WITH_NICS.splitlines() if not line.startswith(("GPU1", "NIC1"))]
+    (topology,) = read("\n".join(lines), "topo.txt")
+    assert connections(topology)["GPU1", "NIC1"] is None
+    assert connections(topology)["GPU0", "GPU1"] == "NV4"
+    assert any("2 rows missing: GPU1, NIC1" in note for note in topology.notes)
+
+
+def test_affinities_that_cannot_be_told_apart_are_unknown() -> None:
+    (topology,) = read("GPU0 CPU Affinity NUMA Affinity\nGPU0 X 0\n", "t")
+    assert (topology.gpus or ())[0].cpu_affinity is None
+    assert any("1 values for 2 columns" in note for note in topology.notes)
+    (topology,) = read("GPU0 CPU Affinity NUMA Affinity\nGPU0 X red 0\n", "t")
+    assert any('"red" is no CPU Affinity' in note for note in topology.notes)
+
+
+def test_two_names_for_one_gpu_are_none() -> None:
+    (topology,) = read(H200_X4.replace("GPU 0: NVIDIA H200 (", "GPU 0: NVIDIA H100 ("), "env.txt")
+    assert [gpu.name for gpu in topology.gpus or ()] == [None, "NVIDIA H200", "NVIDIA H200", "NVIDIA H200"]
+    assert "the text gives GPU0 more than one name" in topology.notes
+
+
+def test_links_that_are_down() -> None:
+    (topology,) = read(H200_X4.replace("Link 3: 26.562 GB/s", "Link 3: <inactive>"), "env.txt")
+    assert (topology.gpus or ())[0].nvlinks is not None
+    assert (topology.gpus or ())[0].nvlinks.active == 17  # type: ignore[union-attr]
+
+
+def test_several_matrices_are_several_machines() -> None:
+    found = read(H200_X4 + "\n" + V100_X2_WITHOUT_TABS, "both.txt")
+    assert [len(topology.gpus or ()) for topology in found] == [4, 2]
+    # Nobody can tell which of them the names beside belong to.
+    assert {gpu.name for topology in found for gpu in topology.gpus or ()} == {None}
+
+
+@pytest.mark.parametrize("text", ["", "GPU0", "GPU0 GPU1\n", "nothing", "GPU0 GPU0\nGPU0 X X\n", "index, name\n0, A\n"])
+def test_text_without_a_matrix_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="holds no matrix"):
+        read(text, "x")
+
+
+def test_names_cannot_control_a_terminal() -> None:
+    (topology,) = read(WITH_NICS.replace("mlx5_0", "mlx\x1b]0;x\x07_0"), "x")
+    assert all(name is None or name.isprintable() for name in (nic.name for nic in topology.nics or ()))
+
+
+CELLS = ["X", "NV18", "NV4", "PIX", "PXB", "PHB", "NODE", "SYS"]
+WORDS = st.sampled_from(
+    [
+        *CELLS,
+        "GPU0",
+        "GPU1",
+        "NIC0",
+        "CPU",
+        "Affinity",
+        "NUMA",
+        "GPU",
+        "ID",
+        "0-3",
+        "0",
+        "N/A",
+        "\t",
+        "\n",
+        "\n",
+        " ",
+        "|",
+        "Link",
+    ]
+)
+
+
+def said(text: str) -> set[str]:
+    return set(re.findall(r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC", text))
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS, max_size=60).map(" ".join) | st.text(max_size=200))
+def test_no_text_makes_a_link_that_it_does_not_hold(text: str) -> None:
+    try:
+        found = read(text, "fuzz")
+    except UsageError:
+        return
+    for topology in found:
+        assert {connection for connection in connections(topology).values() if connection} <= said(text) | {"SYS"}
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_damaged_matrix_says_less_and_nothing_else(data: st.DataObject) -> None:
+    """Characters and lines go missing; what is still said is what the whole one says."""
+    (whole,) = read(WITH_NICS, "whole")
+    real = connections(whole)
+    lines = WITH_NICS.splitlines()
+    for _ in range(data.draw(st.integers(1, 3))):
+        number = data.draw(st.integers(0, len(lines) - 1))
+        words = lines[number].split()
+        if words and data.draw(st.booleans()):
+            words.pop(data.draw(st.integers(0, len(words) - 1)))
+            lines[number] = " ".join(words)
+        else:
+            lines[number] = data.draw(st.sampled_from(["", "some other words", lines[number] * 2]))
+    try:
+        found = read("\n".join(lines), "damaged")
+    except UsageError:
+        return
+    for topology in found:
+        for pair, connection in connections(topology).items():
+            assert connection in {real.get(pair), None}
+
+
+LABELS = st.integers(1, 6).flatmap(lambda gpus: st.integers(0, 4).map(lambda nics: (gpus, nics)))
+
+
+@settings(deadline=None)
+@given(st.data(), LABELS, st.sampled_from(["\t", "  ", " "]))
+def test_what_is_written_as_a_matrix_is_read(data: st.DataObject, devices: tuple[int, int], gap: str) -> None:
+    """An oracle of its own: a matrix made from a table of pairs."""
+    labels = [*(f"GPU{number}" for number in range(devices[0])), *(f"NIC{number}" for number in range(devices[1]))]
+    pairs = {
+        (one, other): data.draw(st.sampled_from(CELLS[1:] if other.startswith("GPU") else CELLS[3:]))
+        for place, one in enumerate(labels)
+        for other in labels[place + 1 :]
+    }
+    lines = [gap.join([*labels, "CPU Affinity", "NUMA Affinity"])]
+    for one in labels:
+        cells = ["X" if one == other else pairs.get((one, other)) or pairs[other, one] for other in labels]
+        lines.append(gap.join([one, *cells, *(["0-7", "0"] if one.startswith("GPU") else [])]))
+    (topology,) = read("\n".join(lines), "made")
+    assert connections(topology) == pairs
