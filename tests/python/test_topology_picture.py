@@ -1,0 +1,115 @@
+"""The SVG file: well-formed, nothing outside of it, everything in it, and no name that could do something."""
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import topology_machines as machines
+from msgspec.structs import replace
+from test_topology_matrix_text import H200_X4, WITH_NICS
+
+from busbw.topology import Topology
+from busbw.topology.arrangement import arrange
+from busbw.topology.look import look
+from busbw.topology.matrix_text import read
+from busbw.topology.picture import document
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(topology: Topology) -> tuple[ET.Element, float, float]:
+    root = ET.fromstring(document(topology))
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    return root, width, height
+
+
+def texts(root: ET.Element) -> list[str]:
+    return [element.text or "" for element in root.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("name", machines.MACHINES)
+def test_every_device_is_drawn_once_and_inside(tmp_path: Path, name: str) -> None:
+    topology = look(machines.MACHINES[name](tmp_path), tmp_path)
+    root, width, height = drawn(topology)
+    labels = [text for text in texts(root) if text.startswith(("GPU", "NIC")) and ":" not in text]
+    assert sorted(labels) == sorted(topology.labels)
+    for box in root.iter(f"{SVG}rect"):
+        x, y, wide, high = (float(box.attrib[key]) for key in ("x", "y", "width", "height"))
+        assert 0 <= x <= x + wide <= width + 0.1
+        assert 0 <= y <= y + high <= height + 0.1
+    for text in root.iter(f"{SVG}text"):
+        assert 0 <= float(text.attrib["x"]) <= width
+        assert 0 < float(text.attrib["y"]) <= height
+
+
+@pytest.mark.parametrize("name", machines.MACHINES)
+def test_devices_do_not_cover_each_other(tmp_path: Path, name: str) -> None:
+    root, _, _ = drawn(look(machines.MACHINES[name](tmp_path), tmp_path))
+    boxes = [
+        tuple(float(box.attrib[key]) for key in ("x", "y", "width", "height"))
+        for box in root.iter(f"{SVG}rect")
+        if box.attrib["class"].split()[0] in {"device", "nic"}
+    ]
+    for number, (x, y, wide, high) in enumerate(boxes):
+        for left, top, across, down in boxes[number + 1 :]:
+            assert x + wide <= left or left + across <= x or y + high <= top or top + down <= y
+
+
+def test_an_hgx_has_one_bar_and_a_mesh_has_arcs(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    root, _, _ = drawn(look(machines.hgx_h100(tmp_path / "a"), tmp_path / "a"))
+    assert "NVLink: NV18 between every pair" in texts(root)
+    root, _, _ = drawn(look(machines.volta_mesh(tmp_path / "b"), tmp_path / "b"))
+    arcs = [path for path in root.iter(f"{SVG}path") if path.attrib["class"] == "arc"]
+    assert len(arcs) == 16
+    assert {path.attrib["stroke-width"] for path in arcs} == {"2.2", "3.5"}
+    assert any("the thicker, the more NVLinks: NV1, NV2" in text for text in texts(root))
+
+
+def test_what_hangs_at_a_switch_stands_together(tmp_path: Path) -> None:
+    nodes = arrange(look(machines.hgx_h100(tmp_path), tmp_path))
+    assert [node.index for node in nodes] == [0, 1]
+    assert [[(*island.gpus, *island.nics) for island in node.islands] for node in nodes][1][3][1].name == "mlx5_7"
+    assert [nic.name for nic in nodes[0].others] == ["ens0", "ens1"]
+    assert nodes[1].others == ()
+
+
+def test_a_saved_matrix_is_drawn_too() -> None:
+    root, _, _ = drawn(read(H200_X4, "env.txt")[0])
+    assert "NVLink: NV18 between every pair" in texts(root)
+    assert "NICs: not known" in texts(root)
+    nodes = arrange(read(WITH_NICS, "topo.txt")[0])
+    assert [(node.index, len(node.islands)) for node in nodes] == [(1, 1), (None, 1)]  # of GPU0 two nodes are said
+
+
+def test_the_picture_says_in_words_what_it_shows(tmp_path: Path) -> None:
+    root, _, _ = drawn(look(machines.hgx_h100(tmp_path), tmp_path))
+    words = root.attrib["aria-label"]
+    assert root.find(f"{SVG}title") is not None
+    for part in ("2 NUMA nodes", "8 x NVIDIA H100 80GB HBM3", "8 x InfiniBand 400 Gb/s", "NV18 (28)"):
+        assert part in words
+
+
+def test_no_name_does_anything(tmp_path: Path) -> None:
+    topology = look(machines.one_gpu(tmp_path), tmp_path)
+    evil = '"><script>alert(1)</script>\x1b]0;x\x07'
+    topology = replace(
+        topology,
+        source=evil,
+        notes=(evil,),
+        gpus=tuple(replace(gpu, name=evil) for gpu in topology.gpus or ()),
+        nics=tuple(replace(nic, name=evil, kind=None) for nic in topology.nics or ()),
+    )
+    text = document(topology)
+    root = ET.fromstring(text)
+    assert {element.tag for element in root.iter()} <= {
+        f"{SVG}{tag}" for tag in ("svg", "g", "rect", "text", "title", "path", "style")
+    }
+    assert "\x1b" not in text
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_nothing_known_is_a_picture_of_nothing(tmp_path: Path) -> None:
+    root, _, _ = drawn(look(None, tmp_path))
+    assert "GPUs: not known" in texts(root)

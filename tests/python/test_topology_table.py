@@ -1,0 +1,104 @@
+"""What people read: golden texts of whole machines, and their width. BUSBW_UPDATE_GOLDEN=1 writes them again."""
+
+import os
+from pathlib import Path
+
+import pytest
+import topology_machines as machines
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from test_topology_matrix_text import H200_X4, V100_X2_WITHOUT_TABS, WITH_NICS, connections
+
+from busbw.topology import Topology
+from busbw.topology.look import look
+from busbw.topology.matrix_text import read
+from busbw.topology.table import lines
+from busbw.topology.types import NvLinks, Pcie
+from busbw.topology.words import nvlink_text, pcie_text
+
+GOLDEN = ROOT / "tests" / "golden" / "topology"
+TEXTS = {"h200_x4_saved": H200_X4, "v100_x2_saved": V100_X2_WITHOUT_TABS, "with_nics_saved": WITH_NICS}
+
+
+def made(name: str, root: Path) -> Topology:
+    if name in TEXTS:
+        return read(TEXTS[name], "topo.txt")[0]
+    return look(machines.MACHINES[name](root), root)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("name", [*machines.MACHINES, *TEXTS])
+def test_golden_texts(tmp_path: Path, name: str, width: int) -> None:
+    text = "".join(f"{line.plain}\n" for line in lines(made(name, tmp_path), width))
+    path = GOLDEN / f"{name}_{width}.txt"
+    if os.environ.get("BUSBW_UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+    assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("name", [name for name in machines.MACHINES if name != "no_gpu"])
+def test_the_matrix_that_is_shown_can_be_read_again(tmp_path: Path, name: str) -> None:
+    """Ours is nvidia-smi's layout, so the reader of the one reads the other."""
+    topology = made(name, tmp_path)
+    shown = "\n".join(line.plain for line in lines(topology, 200))
+    (again,) = read(shown, "shown")
+    assert connections(again) == connections(topology)
+
+
+def test_an_unknown_connection_is_a_question_mark(tmp_path: Path) -> None:
+    topology = made("a100_pcie", tmp_path)
+    paths = tuple(replace(path, connection=None) if path.to == "GPU3" else path for path in topology.paths)
+    text = "\n".join(line.plain for line in lines(replace(topology, paths=paths), 140))
+    assert "GPU3  ?     ?     ?     X     SYS" in text
+    assert "?    = not known" in text
+
+
+@given(st.integers(60, 200))
+def test_no_width_is_exceeded(width: int) -> None:
+    for text in TEXTS.values():
+        for topology in read(text, "topo.txt"):
+            assert all(len(line.plain) <= width for line in lines(topology, width))
+
+
+@pytest.mark.parametrize(
+    ("links", "text"),
+    [
+        (None, ""),
+        (NvLinks(active=0), "none up"),
+        (NvLinks(active=12), "12 links"),
+        (NvLinks(active=18, version="4.0", link_gbps=25.0, line_gbps=26.562), "18 x 25 GB/s = 450 GB/s (4.0)"),
+        (NvLinks(active=18, line_gbps=26.562), "18 x 26.562 GB/s line rate"),
+        (NvLinks(active=18, version="6.0", line_gbps=106.25), "18 x 106.25 GB/s line rate (6.0)"),
+    ],
+)
+def test_links_in_words(links: NvLinks | None, text: str) -> None:
+    assert nvlink_text(links) == text
+
+
+@pytest.mark.parametrize(
+    ("pcie", "sleeps", "text"),
+    [
+        (None, True, ""),
+        (Pcie(max_generation=5, max_width=16, max_gbps=63.02, generation=5, width=16), True, "gen 5 x16, 63 GB/s"),
+        # An idle GPU lowers its generation, and that is no fault; a NIC that does has a bad slot.
+        (Pcie(max_generation=5, max_width=16, max_gbps=63.02, generation=1, width=16), True, "gen 5 x16, 63 GB/s"),
+        (
+            Pcie(max_generation=5, max_width=16, max_gbps=63.02, generation=3, width=16),
+            False,
+            "gen 5 x16, 63 GB/s; now gen 3 x16",
+        ),
+        (
+            Pcie(max_generation=5, max_width=16, max_gbps=63.02, generation=1, width=8),
+            True,
+            "gen 5 x16, 63 GB/s; now x8",
+        ),
+        (Pcie(generation=4, width=16), False, "now gen 4 x16"),
+        (Pcie(max_width=16), True, "x16"),
+    ],
+)
+def test_pcie_in_words(pcie: Pcie | None, sleeps: bool, text: str) -> None:
+    assert pcie_text(pcie, sleeps=sleeps) == text
