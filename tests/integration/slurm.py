@@ -207,7 +207,7 @@ class Slurm:
     def _spawn(self, name: str, *words: str) -> None:
         with (self.folder / f"{name}.stderr").open("ab") as stderr:
             self._processes[name] = subprocess.Popen(
-                words,
+                ["setpriv", "--pdeathsig", "TERM", *words],  # none of them outlives the tests
                 env=self.with_slurm(),
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,

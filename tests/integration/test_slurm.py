@@ -283,6 +283,13 @@ def test_a_lost_rank_is_named_whatever_slurm_does(cluster: Cluster) -> None:
     assert cluster.slurm.jobs() == []
 
 
+def test_a_rank_that_hangs_does_not_hold_the_others(cluster: Cluster) -> None:
+    where = ["--nodes", "2", "--srun-arg=--wait=2"]
+    done = cluster.launch(*where, *ALL_REDUCE, "-T", "2", "--fault", "hang:rank=1,phase=timing")
+    assert done.code == 4, done.stderr
+    assert "rank 1" in done.stderr
+
+
 @pytest.mark.parametrize("node", ["n2", "n4"])
 def test_a_node_that_dies(cluster: Cluster, node: str) -> None:
     where = ["--nodelist", "n2,n4", "--nodes", "2", "--srun-arg=--wait=2"]
@@ -409,8 +416,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("by", ["sbatch", "srun"])
-@pytest.mark.parametrize("option", REFUSED)
+BY_SRUN = ["--partition=nope", "--container-image=busbw.sqsh", "--mpi=nonsense", next(reversed(REFUSED))]
+
+
+@pytest.mark.parametrize(
+    ("by", "option"), [*(("sbatch", option) for option in REFUSED), *(("srun", option) for option in BY_SRUN)]
+)
 def test_what_slurm_refuses_is_said_in_its_words(cluster: Cluster, option: str, by: str) -> None:
     words, remedy = REFUSED[option]
     done = cluster.launch("--by", by, option, *ALL_REDUCE)
