@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -179,24 +179,18 @@ def injure(net: Network, job: Launched, how: str, victim: int) -> float:
     return time.monotonic()
 
 
-def processor_ticks(pids: list[int]) -> int:
-    total = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total
+def hangs(process: "subprocess.Popen[str]") -> bool:
+    """Whether a thread is in pause(): in the fault that never returns."""
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        with suppress(OSError):  # a thread may just have ended
+            if "pause" in (task / "wchan").read_text() or (task / "syscall").read_text().startswith("34 "):
+                return True
+    return False
 
 
-def wait_until_all_wait(jobs: Iterable[Launched]) -> None:
-    """Until the jobs' processes have stood still for a while: in each a rank hangs, and the others wait for it."""
-    pids = [process.pid for job in jobs for process in job.processes]
-    deadline = time.monotonic() + HANG_GUARD_S
-    while time.monotonic() < deadline:
-        before = processor_ticks(pids)
-        time.sleep(1.0)
-        if processor_ticks(pids) - before <= len(pids):
-            return
-    pytest.fail("the jobs never came to a standstill")
+def wait_until_rank_1_hangs(jobs: Collection[Launched]) -> None:
+    wait_until(lambda: all(hangs(job.processes[1]) for job in jobs), "the faults of all jobs", pause_s=0.05)
+    time.sleep(1.5)  # what process 0 hears of the others' phases is half a second old
 
 
 def expect_named(ended: Ended, victim: int, host: str, phase: str | None) -> None:
@@ -228,7 +222,7 @@ def lost_in_every_phase(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[
             folder = tmp_path_factory.mktemp(f"{how}-{phase}")
             words = ["-b", 64, "-e", 256, "-f", 2, "-n", 2, "-T", LIMIT_S, "--fault", f"hang:rank=1,phase={phase}"]
             jobs[how, phase] = Launched(net.hosts, folder, *words).start()
-        wait_until_all_wait(jobs.values())
+        wait_until_rank_1_hangs(jobs.values())
         since = {way: injure(nets[way], jobs[way], way[0], 1) for way in ways}
         times = end_times(jobs.values(), [jobs["stopped", phase].processes[1].pid for phase in PHASES])
         return {way: jobs[way].ended(times, since[way]) for way in ways}
