@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from launch_jobs import GOLDEN
 from busbw.errors import BusbwError
 from busbw.launchers import slurm_follow, slurm_queue
 from busbw.launchers.job import Watch
-from busbw.launchers.slurm_follow import Follower, Left, Tail
+from busbw.launchers.slurm_follow import Follower, Left, Received, Tail, signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
@@ -71,6 +71,12 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
 
 @pytest.fixture
+def received() -> Iterator[Received]:
+    with signals() as received:
+        yield received
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     path = tmp_path / "job"
     path.mkdir()
@@ -88,61 +94,63 @@ def later(seconds: float, action: Callable[[], None]) -> None:
     threading.Timer(seconds, action).start()
 
 
-def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Path) -> None:
+def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Path, received: Received) -> None:
     finish(folder, 5, out='# table\n{"kind":"row"}\nhalf', error="a warning\n")
     seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow() == 5
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
     assert seen.lines == [b"# table\n", b'{"kind":"row"}\n', b"half"]
     assert seen.errors == ["a warning\n"]
     assert fake.asked("squeue") == []
 
 
-def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: Path) -> None:
+def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     later(0.7, lambda: fake.says("squeue", RUNNING))
     later(2.0, lambda: finish(folder, 0))
     seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow() == 0
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 0
     assert seen.statuses[0] == "job 12 waits for 2 nodes: Resources (its nodes are in use)"
     assert "job 12 runs on n[2,4], nothing was printed yet" in seen.statuses
     assert seen.statuses[-1] == ""
     assert fake.asked("scancel") == []
 
 
-def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path) -> None:
+def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", "PENDING|N/A|2||BadConstraints\n")
     with pytest.raises(
         BusbwError, match=r"could never start and was cancelled: BadConstraints .*; ask for less"
     ) as raised:
-        Follower(folder, "12", 1, Seen().watch).follow()
+        Follower(folder, "12", 1, Seen().watch).follow(received)
     assert raised.value.exit_code == 3
     assert fake.asked("scancel") == ["scancel 12"]
 
 
-def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path) -> None:
+def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, received: Received) -> None:
     away = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
     fake.says("squeue", error=away, code=1)
     fake.says("scontrol", error=away, code=1)
     later(1.0, lambda: finish(folder, 0))
     seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow() == 0
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 0
     assert seen.statuses[0].startswith("Slurm does not answer: slurm_load_jobs error: Unable to contact")
 
 
-def test_a_scheduler_that_stays_away(fake: FakeSlurm, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_stays_away(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(slurm_follow, "_UNHEARD_S", 0.0)
     fake.says("squeue", code=1)
     fake.says("scontrol", error="Unable to contact slurm controller\n", code=1)
     with pytest.raises(slurm_queue.NoAnswerError, match=f"come back with busbw launch attach {folder}"):
-        Follower(folder, "12", 1, Seen().watch).follow()
+        Follower(folder, "12", 1, Seen().watch).follow(received)
 
 
-def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path) -> None:
+def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.forgets()
     (folder / "batch.log").write_text("slurmstepd: error: *** JOB 12 CANCELLED DUE TO TIME LIMIT ***\n")
     (folder / "step-1.out").write_text("# table\n")
     seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow() == 4
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 4
     assert seen.lines == [b"# table\n"]
     assert seen.errors == [
         "busbw: Slurm knows nothing of job 12 any more, and its program left no exit code\n",
@@ -150,78 +158,89 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path) -> None:
     ]
 
 
-def test_an_exit_code_that_a_shared_folder_shows_late(fake: FakeSlurm, folder: Path) -> None:
+def test_an_exit_code_that_a_shared_folder_shows_late(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.forgets()
     later(0.5, lambda: finish(folder, 5))
     seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow() == 5
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
     assert seen.errors == []
 
 
-def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path) -> None:
+def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     fake.says("sinfo", (SAID / "sinfo_nodes.txt").read_text())
     (folder / "batch.log").write_text("")
     seen = Seen()
-    assert Follower(folder, "13", 1, seen.watch).follow() == 4
+    assert Follower(folder, "13", 1, seen.watch).follow(received) == 4
     assert seen.errors == ["busbw: Slurm ended job 13: NODE_FAIL (n4 is down: Not responding), a node failed\n"]
     assert fake.asked("sinfo")[0].startswith("sinfo --noheader --Node --nodes=n[2,4]")
 
 
-def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path) -> None:
+def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
     with pytest.raises(BusbwError, match=r"shows nothing of n\[1,3\]; name a folder that the nodes share"):
-        Follower(folder, "11", 1, Seen().watch).follow()
+        Follower(folder, "11", 1, Seen().watch).follow(received)
 
 
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
-    fake: FakeSlurm, folder: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm_follow, "_ORDERLY_S", 0.5)
     fake.says("squeue", RUNNING)
     later(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     later(2.5, lambda: finish(folder, 143))
     seen = Seen()
-    assert Follower(folder, "12", 1, seen.watch).follow() == 130
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
     assert "interrupted: job 12 is ending; again cancels it at once" in seen.statuses
 
 
-def test_the_second_interrupt_cancels_at_once(fake: FakeSlurm, folder: Path) -> None:
+def test_the_second_interrupt_cancels_at_once(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", RUNNING)
     later(0.3, lambda: os.kill(os.getpid(), signal.SIGTERM))
     later(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
     later(1.7, lambda: finish(folder, 143))
-    assert Follower(folder, "12", 1, Seen().watch).follow() == 143
+    assert Follower(folder, "12", 1, Seen().watch).follow(received) == 143
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
 
 
-def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path) -> None:
+def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", RUNNING)
     later(0.3, lambda: os.kill(os.getpid(), signal.SIGHUP))
     with pytest.raises(Left):
-        Follower(folder, "12", 1, Seen().watch).follow()
+        Follower(folder, "12", 1, Seen().watch).follow(received)
     assert fake.asked("scancel") == []
 
 
-def test_a_reader_who_goes_away_cancels(fake: FakeSlurm, folder: Path) -> None:
+def test_a_reader_who_goes_away_cancels(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", RUNNING)
     (folder / "step-1.out").write_text("# table\n")
 
     def nobody_reads(_line: bytes) -> None:
         raise BrokenPipeError
 
-    assert Follower(folder, "12", 1, Watch(nobody_reads, lambda: None)).follow() == 141
+    assert Follower(folder, "12", 1, Watch(nobody_reads, lambda: None)).follow(received) == 141
     assert fake.asked("scancel") == ["scancel 12"]
 
 
-def test_handlers_of_signals_are_put_back(fake: FakeSlurm, folder: Path) -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    finish(folder, 0)
-    Follower(folder, "12", 1, Seen().watch).follow()
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+def test_handlers_of_signals_are_put_back() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    with signals() as received:
+        os.kill(os.getpid(), signal.SIGHUP)
+        received.wait(10.0)
+        assert received == [signal.SIGHUP]
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder: Path, received: Received) -> None:
+    fake.says("squeue", "PENDING|N/A|2||Resources\n")
+    os.kill(os.getpid(), signal.SIGINT)
+    later(1.0, fake.forgets)
+    assert Follower(folder, "12", 1, Seen().watch).follow(received) == 130
+    assert fake.asked("scancel") == ["scancel 12"]
 
 
 def test_a_file_that_grows(tmp_path: Path) -> None:

@@ -90,15 +90,17 @@ def submit(rendered: SlurmRendered, watch: Watch) -> int:
     """
     if rendered.folder is None:
         return slurm_step.run(rendered.commands[0], rendered.files, rendered.name, watch)
-    if not rendered.job and rendered.step == 1:
-        job = start(rendered)
-        watch.on_status(f"job {job} is submitted")
-    else:
-        job = rendered.job or submitted(rendered.folder).job
-    try:
-        return slurm_follow.Follower(rendered.folder, job, rendered.step, watch).follow()
-    except slurm_follow.Left:
-        return LEFT
+    # From here on, so that an interrupt cannot fall between the job's submission and its id.
+    with slurm_follow.signals() as received:
+        if not rendered.job and rendered.step == 1:
+            job = start(rendered)
+            watch.on_status(f"job {job} is submitted")
+        else:
+            job = rendered.job or submitted(rendered.folder).job
+        try:
+            return slurm_follow.Follower(rendered.folder, job, rendered.step, watch).follow(received)
+        except slurm_follow.Left:
+            return LEFT
 
 
 def start(rendered: SlurmRendered) -> str:
@@ -146,6 +148,12 @@ class _JobFile(msgspec.Struct):
     job: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+\Z")]
     steps: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)]
     collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]+\Z")]
+
+
+def cancel(rendered: SlurmRendered) -> None:
+    """Cancels a batch job that was submitted."""
+    if rendered.folder is not None:
+        slurm_queue.cancel(rendered.job or submitted(rendered.folder).job)
 
 
 def tidy(folder: Path) -> None:

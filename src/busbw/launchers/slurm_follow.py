@@ -49,40 +49,42 @@ class Follower:
         self._ask_after_s = _ASK_FIRST_S
         self._kill_at_s: float | None = None
 
-    def follow(self) -> int:
+    def follow(self, received: "Received") -> int:
         """Returns the program's exit code once the step has ended.
+
+        Args:
+            received: The signals that come, and those that came before.
 
         Raises:
             BusbwError: The job can never start, its output is nowhere to be seen, or Slurm does not answer any more.
             Left: The terminal is gone.
         """
         try:
-            return self._follow()
+            return self._follow(received)
         except BrokenPipeError:  # nobody reads any more
             slurm_queue.cancel(self._job)
             return Exit.OUTPUT_CLOSED
 
-    def _follow(self) -> int:
-        with _signals() as received:
-            handled = 0
-            while True:
-                if signal.SIGHUP in received:
-                    raise Left
-                if len(received) > handled:
-                    self._interrupt(again=handled > 0)
-                    handled = len(received)
-                    self._ask_after_s = _ASK_FIRST_S
-                self._read()
-                if (code := self._step_code()) is not None:
-                    self._read(at_end=True)
-                    return self._interrupted(received) or judged(code, self._heard)
-                now_s = monotonic()
-                if self._kill_at_s is not None and now_s > self._kill_at_s:
-                    self._kill_at_s = None
-                    slurm_queue.cancel(self._job)
-                if now_s >= self._ask_at_s and (status := self._ask()) is not None:
-                    return self._interrupted(received) or status
-                received.wait(_LOOK_S)
+    def _follow(self, received: "Received") -> int:
+        handled = 0
+        while True:
+            if signal.SIGHUP in received:
+                raise Left
+            if len(received) > handled:
+                self._interrupt(again=handled > 0)
+                handled = len(received)
+                self._ask_after_s = _ASK_FIRST_S
+            self._read()
+            if (code := self._step_code()) is not None:
+                self._read(at_end=True)
+                return self._interrupted(received) or judged(code, self._heard)
+            now_s = monotonic()
+            if self._kill_at_s is not None and now_s > self._kill_at_s:
+                self._kill_at_s = None
+                slurm_queue.cancel(self._job)
+            if now_s >= self._ask_at_s and (status := self._ask()) is not None:
+                return self._interrupted(received) or status
+            received.wait(_LOOK_S)
 
     def _interrupt(self, *, again: bool) -> None:
         """The ranks end in good order; where nothing runs yet, or they do not, the job is cancelled."""
@@ -147,7 +149,8 @@ class Follower:
 
     def _without_code(self, status: JobStatus | None) -> int:
         """The job has ended; what its files lack by now they will lack for ever."""
-        deadline_s = monotonic() + _SETTLES_S
+        has_run = status is None or bool(status.node_list)
+        deadline_s = monotonic() + (_SETTLES_S if has_run else 0)
         while monotonic() < deadline_s:
             self._read()
             if (code := self._step_code()) is not None:
@@ -227,7 +230,8 @@ class Received(list[int]):
 
 
 @contextmanager
-def _signals() -> Iterator[Received]:
+def signals() -> Iterator[Received]:
+    """Signals are written down, and do nothing else."""
     received = Received()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, received.take) for number in numbers}

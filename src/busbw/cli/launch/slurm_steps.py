@@ -31,6 +31,10 @@ def carry_out_steps(asked: Asked, rendered: SlurmRendered) -> int:
                 break
     except slurm_queue.NoAnswerError:
         raise  # the job may go on, and its files say how
+    except KeyboardInterrupt:  # between two steps, while the job goes on
+        launcher.cancel(rendered)
+        _tidy(rendered)
+        raise
     except BusbwError:
         _tidy(rendered)
         raise
