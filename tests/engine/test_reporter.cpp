@@ -68,7 +68,7 @@ Outcome outcome_of(const std::vector<CaseRows>& cases, const std::optional<Failu
   Told told;
   Reporter reporter(test::made_up_run(), min_bw);
   reporter.add(std::make_unique<TellingSink>(told));
-  reporter.begin(test::made_up_ranks(1, 4));
+  reporter.begin(test::made_up_ranks(1, 4), {});
   for (const CaseRows& rows : cases) reporter.rows(rows);
   Outcome outcome;
   outcome.said = stderr_of([&] { outcome.exit_code = reporter.finish(failure); });
@@ -176,13 +176,14 @@ TEST_CASE("reporter: sinks hear of the ranks, of every case and of the end, in o
   Reporter reporter(test::made_up_run(), {});
   reporter.add(std::make_unique<TellingSink>(first));
   reporter.add(std::make_unique<TellingSink>(second));
-  reporter.begin(test::made_up_ranks(2, 3));
+  reporter.begin(test::made_up_ranks(2, 3), {{"transport", "tcp sockets"}});
   reporter.rows({row_of(1, 1)});
   reporter.rows({row_of(1, 1)});
   reporter.finish({});
   for (const Told* told : {&first, &second}) {
     CHECK(told->calls == std::vector<std::string>{"begin", "rows", "rows", "end"});
     CHECK(told->run.ranks.size() == 6);
+    CHECK(told->run.machine.back() == std::pair<std::string, std::string>("transport", "tcp sockets"));
     CHECK(told->run.program == "all_reduce_perf");
   }
 }
