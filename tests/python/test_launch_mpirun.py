@@ -23,6 +23,8 @@ HYDRA = """HYDRA build details:
     [
         ("mpirun (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/community/help/\n", "openmpi"),
         ("mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n", "openmpi"),
+        ("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n", "openmpi"),
+        ("prterun (PRRTE) 3.0.13\n", "openmpi"),
         (HYDRA, "mpich"),
         ("Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005 (id: 74c4a23)\n", "mpich"),
         ("mpirun: unknown option\n", None),

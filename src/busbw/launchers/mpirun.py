@@ -20,7 +20,7 @@ Family = Literal["openmpi", "mpich"]
 GRACE_S = 15.0
 """How long the others may take to end by themselves after one has failed."""
 
-_OPEN_MPI = re.compile(r"\(Open MPI\) (\d+\.\d+\S*)|^(?:prterun|mpirun) \(PRRTE\)", re.MULTILINE)
+_OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) \d")
 _HYDRA = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|MVAPICH", re.IGNORECASE)
 
 _ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
