@@ -91,6 +91,29 @@ def test_in_an_allocation_it_is_a_step(capsys: pytest.CaptureFixture[str], monke
     assert "sbatch --parsable" in dry(capsys, "--by", "sbatch", "--partition", "gpu")
 
 
+@pytest.mark.parametrize(
+    ("variables", "words", "per_node"),
+    [
+        ({"SLURM_NTASKS_PER_NODE": "4"}, [], 4),
+        ({"SLURM_GPUS_ON_NODE": "8"}, [], 8),
+        ({"SLURM_NTASKS_PER_NODE": "4", "SLURM_GPUS_ON_NODE": "8"}, [], 4),
+        ({"SLURM_NTASKS_PER_NODE": "4"}, ["--processes-per-node", "2"], 2),
+        ({"SLURM_NTASKS_PER_NODE": "4"}, ["--system", "p5.48xlarge"], 8),
+        ({"SLURM_NTASKS_PER_NODE": "garbage"}, [], 1),
+    ],
+)
+def test_processes_on_a_node_of_an_allocation(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    words: list[str],
+    per_node: int,
+) -> None:
+    for name, value in {"SLURM_JOB_ID": "12", "SLURM_JOB_NUM_NODES": "2", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert f" --ntasks-per-node={per_node} " in dry(capsys, *words)
+
+
 def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[str]) -> None:
     text = dry(capsys, "--container-image", "registry.example#busbw:1", "--container-mounts", "/a:/b")
     assert "'--container-image=registry.example#busbw:1' --container-mounts=/a:/b" in text

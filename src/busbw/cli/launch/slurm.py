@@ -51,7 +51,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
     "--processes-per-node",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Each has -t times -g ranks.  [default: one for each GPU, or 1]",
+    help="Each has -t times -g ranks.  [default: one for each GPU, the tasks of the allocation, or 1]",
 )
 @click.option(
     "--gpus-per-node",
@@ -126,7 +126,7 @@ def slurm(
             "--records names the file of one run that is waited for", remedy="use --store with --steps and --detach"
         )
 
-    per_node = _processes_per_node(asked, processes_per_node, gpus_per_node)
+    per_node = _processes_per_node(asked, processes_per_node, gpus_per_node, _Allocation() if is_batch else around)
     count = nodes or (around.nodes if not is_batch else 0) or 1
     hosts = named_hosts(None, hostfile, processes=per_node)
     order: tuple[str, ...] = ()
@@ -179,19 +179,26 @@ class _Allocation:
     nodes: int = 0
     node_list: str = ""
     in_step: bool = False
+    tasks_per_node: int = 0
+    gpus_per_node: int = 0
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "_Allocation":
         job = next((environment[name] for name in _ALLOCATION if environment.get(name)), "")
         if not job:
             return cls()
-        nodes = environment.get("SLURM_JOB_NUM_NODES", environment.get("SLURM_NNODES", ""))
-        step = environment.get("SLURM_STEP_ID", "")
+
+        def number(*names: str) -> int:
+            text = next((environment[name] for name in names if environment.get(name)), "")
+            return int(text) if text.isdecimal() else 0
+
         return cls(
             job,
-            int(nodes) if nodes.isdecimal() else 0,
+            number("SLURM_JOB_NUM_NODES", "SLURM_NNODES"),
             environment.get("SLURM_JOB_NODELIST", ""),
-            step.isdecimal() and int(step) < _FIRST_SPECIAL_STEP,
+            bool(environment.get("SLURM_STEP_ID")) and number("SLURM_STEP_ID") < _FIRST_SPECIAL_STEP,
+            number("SLURM_NTASKS_PER_NODE"),
+            number("SLURM_GPUS_ON_NODE"),
         )
 
 
@@ -210,7 +217,11 @@ def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> 
         )
 
 
-def _processes_per_node(asked: Asked, given: int | None, gpus: int | None) -> int:
+def _processes_per_node(asked: Asked, given: int | None, gpus: int | None, around: _Allocation) -> int:
+    """What was typed goes before what the allocation was made for."""
+    if given is None and gpus is None and asked.system is None:
+        given = around.tasks_per_node or None
+        gpus = around.gpus_per_node
     if given is None and gpus:
         return max(1, gpus // asked.ranks_per_process)
     return asked.processes_per_node(given)

@@ -1,0 +1,81 @@
+"""What is asked of Slurm, with stand-ins for its commands; the real ones are in tests/integration."""
+
+import os
+from pathlib import Path
+
+import pytest
+from fake_slurm import FakeSlurm
+from launch_jobs import GOLDEN
+
+from busbw.errors import BusbwError
+from busbw.launchers import slurm_queue
+
+SAID = GOLDEN / "slurm" / "said"
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return FakeSlurm(tmp_path)
+
+
+@pytest.mark.parametrize("said", ["12\n", "12;cluster\n", "a greeting of the site\n12\n"])
+def test_the_id_of_a_new_job(fake: FakeSlurm, said: str) -> None:
+    fake.says("sbatch", said)
+    assert slurm_queue.submit(["sbatch", "--parsable", "x"], os.environ) == "12"
+    assert fake.asked("sbatch") == ["sbatch --parsable x"]
+
+
+def test_a_refusal(fake: FakeSlurm) -> None:
+    fake.says("sbatch", error="sbatch: error: Batch job submission failed: Invalid feature specification\n", code=1)
+    with pytest.raises(BusbwError) as raised:
+        slurm_queue.submit(["sbatch", "x"], os.environ)
+    assert raised.value.exit_code == 3
+    assert str(raised.value) == (
+        "Slurm took no job: Batch job submission failed: Invalid feature specification; "
+        "`sinfo -o '%N %f'` lists the features: --constraint NAME"
+    )
+
+
+def test_a_refusal_without_a_word(fake: FakeSlurm) -> None:
+    fake.says("sbatch", code=77)
+    with pytest.raises(BusbwError, match="Slurm took no job: exit code 77"):
+        slurm_queue.submit(["sbatch", "x"], os.environ)
+
+
+def test_a_job_that_left_the_queue_is_asked_for_elsewhere(fake: FakeSlurm) -> None:
+    fake.says("squeue")
+    fake.says("scontrol", (SAID / "scontrol_failed.txt").read_text())
+    found = slurm_queue.status("10")
+    assert found is not None
+    assert found.state == "FAILED"
+    assert fake.asked("scontrol") == ["scontrol --oneliner show job 10"]
+    fake.forgets()
+    assert slurm_queue.status("10") is None
+
+
+def test_the_step_of_a_name(fake: FakeSlurm) -> None:
+    fake.says("squeue", "12.0 other\n12.1 busbw-all-reduce-1a2b3c\n12.batch batch\n\n")
+    assert slurm_queue.step_named("busbw-all-reduce-1a2b3c") == "12.1"
+    assert slurm_queue.step_named("busbw") == ""
+
+
+def test_nodes_that_do_not_work(fake: FakeSlurm) -> None:
+    fake.says("sinfo", (SAID / "sinfo_nodes.txt").read_text())
+    assert slurm_queue.nodes_down("n[2,4]") == ("n4 is down: Not responding",)
+    fake.says("sinfo", "n1|allocated*|Not responding\nn2|drained|upgrade\nn3|mixed|none\nn4|fail|none\n")
+    assert slurm_queue.nodes_down("n[1-4]") == ("n1 is allocated: Not responding", "n4 is fail")
+    assert slurm_queue.nodes_down("") == ()
+
+
+def test_a_question_that_fails(fake: FakeSlurm) -> None:
+    fake.says("scontrol", error="slurm_load_topo error: Unable to contact slurm controller\n", code=1)
+    with pytest.raises(BusbwError, match=r"scontrol show topology: .*; run it where squeue works"):
+        slurm_queue.read(["scontrol", "show", "topology"])
+
+
+def test_no_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BusbwError, match="there is no squeue here; run it where Slurm's commands are"):
+        slurm_queue.status("12")
