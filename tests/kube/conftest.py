@@ -1,6 +1,5 @@
 """One control plane for all tests, three nodes that are pretended and have GPUs, and three on which pods really run."""
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,15 +9,7 @@ from busbw import engine
 
 from .cluster import PRETENDED, Cluster, built_in, missing, temporary_cluster
 from .kubelet import Kubelet, can_run
-from .launching import Launches
-
-# Stands for Open MPI's: what follows its options is run once, as the only process of its job.
-_MPIRUN = """#!/bin/sh
-while [ "${1#-}" != "$1" ]; do case "$1" in -np|--map-by|--bind-to|--hostfile|-x) shift 2;; *) shift;; esac; done
-echo "$@" | grep -q "$BUSBW_TOKEN" && echo "the token is on the command line"
-cat /etc/mpi/hostfile >/dev/null 2>&1
-BUSBW_LAUNCHER=none exec "$@"
-"""
+from .launching import MPI, Launches
 
 
 @pytest.fixture(scope="session")
@@ -42,9 +33,6 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for program in engine.program(engine.ENGINE).parent.iterdir():
         if program.name == engine.ENGINE or program.name.endswith("_perf"):
             (folder / program.name).symlink_to(program.resolve())
-    mpirun = folder / "mpirun"
-    mpirun.write_text(_MPIRUN)
-    mpirun.chmod(mpirun.stat().st_mode | stat.S_IXUSR)
     return folder
 
 
@@ -53,7 +41,12 @@ def kubelet(cluster: Cluster, images: Path) -> Iterator[Kubelet]:
     """Three nodes on which pods are processes of this machine."""
     if why := can_run():
         pytest.skip(why)
-    with Kubelet(cluster, images, nodes=3) as running:
+    Path("/run/sshd").mkdir(exist_ok=True)  # sshd insists on it
+    files = {
+        "ssh/ssh_config.d/test.conf": "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n",
+        "ssh/sshd_config.d/test.conf": f"UsePAM no\nSetEnv PATH={images}:{MPI}:/usr/bin:/bin\n",
+    }
+    with Kubelet(cluster, [images, MPI], nodes=3, files=files) as running:
         yield running
 
 

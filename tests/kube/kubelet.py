@@ -20,6 +20,7 @@ import subprocess
 import threading
 import time
 import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -78,9 +79,19 @@ class Sandbox:
 class Kubelet:
     """Nodes of a cluster whose pods really run. Use it in a `with`."""
 
-    def __init__(self, cluster: Cluster, programs: Path, *, nodes: int, gpus: int = 0) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        programs: Sequence[Path],
+        *,
+        nodes: int,
+        gpus: int = 0,
+        files: Mapping[str, str] | None = None,
+    ) -> None:
         self.cluster = cluster
         self.programs = programs
+        self.files = files or {}
+        """What every image has in /etc, by its path there."""
         self.nodes = [f"real-{number}" for number in range(nodes)]
         self.gpus = gpus
         self.cut_logs_after: int | None = None
@@ -224,28 +235,20 @@ class Kubelet:
             return {"waiting": {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{spec["image"]}"'}}
         try:
             environment = self._environment(pod, spec)
+            mounts = self._mounts(pod, sandbox)
         except LookupError as error:
             return {"waiting": {"reason": "CreateContainerConfigError", "message": str(error.args[0])}}
         words = [_expanded(word, environment) for word in [*spec.get("command", []), *spec.get("args", [])]]
         hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
         container = sandbox.container = Container(started=_now())
-        path = f"{self.programs}:/usr/bin:/bin:/usr/sbin:/sbin"
+        path = ":".join([*map(str, self.programs), "/usr/bin", "/bin", "/usr/sbin", "/sbin"])
         if not shutil.which(words[0], path=path):
             container.is_done, container.exit_code, container.reason = True, 128, "StartError"
             container.message = f'exec: "{words[0]}": executable file not found in $PATH'
             return _done(container)
-        inside = [
-            *ENDS_WITH_US,
-            "ip",
-            "netns",
-            "exec",
-            sandbox.network,
-            "unshare",
-            "--uts",
-            "sh",
-            "-c",
-            'hostname "$0" && exec "$@"',
-        ]
+        script = " && ".join([*mounts, 'hostname "$0"', 'exec "$@"'])
+        network = ("ip", "netns", "exec", sandbox.network)
+        inside = [*ENDS_WITH_US, *network, "unshare", "--uts", "sh", "-c", script]
         container.process = subprocess.Popen(
             [*inside, hostname, *words],
             env={"PATH": path, "HOSTNAME": hostname, "HOME": "/", **environment},
@@ -271,6 +274,50 @@ class Kubelet:
             else:
                 found[variable["name"]] = _expanded(variable.get("value", ""), found)
         return found
+
+    def _mounts(self, pod: Object, sandbox: Sandbox) -> list[str]:
+        """Commands that give the pod its files: the image's own, and the Secrets and ConfigMaps that it mounts.
+
+        Each is laid over what this machine has at that place, for the pod alone.
+        """
+        folder = self.cluster.folder / "pods" / sandbox.uid
+        namespace = pod["metadata"]["namespace"]
+        wanted = {f"/etc/{name}": text for name, text in self.files.items()}
+        for name in ("resolv.conf", "hosts"):
+            wanted[f"/etc/{name}"] = (_DROP_IN / sandbox.network / name).read_text()
+        modes: dict[str, int] = {}
+        volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", [])}
+        for mount in pod["spec"]["containers"][0].get("volumeMounts", []):
+            for path, text, mode in self._volume(namespace, volumes[mount["name"]]):
+                wanted[f"{mount['mountPath']}/{path}"], modes[f"{mount['mountPath']}/{path}"] = text, mode
+        commands = []
+        for top in sorted({Path(path).parts[1] for path in wanted}):
+            upper, work = folder / top / "upper", folder / top / "work"
+            for path, text in wanted.items():
+                if Path(path).parts[1] == top:
+                    file = upper / Path(path).relative_to(f"/{top}")
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(text)
+                    file.chmod(modes.get(path, 0o644))
+            work.mkdir(parents=True)
+            commands.append(f"mount -t overlay pod -o lowerdir=/{top},upperdir={upper},workdir={work} /{top}")
+        return commands
+
+    def _volume(self, namespace: str, volume: Object) -> Iterator[tuple[str, str, int]]:
+        """Path, content and mode of each file of a volume; none of a folder in memory."""
+        kind, name = ("secrets", volume["secret"]["secretName"]) if "secret" in volume else ("configmaps", "")
+        if "configMap" in volume:
+            name = volume["configMap"]["name"]
+        if not name:
+            return
+        source = volume.get("secret") or volume["configMap"]
+        found = self.cluster.request("GET", f"/api/v1/namespaces/{namespace}/{kind}/{name}")
+        if found is None:
+            raise LookupError(f'{kind} "{name}" not found')
+        for item in source.get("items") or [{"key": key, "path": key} for key in found["data"]]:
+            text = found["data"][item["key"]]
+            decoded = base64.b64decode(text).decode() if kind == "secrets" else text
+            yield item["path"], decoded, item.get("mode", source.get("defaultMode", 0o644))
 
     def _secret(self, namespace: str, wanted: Object) -> str:
         secret = self.cluster.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{wanted['name']}")

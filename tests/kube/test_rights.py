@@ -7,7 +7,7 @@ import yaml
 
 from .cluster import ROOT, Cluster
 from .kubelet import Kubelet
-from .launching import Launches, wait_until_clean
+from .launching import KINDS, Launches, needs, wait_until_clean
 
 ROLE = ROOT / "deploy" / "kubernetes" / "role.yaml"
 TINY = ("--", "all_reduce", "-e", "64")
@@ -23,12 +23,13 @@ def as_user(cluster: Cluster, launches: Launches, name: str, path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
 def test_the_role_is_enough(cluster: Cluster, kubelet: Kubelet, launches: Launches, tmp_path: Path, kind: str) -> None:
+    needs(kind)
     space = f"for-{kind}"
     cluster.kubectl("create", "namespace", space)
     cluster.kubectl("apply", "-n", space, "-f", str(ROLE))
     cluster.kubectl("create", "rolebinding", "b", "-n", space, "--role=busbw-launch", "--user=alice")
     as_user(cluster, launches, "alice", tmp_path / "kubeconfig")
-    ended = launches.run("-n", space, "--kind", kind, *TINY)
+    ended = launches.run("-n", space, *KINDS[kind], *TINY)
     assert ended.code == 0, ended.err
     assert "# Collective test concluded" in ended.out
     assert "forbidden" not in ended.err.lower()

@@ -228,8 +228,8 @@ def _indexed(task: Task, where: Where, *, root: str, subdomain: str = "") -> Man
 
 
 def _pod_template(task: Task, where: Where, container: Manifest, *, measures: bool, subdomain: str = "") -> Manifest:
-    spec: Manifest = {
-        "restartPolicy": "Never",
+    spec: Manifest = {} if where.kind == "mpijob" else {"restartPolicy": "Never"}  # there the replicas say so
+    spec |= {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
     }
