@@ -25,7 +25,7 @@ def test_each_gpu_of_an_hgx_has_its_own_nic(tmp_path: Path) -> None:
     assert topology.connection("NIC8", "NIC9") == "PIX"
     assert topology.connection("NIC0", "NIC7") == "SYS"
     assert (topology.gpus or ())[0].nvlinks is not None
-    assert (topology.gpus or ())[0].nvlinks.to_switch == 18  # type: ignore[union-attr]
+    assert (topology.gpus or ())[0].nvlinks.to_switch == 18
 
 
 def test_bridges_of_a100s_join_pairs(tmp_path: Path) -> None:

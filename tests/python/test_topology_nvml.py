@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
+from typing import cast
 
 import pynvml
 import pytest
@@ -153,7 +154,7 @@ def test_a_function_that_the_package_lacks_is_like_one_that_the_driver_lacks(tmp
     class Old(FakeNvml):
         nvmlDeviceGetMigMode = None  # type: ignore[assignment]  # noqa: N815
 
-    seen = nvml.look(Old(machines.one_gpu(tmp_path).gpus))
+    seen = nvml.look(cast(Nvml, Old(machines.one_gpu(tmp_path).gpus)))
     assert seen.gpus is not None
     assert seen.gpus[0].mig_mode is None
     assert seen.gpus[0].name == "NVIDIA L4"
@@ -177,7 +178,7 @@ def test_links_that_are_down_do_not_count(tmp_path: Path) -> None:
             link.active = False
     dark = look(fake, tmp_path)
     assert (dark.gpus or ())[0].nvlinks is not None
-    assert (dark.gpus or ())[0].nvlinks.active == 0  # type: ignore[union-attr]
+    assert (dark.gpus or ())[0].nvlinks.active == 0
     assert dark.connection("GPU0", "GPU1") == "NODE"
 
 

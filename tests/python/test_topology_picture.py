@@ -70,7 +70,8 @@ def test_an_hgx_has_one_bar_and_a_mesh_has_arcs(tmp_path: Path) -> None:
 def test_what_hangs_at_a_switch_stands_together(tmp_path: Path) -> None:
     nodes = arrange(look(machines.hgx_h100(tmp_path), tmp_path))
     assert [node.index for node in nodes] == [0, 1]
-    assert [[(*island.gpus, *island.nics) for island in node.islands] for node in nodes][1][3][1].name == "mlx5_7"
+    together = [(island.gpus[0].label, island.nics[0].name) for node in nodes for island in node.islands]
+    assert together == [(f"GPU{number}", f"mlx5_{number}") for number in range(8)]
     assert [nic.name for nic in nodes[0].others] == ["ens0", "ens1"]
     assert nodes[1].others == ()
 

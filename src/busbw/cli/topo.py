@@ -59,10 +59,12 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
 
 
 def _here(virtual_too: bool) -> Topology:
-    from busbw.topology.look import look
+    from busbw.topology.look import put_together
     from busbw.topology.nvml_functions import library
+    from busbw.topology.patience import ask
 
-    return look(library(), virtual_too=virtual_too)
+    seen = ask(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
+    return put_together(seen, virtual_too=virtual_too)
 
 
 def _chosen(found: list[Topology], matrix: int | None) -> list[Topology]:

@@ -26,7 +26,11 @@ def look(driver: Nvml | None, root: Path = Path("/"), *, virtual_too: bool = Fal
         root: Of the file tree.
         virtual_too: Also network interfaces that stand on no device.
     """
-    seen = nvml.look(driver)
+    return put_together(nvml.look(driver), root, virtual_too=virtual_too)
+
+
+def put_together(seen: nvml.Seen, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
+    """What the driver has said, with what the kernel says."""
     host = sysfs.host(root)
     network = nics(root, virtual_too=virtual_too)
     on_the_bus = sysfs.gpu_bus_ids(root)

@@ -139,9 +139,9 @@ def _access(topology: Topology) -> Iterator[str]:
             named = ", ".join(f"{path.of}-{path.to}" for path in paths[:_MOST_PAIRS])
             more = len(paths) - _MOST_PAIRS
             where = f"{named}{f' and {more} more' if more > 0 else ''}"
-        yield f"peer access, {where}: {_access_words(access)}"
+        yield f"peer access, {where}; {_access_words(access)}"
 
 
 def _access_words(access: PeerAccess) -> str:
     said = {"read": access.read, "write": access.write, "atomics": access.atomics, "over NVLink": access.nvlink}
-    return ", ".join(f"{what} {word or 'not said'}" for what, word in said.items())
+    return ", ".join(f"{what}: {word or 'not said'}" for what, word in said.items())

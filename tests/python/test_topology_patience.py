@@ -1,0 +1,56 @@
+"""A driver that takes its time, one that never answers, and one that breaks."""
+
+from collections.abc import Iterator
+from threading import Event
+
+import pytest
+from topology_machines import FakeGpu, FakeNvml
+
+from busbw.topology.patience import ask
+
+
+class Waits(FakeNvml):
+    """Answers when it is let go."""
+
+    let_go: Event
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        assert self.let_go.wait(60)
+        return super().nvmlDeviceGetCount()
+
+
+@pytest.fixture
+def waiting() -> Iterator[Waits]:
+    """Let go at the end, so that no thread is left over."""
+    driver = Waits([FakeGpu("0000:01:00.0")])
+    driver.let_go = Event()
+    yield driver
+    driver.let_go.set()
+
+
+def test_a_driver_that_answers_is_not_talked_about() -> None:
+    said: list[str] = []
+    assert len(ask(FakeNvml([FakeGpu("0000:01:00.0")]), said.append, patience_s=30).gpus or ()) == 1
+    assert said == []
+
+
+def test_a_driver_that_takes_its_time_is_waited_for(waiting: Waits) -> None:
+    said: list[str] = []
+
+    def say(sentence: str) -> None:
+        said.append(sentence)
+        waiting.let_go.set()
+
+    assert len(ask(waiting, say, patience_s=0.01, limit_s=60).gpus or ()) == 1
+    assert said == ["waiting for NVIDIA's driver, 60 s at most; GPUs that nobody uses take a while to wake up"]
+
+
+def test_a_driver_that_never_answers_is_given_up(waiting: Waits) -> None:
+    seen = ask(waiting, lambda _sentence: None, patience_s=0.01, limit_s=0.02)
+    assert seen.gpus is None
+    assert "has not answered for 0.02 s" in seen.notes[0]
+
+
+def test_an_error_of_ours_is_not_swallowed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ask(FakeNvml([], broken={"nvmlInit": ZeroDivisionError()}), print, patience_s=30)
