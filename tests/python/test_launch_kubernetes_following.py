@@ -106,7 +106,7 @@ class FakeCluster:
         return subprocess.Popen(
             [*BUSBW, "launch", "kubernetes", "--image", "busbw:1", *options, "--", "all_reduce"],
             cwd=here,
-            env=os.environ | {"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin", "FAKE_CLUSTER": str(self.folder)},
+            env=os.environ | {"PATH": str(self.folder / "bin"), "FAKE_CLUSTER": str(self.folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -300,8 +300,6 @@ def test_a_head_that_is_gone_is_a_lost_rank(cluster: FakeCluster) -> None:
 
 def test_without_kubectl_it_says_where_to_get_it(cluster: FakeCluster) -> None:
     (cluster.folder / "bin" / "kubectl").rename(cluster.folder / "elsewhere")
-    if any((folder / "kubectl").exists() for folder in (Path("/usr/bin"), Path("/bin"))):
-        pytest.skip("kubectl is in /usr/bin here")
     code, _, err = cluster.run()
     assert code == 3
     assert "there is no kubectl in PATH" in err

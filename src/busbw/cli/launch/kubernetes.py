@@ -61,10 +61,19 @@ _GPU = "nvidia.com/gpu"
 @click.option("--priority-class", default="", metavar="NAME", help="Of the pods.")
 @click.option("--queue", default="", metavar="NAME", help="A local queue of Kueue, which then starts the job.")
 @click.option(
-    "--port", type=click.IntRange(1024, 65535), default=DEFAULT_PORT, show_default=True, help="Where process 0 listens."
+    "--port",
+    type=click.IntRange(1024, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    metavar="PORT",
+    help="Where process 0 listens.",
 )
 @click.option(
-    "--ssh-folder", default=Where.ssh_folder, show_default=True, help="Where the image's sshd has its keys; MPIJob."
+    "--ssh-folder",
+    default=Where.ssh_folder,
+    metavar="FOLDER",
+    show_default=True,
+    help="Where the image's sshd has its keys; MPIJob.",
 )
 @click.option(
     "--patience",

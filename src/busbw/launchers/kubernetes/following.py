@@ -15,6 +15,7 @@ from busbw.launchers.kubernetes.where import Where
 
 _LOOK_S = 1.0
 _LOOK_WHILE_RUNNING_S = 5.0
+_PODS_PER_S = 100
 _TICK_S = 0.25
 _LOG_END_S = 5.0
 """How long a log may stay open after its container has ended."""
@@ -98,7 +99,7 @@ class Following:
                     return Exit.INTERRUPTED
                 if now_s >= look_at_s:
                     self._look()
-                    look_at_s = monotonic() + (_LOOK_WHILE_RUNNING_S if self._all_started() else _LOOK_S)
+                    look_at_s = monotonic() + self._look_again_s()
                 head = self._head()
                 if head is None and self._is_gone():
                     return self._lost(reading)
@@ -130,6 +131,11 @@ class Following:
         finally:
             if reading is not None:
                 reading.disconnect()
+
+    def _look_again_s(self) -> float:
+        """A list of a thousand pods is megabytes: it is asked for less often."""
+        shortest_s = _LOOK_WHILE_RUNNING_S if self._all_started() else _LOOK_S
+        return max(shortest_s, self._made.pods / _PODS_PER_S)
 
     def _look(self) -> None:
         """What the cluster says of the pods now, and what that means for the wait."""
