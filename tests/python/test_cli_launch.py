@@ -228,6 +228,7 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["ssh", "--hosts", "localhost,b", "--", "all_reduce"], ["localhost", "--root-address"]),
         (["ssh", "--hosts", "a,b", "--ssh", "'", "--", "all_reduce"], ["--ssh", "quot"]),
         (["ssh", "--hosts", "a", "--ssh", "", "--", "all_reduce"], ["--ssh is empty"]),
+        (["mpirun", "--hosts", "ada@a,b", "--", "all_reduce"], ["ada@a", "~/.ssh/config"]),
         (["mpirun", "--hosts", "a,b", "--mpirun", "false", "--", "all_reduce"], ["false", "--mpi openmpi"]),
         (
             ["mpirun", "--mpi", "openmpi", "--store-folder", "/x", "--port", "7", "--hosts", "a", "all_reduce"],

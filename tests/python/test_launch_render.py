@@ -42,6 +42,9 @@ RENDERED: dict[str, Rendered] = {
         ),
     ),
     "mpirun/mpich.txt": mpirun.render(JOB, replace(MPI, family="mpich")),
+    "mpirun/mpich_here.txt": mpirun.render(
+        JOB, replace(MPI, family="mpich", hosts=(Host("localhost", 4),), store="tcp://127.0.0.1:20001")
+    ),
 }
 
 

@@ -91,6 +91,8 @@ def _open_mpi(where: Where, variables: Sequence[str]) -> tuple[str, ...]:
 def _hydra(where: Where) -> tuple[str, ...]:
     """As MPICH has it. By default its processes get the whole environment."""
     return (
+        # Within an allocation it would have the scheduler start them, which knows no node of that name.
+        *(("-launcher", "fork") if [host.name for host in where.hosts] == ["localhost"] else ()),
         *("-hosts", ",".join(f"{host.name}:{host.processes}" for host in where.hosts)),
         *("-np", str(total(where.hosts))),
         *("-bind-to", where.bind_to),

@@ -67,6 +67,10 @@ def mpirun(
     words = words_of("--mpirun", mpirun_text)
     named = named_hosts(hosts, hostfile, processes=asked.processes_per_node(processes_per_node))
     named = named or (Host("localhost", processes_per_node or engine.default_ranks()),)
+    if strange := next((host.name for host in named if "@" in host.name or ":" in host.name), ""):
+        raise UsageError(
+            f"mpirun takes names of hosts, and {strange} is more", remedy="name it in ~/.ssh/config or /etc/hosts"
+        )
     if store_folder is not None and (root_address or port):
         raise UsageError("--store-folder and an address both say where the processes meet", remedy="give one of them")
     programs = asked.programs_there()
