@@ -78,7 +78,9 @@ def test_what_hangs_at_a_switch_stands_together(tmp_path: Path) -> None:
 
 def test_a_saved_matrix_is_drawn_too() -> None:
     root, _, _ = drawn(read(H200_X4, "env.txt")[0])
-    assert "NVLink: NV18 between every pair" in texts(root)
+    assert "NV18, every pair" in texts(root)
+    assert "NVLink of GPU0, each way: 18 x 26.562 GB/s line rate" in texts(root)
+    assert "PCIe of each GPU, each way: gen 5 x16, 63 GB/s" in texts(root)
     assert "NICs: not known" in texts(root)
     nodes = arrange(read(WITH_NICS, "topo.txt")[0])
     assert [(node.index, len(node.islands)) for node in nodes] == [(1, 1), (None, 1)]  # of GPU0 two nodes are said

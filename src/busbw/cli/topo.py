@@ -11,7 +11,7 @@ from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, width_of
 from busbw.topology import Topology
 
-_MOST_BYTES = 64 * 2**20
+_MOST_BYTES = 16 * 2**20
 """A saved matrix is a few KiB; a text that is longer than this is something else."""
 
 
@@ -87,5 +87,5 @@ def _read(file: str) -> list[Topology]:
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", remedy="give a file that can be read") from error
     if len(content) > _MOST_BYTES:
-        raise BusbwError(f"{file} is longer than 64 MiB", remedy="give only what nvidia-smi topo -m wrote")
+        raise BusbwError(f"{file} is longer than 16 MiB", remedy="give only what nvidia-smi topo -m wrote")
     return read(content.decode("utf-8", "replace"), "standard input" if file == "-" else Path(file).name)

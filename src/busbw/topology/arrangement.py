@@ -56,9 +56,10 @@ def _islands(topology: Topology) -> list[Island]:
             label = leader[label]
         return label
 
+    order = {label: place for place, label in enumerate(topology.labels)}
     for path in topology.paths:
         if path.pcie in {"PIX", "PXB"}:
-            one, other = sorted((find(path.of), find(path.to)), key=topology.labels.index)
+            one, other = sorted((find(path.of), find(path.to)), key=lambda label: order[label])
             leader[other] = one
     gpus, nics = topology.gpus or (), topology.nics or ()
     return [

@@ -1,8 +1,9 @@
 """What stands below the picture, and what it says to those who do not see it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
+from busbw.topology.nearest import labels_text
 from busbw.topology.types import Topology
 from busbw.topology.words import is_down, nvlink_text, pcie_text, rate_text
 from busbw.units import count_text, size_text
@@ -13,12 +14,8 @@ def captions(topology: Topology) -> list[str]:
     found = []
     if topology.gpus:
         found.append(f"GPUs: {_counted(_gpu_words(topology))}")
-        links = [text for gpu in topology.gpus if (text := nvlink_text(gpu.nvlinks))]
-        if links:
-            found.append(f"NVLink of each GPU, each way: {', '.join(dict.fromkeys(links))}")
-        pcie = [text for gpu in topology.gpus if (text := pcie_text(gpu.pcie, sleeps=True))]
-        if pcie:
-            found.append(f"PCIe of each GPU, each way: {', '.join(dict.fromkeys(pcie))}")
+        found += _by_text("NVLink", {gpu.label: nvlink_text(gpu.nvlinks) for gpu in topology.gpus})
+        found += _by_text("PCIe", {gpu.label: pcie_text(gpu.pcie, sleeps=True) for gpu in topology.gpus})
     else:
         found.append("GPUs: not known" if topology.gpus is None else "GPUs: none")
     if topology.nics:
@@ -35,6 +32,13 @@ def captions(topology: Topology) -> list[str]:
     if any(path.pcie in {"PIX", "PXB"} for path in topology.paths):
         found.append("A frame holds what reaches each other through PCIe switches alone (PIX, PXB).")
     return found + [f"Note: {note}" for note in topology.notes]
+
+
+def _by_text(what: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """A line for each thing that is said, and of which GPUs."""
+    for text in dict.fromkeys(filter(None, texts.values())):
+        labels = [label for label, own in texts.items() if own == text]
+        yield f"{what} of {'each GPU' if len(labels) == len(texts) else labels_text(labels)}, each way: {text}"
 
 
 def in_words(topology: Topology) -> str:

@@ -12,10 +12,15 @@ def nearest(topology: Topology, label: str, others: Iterable[str]) -> tuple[Pcie
 
     One pair of which nothing is known is enough for that: the unknown device may be the nearest.
     """
-    paths = {other: topology.path(label, other) for other in others}
-    levels = {other: path.pcie for other, path in paths.items() if path and path.pcie}
-    if not levels or len(levels) < len(paths):
+    wanted = dict.fromkeys(others)
+    found: dict[str, PcieLevel] = {}
+    for path in topology.paths:  # once through: a saved matrix may have hundreds of devices
+        other = path.to if path.of == label else path.of if path.to == label else None
+        if other in wanted and path.pcie:
+            found[other] = path.pcie
+    if not found or len(found) < len(wanted):
         return None
+    levels = {other: found[other] for other in wanted}
     best = min(levels.values(), key=LEVELS.index)
     return best, tuple(other for other, level in levels.items() if level == best)
 

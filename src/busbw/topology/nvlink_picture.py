@@ -77,9 +77,10 @@ def nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], width: 
 def _bar(links: int, tops: Mapping[str, tuple[float, float]], width: float) -> Markup:
     xs = [x for x, _ in tops.values()]
     stubs = [element("path", d=f"M{x:.1f} {y:.1f}V30", stroke_width=3.0, class_="arc") for x, y in tops.values()]
+    text = f"NVLink: NV{links} between every pair" if len(xs) > 4 else f"NV{links}, every pair"
     left, right = max(min(xs) - 23, 2.0), min(max(xs) + 23, width - 2)
     return group(
         *stubs,
         element("rect", x=left, y=8.0, width=right - left, height=24.0, rx=6, class_="fabric"),
-        element("text", f"NVLink: NV{links} between every pair", x=(left + right) / 2, y=24.0, class_="onfabric mid"),
+        element("text", text, x=(left + right) / 2, y=24.0, class_="onfabric mid"),
     )

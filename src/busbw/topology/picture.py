@@ -95,7 +95,7 @@ def _island_width(island: Island) -> float:
 def _width(node: Node) -> float:
     islands = sum(map(_island_width, node.islands)) + _GAP * (len(node.islands) - 1)
     others = min(len(node.others), _OTHERS_A_LINE) * (_CELL + _GAP) - _GAP
-    return max(islands, others, 86.0) + 2 * _INSET
+    return max(islands, others, 100.0) + 2 * _INSET
 
 
 def _others_a_line(node: Node) -> int:
@@ -114,7 +114,7 @@ def _height(node: Node) -> float:
 
 def _node(node: Node, box: _Box) -> tuple[Markup, dict[str, tuple[float, float]]]:
     """The box of a NUMA node, and the middle of the upper edge of each GPU in it."""
-    title = "NUMA node not said" if node.index is None else f"NUMA node {node.index}"
+    title = "NUMA not said" if node.index is None else f"NUMA node {node.index}"
     kind = "node supposed" if node.index is None else "node"
     parts = [
         element("rect", x=box.x, y=box.y, width=box.width, height=box.height, rx=8, class_=kind),
@@ -178,5 +178,5 @@ def _nic(nic: Nic, x: float, y: float) -> Markup:
 
 
 def _cut(text: str, width: float) -> str:
-    most = int(width / 6.6)
+    most = int(width / 7.0)
     return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
