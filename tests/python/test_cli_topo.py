@@ -49,6 +49,17 @@ def test_standard_input_and_a_pipe() -> None:
     assert done.stderr == ""
 
 
+def test_a_pipe_gets_every_column(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(H200_X4)
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    command = [*BUSBW, "topo", str(tmp_path / "a.txt")]
+    whole = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "gen 5 x16, 63 GB/s" in whole
+    narrow = subprocess.run(command, env={**environment, "COLUMNS": "60"}, capture_output=True, text=True, check=True)
+    assert "gen 5 x16, 63 GB/s" not in narrow.stdout
+    assert "no room for: " in narrow.stdout
+
+
 def test_an_svg_beside_the_table(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "topo.svg"
     assert main(["topo", str(saved), "--svg", str(picture)]) == 0

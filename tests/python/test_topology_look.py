@@ -59,7 +59,7 @@ def test_without_a_driver_the_host_is_shown_and_the_lack_is_said(tmp_path: Path)
     assert [nic.name for nic in topology.nics or ()] == ["mlx5_0"]
     assert topology.host is not None
     assert topology.host.sockets == 2
-    assert topology.notes == ("no NVIDIA driver here (libnvidia-ml.so is not there), so nothing is said of GPUs",)
+    assert topology.notes == ("no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded), so nothing is said of GPUs",)
 
 
 def test_without_a_driver_the_bus_still_shows_gpus(tmp_path: Path) -> None:

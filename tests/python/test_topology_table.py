@@ -49,6 +49,13 @@ def test_the_matrix_that_is_shown_can_be_read_again(tmp_path: Path, name: str) -
     assert connections(again) == connections(topology)
 
 
+def test_columns_without_room_are_named(tmp_path: Path) -> None:
+    topology = made("hgx_h100", tmp_path)
+    wide, narrow = ("\n".join(line.plain for line in lines(topology, width)) for width in (200, 80))
+    assert "no room" not in wide
+    assert "no room for: bus id, memory, PCIe, CPUs, MIG (" in narrow
+
+
 def test_an_unknown_connection_is_a_question_mark(tmp_path: Path) -> None:
     topology = made("a100_pcie", tmp_path)
     paths = tuple(replace(path, connection=None) if path.to == "GPU3" else path for path in topology.paths)

@@ -1,5 +1,6 @@
 """`busbw topo`: what is in a machine, and what joins it."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import msgspec
 from busbw.cli.output import write_whole
 from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, width_of
+from busbw.terminal.console import WIDEST
 from busbw.topology import Topology
 
 _MOST_BYTES = 16 * 2**20
@@ -54,8 +56,13 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
 
         if number:
             console().print()
-        for line in lines(topology, width_of()):
+        for line in lines(topology, _width()):
             console().print(line)
+
+
+def _width() -> int:
+    """Of the terminal; what goes to a file or another program is not cut to a width that nobody asked for."""
+    return width_of() if sys.stdout.isatty() or os.environ.get("COLUMNS") else WIDEST
 
 
 def _here(virtual_too: bool) -> Topology:

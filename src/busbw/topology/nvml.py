@@ -77,7 +77,7 @@ def look(nvml: Nvml | None) -> Seen:
 def _why_not(error: Exception) -> str:
     code = getattr(error, "value", None)
     if code == _NO_LIBRARY:
-        return "no NVIDIA driver here (libnvidia-ml.so is not there), so nothing is said of GPUs"
+        return "no NVIDIA driver here (libnvidia-ml.so.1 cannot be loaded), so nothing is said of GPUs"
     if code == _NO_DRIVER:
         return "NVIDIA's driver is installed but not loaded, so nothing is said of GPUs; modprobe nvidia"
     return f"NVML does not start ({plain(str(error))}), so nothing is said of GPUs; nvidia-smi may say more"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from busbw.terminal import Cell, Column
+from busbw.terminal import Cell, Column, fitted
 from busbw.terminal import lines as table_lines
 from busbw.topology.matrix import matrix_lines
 from busbw.topology.nearest import labels_text, nearest, nics_on_the_bus
@@ -28,12 +28,12 @@ def lines(topology: Topology, width: int) -> Iterator[Text]:
         yield from _wrapped(f"NUMA node {node.index}: {f'CPUs {node.cpus}' if node.cpus else 'no CPUs'}{memory}", width)
     yield Text()
     if topology.gpus:
-        yield from table_lines(_gpu_columns(topology, topology.gpus), width)
+        yield from _table(_gpu_columns(topology, topology.gpus), width)
     else:
         yield Text("GPUs: not known" if topology.gpus is None else "GPUs: none, says the driver")
     yield Text()
     if topology.nics:
-        yield from table_lines(_nic_columns(topology, topology.nics), width)
+        yield from _table(_nic_columns(topology, topology.nics), width)
     else:
         yield Text("NICs: not known" if topology.nics is None else "NICs: none")
     if len(topology.labels) > 1:
@@ -48,6 +48,15 @@ def lines(topology: Topology, width: int) -> Iterator[Text]:
         yield Text()
         for note in topology.notes:
             yield from _wrapped(f"note: {note}", width)
+
+
+def _table(columns: Sequence[Column], width: int) -> Iterator[Text]:
+    """The columns that fit, and which ones do not."""
+    yield from table_lines(columns, width)
+    shown = {column.name for column, _ in fitted(columns, width)}
+    hidden = [column.name for column in columns if column.name not in shown and any(cell.text for cell in column.cells)]
+    if hidden:
+        yield from _wrapped(f"no room for: {', '.join(hidden)} (a wider terminal, a pipe and --json have it)", width)
 
 
 def _wrapped(text: str, width: int) -> Iterator[Text]:
