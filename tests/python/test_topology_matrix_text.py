@@ -137,10 +137,22 @@ def test_what_is_not_certain_is_left_out(old: str, new: str, note: str, unknown:
 
 def test_a_header_that_lost_a_device_moves_no_cell() -> None:
     text = WITH_NICS.replace("GPU0    GPU1    NIC0", "GPU0    NIC0", 1)
-    with pytest.raises(
-        UsageError, match="no row of the matrix in x can be read; the row of GPU0 is left out: it has more"
-    ):
+    with pytest.raises(UsageError, match="the matrix in x cannot be read: the row of GPU0 has more cells"):
         read(text, "x")
+
+
+def test_two_losses_that_cancel_each_other_move_no_cell() -> None:
+    """The header lost NIC0 and the row of GPU0 its first cell: their numbers agree again, and everything is shifted."""
+    text = WITH_NICS.replace("GPU0    GPU1    NIC0    NIC1", "GPU0    GPU1    NIC1", 1)
+    text = text.replace("GPU0     X      NV4     PXB", "GPU0     X      PXB", 1)
+    for damaged in (text, "\n".join(line for line in text.splitlines() if not line.startswith("GPU1"))):
+        with pytest.raises(UsageError, match=r"cannot be read: (the row of GPU1 has more cells|the header lacks NIC0)"):
+            read(damaged, "x")
+
+
+def test_words_after_the_matrix_are_no_row() -> None:
+    text = V100_X2_WITHOUT_TABS.replace("Legend:", "a NODE connection joins them\nrank0 X marks the spot")
+    assert connections(read(text, "x")[0]) == {("GPU0", "GPU1"): "NODE"}
 
 
 def test_nvlink_joins_no_nic() -> None:

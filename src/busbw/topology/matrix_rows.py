@@ -3,11 +3,15 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from busbw.topology.ranges import numbers_of
 
 AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 """The columns after those of devices; older versions of nvidia-smi have fewer of them."""
+
+MORE_CELLS = "it has more cells than there are devices in the header"
+"""Then the header has lost a device, and no cell's column is certain, in no row."""
 
 _GPU = re.compile(r"GPU(?:0|[1-9]\d{0,3})", re.ASCII)
 _NIC = re.compile(r"NIC\d{1,4}|[a-z][a-z0-9_.-]{0,30}", re.ASCII)
@@ -49,6 +53,14 @@ def columns_of(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
     return None if rest else (devices, after)
 
 
+def is_row(words: Sequence[str]) -> bool:
+    """Whether the words look like a row, of whatever device: a name with a number, and cells with one X among them."""
+    if not words or not re.search(r"\d", words[0]) or not (_GPU.fullmatch(words[0]) or _NIC.fullmatch(words[0])):
+        return False
+    cells = list(takewhile(lambda word: word == "X" or _CELL.fullmatch(word), words[1:]))
+    return len(cells) > 1 and cells.count("X") == 1
+
+
 def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str]) -> Row | str:
     """A row, or why it cannot be read; its first word is one of the labels."""
     cells, after = words[1 : len(labels) + 1], words[len(labels) + 1 :]
@@ -61,7 +73,7 @@ def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str
     if strange:
         return f'"{strange[0][:20]}" is nothing that joins two devices'
     if len(after) > len(affinities) or any(_CELL.fullmatch(word) for word in after):
-        return "it has more cells than there are devices in the header"
+        return MORE_CELLS
     if any(
         cell.startswith("NV") and not (_GPU.fullmatch(words[0]) and _GPU.fullmatch(label))
         for label, cell in zip(labels, cells, strict=True)

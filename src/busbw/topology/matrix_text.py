@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from busbw.errors import UsageError
-from busbw.topology.matrix_rows import AFFINITIES, Row, columns_of, row_of
+from busbw.topology.matrix_rows import AFFINITIES, MORE_CELLS, Row, columns_of, is_row, row_of
 from busbw.topology.saved_details import detailed, details
 from busbw.topology.types import Gpu, Nic, Path, PcieLevel, Topology
 from busbw.units import count_text, plain
@@ -31,6 +31,8 @@ class _Matrix:
     rows: dict[str, Row] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    doubt: str = ""
+    """Why no cell's column is certain."""
 
 
 def read(text: str, source: str) -> list[Topology]:
@@ -41,10 +43,11 @@ def read(text: str, source: str) -> list[Topology]:
     """
     lines = [_ESCAPE.sub("", line) for line in text.splitlines()]
     begun = list(_matrices(lines))
-    matrices = [matrix for matrix in begun if matrix.rows]
+    matrices = [matrix for matrix in begun if matrix.rows and not matrix.doubt]
     if begun and not matrices:
+        why = begun[0].doubt or begun[0].notes[0]
         raise UsageError(
-            f"no row of the matrix in {source} can be read; {begun[0].notes[0]}",
+            f"the matrix in {source} cannot be read: {why}",
             remedy="save it again with nvidia-smi topo -m > topo.txt",
         )
     if not matrices:
@@ -64,27 +67,32 @@ def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
         words = line.split()
         header = columns_of(words)
         if header:
-            if current and (current.rows or current.notes):
+            if current and (current.rows or current.notes or current.doubt):
                 yield current
             current, in_rows = _Matrix(*header), True
         elif current and in_rows and words:
-            in_rows = words[0] in current.labels
+            in_rows = words[0] in current.labels or is_row(words)
             if in_rows:
                 _take(current, words)
         elif current and current.rows and (named := _NAMED.fullmatch(line)) and named[1] in current.labels:
             current.names.setdefault(named[1], plain(named[2]))
-    if current and (current.rows or current.notes):
+    if current and (current.rows or current.notes or current.doubt):
         yield current
 
 
 def _take(matrix: _Matrix, words: list[str]) -> None:
     label = words[0]
+    if label not in matrix.labels:
+        matrix.doubt = matrix.doubt or f"the header lacks {label}, which has a row"
+        return
     if label in matrix.rows:
         matrix.notes.append(f"{label} has two rows; the first one is taken")
         return
     row = row_of(words, matrix.labels, matrix.affinities)
     if isinstance(row, str):
         matrix.notes.append(f"the row of {label} is left out: {row}")
+        if row == MORE_CELLS:
+            matrix.doubt = matrix.doubt or f"the row of {label} has more cells than there are devices in the header"
         return
     matrix.rows[label] = row
     if row.unclear:
