@@ -18,3 +18,18 @@ if(busbw_has_mpi)
 else()
   message(STATUS "MPI: none, so --backend mpi is left out")
 endif()
+
+# An engine for the MPI of one compiler, beside the one above: <build>/mpi/<folder of the MPI>/busbw-engine-mpi.
+function(busbw_add_mpi_engine compiler)
+  string(REGEX REPLACE "^.*/([^/]+)/bin/[^/]+$" "\\1" family "${compiler}")
+  execute_process(COMMAND ${compiler} -show OUTPUT_VARIABLE command OUTPUT_STRIP_TRAILING_WHITESPACE
+                          COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(words UNIX_COMMAND "${command}")
+  list(POP_FRONT words)  # the compiler that the MPI was built with
+  set(target mpi-engine-${family})
+  add_executable(${target} $<TARGET_OBJECTS:busbw_main> ${mpi_sources})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME busbw-engine-mpi
+                                             RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/mpi/${family})
+  target_compile_options(${target} PRIVATE ${words} -O1)
+  target_link_libraries(${target} PRIVATE busbw_engine ${words} ${CMAKE_DL_LIBS})
+endfunction()

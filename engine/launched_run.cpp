@@ -28,8 +28,13 @@ int ranks_per_process(const Options& options) { return options.settings.threads 
 
 Membership membership_of(const Options& options, const World& world) {
   const double limit = limit_s(options);
-  return {world.rank,  world.size,  ranks_per_process(options),           world.store,
-          world.token, std::min(world.join_limit_s, limit), std::min(kMostSilenceS, limit)};
+  return {world.rank,
+          world.size,
+          ranks_per_process(options),
+          world.store,
+          world.token,
+          std::min(world.join_limit_s, limit),
+          std::min(kMostSilenceS, limit)};
 }
 
 /// The first of this process's GPUs. A launcher may show each process its own GPUs alone.
@@ -93,8 +98,8 @@ class Part {
 
   JobResult run() {
     const int sharing = world_.local_size * ranks_per_process(options_);
-    MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
-                                    backend_->work_bytes(sharing));
+    MemoryPlan memory =
+        plan_memory(options_.settings, sharing, backend_->available_bytes(sharing), backend_->work_bytes(sharing));
     require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
     agree(memory);
     RunPlan plan = make_plan(options_, *collective_, memory.max_bytes);
@@ -108,12 +113,11 @@ class Part {
     }
     const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter->begin(all, backend_->facts()); },
                                  [&](const CaseRows& rows) { reporter->rows(rows); }};
-    const JobCallbacks job_callbacks{
-        [&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
-        [&](const std::optional<Failure>& failure) {
-          if (reporter) return reporter->finish(failure);
-          return failure ? static_cast<int>(failure->exit) : 0;
-        }};
+    const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
+                                     [&](const std::optional<Failure>& failure) {
+                                       if (reporter) return reporter->finish(failure);
+                                       return failure ? static_cast<int>(failure->exit) : 0;
+                                     }};
     const JobLayout layout{1, plan.ranks_per_process(), limit_s(options_)};
     const JobResult result = run_part_of_job(job_, plan.first_rank, layout, job_callbacks);
     complain_about(options_, result.outcome.message, result.outcome.exit_code);

@@ -228,17 +228,17 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
     if (!given.has(flag.name)) continue;
     if (given.integer(flag.name, 0, 0, flag.most) == flag.neutral) continue;
     const std::string asked = fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
-    refuse(options.host_cannot, fmt::format("{}, which the {} cannot do; leave it out, or measure on GPUs", asked, host));
+    refuse(options.host_cannot,
+           fmt::format("{}, which the {} cannot do; leave it out, or measure on GPUs", asked, host));
     if (!flag.nccl_can) refuse(options.nccl_cannot, asked + ", which the NCCL backend cannot do; leave it out");
   }
   options.null_stream = given.on("--stream_null");
   options.settings.gpus_per_thread = static_cast<int>(given.integer("--ngpus", 1, 1, kMaxHostRanks));
   if (const int gpus = options.settings.gpus_per_thread; gpus > 1)
     refuse(options.host_cannot,
-           fmt::format(
-               "-g {0} (--ngpus): the {1} has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
-               "--processes {0}",
-               gpus, host));
+           fmt::format("-g {0} (--ngpus): the {1} has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
+                       "--processes {0}",
+                       gpus, host));
   if (const auto device = environment("NCCL_TESTS_DEVICE")) {
     refuse(options.host_cannot,
            fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the {} does not have; unset it", *device, host));
@@ -264,9 +264,10 @@ void require_mpi_can(const Given& given, const Options& options) {
   if (!options.host_cannot.empty()) throw UsageError(options.host_cannot);
   for (const char* flag : {"--nthreads", "--processes"})
     if (given.integer(flag, 1, 1) != 1)
-      throw UsageError(fmt::format("{} {}: with --backend mpi a process is a rank, and mpirun starts the processes; allowed "
-                                   "is 1",
-                                   spelling(flag), given.text(flag, "")));
+      throw UsageError(
+          fmt::format("{} {}: with --backend mpi a process is a rank, and mpirun starts the processes; allowed "
+                      "is 1",
+                      spelling(flag), given.text(flag, "")));
 }
 
 double number_of(Environment environment, const char* variable, double fallback, double most, const char* allowed) {
@@ -310,9 +311,10 @@ void read_ranks(const Given& given, int launched_processes, Options& options) {
   settings.threads = given.integer("--nthreads", 1, 1, kMaxHostRanks);
   settings.processes = given.integer("--processes", 1, 1, kMaxHostRanks);
   if (launched_processes > 1 && given.has("--processes"))
-    throw UsageError(fmt::format("--processes {}: a launcher has started {} processes, of which this is one; leave it "
-                                 "out, or set BUSBW_LAUNCHER=none to run this process alone",
-                                 settings.processes, launched_processes));
+    throw UsageError(
+        fmt::format("--processes {}: a launcher has started {} processes, of which this is one; leave it "
+                    "out, or set BUSBW_LAUNCHER=none to run this process alone",
+                    settings.processes, launched_processes));
   if (launched_processes > 1) settings.processes = launched_processes;
   const bool is_launched = launched_processes > 1;
   const int most = is_launched ? kMaxRanks : kMaxHostRanks;

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
 #include "backends/host/machine.hpp"
+#include "backends/host/share.hpp"
 #include "backends/mpi/library_name.hpp"
 #include "backends/mpi/mpi_communicator.hpp"
 #include "backends/mpi/mpi_session.hpp"
@@ -16,8 +16,6 @@
 
 namespace busbw {
 namespace {
-
-constexpr std::size_t kParts = 3;  // send, receive, scratch
 
 std::string library_text() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> text{};
@@ -54,6 +52,7 @@ std::vector<std::pair<std::string, std::string>> MpiBackend::facts() const {
   require_mpi(MPI_Get_version(&major, &minor), "MPI_Get_version");
   std::vector<std::pair<std::string, std::string>> all{{"mpi_library", library_.substr(0, library_.find('\n'))},
                                                        {"mpi_standard", fmt::format("{}.{}", major, minor)}};
+  if (!operators_.replaced().empty()) all.emplace_back("mpi_operators_replaced", operators_.replaced());
   if (const std::string path = library_path(); !path.empty()) all.emplace_back("mpi_path", path);
   return all;
 }
@@ -61,26 +60,18 @@ std::vector<std::pair<std::string, std::string>> MpiBackend::facts() const {
 void MpiBackend::reserve(int ranks, std::size_t buffer_bytes) {
   if (memory_) throw std::logic_error("MpiBackend::reserve: called twice");
   if (ranks != 1) throw std::logic_error("MpiBackend::reserve: a process has one rank");
-  // Parts start at lines of their own.
-  constexpr std::size_t kLine = 4096;
-  buffer_bytes_ = (buffer_bytes + kLine - 1) / kLine * kLine;
-  memory_.emplace(kParts * buffer_bytes_, Sharing::threads);
+  buffer_bytes_ = buffer_bytes;
+  memory_.emplace(ranks, buffer_bytes, RankBuffers::page_aligned(buffer_bytes), Sharing::threads);
 }
 
 std::unique_ptr<Communicator> MpiBackend::connect(Team& world, Team& group) {
   if (!memory_) throw std::logic_error("MpiBackend::connect: nothing was reserved");
-  // A group's name is its first member, which only that one knows.
-  const int mine = world.rank();
-  const Bytes first = group.broadcast(std::as_bytes(std::span(&mine, 1)));
-  int colour = 0;
-  std::memcpy(&colour, first.data(), sizeof(colour));
-  MPI_Comm members = MPI_COMM_NULL;
-  require_mpi(MPI_Comm_split(MPI_COMM_WORLD, colour, group.rank(), &members), "MPI_Comm_split");
-  require_mpi(MPI_Comm_set_errhandler(members, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  const auto part = [&](std::size_t index) {
-    return std::span(memory_->data() + index * buffer_bytes_, buffer_bytes_);
-  };
-  return std::make_unique<MpiCommunicator>(members, world, operators_, MpiMemory{part(0), part(1), part(2)}, faults_,
+  std::vector<int> members = world_ranks_of(world, group);
+  MPI_Comm communicator = MPI_COMM_NULL;
+  require_mpi(MPI_Comm_split(MPI_COMM_WORLD, members.front(), group.rank(), &communicator), "MPI_Comm_split");
+  require_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  const MpiMemory memory{memory_->send_buffer(0), memory_->recv_buffer(0), std::span(memory_->front(), buffer_bytes_)};
+  return std::make_unique<MpiCommunicator>(communicator, std::move(members), world, operators_, memory, faults_,
                                            came_to_end_);
 }
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "backends/backend.hpp"
-#include "backends/host/arena.hpp"
 #include "backends/host/faults.hpp"
+#include "backends/host/rank_buffers.hpp"
 #include "backends/mpi/mpi_reduction.hpp"
 
 namespace busbw {
@@ -36,7 +36,7 @@ class MpiBackend final : public Backend {
   std::string cpu_name_;
   MpiOperators operators_;
   std::size_t buffer_bytes_ = 0;
-  std::optional<Arena> memory_;
+  std::optional<RankBuffers> memory_;  // scratch memory lies in front
 };
 
 }  // namespace busbw

@@ -8,26 +8,15 @@
 
 #include "backends/host/reduce_kernel.hpp"
 #include "rendezvous/wait.hpp"
-#include "verify/host_data.hpp"
 #include "verify/values.hpp"
 
 namespace busbw {
 namespace {
 
-int size_of(MPI_Comm members) {
-  int size = 0;
-  require_mpi(MPI_Comm_size(members, &size), "MPI_Comm_size");
-  return size;
-}
-
-int rank_in(MPI_Comm members) {
+int rank_in(MPI_Comm communicator) {
   int rank = 0;
-  require_mpi(MPI_Comm_rank(members, &rank), "MPI_Comm_rank");
+  require_mpi(MPI_Comm_rank(communicator, &rank), "MPI_Comm_rank");
   return rank;
-}
-
-void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (to != from && bytes != 0) std::memmove(to, from, bytes);
 }
 
 /// MPI's way of saying that the result's place holds the data.
@@ -35,21 +24,20 @@ const void* unless_in_place(const std::byte* send, bool in_place) { return in_pl
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(MPI_Comm members, const Team& world, const MpiOperators& operators, MpiMemory memory,
-                                 std::span<const Fault> faults, bool& came_to_end)
-    : members_(members),
+MpiCommunicator::MpiCommunicator(MPI_Comm communicator, std::vector<int> members, const Team& world,
+                                 const MpiOperators& operators, MpiMemory memory, std::span<const Fault> faults,
+                                 bool& came_to_end)
+    : HostRank(std::move(members), rank_in(communicator), faults),
+      communicator_(communicator),
       world_(world),
       operators_(operators),
       memory_(memory),
-      rank_(rank_in(members)),
-      size_(size_of(members)),
-      faults_(faults, world.rank()),
       came_to_end_(came_to_end) {}
 
 MpiCommunicator::~MpiCommunicator() {
   // Freeing and ending are operations of all members: after an error some may never come.
   if (world_.aborted() || std::uncaught_exceptions() > 0) return;
-  came_to_end_ = MPI_Comm_free(&members_) == MPI_SUCCESS;
+  came_to_end_ = MPI_Comm_free(&communicator_) == MPI_SUCCESS;
 }
 
 const std::byte* MpiCommunicator::contribution(const std::byte* send, std::size_t count, Dtype dtype, Redop redop) {
@@ -59,7 +47,7 @@ const std::byte* MpiCommunicator::contribution(const std::byte* send, std::size_
 }
 
 void MpiCommunicator::finish(std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
-  if (redop == Redop::avg) average_elements(recv, count, dtype, size_);
+  if (redop == Redop::avg) average_elements(recv, count, dtype, size());
 }
 
 void MpiCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
@@ -69,7 +57,7 @@ void MpiCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::si
   if (in_place && redop == Redop::mulsum) scale_elements(recv, send, count, dtype, rank_);
   const std::byte* const mine = in_place ? send : contribution(send, count, dtype, redop);
   require_mpi(MPI_Allreduce(unless_in_place(mine, in_place), recv, mpi_count(count), mpi_type(dtype),
-                            operators_.of(dtype, redop), members_),
+                            operators_.of(dtype, redop), communicator_),
               "MPI_Allreduce");
   finish(recv, count, dtype, redop);
   faults_.after_operation({recv, count * size_bytes(dtype)}, size_bytes(dtype));
@@ -81,7 +69,7 @@ void MpiCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t
   const std::byte* const mine = contribution(send, count, dtype, redop);
   const bool in_place = rank_ == root && mine == recv;
   require_mpi(MPI_Reduce(unless_in_place(mine, in_place), recv, mpi_count(count), mpi_type(dtype),
-                         operators_.of(dtype, redop), root, members_),
+                         operators_.of(dtype, redop), root, communicator_),
               "MPI_Reduce");
   if (rank_ != root) return;
   finish(recv, count, dtype, redop);
@@ -92,7 +80,7 @@ void MpiCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std
                                      Redop redop) {
   faults_.before_operation();
   const std::size_t bytes = recv_count * size_bytes(dtype);
-  const std::size_t ranks = static_cast<std::size_t>(size_);
+  const std::size_t ranks = static_cast<std::size_t>(size());
   const std::byte* const mine = contribution(send, recv_count * ranks, dtype, redop);
   // In place, NCCL puts the result where this rank's share was, MPI at the start of the data: neither can be had of the
   // other without a second place.
@@ -100,7 +88,7 @@ void MpiCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std
   std::byte* const result = in_place && mine == send ? memory_.scratch.data() : recv;
   mpi_count(recv_count * ranks);
   require_mpi(MPI_Reduce_scatter_block(mine, result, mpi_count(recv_count), mpi_type(dtype),
-                                       operators_.of(dtype, redop), members_),
+                                       operators_.of(dtype, redop), communicator_),
               "MPI_Reduce_scatter_block");
   move_bytes(recv, result, bytes);
   finish(recv, recv_count, dtype, redop);
@@ -112,9 +100,9 @@ void MpiCommunicator::all_gather(const std::byte* send, std::byte* recv, std::si
   const std::size_t bytes = send_count * size_bytes(dtype);
   const bool in_place = send == recv + static_cast<std::size_t>(rank_) * bytes;
   require_mpi(MPI_Allgather(unless_in_place(send, in_place), mpi_count(send_count), mpi_type(dtype), recv,
-                            mpi_count(send_count), mpi_type(dtype), members_),
+                            mpi_count(send_count), mpi_type(dtype), communicator_),
               "MPI_Allgather");
-  faults_.after_operation({recv, bytes * static_cast<std::size_t>(size_)}, size_bytes(dtype));
+  faults_.after_operation({recv, bytes * static_cast<std::size_t>(size())}, size_bytes(dtype));
 }
 
 void MpiCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
@@ -122,7 +110,7 @@ void MpiCommunicator::broadcast(const std::byte* send, std::byte* recv, std::siz
   const std::size_t bytes = count * size_bytes(dtype);
   // MPI has one buffer, which the root only reads.
   std::byte* const data = rank_ == root ? const_cast<std::byte*>(send) : recv;
-  require_mpi(MPI_Bcast(data, mpi_count(count), mpi_type(dtype), root, members_), "MPI_Bcast");
+  require_mpi(MPI_Bcast(data, mpi_count(count), mpi_type(dtype), root, communicator_), "MPI_Bcast");
   if (rank_ == root) move_bytes(recv, send, bytes);
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
@@ -132,9 +120,9 @@ void MpiCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t
   const std::size_t bytes = send_count * size_bytes(dtype);
   const bool in_place = rank_ == root && send == recv + static_cast<std::size_t>(rank_) * bytes;
   require_mpi(MPI_Gather(unless_in_place(send, in_place), mpi_count(send_count), mpi_type(dtype), recv,
-                         mpi_count(send_count), mpi_type(dtype), root, members_),
+                         mpi_count(send_count), mpi_type(dtype), root, communicator_),
               "MPI_Gather");
-  if (rank_ == root) faults_.after_operation({recv, bytes * static_cast<std::size_t>(size_)}, size_bytes(dtype));
+  if (rank_ == root) faults_.after_operation({recv, bytes * static_cast<std::size_t>(size())}, size_bytes(dtype));
 }
 
 void MpiCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) {
@@ -142,7 +130,7 @@ void MpiCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_
   const std::size_t bytes = recv_count * size_bytes(dtype);
   const bool in_place = rank_ == root && recv == send + static_cast<std::size_t>(rank_) * bytes;
   require_mpi(MPI_Scatter(send, mpi_count(recv_count), mpi_type(dtype), in_place ? MPI_IN_PLACE : recv,
-                          mpi_count(recv_count), mpi_type(dtype), root, members_),
+                          mpi_count(recv_count), mpi_type(dtype), root, communicator_),
               "MPI_Scatter");
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
@@ -150,9 +138,9 @@ void MpiCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_
 void MpiCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
   faults_.before_operation();
   require_mpi(MPI_Alltoall(unless_in_place(send, send == recv), mpi_count(count), mpi_type(dtype), recv,
-                           mpi_count(count), mpi_type(dtype), members_),
+                           mpi_count(count), mpi_type(dtype), communicator_),
               "MPI_Alltoall");
-  const std::size_t bytes = count * static_cast<std::size_t>(size_) * size_bytes(dtype);
+  const std::size_t bytes = count * static_cast<std::size_t>(size()) * size_bytes(dtype);
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
@@ -175,11 +163,11 @@ void MpiCommunicator::exchange(std::span<const Transfer> sends, std::span<const 
   }
   std::vector<MPI_Request> requests(sends.size() + recvs.size());
   for (std::size_t i = 0; i < recvs.size(); ++i)
-    require_mpi(MPI_Irecv(recvs[i].data, mpi_count(recvs[i].count), mpi_type(dtype), recvs[i].peer, kTag, members_,
+    require_mpi(MPI_Irecv(recvs[i].data, mpi_count(recvs[i].count), mpi_type(dtype), recvs[i].peer, kTag, communicator_,
                           &requests[i]),
                 "MPI_Irecv");
   for (std::size_t i = 0; i < sends.size(); ++i)
-    require_mpi(MPI_Isend(sources[i], mpi_count(sends[i].count), mpi_type(dtype), sends[i].peer, kTag, members_,
+    require_mpi(MPI_Isend(sources[i], mpi_count(sends[i].count), mpi_type(dtype), sends[i].peer, kTag, communicator_,
                           &requests[recvs.size() + i]),
                 "MPI_Isend");
   wait_until(world_, [&] {
@@ -188,25 +176,7 @@ void MpiCommunicator::exchange(std::span<const Transfer> sends, std::span<const 
                 "MPI_Testall");
     return done != 0;
   });
-  std::byte* begin = nullptr;
-  std::byte* end = nullptr;
-  for (const Transfer& recv : recvs) {
-    if (recv.count == 0) continue;
-    begin = begin == nullptr ? recv.data : std::min(begin, recv.data);
-    end = std::max(end, recv.data + recv.count * width);
-  }
-  faults_.after_operation({begin, end}, width);
-}
-
-void MpiCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) { move_bytes(to, from, bytes); }
-
-void MpiCommunicator::fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
-  fill_host(at, stream, first, elements);
-}
-
-void MpiCommunicator::compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
-                              std::uint64_t index_base, Mismatches& mismatches) {
-  compare_host(at, stream, first, elements, index_base, mismatches);
+  faults_.after_operation(result_of(recvs, width), width);
 }
 
 }  // namespace busbw

@@ -1,7 +1,12 @@
 #include "backends/mpi/mpi_reduction.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
+#include <utility>
 
 #include "backends/host/reduce_kernel.hpp"
 
@@ -16,6 +21,15 @@ constexpr bool is_own(Dtype dtype) {
 /// The operator that combines two elements.
 constexpr Redop combining(Redop redop) { return redop == Redop::avg || redop == Redop::mulsum ? Redop::sum : redop; }
 
+MPI_Op mpi_operator(Redop redop) {
+  switch (redop) {
+    case Redop::prod: return MPI_PROD;
+    case Redop::max: return MPI_MAX;
+    case Redop::min: return MPI_MIN;
+    default: return MPI_SUM;
+  }
+}
+
 /// MPI_User_function knows of its operator only what is in its name, hence one for each.
 template <Dtype dtype, Redop redop>
 void reduce_pair(void* in, void* in_and_out, int* count, MPI_Datatype*) {
@@ -25,18 +39,29 @@ void reduce_pair(void* in, void* in_and_out, int* count, MPI_Datatype*) {
   reduce_elements(sources, destination, 0, static_cast<std::size_t>(*count), dtype, redop, Store::cached);
 }
 
-template <Dtype dtype>
-constexpr std::array<MPI_User_function*, 4> kFunctions{reduce_pair<dtype, Redop::sum>, reduce_pair<dtype, Redop::prod>,
-                                                       reduce_pair<dtype, Redop::max>, reduce_pair<dtype, Redop::min>};
+using Functions = std::array<std::array<MPI_User_function*, 4>, kDtypes.size()>;
 
-const std::array<MPI_User_function*, 4>& functions(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::float16: return kFunctions<Dtype::float16>;
-    case Dtype::bfloat16: return kFunctions<Dtype::bfloat16>;
-    case Dtype::f8e4m3: return kFunctions<Dtype::f8e4m3>;
-    case Dtype::f8e5m2: return kFunctions<Dtype::f8e5m2>;
-    default: throw std::logic_error("MpiOperators: MPI has operators of its own for this type");
-  }
+template <std::size_t... dtypes>
+constexpr Functions functions_of(std::index_sequence<dtypes...>) {
+  return {{{reduce_pair<kDtypes[dtypes], Redop::sum>, reduce_pair<kDtypes[dtypes], Redop::prod>,
+            reduce_pair<kDtypes[dtypes], Redop::max>, reduce_pair<kDtypes[dtypes], Redop::min>}...}};
+}
+
+constexpr Functions kFunctions = functions_of(std::make_index_sequence<kDtypes.size()>());
+
+/// Whether MPI's operator wraps around on overflow, as NCCL's integers and ours do: tried on numbers of all bits.
+bool wraps_around(Dtype dtype, Redop redop, MPI_User_function* right) {
+  constexpr int kElements = 257;  // long enough for vector instructions, with a rest
+  std::array<std::uint8_t, kElements * sizeof(std::uint64_t)> left;
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] = static_cast<std::uint8_t>(i * 167 + 13);
+  auto of_mpi = left;
+  std::ranges::reverse(of_mpi);
+  auto of_ours = of_mpi;
+  require_mpi(MPI_Reduce_local(left.data(), of_mpi.data(), kElements, mpi_type(dtype), mpi_operator(redop)),
+              "MPI_Reduce_local");
+  int elements = kElements;
+  right(left.data(), of_ours.data(), &elements, nullptr);
+  return of_mpi == of_ours;
 }
 
 }  // namespace
@@ -60,25 +85,23 @@ MPI_Datatype mpi_type(Dtype dtype) {
 }
 
 MpiOperators::MpiOperators() {
+  static_assert(static_cast<int>(Redop::min) == kCombining - 1, "the first operators are those that combine");
   constexpr int kCommutes = 1;
   for (const Dtype dtype : kDtypes) {
-    if (!is_own(dtype)) continue;
-    for (std::size_t i = 0; i < kOwnOperators; ++i)
-      require_mpi(MPI_Op_create(functions(dtype)[i], kCommutes, &own_[static_cast<std::size_t>(dtype)][i]),
-                  "MPI_Op_create");
+    for (std::size_t i = 0; i < kCombining; ++i) {
+      const auto redop = static_cast<Redop>(i);
+      MPI_User_function* const function = kFunctions[static_cast<std::size_t>(dtype)][i];
+      MPI_Op& chosen = operators_[static_cast<std::size_t>(dtype)][i];
+      chosen = mpi_operator(redop);
+      const bool is_replaced = !is_float(dtype) && !wraps_around(dtype, redop, function);
+      if (is_replaced) replaced_ += fmt::format("{}{} {}", replaced_.empty() ? "" : ", ", name(dtype), name(redop));
+      if (is_own(dtype) || is_replaced) require_mpi(MPI_Op_create(function, kCommutes, &chosen), "MPI_Op_create");
+    }
   }
 }
 
 MPI_Op MpiOperators::of(Dtype dtype, Redop redop) const {
-  static_assert(static_cast<int>(Redop::min) == kOwnOperators - 1, "the first operators are those that combine");
-  const Redop combine = combining(redop);
-  if (is_own(dtype)) return own_[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(combine)];
-  switch (combine) {
-    case Redop::prod: return MPI_PROD;
-    case Redop::max: return MPI_MAX;
-    case Redop::min: return MPI_MIN;
-    default: return MPI_SUM;
-  }
+  return operators_[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(combining(redop))];
 }
 
 }  // namespace busbw
