@@ -20,4 +20,5 @@ if [ -x $venv/mpicc ] || $venv/python -m pip install --quiet --disable-pip-versi
 else
   echo 'bench: Open MPI could not be installed; going on without the peer' >&2
 fi
+$venv/python bench/rendezvous.py --build "$build"
 exec $venv/python bench/bench.py --programs $venv --build "$build" "${peer[@]}"

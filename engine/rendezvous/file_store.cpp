@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -23,7 +24,7 @@ namespace busbw {
 namespace {
 
 constexpr std::string_view kSuffix = ".busbw";
-constexpr std::string_view kFailureKey = "failure";
+constexpr std::size_t kMostNameBytes = 160;  // of the key's part; file systems allow 255 for all
 constexpr int kFirstPauseMs = 1;
 constexpr int kLongestPauseMs = 50;
 
@@ -65,12 +66,11 @@ std::optional<Bytes> read_file(const std::string& path) {
 }
 
 /// A complete file appears under `path`, or none: false where there is one already.
-bool create_whole(const std::string& path, std::span<const std::byte> bytes) {
-  static std::atomic<int> count{0};
-  const std::string draft = fmt::format("{}.{}.{}.draft", path, getpid(), count.fetch_add(1));
+bool create_whole(const std::string& folder, const std::string& path, std::span<const std::byte> bytes) {
+  std::string draft = folder + "/draft-XXXXXX";
   {
-    const Descriptor file(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!file.is_open()) fail("cannot create", draft);
+    const Descriptor file(mkostemp(draft.data(), O_CLOEXEC));
+    if (!file.is_open()) fail("cannot create a file in", folder);
     write_all(file.number(), bytes, draft);
   }
   const bool linked = link(draft.c_str(), path.c_str()) == 0;
@@ -82,6 +82,19 @@ bool create_whole(const std::string& path, std::span<const std::byte> bytes) {
   return false;
 }
 
+/// FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/): the same in every process.
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  return hash;
+}
+
+[[noreturn]] void refuse_content(const std::string& path) {
+  throw EnvironmentError(fmt::format("{} is not what a process of this job wrote; remove the folder or name another one in "
+                                     "BUSBW_STORE",
+                                     path));
+}
+
 }  // namespace
 
 FileStore::FileStore(std::string folder, double limit_s, std::function<void()> look)
@@ -89,7 +102,7 @@ FileStore::FileStore(std::string folder, double limit_s, std::function<void()> l
   if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make the folder", folder_);
 }
 
-std::string FileStore::path_of(const std::string& key) const {
+std::string FileStore::path_of(const std::string& key, const std::string& what) const {
   if (key.empty() || key.size() > kMostKeyBytes)
     throw EnvironmentError(fmt::format("a key of {} bytes; allowed are 1 to {}", key.size(), kMostKeyBytes));
   std::string name;
@@ -100,8 +113,12 @@ std::string FileStore::path_of(const std::string& key) const {
       name += fmt::format("_{:02x}", static_cast<unsigned char>(letter));
     }
   }
-  return fmt::format("{}/{}{}", folder_, name, kSuffix);
+  if (name.size() > kMostNameBytes) name = fmt::format("{}~{:016x}", name.substr(0, kMostNameBytes), fnv1a(key));
+  return fmt::format("{}/{}{}{}", folder_, name, what, kSuffix);
 }
+
+// No key's file has this name: they write "+" as "_2b".
+std::string FileStore::failure_path() const { return fmt::format("{}/+failure{}", folder_, kSuffix); }
 
 template <class Look>
 auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
@@ -113,7 +130,7 @@ auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
     if (waited_s >= limit_s_) {
       MessageWriter missing;
       for (int member = 0; member < what.amount; ++member)
-        if (!read_file(path_of(fmt::format("{}@{}", what.key, member)))) missing.add(static_cast<std::int32_t>(member));
+        if (!read_file(path_of(what.key, fmt::format("@{}", member)))) missing.add(static_cast<std::int32_t>(member));
       throw waited_too_long(what, missing.bytes(), limit_s_);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
@@ -127,18 +144,24 @@ void FileStore::set(const std::string& key, std::span<const std::byte> value, in
     throw EnvironmentError(fmt::format("{}: a value of {} bytes; allowed are {}", key, value.size(), kMostValueBytes));
   Bytes file = MessageWriter().add(reads).bytes();
   file.insert(file.end(), value.begin(), value.end());
-  if (!create_whole(path_of(key), file))
+  if (!create_whole(folder_, path_of(key), file))
     throw EnvironmentError(fmt::format("{} is there already, from another job; remove the folder or name another one in "
                                        "BUSBW_STORE",
                                        path_of(key)));
 }
 
-Bytes FileStore::get(const std::string& key) {
+std::optional<Bytes> FileStore::find(const std::string& key) {
   const std::string path = path_of(key);
-  Bytes file = wait_for([&] { return read_file(path); }, {StoreRequest::Op::get, 0, key, {}, 0, 0});
-  if (MessageReader(file).take<int>() == 1) unlink(path.c_str());
-  file.erase(file.begin(), file.begin() + sizeof(int));
+  auto file = read_file(path);
+  if (!file) return std::nullopt;
+  if (file->size() < sizeof(int)) refuse_content(path);
+  if (MessageReader(*file).take<int>() == 1) unlink(path.c_str());
+  file->erase(file->begin(), file->begin() + sizeof(int));
   return file;
+}
+
+Bytes FileStore::get(const std::string& key) {
+  return wait_for([&] { return find(key); }, {StoreRequest::Op::get, 0, key, {}, 0, 0});
 }
 
 std::vector<Bytes> FileStore::get_all(std::span<const std::string> keys) {
@@ -149,7 +172,7 @@ std::vector<Bytes> FileStore::get_all(std::span<const std::string> keys) {
 
 std::int64_t FileStore::add(const std::string& key, std::int64_t amount) {
   if (failure()) throw Aborted();
-  const std::string path = path_of(key + "+");
+  const std::string path = path_of(key, "+");
   const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.is_open() || flock(file.number(), LOCK_EX) != 0) fail("cannot lock", path);
   std::int64_t sum = 0;
@@ -161,11 +184,11 @@ std::int64_t FileStore::add(const std::string& key, std::int64_t amount) {
 
 void FileStore::barrier(const std::string& key, int member, int members) {
   if (failure()) throw Aborted();
-  if (member < 0 || member >= members || !create_whole(path_of(fmt::format("{}@{}", key, member)), {}))
+  if (member < 0 || member >= members || !create_whole(folder_, path_of(key, fmt::format("@{}", member)), {}))
     throw EnvironmentError(fmt::format("{}: member {} of {} came twice", key, member, members));
   const auto all_came = [&]() -> std::optional<bool> {
     for (int other = 0; other < members; ++other)
-      if (access(path_of(fmt::format("{}@{}", key, other)).c_str(), F_OK) != 0) return std::nullopt;
+      if (access(path_of(key, fmt::format("@{}", other)).c_str(), F_OK) != 0) return std::nullopt;
     return true;
   };
   wait_for(all_came, {StoreRequest::Op::barrier, 0, key, {}, members, member});
@@ -173,18 +196,22 @@ void FileStore::barrier(const std::string& key, int member, int members) {
 
 void FileStore::abort(const Failure& why) noexcept {
   try {
-    create_whole(path_of(std::string(kFailureKey)), MessageWriter().add(why.exit).add(why.message).bytes());
+    create_whole(folder_, failure_path(), MessageWriter().add(why.exit).add(why.message).bytes());
   } catch (const std::exception&) {
     // Without the folder there is nobody to tell.
   }
 }
 
 std::optional<Failure> FileStore::failure() {
-  const auto file = read_file(path_of(std::string(kFailureKey)));
+  const auto file = read_file(failure_path());
   if (!file) return std::nullopt;
-  MessageReader reader(*file);
-  const auto exit = reader.take<Exit>();
-  return Failure{exit, reader.take_text()};
+  try {
+    MessageReader reader(*file);
+    const auto exit = reader.take<Exit>();
+    return Failure{exit, reader.take_text()};
+  } catch (const BrokenMessage&) {
+    refuse_content(failure_path());
+  }
 }
 
 void FileStore::clear() noexcept {

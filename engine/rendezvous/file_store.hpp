@@ -23,11 +23,15 @@ class FileStore final : public Store {
   void barrier(const std::string& key, int member, int members) override;
   void abort(const Failure& why) noexcept override;
   std::optional<Failure> failure() override;
+  /// What `get` would give, if it is there by now.
+  std::optional<Bytes> find(const std::string& key);
   /// Removes the files of all members, and the folder when nothing else is in it.
   void clear() noexcept;
 
  private:
-  std::string path_of(const std::string& key) const;
+  /// `what` tells files of one key apart: "" its value, "+" its sum, "@3" that member 3 has come to it.
+  std::string path_of(const std::string& key, const std::string& what = "") const;
+  std::string failure_path() const;
   /// Looks until `look` gives something, or throws.
   template <class Look>
   auto wait_for(const Look& look, const StoreRequest& what);

@@ -24,9 +24,10 @@ constexpr int kRetryTicks = 10 * kTicksPerS;     // while an earlier job may sti
 constexpr int kFirstSayTicks = 3 * kTicksPerS;
 constexpr int kSayTicks = 10 * kTicksPerS;
 constexpr int kGraceTicks = 5 * kTicksPerS;      // for the others to leave
+constexpr int kBeatsATick = 200;                 // process 0 takes no more, however many processes there are
 constexpr double kNoLimitS = 1e9;
 
-constexpr const char* kAddressKey = "address";
+constexpr const char* kAddressKey = "address of process 0";
 
 void wait_a_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs)); }
 
@@ -59,13 +60,16 @@ std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
 }
 
 /// The same, with patience for the port of a job that is just ending.
-std::vector<Descriptor> listen_patiently(const TcpStoreAddress& address) {
+std::vector<Descriptor> listen_patiently(const TcpStoreAddress& address, const JoinCallbacks& callbacks, int ticks) {
   for (int tick = 0;; ++tick) {
+    callbacks.look();
     try {
       return listen_for(address);
     } catch (const EnvironmentError&) {
-      if (tick >= kRetryTicks) throw;
+      if (tick >= ticks) throw;
     }
+    if (tick == kFirstSayTicks)
+      callbacks.say(fmt::format("process 0 is waiting for port {}, which another program still uses", address.port));
     wait_a_tick();
   }
 }
@@ -76,17 +80,40 @@ Endpoint reachable_from_here(const Endpoint& listening) {
   return listening;
 }
 
+/// What a store, or whatever listens in its place, says to a greeting.
+struct Welcome {
+  bool is_welcome = false;
+  bool is_another_job = false;   // perhaps
+  std::optional<Exit> refused;   // and this is what it means
+  std::string text = "what listens there is no store of busbw";  // process 0's host, or why not
+
+  static Welcome from(const std::optional<TcpChannel::Received>& received) {
+    Welcome welcome;
+    if (!received) return welcome;
+    try {
+      MessageReader reader(received->body);
+      if (received->kind == Frame::welcome) return {true, false, {}, reader.take_text()};
+      if (received->kind != Frame::refused) return welcome;
+      const bool is_another_job = reader.take<std::uint8_t>() != 0;
+      const Failure why = unpack_failure(reader);
+      return {false, is_another_job, why.exit, why.message};
+    } catch (const BrokenMessage&) {
+      return welcome;
+    }
+  }
+};
+
 }  // namespace
 
 LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     : membership_(membership), callbacks_(std::move(callbacks)), own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
   if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
     folder_ = std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.look);
-  if (membership_.process == 0) serve();
-  control_ = std::make_unique<TcpChannel>(connect(true));
-  reached_at_ = control_->peer();
-  thread_ = std::thread([this] { keep_in_touch(); });
   try {
+    if (membership_.process == 0) serve();
+    control_ = std::make_unique<TcpChannel>(connect(true));
+    reached_at_ = control_->peer();
+    thread_ = std::thread([this] { keep_in_touch(); });
     stores_.resize(own_ranks_.size());
     for (auto& store : stores_) store = new_store();
     std::vector<int> everybody(static_cast<std::size_t>(membership_.processes));
@@ -102,6 +129,7 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     abort(known ? known->exit() : Exit::environment, error.what());
+    if (server_) server_->abort(*failure());  // the thread that would tell it may not have been started
     leave();
     throw;
   }
@@ -118,16 +146,21 @@ void LaunchedJob::serve() {
     if (membership_.token.empty()) membership_.token = random_token();
     std::string addresses;
     for (const Interface& one : interfaces()) addresses += one.address.host() + " ";
-    folder_->set(kAddressKey,
-                 MessageWriter().add(addresses).add(local_endpoint(listeners[0]).port()).add(membership_.token).bytes());
+    own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
+    folder_->set(kAddressKey, MessageWriter().add(addresses).add(own_endpoint_.port()).add(membership_.token).bytes());
   } else {
-    listeners = listen_patiently(std::get<TcpStoreAddress>(membership_.store));
+    listeners = listen_patiently(std::get<TcpStoreAddress>(membership_.store), callbacks_,
+                                 std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
   }
   own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
-  server_ = std::make_unique<TcpServer>(
-      std::move(listeners),
-      ServerSettings{membership_.token, membership_.processes, membership_.ranks_per_process,
-                     std::max(kTicksPerS, ticks_of(membership_.silence_s)), host_name()});
+  const ServerSettings settings{membership_.token, membership_.processes, membership_.ranks_per_process,
+                                std::max(kTicksPerS, ticks_of(membership_.silence_s)), host_name()};
+  try {
+    server_ = std::make_unique<TcpServer>(std::move(listeners), settings);
+  } catch (...) {
+    if (folder_) folder_->clear();  // nobody answers at what was just written down
+    throw;
+  }
 }
 
 /// Where the store may be. With a folder they are known once process 0 has written them down.
@@ -135,14 +168,25 @@ std::vector<Endpoint> LaunchedJob::endpoints(std::string& why) {
   if (server_) return {own_endpoint_};
   std::vector<Endpoint> all;
   if (folder_) {
-    const Bytes message = folder_->get(kAddressKey);
-    MessageReader reader(message);
-    std::string hosts = reader.take_text();
-    const int port = reader.take<int>();
-    membership_.token = reader.take_text();
-    for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
-      all.push_back(endpoint_of(hosts.substr(0, end), port));
-      hosts.erase(0, end + 1);
+    const auto message = folder_->find(kAddressKey);
+    const std::string& folder = std::get<FileStoreAddress>(membership_.store).folder;
+    if (!message) {
+      why = fmt::format("it has not written its address to {}", folder);
+      return all;
+    }
+    try {
+      MessageReader reader(*message);
+      std::string hosts = reader.take_text();
+      const int port = reader.take<int>();
+      membership_.token = reader.take_text();
+      for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
+        all.push_back(endpoint_of(hosts.substr(0, end), port));
+        hosts.erase(0, end + 1);
+      }
+    } catch (const BrokenMessage&) {
+      throw EnvironmentError(fmt::format("the address in {} is not what process 0 of this version writes; remove the folder "
+                                         "or name another one in BUSBW_STORE",
+                                         folder));
     }
     return all;
   }
@@ -155,18 +199,22 @@ std::vector<Endpoint> LaunchedJob::endpoints(std::string& why) {
 TcpChannel LaunchedJob::connect(bool is_process) {
   const Greeting greeting{membership_.token,     is_process, membership_.process, membership_.processes,
                           membership_.ranks_per_process, getpid(),   host_name()};
-  const int limit = ticks_of(membership_.join_limit_s);
+  const int limit = std::max(1, ticks_of(membership_.join_limit_s));
+  const auto look = [this] {
+    callbacks_.look();
+    if (aborted()) throw Aborted();
+    return false;
+  };
   std::string why;
   int refused_ticks = 0;
   int next_say = kFirstSayTicks;
   for (int tick = 0; tick < limit; ++tick) {
-    callbacks_.look();
-    const std::vector<Endpoint> candidates = endpoints(why);
-    for (const Endpoint& endpoint : candidates) {
-      Connected connected = connect_to(endpoint, std::min(kTryTicks, limit), [this] { return aborted(); });
+    look();
+    for (const Endpoint& endpoint : endpoints(why)) {
+      Connected connected = connect_to(endpoint, std::min(kTryTicks, limit), look);
+      tick += connected.ticks;
       if (!connected.socket.is_open()) {
         why = connected.why;
-        tick += connected.ticks;
         continue;
       }
       TcpChannel channel(std::move(connected.socket));
@@ -174,23 +222,23 @@ TcpChannel LaunchedJob::connect(bool is_process) {
       mine.token = membership_.token;  // a folder may just have told it
       channel.send(Frame::greeting, mine.packed());
       std::optional<TcpChannel::Received> received;
-      for (int waited = 0; waited < kRetryTicks && !received && !channel.ended(); ++waited)
+      const int until = tick + std::min(kRetryTicks, limit);
+      while (tick < until && !received && !channel.ended()) {
+        look();
         received = channel.receive(kTickMs);
-      if (received && received->kind == Frame::welcome) {
-        first_host_ = MessageReader(received->body).take_text();
+        if (channel.idle()) ++tick;
+      }
+      const Welcome welcome = Welcome::from(received);
+      if (welcome.is_welcome) {
+        first_host_ = welcome.text;
         return channel;
       }
-      if (received && received->kind == Frame::refused) {
-        MessageReader reader(received->body);
-        // An earlier job on this port may be about to end.
-        const bool is_another_job = reader.take<bool>();
-        why = fmt::format("{}: {}", endpoint.text(), reader.take_text());
-        if (!is_another_job || refused_ticks >= kRetryTicks)
-          throw EnvironmentError(fmt::format("process {} was turned away by {}", membership_.process, why));
-        ++refused_ticks;
-      } else {
-        why = fmt::format("{}: what listens there is no store of busbw", endpoint.text());
-      }
+      why = fmt::format("{}: {}", endpoint.text(), welcome.text);
+      if (!welcome.refused) continue;
+      // An earlier job on this port may be about to end.
+      if (!welcome.is_another_job || refused_ticks >= kRetryTicks)
+        throw Error(*welcome.refused, fmt::format("process {} was turned away by {}", membership_.process, why));
+      ++refused_ticks;
     }
     if (tick >= next_say) {
       callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, why));
@@ -212,6 +260,8 @@ void LaunchedJob::wait_for_all() {
     if (missing.empty()) return;
     callbacks_.look();
     if (aborted()) throw Aborted();
+    // It has this job's token, so it is one of those that are missing, and will not come again.
+    if (const auto refusal = server_->first_refusal()) throw Error(refusal->exit, refusal->message);
     const auto absent = [&] {
       return fmt::format("{} of {} processes {} not come: {}", missing.size(), membership_.processes,
                          missing.size() == 1 ? "has" : "have", list_of(missing));
@@ -255,7 +305,7 @@ std::unique_ptr<TcpStore> LaunchedJob::new_store() {
   };
   return std::make_unique<TcpStore>(connect(false),
                                     JobState{aborted, [this](const Failure& why) { note(why); },
-                                             [this] { lose_store("its connection closed before the job had ended"); }},
+                                             [this](const std::string& how) { lose_store(how); }},
                                     kNoLimitS);
 }
 
@@ -321,13 +371,24 @@ std::string LaunchedJob::told_by(int rank, const std::string& sentence) const {
   return fmt::format("{}: {}", rank_name(rank), sentence);
 }
 
-/// The thread's whole life: tells the store how far the ranks are, and hears from it when the job is aborted.
-void LaunchedJob::keep_in_touch() {
+/// The thread's whole life.
+void LaunchedJob::keep_in_touch() noexcept {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  try {
+    talk_to_store();
+  } catch (const BrokenMessage&) {
+    lose_store("what it said cannot be understood");
+  } catch (const std::exception& error) {
+    lose_store(fmt::format("it cannot be talked to any more: {}", error.what()));
+  }
+}
+
+/// Tells the store how far the ranks are, and hears from it when the job is aborted.
+void LaunchedJob::talk_to_store() {
   const int most_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
-  const int ticks_a_beat = std::clamp(most_silent_ticks / 8, 1, kTicksPerS / 2);
+  const int ticks_a_beat = std::clamp(most_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kBeatsATick));
   int silent_ticks = 0;
   int since_beat = ticks_a_beat;
   int leaving_ticks = 0;
@@ -356,18 +417,20 @@ void LaunchedJob::keep_in_touch() {
         if (!said_goodbye) lose_store("its connection closed before the job had ended");
         return;
       }
+      if (!control_->idle()) continue;
       if (said_goodbye) ++leaving_ticks;
-      if (++silent_ticks > most_silent_ticks && !aborted())
+      if (++silent_ticks <= most_silent_ticks) continue;
+      if (!said_goodbye)
         lose_store(fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host is cut",
                                most_silent_ticks * kTickMs * 1e-3));
-      continue;
+      return;
     }
     silent_ticks = 0;
     if (received->kind == Frame::failure) {
       MessageReader reader(received->body);
       note(unpack_failure(reader));
     }
-    if (received->kind == Frame::leave) return;
+    if (received->kind == Frame::leave && said_goodbye) return;
   }
 }
 

@@ -68,7 +68,8 @@ class LaunchedJob final : public Job {
   void wait_for_all();
   TcpChannel connect(bool is_process);
   std::vector<Endpoint> endpoints(std::string& why);
-  void keep_in_touch();
+  void keep_in_touch() noexcept;
+  void talk_to_store();
   void note(const Failure& why) noexcept;
   void lose_store(const std::string& how) noexcept;
   bool is_mine(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }

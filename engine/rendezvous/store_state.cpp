@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::int64_t kMostMembers = 1 << 24;
 
+/// What a key and its value take; the rest of a node of a hash table is estimated.
+std::size_t room_for(const std::string& key, std::size_t value_bytes) { return 64 + key.size() + value_bytes; }
+
 Bytes bytes_of(const std::string& text) {
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
   return {first, first + text.size()};
@@ -46,7 +49,7 @@ std::string StoreState::refusal(const StoreRequest& request) const {
     case StoreRequest::Op::set:
       if (entries_.contains(request.key)) return fmt::format("{} is set twice", request.key);
       if (request.amount < 0 || request.amount > kMostMembers) return fmt::format("{}: bad number of reads", request.key);
-      if (bytes_ + request.value.size() > kMostBytes)
+      if (bytes_ + room_for(request.key, request.value.size()) > kMostBytes)
         return fmt::format("the store is full ({} bytes); the processes do not read what is set", kMostBytes);
       return {};
     case StoreRequest::Op::barrier:
@@ -86,7 +89,7 @@ std::vector<StoreAnswer> StoreState::take(std::uint64_t client, StoreRequest req
 
 void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<StoreAnswer>& answers) {
   answers.push_back({client, request.number, StoreAnswer::Kind::done, {}});
-  bytes_ += request.value.size();
+  bytes_ += room_for(request.key, request.value.size());
   entries_.emplace(request.key, Entry{std::move(request.value), request.amount});
   const auto waiting = waiting_.find(request.key);
   if (waiting == waiting_.end()) return;
@@ -107,7 +110,7 @@ void StoreState::get(const Waiting& who, const std::string& key, std::vector<Sto
     if (entry.reads_left > 0) --entry.reads_left;
     return;
   }
-  bytes_ -= entry.value.size();
+  bytes_ -= room_for(key, entry.value.size());
   answers.push_back({who.client, who.number, StoreAnswer::Kind::done, std::move(entry.value)});
   entries_.erase(found);
 }

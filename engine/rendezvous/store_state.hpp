@@ -39,7 +39,7 @@ struct StoreAnswer {
 
 class StoreState {
  public:
-  /// All values together may take this much; more is refused.
+  /// All values, with their keys, may take this much; more is refused.
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 
   /// Takes a request and gives the answers that it makes possible: to nobody, to its client, or to many that waited.

@@ -42,10 +42,13 @@ std::optional<TcpChannel::Received> TcpChannel::next() {
 }
 
 std::optional<TcpChannel::Received> TcpChannel::receive(int wait_ms) {
+  idle_ = false;
   if (auto received = next()) return received;
   if (ended_) return std::nullopt;
   pollfd waiting{socket_.number(), static_cast<short>(sent_ < out_.size() ? POLLIN | POLLOUT : POLLIN), 0};
-  if (poll(&waiting, 1, wait_ms) <= 0) return std::nullopt;
+  const int ready = poll(&waiting, 1, wait_ms);
+  idle_ = ready == 0;
+  if (ready <= 0) return std::nullopt;
   if ((waiting.revents & POLLOUT) != 0) flush();
   std::array<std::byte, 65536> part;
   const ssize_t got = recv(socket_.number(), part.data(), part.size(), MSG_DONTWAIT);

@@ -25,6 +25,8 @@ class TcpChannel {
   std::optional<Received> receive(int wait_ms);
   /// The other side has closed the connection, or sent what is no frame.
   bool ended() const { return ended_; }
+  /// The last `receive` waited all its time and nothing came, not even a part of a frame.
+  bool idle() const { return idle_; }
   /// "10.0.0.1:4711": where the store was reached.
   std::string peer() const;
 
@@ -37,6 +39,7 @@ class TcpChannel {
   Bytes out_;
   std::size_t sent_ = 0;
   bool ended_ = false;
+  bool idle_ = false;
 };
 
 }  // namespace busbw

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "rendezvous/store.hpp"
 
@@ -142,6 +143,11 @@ std::optional<Failure> TcpServer::failure() const {
   return failure_;
 }
 
+std::optional<Failure> TcpServer::first_refusal() const {
+  const std::scoped_lock lock(mutex_);
+  return first_refusal_;
+}
+
 bool TcpServer::wait_until_all_left(int ticks) {
   std::unique_lock lock(mutex_);
   const auto nobody_is_here = [this] {
@@ -156,6 +162,15 @@ void TcpServer::serve() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are for the thread that watches over the job
+  try {
+    answer_all();
+  } catch (const std::exception& error) {
+    abort({Exit::environment, fmt::format("process 0 cannot serve the job any longer: {}", error.what())});
+  }
+  connections_.clear();  // whoever has not been told sees that it is over
+}
+
+void TcpServer::answer_all() {
   std::array<epoll_event, 256> events;
   while (!stops_) {
     const int ready = epoll_wait(poller_.number(), events.data(), events.size(), -1);
@@ -182,13 +197,14 @@ void TcpServer::accept_all(const Descriptor& listener) {
   const auto members = static_cast<std::size_t>(settings_.processes) * static_cast<std::size_t>(settings_.ranks_per_process + 1);
   for (;;) {
     Descriptor socket(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.is_open()) return;
-    if (connections_.size() >= members + kSpareConnections) {
-      // The stranger that has been here longest makes room; members have all said who they are long before.
-      const auto oldest = std::ranges::find_if(connections_, [](const auto& entry) { return !entry.second.is_known; });
-      if (oldest == connections_.end()) continue;
-      turn_away(oldest->first);
+    if (!socket.is_open()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      const bool lacks_files = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (!lacks_files) return;
+      if (make_room()) continue;
+      return listen_again(false);  // or the connection that waits would wake this thread for ever
     }
+    if (connections_.size() >= members + kSpareConnections && !make_room()) continue;
     prepare(socket);
     const std::uint64_t id = next_id_++;
     epoll_event event{};
@@ -196,6 +212,24 @@ void TcpServer::accept_all(const Descriptor& listener) {
     event.data.u64 = id;
     if (epoll_ctl(poller_.number(), EPOLL_CTL_ADD, socket.number(), &event) != 0) continue;
     connections_[id].socket = std::move(socket);
+  }
+}
+
+/// The stranger that has been here longest makes room; members have all said who they are long before.
+bool TcpServer::make_room() {
+  const auto oldest = std::ranges::find_if(connections_, [](const auto& entry) { return !entry.second.is_known; });
+  if (oldest == connections_.end()) return false;
+  turn_away(oldest->first);
+  return true;
+}
+
+void TcpServer::listen_again(bool on) {
+  if (std::exchange(accepts_, on) == on) return;
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    epoll_event event{};
+    event.events = on ? EPOLLIN : 0U;
+    event.data.u64 = kFirstListener + i;
+    epoll_ctl(poller_.number(), EPOLL_CTL_MOD, listeners_[i].number(), &event);
   }
 }
 
@@ -207,6 +241,7 @@ void TcpServer::tick() {
   for (auto& [id, connection] : connections_)
     if (!connection.is_known && ++connection.silent_ticks > kGreetingTicks) late.push_back(id);
   for (const std::uint64_t id : late) turn_away(id);
+  listen_again(true);
   const std::scoped_lock lock(mutex_);
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
@@ -235,7 +270,9 @@ void TcpServer::tell_all() {
   for (const auto& [id, connection] : connections_)
     if (connection.is_known && !connection.is_told) all.push_back(id);
   for (const std::uint64_t id : all) {
-    connections_[id].is_told = true;
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) continue;  // the end of another one was its end, too
+    found->second.is_told = true;
     send(id, Frame::failure, packed(*why));
   }
 }
@@ -259,6 +296,7 @@ void TcpServer::read(std::uint64_t id) {
     } catch (const BrokenMessage&) {
       return turn_away(id);
     }
+    if (static_cast<std::size_t>(got) < part.size()) return;
   }
 }
 
@@ -346,32 +384,42 @@ void TcpServer::take_phase(int process, MessageReader& reader) {
   ranks[index].phase = phase;
 }
 
-std::string TcpServer::refusal(const Greeting& greeting) const {
+std::optional<Failure> TcpServer::refusal(const Greeting& greeting) const {
+  if (!same_secret(settings_.token, greeting.token))
+    return Failure{Exit::environment, "the token differs: another job listens here, or BUSBW_TOKEN is not the same in all "
+                                      "processes"};
+  const std::string who = fmt::format("process {} on {}", greeting.process, greeting.host);
   if (greeting.processes != settings_.processes)
-    return fmt::format("process {} was told of {} processes, process 0 of {}", greeting.process, greeting.processes,
-                       settings_.processes);
+    return Failure{Exit::environment, fmt::format("{} was told of {} processes, process 0 of {}; give all the same number "
+                                                  "(BUSBW_SIZE)",
+                                                  who, greeting.processes, settings_.processes)};
   if (greeting.ranks_per_process != settings_.ranks_per_process)
-    return fmt::format("process {} has {} ranks (-t times -g), process 0 has {}", greeting.process,
-                       greeting.ranks_per_process, settings_.ranks_per_process);
+    return Failure{Exit::usage, fmt::format("{} has {} ranks, process 0 has {}; give all the same -t and -g", who,
+                                            greeting.ranks_per_process, settings_.ranks_per_process)};
   if (greeting.process < 0 || greeting.process >= settings_.processes)
-    return fmt::format("there is no process {} in a job of {}", greeting.process, settings_.processes);
-  if (!greeting.is_process) return {};
+    return Failure{Exit::environment, fmt::format("there is no process {} in a job of {}; number them from 0 (BUSBW_RANK)",
+                                                  greeting.process, settings_.processes)};
+  if (!greeting.is_process) return std::nullopt;
   const std::scoped_lock lock(mutex_);
-  if (processes_[static_cast<std::size_t>(greeting.process)].state == Process::State::absent) return {};
-  return fmt::format("{} is here already; two processes were given the same number", name_of(greeting.process));
+  if (processes_[static_cast<std::size_t>(greeting.process)].state == Process::State::absent) return std::nullopt;
+  return Failure{Exit::environment, fmt::format("{} is here already, and {} has the same number; number them apart "
+                                                "(BUSBW_RANK)",
+                                                name_of(greeting.process), who)};
 }
 
 void TcpServer::greet(std::uint64_t id, MessageReader& reader) {
   const Greeting greeting = Greeting::unpack(reader);
   Connection& connection = connections_[id];
-  const bool is_ours = same_secret(settings_.token, greeting.token);
-  const std::string why =
-      is_ours ? refusal(greeting)
-              : "the token differs: another job listens here, or BUSBW_TOKEN is not the same in all processes";
-  if (!why.empty()) {
-    ++strangers_;
+  if (const auto why = refusal(greeting)) {
+    const bool is_ours = same_secret(settings_.token, greeting.token);
+    if (is_ours) {
+      const std::scoped_lock lock(mutex_);
+      if (!first_refusal_) first_refusal_ = why;
+    } else {
+      ++strangers_;
+    }
     connection.ends = true;
-    return send(id, Frame::refused, MessageWriter().add(!is_ours).add(why).bytes());
+    return send(id, Frame::refused, MessageWriter().add(!is_ours).add(why->exit).add(why->message).bytes());
   }
   connection.is_known = true;
   connection.is_process = greeting.is_process;
@@ -404,21 +452,22 @@ void TcpServer::write(std::uint64_t id) {
     const ssize_t sent = ::send(connection.socket.number(), connection.out.data() + connection.sent,
                                 connection.out.size() - connection.sent, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return watch(id, true);
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return watch(connection, id, true);
     if (sent <= 0) return close(id);
     connection.sent += static_cast<std::size_t>(sent);
   }
   connection.out.clear();
   connection.sent = 0;
   if (connection.ends && !connection.is_known) return close(id);
-  watch(id, false);
+  watch(connection, id, false);
 }
 
-void TcpServer::watch(std::uint64_t id, bool also_writable) {
+void TcpServer::watch(Connection& connection, std::uint64_t id, bool also_writable) {
+  if (std::exchange(connection.waits_to_write, also_writable) == also_writable) return;
   epoll_event event{};
   event.events = also_writable ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.u64 = id;
-  epoll_ctl(poller_.number(), EPOLL_CTL_MOD, connections_[id].socket.number(), &event);
+  epoll_ctl(poller_.number(), EPOLL_CTL_MOD, connection.socket.number(), &event);
 }
 
 }  // namespace busbw

@@ -47,6 +47,8 @@ class TcpServer {
   std::optional<Failure> failure() const;
   /// Waits until every process has left or is gone, for at most `ticks`; false where some are still there.
   bool wait_until_all_left(int ticks);
+  /// What was said to the first process that knows the job's token and yet does not fit in.
+  std::optional<Failure> first_refusal() const;
   /// Connections that were turned away: wrong token, no greeting in time, not our protocol.
   int strangers() const { return strangers_.load(); }
 
@@ -62,6 +64,7 @@ class TcpServer {
     int process = 0;
     bool is_told = false;      // of the failure
     bool ends = false;         // once everything is sent
+    bool waits_to_write = false;
   };
   struct Process {
     enum class State { absent, here, left, gone };
@@ -73,7 +76,10 @@ class TcpServer {
   };
 
   void serve();
+  void answer_all();
   void accept_all(const Descriptor& listener);
+  bool make_room();
+  void listen_again(bool on);
   void tick();
   void read(std::uint64_t id);
   void read_all_of(int process);
@@ -84,12 +90,12 @@ class TcpServer {
   void take_beat(int process, MessageReader& reader);
   void take_phase(int process, MessageReader& reader);
   void greet(std::uint64_t id, MessageReader& reader);
-  std::string refusal(const Greeting& greeting) const;
+  std::optional<Failure> refusal(const Greeting& greeting) const;
   void send(std::uint64_t id, Frame kind, std::span<const std::byte> body);
   void tell_all();
   void lose(int process, const std::string& how);
   std::string name_of(int process) const;
-  void watch(std::uint64_t id, bool also_writable);
+  void watch(Connection& connection, std::uint64_t id, bool also_writable);
 
   ServerSettings settings_;
   std::vector<Descriptor> listeners_;
@@ -99,7 +105,7 @@ class TcpServer {
   std::map<std::uint64_t, Connection> connections_;  // the thread's own
   std::uint64_t next_id_;
   StoreState state_;
-  bool accepts_ = true;
+  bool accepts_ = true;  // false for a moment where no more files can be opened
   std::atomic<int> strangers_{0};
   std::atomic<bool> stops_{false};
 
@@ -107,6 +113,7 @@ class TcpServer {
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
+  std::optional<Failure> first_refusal_;
 
   std::thread thread_;
 };

@@ -20,28 +20,37 @@ StoreAnswer TcpStore::wait(const StoreRequest& what) {
     const auto received = channel_.receive(kTickMs);
     if (!received) {
       if (channel_.ended()) {
-        job_.on_lost_store();
+        job_.on_lost_store("its connection closed before the job had ended");
         throw Aborted();
       }
-      waited_s += kTickMs * 1e-3;
+      if (channel_.idle()) waited_s += kTickMs * 1e-3;
       if (waited_s < limit_s_) continue;
       if (what.op == StoreRequest::Op::missing) throw waited_too_long(what, {}, limit_s_);
       const Bytes missing = ask({StoreRequest::Op::missing, 0, what.key, {}, 0, 0});
       throw waited_too_long(what, missing, limit_s_);
     }
-    MessageReader reader(received->body);
-    if (received->kind == Frame::failure) {
-      failure_ = unpack_failure(reader);
-      job_.on_failure(*failure_);
+    try {
+      if (auto answer = answer_in(*received)) return std::move(*answer);
+    } catch (const BrokenMessage&) {
+      job_.on_lost_store("what it said cannot be understood");
       throw Aborted();
     }
-    if (received->kind != Frame::answer) continue;
-    StoreAnswer answer;
-    answer.number = reader.take<std::uint32_t>();
-    answer.kind = reader.take<StoreAnswer::Kind>();
-    answer.value = reader.take_bytes();
-    return answer;
   }
+}
+
+std::optional<StoreAnswer> TcpStore::answer_in(const TcpChannel::Received& received) {
+  MessageReader reader(received.body);
+  if (received.kind == Frame::failure) {
+    failure_ = unpack_failure(reader);
+    job_.on_failure(*failure_);
+    throw Aborted();
+  }
+  if (received.kind != Frame::answer) return std::nullopt;
+  StoreAnswer answer;
+  answer.number = reader.take<std::uint32_t>();
+  answer.kind = reader.take<StoreAnswer::Kind>();
+  answer.value = reader.take_bytes();
+  return answer;
 }
 
 Bytes TcpStore::ask(StoreRequest request) {

@@ -11,8 +11,8 @@ struct JobState {
   std::function<bool()> aborted;
   /// The store said that the job is aborted.
   std::function<void(const Failure&)> on_failure;
-  /// The connection to the store is gone; returns when the job is aborted.
-  std::function<void()> on_lost_store;
+  /// The store is lost, and how; returns when the job is aborted.
+  std::function<void(const std::string&)> on_lost_store;
 };
 
 /// Used by one thread.
@@ -38,6 +38,8 @@ class TcpStore final : public Store {
   Bytes ask(StoreRequest request);
   /// The next answer; `what` is named where it does not come in time.
   StoreAnswer wait(const StoreRequest& what);
+  /// The answer in a frame that is one. Throws Aborted where it says that the job is aborted, and BrokenMessage.
+  std::optional<StoreAnswer> answer_in(const TcpChannel::Received& received);
 
   TcpChannel channel_;
   JobState job_;

@@ -14,7 +14,7 @@ namespace busbw {
 enum class Frame : std::uint8_t {
   greeting,  // client: Greeting
   welcome,   // server: process 0's host
-  refused,   // server: whether this may be another job's store, and why in words
+  refused,   // server: whether this may be another job's store, exit code and sentence
   request,   // client: StoreRequest
   answer,    // server: number, kind, value
   phase,     // client: which of its process's ranks has come to which phase, at once

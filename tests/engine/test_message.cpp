@@ -43,3 +43,28 @@ TEST_CASE("message: long lists") {
   const Bytes bytes = MessageWriter().add(numbers).bytes();
   CHECK(MessageReader(bytes).take_doubles() == numbers);
 }
+
+TEST_CASE("message: bytes that end too early are broken, wherever they end") {
+  const Bytes whole = MessageWriter().add(7).add(std::string("text")).add(std::vector<double>{1, 2}).bytes();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    const std::span<const std::byte> cut = std::span(whole).first(length);
+    CHECK_THROWS_AS(
+        [&] {
+          MessageReader reader(cut);
+          reader.take<int>();
+          reader.take_text();
+          reader.take_doubles();
+        }(),
+        BrokenMessage);
+  }
+}
+
+TEST_CASE("message: a length that cannot be is broken, and no memory is taken for it") {
+  for (const std::size_t count : {~std::size_t{0}, std::size_t{1} << 62, (std::size_t{1} << 61) + 1, std::size_t{9}}) {
+    Bytes bytes = MessageWriter().add(count).bytes();
+    bytes.resize(bytes.size() + 8);
+    CHECK_THROWS_AS(MessageReader(bytes).take_text(), BrokenMessage);
+    CHECK_THROWS_AS(MessageReader(bytes).take_bytes(), BrokenMessage);
+    CHECK_THROWS_AS(MessageReader(bytes).take_doubles(), BrokenMessage);
+  }
+}

@@ -1,0 +1,123 @@
+// What it costs that many processes meet: each member is a thread with a job and connections of its own, in a few forked
+// processes over loopback. Prints JSON. Arguments: members, and how many processes they are spread over.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rendezvous/launched_job.hpp"
+
+namespace {
+
+using namespace busbw;
+
+constexpr int kBarriers = 9;
+constexpr int kGathers = 5;
+constexpr int kSamples = 20;
+constexpr double kPatienceS = 300;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// The most memory that this process has had, in bytes.
+std::size_t peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+  return 0;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+struct Figures {
+  double rendezvous_s = 0;
+  std::vector<double> barriers_s;
+  std::vector<double> gathers_s;
+};
+
+/// All that one member does; the first one measures.
+void be_member(int member, int members, int port, double start_s, Figures& figures) {
+  Membership membership;
+  membership.process = member;
+  membership.processes = members;
+  membership.store = TcpStoreAddress{{"127.0.0.1"}, port};
+  membership.token = "bench";
+  membership.join_limit_s = kPatienceS;
+  membership.silence_s = 30;
+  LaunchedJob job(membership, {[](const std::string&) {}, [] {}});
+  figures.rendezvous_s = now_s() - start_s;
+  const auto team = job.team(member);
+  const std::vector<double> samples(kSamples, 1e-6);
+  const Bytes message = MessageWriter().add(samples).bytes();
+  for (int i = 0; i < kBarriers; ++i) {
+    const double from_s = now_s();
+    team->barrier();
+    figures.barriers_s.push_back(now_s() - from_s);
+  }
+  for (int i = 0; i < kGathers; ++i) {
+    team->barrier();
+    const double from_s = now_s();
+    team->gather(message);
+    figures.gathers_s.push_back(now_s() - from_s);
+  }
+  team->barrier();
+}
+
+/// The members `first`, `first` + `step`, ... of a process.
+Figures be_process(int first, int step, int members, int port, double start_s) {
+  std::vector<Figures> all(static_cast<std::size_t>(members));
+  std::vector<std::thread> threads;
+  for (int member = first; member < members; member += step)
+    threads.emplace_back([&, member] { be_member(member, members, port, start_s, all[static_cast<std::size_t>(member)]); });
+  for (std::thread& thread : threads) thread.join();
+  return all[static_cast<std::size_t>(first)];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const int members = std::atoi(argv[1]);
+  const int others = std::atoi(argv[2]);  // processes beside the first member's, whose memory is told
+  if (members < 2 || others < 1) return 2;
+  int port = 0;
+  {
+    const Descriptor free_one = listen_at(endpoint_of("127.0.0.1", 0));
+    port = local_endpoint(free_one).port();
+  }
+  const double start_s = now_s();
+  std::vector<pid_t> children;
+  for (int i = 0; i < others; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      be_process(1 + i, others, members, port, start_s);
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  const Figures figures = be_process(0, members, members, port, start_s);
+  const std::size_t peak = peak_bytes();
+  bool good = true;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    good = good && status == 0;
+  }
+  fmt::print("{{\"members\": {}, \"rendezvous_s\": {:.4f}, \"barrier_s\": {:.5f}, \"gather_s\": {:.5f}, "
+             "\"peak_bytes\": {}}}\n",
+             members, figures.rendezvous_s, median(figures.barriers_s), median(figures.gathers_s), peak);
+  return good ? 0 : 1;
+}

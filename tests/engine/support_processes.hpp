@@ -1,0 +1,153 @@
+#pragma once
+// The processes of a launched job as threads of a test, and stand-ins for some of them.
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/launched_job.hpp"
+#include "rendezvous/store_team.hpp"
+#include "support_stores.hpp"
+
+namespace busbw::test {
+
+inline Membership member_of(int process, int processes, const StoreAddress& store) {
+  Membership membership;
+  membership.process = process;
+  membership.processes = processes;
+  membership.store = store;
+  membership.token = "token";
+  return membership;
+}
+
+inline StoreAddress at_loopback(int port) { return TcpStoreAddress{{"127.0.0.1"}, port}; }
+
+inline JoinCallbacks silent() {
+  return {[](const std::string&) {}, [] {}};
+}
+
+/// Does `body` as each process of a job; how each ended, as run_members says it. An Aborted becomes the job's failure.
+inline std::vector<std::string> run_job_of(int processes, const StoreAddress& store,
+                                           const std::function<void(LaunchedJob&, int process)>& body,
+                                           const std::function<void(Membership&)>& change = [](Membership&) {}) {
+  return run_members(processes, [&](int process) {
+    Membership membership = member_of(process, processes, store);
+    change(membership);
+    LaunchedJob job(membership, silent());
+    try {
+      body(job, process);
+    } catch (const Aborted&) {
+      const auto why = job.failure();
+      if (!why) throw;
+      throw Error(why->exit, why->message);
+    }
+  });
+}
+
+/// A process other than the first, by hand: it beats only when it is told to.
+class StandIn {
+ public:
+  StandIn(int port, int process, int processes)
+      : control_(std::make_unique<TcpChannel>(connect(port, process, processes, true))),
+        store_(std::make_unique<TcpStore>(connect(port, process, processes, false),
+                                          JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}},
+                                          kPatienceMs * 1e-3)) {
+    std::vector<int> everybody(static_cast<std::size_t>(processes));
+    std::iota(everybody.begin(), everybody.end(), 0);
+    StoreTeam team(*store_, {[] { return false; }, [](std::optional<Phase>) {}}, everybody, process, "the processes");
+    team.barrier();
+  }
+
+  void tell(Phase phase) { store_->tell_phase(0, phase); }
+  void say(Frame kind, std::span<const std::byte> body) { control_->send(kind, body); }
+  void die() {
+    store_.reset();
+    control_.reset();
+  }
+
+ private:
+  static TcpChannel connect(int port, int process, int processes, bool is_process) {
+    const Greeting greeting{"token", is_process, process, processes, 1, 4711, "elsewhere"};
+    for (int i = 0; i < kPatienceMs / kTickMs; ++i) {
+      Connected connected = connect_to(loopback(port), kPatienceMs / kTickMs, [] { return false; });
+      if (connected.socket.is_open()) {
+        TcpChannel channel(std::move(connected.socket));
+        channel.send(Frame::greeting, greeting.packed());
+        const auto received = next_frame(channel);
+        if (received && received->kind == Frame::welcome) return channel;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    throw std::runtime_error("the stand-in was not let in");
+  }
+
+  std::unique_ptr<TcpChannel> control_;
+  std::unique_ptr<TcpStore> store_;
+};
+
+/// A first process by hand: it welcomes everybody and answers everything with an empty value, until it is told to do
+/// something else.
+class StandInServer {
+ public:
+  enum class Does { answers, nothing, closes, welcomes_nobody, talks_nonsense };
+
+  explicit StandInServer(Does does) : listener_(listen_at(loopback())), does_(does) {
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~StandInServer() {
+    stops_ = true;
+    thread_.join();
+  }
+  int port() const { return local_endpoint(listener_).port(); }
+  void now(Does does) { does_ = does; }
+
+ private:
+  void serve() {
+    std::vector<TcpChannel> channels;
+    while (!stops_) {
+      pollfd waiting{listener_.number(), POLLIN, 0};
+      if (poll(&waiting, 1, 1) == 1) {
+        Descriptor socket(accept(listener_.number(), nullptr, nullptr));
+        prepare(socket);
+        channels.emplace_back(std::move(socket));
+      }
+      const Does does = does_;
+      if (does == Does::closes) channels.clear();
+      if (does == Does::nothing) continue;
+      for (TcpChannel& channel : channels) {
+        while (const auto received = channel.receive(0)) answer(channel, *received, does);
+        if (does == Does::talks_nonsense) channel.send(Frame::failure, bytes_of("?"));
+      }
+    }
+  }
+  static void answer(TcpChannel& channel, const TcpChannel::Received& received, Does does) {
+    if (does == Does::welcomes_nobody) return;
+    switch (received.kind) {
+      case Frame::greeting: return channel.send(Frame::welcome, MessageWriter().add(std::string("far")).bytes());
+      case Frame::beat: return channel.send(Frame::beat, {});
+      case Frame::request: {
+        const auto number = StoreRequest::unpack(received.body).number;
+        return channel.send(Frame::answer, MessageWriter()
+                                               .add(number)
+                                               .add(StoreAnswer::Kind::done)
+                                               .add(std::span<const std::byte>())
+                                               .bytes());
+      }
+      default: return;
+    }
+  }
+
+  Descriptor listener_;
+  std::atomic<Does> does_;
+  std::atomic<bool> stops_{false};
+  std::thread thread_;
+};
+
+}  // namespace busbw::test

@@ -1,0 +1,122 @@
+#pragma once
+// Each kind of store, as its members reach it: for tests that hold for all of them.
+#include <stdlib.h>
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rendezvous/file_store.hpp"
+#include "rendezvous/memory_store.hpp"
+#include "rendezvous/tcp_server.hpp"
+#include "rendezvous/tcp_store.hpp"
+#include "support_wire.hpp"
+
+namespace busbw::test {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_("/tmp/busbw-test-XXXXXX") { REQUIRE(mkdtemp(path_.data()) != nullptr); }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// One store and the ways of its members to it.
+class Stores {
+ public:
+  virtual ~Stores() = default;
+  virtual Store& of(int member) = 0;
+};
+
+class MemoryStores final : public Stores {
+ public:
+  MemoryStores(int, double limit_s) : store_(limit_s) {}
+  Store& of(int) override { return store_; }
+
+ private:
+  MemoryStore store_;
+};
+
+class FileStores final : public Stores {
+ public:
+  FileStores(int members, double limit_s) {
+    for (int i = 0; i < members; ++i) stores_.push_back(std::make_unique<FileStore>(folder_.path() + "/store", limit_s));
+  }
+  Store& of(int member) override { return *stores_[static_cast<std::size_t>(member)]; }
+
+ private:
+  TemporaryFolder folder_;
+  std::vector<std::unique_ptr<FileStore>> stores_;
+};
+
+class TcpStores final : public Stores {
+ public:
+  TcpStores(int members, double limit_s) {
+    std::vector<Descriptor> listeners;
+    listeners.push_back(listen_at(loopback()));
+    const Endpoint where = local_endpoint(listeners[0]);
+    server_ = std::make_unique<TcpServer>(std::move(listeners), ServerSettings{"token", members, 1, 300, "here"});
+    for (int i = 0; i < members; ++i) {
+      auto aborted = std::make_shared<std::atomic<bool>>(false);
+      const JobState job{[aborted] { return aborted->load(); }, [aborted](const Failure&) { *aborted = true; },
+                         [aborted](const std::string&) { *aborted = true; }};
+      stores_.push_back(
+          std::make_unique<TcpStore>(welcomed(where, {"token", false, i, members, 1, 1, "here"}), job, limit_s));
+    }
+  }
+  Store& of(int member) override { return *stores_[static_cast<std::size_t>(member)]; }
+  TcpServer& server() { return *server_; }
+
+ private:
+  std::unique_ptr<TcpServer> server_;
+  std::vector<std::unique_ptr<TcpStore>> stores_;
+};
+
+struct StoreKind {
+  const char* name;
+  std::unique_ptr<Stores> (*make)(int members, double limit_s);
+};
+template <class Kind>
+std::unique_ptr<Stores> make_stores(int members, double limit_s) {
+  return std::make_unique<Kind>(members, limit_s);
+}
+inline constexpr std::array kStoreKinds{StoreKind{"memory", make_stores<MemoryStores>},
+                                        StoreKind{"file", make_stores<FileStores>},
+                                        StoreKind{"tcp", make_stores<TcpStores>}};
+
+/// Runs `body` for every member, each in a thread; how each ended: "", "aborted", or the error's exit code and sentence.
+inline std::vector<std::string> run_members(int members, const std::function<void(int member)>& body) {
+  std::vector<std::string> ends(static_cast<std::size_t>(members));
+  std::vector<std::thread> threads;
+  for (int member = 0; member < members; ++member)
+    threads.emplace_back([&, member] {
+      std::string& end = ends[static_cast<std::size_t>(member)];
+      try {
+        body(member);
+      } catch (const Aborted&) {
+        end = "aborted";
+      } catch (const Error& error) {
+        end = std::to_string(static_cast<int>(error.exit())) + ": " + error.what();
+      } catch (const std::exception& error) {
+        end = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return ends;
+}
+
+}  // namespace busbw::test

@@ -1,0 +1,108 @@
+#include "processes_agree.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+ProcessFacts facts(const std::string& host, std::vector<std::string> gpus = {}) {
+  ProcessFacts it;
+  it.host = host;
+  it.arguments = "all_reduce_perf -b 8 -e 1M";
+  it.version = "0.1.0";
+  it.backend = gpus.empty() ? "host" : "nccl";
+  it.library = "2.28.3";
+  it.store_reached_at = "10.0.0.1:4711";
+  it.gpus = std::move(gpus);
+  it.max_bytes = 1 << 20;
+  it.tuning = {{"NCCL_ALGO", "Ring"}, {"NCCL_DEBUG", "WARN"}};
+  return it;
+}
+
+std::string value(const Agreement& agreement, const std::string& name) {
+  for (const auto& [fact, text] : agreement.facts)
+    if (fact == name) return text;
+  return "(none)";
+}
+
+}  // namespace
+
+TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are broken") {
+  const ProcessFacts there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
+  const Bytes packed = there.packed();
+  const ProcessFacts back = ProcessFacts::unpack(packed);
+  CHECK(back.host == there.host);
+  CHECK(back.arguments == there.arguments);
+  CHECK(back.version == there.version);
+  CHECK(back.backend == there.backend);
+  CHECK(back.library == there.library);
+  CHECK(back.store_reached_at == there.store_reached_at);
+  CHECK(back.gpus == there.gpus);
+  CHECK(back.max_bytes == there.max_bytes);
+  CHECK(back.tuning == there.tuning);
+  for (std::size_t length = 0; length < packed.size(); ++length)
+    CHECK_THROWS_AS(ProcessFacts::unpack(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length))),
+                    BrokenMessage);
+}
+
+TEST_CASE("processes agree: the largest size is the one that all have memory for; hosts and ways to the store are counted") {
+  std::vector<ProcessFacts> all{facts("n1"), facts("n1"), facts("n2"), facts("n2")};
+  all[2].max_bytes = 1000;
+  Agreement agreement = agreement_of(all, 1);
+  CHECK(agreement.max_bytes == 1000);
+  CHECK(agreement.hosts == 2);
+  CHECK(value(agreement, "processes") == "4");
+  CHECK(value(agreement, "hosts") == "2");
+  CHECK(value(agreement, "store") == "10.0.0.1:4711");
+  CHECK(agreement.warnings.empty());
+  all[0].store_reached_at = "127.0.0.1:4711";  // process 0 is always at home
+  all[3].store_reached_at = "192.168.0.1:4711";
+  agreement = agreement_of(all, 1);
+  CHECK(value(agreement, "store") == "10.0.0.1:4711 (processes 1 and 2), 192.168.0.1:4711 (processes 3)");
+}
+
+TEST_CASE("processes agree: what must be the same everywhere and is not ends the job, naming both") {
+  struct Difference {
+    std::string ProcessFacts::*field;
+    const char* called;
+    const char* remedy;
+    Exit exit;
+  };
+  const Difference differences[] = {{&ProcessFacts::version, "version", "install", Exit::usage},
+                                    {&ProcessFacts::arguments, "command line", "same arguments", Exit::usage},
+                                    {&ProcessFacts::backend, "backend", "--backend", Exit::usage},
+                                    {&ProcessFacts::library, "library", "--library", Exit::usage}};
+  for (const Difference& difference : differences) {
+    std::vector<ProcessFacts> all{facts("n1"), facts("n1"), facts("n2")};
+    all[2].*difference.field = "something else";
+    try {
+      agreement_of(all, 1);
+      FAIL_CHECK("no error");
+    } catch (const Error& error) {
+      CHECK(error.exit() == difference.exit);
+      check_names(error.what(), {"process 2 on n2", "process 0 on n1", difference.called, difference.remedy,
+                                 "\"something else\"", "\"" + all[0].*difference.field + "\""});
+    }
+  }
+}
+
+TEST_CASE("processes agree: a GPU belongs to one rank; the same bus on another host is another GPU") {
+  const std::vector<std::string> first{"0000:17:00.0", "0000:2a:00.0"};
+  CHECK_NOTHROW(agreement_of({facts("n1", first), facts("n2", first)}, 2));
+  check_names(sentence_of<EnvironmentError>([&] {
+                agreement_of({facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})}, 2);
+              }),
+              {"ranks 1 and 5", "GPU 0000:2a:00.0 of n1", "CUDA_VISIBLE_DEVICES"});
+}
+
+TEST_CASE("processes agree: other tuning is a warning that names the variables and the first who differs") {
+  std::vector<ProcessFacts> all{facts("n1"), facts("n2"), facts("n3")};
+  all[1].tuning = {{"NCCL_ALGO", "Tree"}, {"NCCL_DEBUG", "WARN"}, {"NCCL_PROTO", "LL"}};
+  all[2].tuning = {};
+  const Agreement agreement = agreement_of(all, 1);
+  REQUIRE(agreement.warnings.size() == 1);
+  check_names(agreement.warnings[0], {"process 1 on n2", "NCCL_ALGO, NCCL_PROTO than", "process 0 on n1"});
+}

@@ -1,0 +1,248 @@
+#include "rendezvous/store.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "support_errors.hpp"
+#include "support_stores.hpp"
+
+using namespace busbw;
+using namespace busbw::test;
+
+namespace {
+
+constexpr double kPatient = 60;   // a limit that only guards against hangs
+constexpr double kHasty = 0.15;   // of waits that must end so
+
+/// A body for every kind of store.
+void for_each_kind(int members, double limit_s, const std::function<void(Stores&)>& body) {
+  for (const StoreKind& kind : kStoreKinds) {
+    CAPTURE(kind.name);
+    INFO("the store: ", kind.name);
+    body(*kind.make(members, limit_s));
+  }
+}
+
+const std::vector<std::string> kAllWell(4);
+
+Bytes pattern(std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("stores: a value comes to all who ask, before it is set and after") {
+  for_each_kind(4, kPatient, [](Stores& stores) {
+    const auto ends = run_members(4, [&](int member) {
+      Store& store = stores.of(member);
+      if (member == 3) store.set("late", bytes_of("here it is"));
+      for (int i = 0; i < 2; ++i)
+        if (text_of(store.get("late")) != "here it is") throw std::runtime_error("another value");
+    });
+    CHECK(ends == kAllWell);
+  });
+}
+
+TEST_CASE("stores: values may be empty and as long as is allowed, and hold any byte") {
+  for_each_kind(2, kPatient, [](Stores& stores) {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, Store::kMostValueBytes}) {
+      const std::string key = "of " + std::to_string(size);
+      stores.of(0).set(key, pattern(size));
+      CHECK(stores.of(1).get(key) == pattern(size));
+    }
+  });
+}
+
+TEST_CASE("stores: a key may hold any letter and be as long as is allowed") {
+  std::string all;
+  for (int letter = 0; letter < 256; ++letter) all += static_cast<char>(letter);
+  const std::vector<std::string> keys{"a",  "..", "/etc/passwd", "a/b", "A", "a_2f", "a~", "draft-1", "failure",
+                                      "+failure", all, std::string(Store::kMostKeyBytes, 'k'),
+                                      std::string(Store::kMostKeyBytes - 1, 'k') + "l",
+                                      std::string(Store::kMostKeyBytes, '/')};
+  for_each_kind(2, kPatient, [&](Stores& stores) {
+    for (std::size_t i = 0; i < keys.size(); ++i) stores.of(0).set(keys[i], bytes_of(std::to_string(i)));
+    for (std::size_t i = 0; i < keys.size(); ++i) CHECK(text_of(stores.of(1).get(keys[i])) == std::to_string(i));
+    CHECK_FALSE(stores.of(1).failure());
+  });
+}
+
+TEST_CASE("stores: values, sums and barriers of one key are apart") {
+  for_each_kind(1, kPatient, [](Stores& stores) {
+    Store& store = stores.of(0);
+    store.set("k", bytes_of("value"));
+    store.set("k+", bytes_of("no sum"));
+    store.set("k@0", bytes_of("nobody has come"));
+    CHECK(store.add("k", 3) == 3);
+    store.barrier("k", 0, 1);
+    CHECK(store.add("k", 4) == 7);
+    CHECK(text_of(store.get("k")) == "value");
+    CHECK(text_of(store.get("k+")) == "no sum");
+  });
+}
+
+TEST_CASE("stores: what is beyond the bounds is refused, and the store goes on") {
+  for_each_kind(1, kPatient, [](Stores& stores) {
+    Store& store = stores.of(0);
+    check_names(sentence_of<EnvironmentError>([&] { store.set("big", pattern(Store::kMostValueBytes + 1)); }),
+                {"big", std::to_string(Store::kMostValueBytes + 1), std::to_string(Store::kMostValueBytes)});
+    check_names(sentence_of<EnvironmentError>([&] { store.set("", {}); }), {"a key of 0 bytes"});
+    check_names(sentence_of<EnvironmentError>([&] { store.get(std::string(Store::kMostKeyBytes + 1, 'k')); }),
+                {"a key of 257 bytes", "256"});
+    store.set("after", bytes_of("x"));
+    CHECK(text_of(store.get("after")) == "x");
+  });
+}
+
+TEST_CASE("stores: a key is set once, and the first value stands") {
+  for_each_kind(2, kPatient, [](Stores& stores) {
+    stores.of(0).set("once", bytes_of("first"));
+    CHECK_THROWS_AS(stores.of(1).set("once", bytes_of("second")), EnvironmentError);
+    CHECK(text_of(stores.of(1).get("once")) == "first");
+  });
+}
+
+TEST_CASE("stores: a value with one read is forgotten after it") {
+  for_each_kind(2, kHasty, [](Stores& stores) {
+    for (int round = 0; round < 3; ++round) {
+      stores.of(0).set("note", bytes_of(std::to_string(round)), 1);
+      CHECK(text_of(stores.of(1).get("note")) == std::to_string(round));
+    }
+    check_names(sentence_of<Error>([&] { stores.of(1).get("note"); }), {"note"});
+  });
+}
+
+TEST_CASE("stores: several values come in the order in which they were asked for") {
+  for_each_kind(4, kPatient, [](Stores& stores) {
+    std::vector<std::string> keys;
+    for (int i = 0; i < 40; ++i) keys.push_back("part " + std::to_string(i));
+    const auto ends = run_members(4, [&](int member) {
+      if (member > 0) {
+        for (int i = 39; i >= 0; --i)
+          if (i % 3 == member - 1) stores.of(member).set(keys[static_cast<std::size_t>(i)], bytes_of(std::to_string(i)), 1);
+        return;
+      }
+      const auto values = stores.of(0).get_all(keys);
+      for (std::size_t i = 0; i < keys.size(); ++i)
+        if (text_of(values[i]) != std::to_string(i)) throw std::runtime_error("out of order");
+      if (!stores.of(0).get_all({}).empty()) throw std::runtime_error("something from nothing");
+    });
+    CHECK(ends == kAllWell);
+  });
+}
+
+TEST_CASE("stores: sums from many members lose nothing, and everyone sees a different one") {
+  constexpr int kTimes = 50;
+  for_each_kind(4, kPatient, [](Stores& stores) {
+    std::vector<std::vector<std::int64_t>> seen(4);
+    const auto ends = run_members(4, [&](int member) {
+      for (int i = 0; i < kTimes; ++i) seen[static_cast<std::size_t>(member)].push_back(stores.of(member).add("n", 3));
+    });
+    CHECK(ends == kAllWell);
+    std::set<std::int64_t> all;
+    for (const auto& sums : seen) {
+      CHECK(std::ranges::is_sorted(sums));
+      all.insert(sums.begin(), sums.end());
+    }
+    CHECK(all.size() == 4 * kTimes);
+    CHECK(*all.begin() == 3);
+    CHECK(*all.rbegin() == 12 * kTimes);
+    CHECK(stores.of(2).add("n", -12 * kTimes) == 0);
+  });
+}
+
+TEST_CASE("stores: nobody passes a barrier before all have come") {
+  for_each_kind(4, kPatient, [](Stores& stores) {
+    std::array<std::atomic<int>, 4> rounds{};
+    const auto ends = run_members(4, [&](int member) {
+      for (int round = 1; round <= 10; ++round) {
+        rounds[static_cast<std::size_t>(member)] = round;
+        stores.of(member).barrier("round " + std::to_string(round), member, 4);
+        for (const auto& other : rounds)
+          if (other < round) throw std::runtime_error("passed too early");
+      }
+    });
+    CHECK(ends == kAllWell);
+  });
+}
+
+TEST_CASE("stores: a member that comes twice, or is none, is refused") {
+  for_each_kind(2, kHasty, [](Stores& stores) {
+    CHECK_THROWS_AS(stores.of(0).barrier("b", 2, 2), EnvironmentError);
+    CHECK_THROWS_AS(stores.of(0).barrier("b", -1, 2), EnvironmentError);
+    CHECK_THROWS_AS(stores.of(0).barrier("b", 0, 2), Error);  // nobody else comes
+    check_names(sentence_of<EnvironmentError>([&] { stores.of(1).barrier("b", 0, 2); }), {"member 0 of 2"});
+  });
+}
+
+TEST_CASE("stores: a wait that takes too long says for what, and for whom") {
+  for_each_kind(4, kHasty, [](Stores& stores) {
+    const auto expect = [](const std::function<void()>& wait, std::initializer_list<std::string_view> parts) {
+      try {
+        wait();
+        FAIL_CHECK("it did not wait");
+      } catch (const Error& error) {
+        CHECK(error.exit() == Exit::rank_lost);
+        check_names(error.what(), parts);
+        check_names(error.what(), {"waited 0.15 s", "-T"});
+      }
+    };
+    expect([&] { stores.of(0).get("the address"); }, {"the address"});
+    const std::vector<std::string> keys{"one", "two"};
+    stores.of(1).set("one", {});
+    expect([&] { stores.of(0).get_all(keys); }, {"two"});
+    const auto ends = run_members(4, [&](int member) {
+      if (member % 2 == 0) stores.of(member).barrier("the start", member, 4);
+    });
+    for (const std::size_t member : {0U, 2U}) check_names(ends[member], {"4: ", "the start", "members 1 and 3"});
+    expect([&] { stores.of(0).barrier("the end", 0, 2); }, {"the end", "member 1;"});
+  });
+}
+
+TEST_CASE("stores: an abort ends every wait, and none begins after it; the first reason stands") {
+  for_each_kind(4, kPatient, [](Stores& stores) {
+    const std::vector<std::string> keys{"never", "neither"};
+    const auto ends = run_members(4, [&](int member) {
+      Store& store = stores.of(member);
+      store.add("here", 1);
+      switch (member) {
+        case 0:
+          while (store.add("here", 0) < 4) std::this_thread::yield();
+          store.abort({Exit::interrupted, "stop"});
+          store.abort({Exit::wrong_data, "too late"});
+          return;
+        case 1: store.get("never"); return;
+        case 2: store.get_all(keys); return;
+        default: store.barrier("nobody else comes", 0, 2); return;
+      }
+    });
+    CHECK(ends == std::vector<std::string>{"", "aborted", "aborted", "aborted"});
+    for (int member = 1; member < 4; ++member) {
+      Store& store = stores.of(member);
+      const auto why = store.failure();
+      REQUIRE(why);
+      CHECK(why->exit == Exit::interrupted);
+      CHECK(why->message == "stop");
+      CHECK_THROWS_AS(store.set("k", {}), Aborted);
+      CHECK_THROWS_AS(store.get("k"), Aborted);
+      CHECK_THROWS_AS(store.add("k", 1), Aborted);
+      CHECK_THROWS_AS(store.barrier("k", 0, 1), Aborted);
+    }
+  });
+}
+
+TEST_CASE("list_of names the first few and counts the rest") {
+  std::vector<int> numbers(20);
+  std::iota(numbers.begin(), numbers.end(), 3);
+  const std::span<const int> all(numbers);
+  CHECK(list_of(all.first(0)) == "");
+  CHECK(list_of(all.first(1)) == "3");
+  CHECK(list_of(all.first(2)) == "3 and 4");
+  CHECK(list_of(all.first(8)) == "3, 4, 5, 6, 7, 8, 9 and 10");
+  CHECK(list_of(all) == "3, 4, 5, 6, 7, 8, 9, 10 and 12 more");
+}

@@ -1,0 +1,240 @@
+#include "rendezvous/store_state.hpp"
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "rendezvous/store.hpp"
+#include "support_wire.hpp"
+
+using namespace busbw;
+using namespace busbw::test;
+using Op = StoreRequest::Op;
+
+namespace {
+
+using Who = std::pair<std::uint64_t, std::uint32_t>;  // client, number
+
+StoreRequest request(Op op, const std::string& key, std::uint32_t number = 0) { return {op, number, key, {}, 0, 0}; }
+StoreRequest set(const std::string& key, std::string_view value, std::int64_t reads = 0, std::uint32_t number = 0) {
+  return {Op::set, number, key, bytes_of(value), reads, 0};
+}
+StoreRequest come(const std::string& key, std::int32_t member, std::int64_t members, std::uint32_t number = 0) {
+  return {Op::barrier, number, key, {}, members, member};
+}
+
+std::set<Who> clients_of(const std::vector<StoreAnswer>& answers) {
+  std::set<Who> all;
+  for (const StoreAnswer& answer : answers)
+    if (answer.kind == StoreAnswer::Kind::done) all.insert({answer.client, answer.number});
+  return all;
+}
+
+std::string refusal_of(std::vector<StoreAnswer> answers) {
+  REQUIRE(answers.size() == 1);
+  REQUIRE(answers[0].kind == StoreAnswer::Kind::refused);
+  return text_of(answers[0].value);
+}
+
+}  // namespace
+
+TEST_CASE("StoreState: a request survives its way in bytes; broken ones are refused") {
+  const StoreRequest there{Op::barrier, 7, "key", bytes_of("value"), -5, 3};
+  const Bytes packed = there.packed();
+  const StoreRequest back = StoreRequest::unpack(packed);
+  CHECK(back.op == there.op);
+  CHECK(back.number == 7);
+  CHECK(back.key == "key");
+  CHECK(back.value == there.value);
+  CHECK(back.amount == -5);
+  CHECK(back.member == 3);
+  for (std::size_t length = 0; length < packed.size(); ++length)
+    CHECK_THROWS_AS(StoreRequest::unpack(std::span(packed).first(length)), BrokenMessage);
+  Bytes unknown = packed;
+  unknown[0] = static_cast<std::byte>(5);
+  CHECK_THROWS_AS(StoreRequest::unpack(unknown), BrokenMessage);
+}
+
+TEST_CASE("StoreState: who asks before the value is there is answered when it comes, in turn while reads last") {
+  StoreState state;
+  CHECK(state.take(1, request(Op::get, "k", 10)).empty());
+  CHECK(state.take(2, request(Op::get, "k", 20)).empty());
+  CHECK(state.take(3, request(Op::get, "k", 30)).empty());
+  CHECK(clients_of(state.take(4, set("k", "x", 2, 40))) == std::set<Who>{{4, 40}, {1, 10}, {2, 20}});
+  CHECK(state.bytes() == 0);
+  CHECK(clients_of(state.take(4, set("k", "y", 1, 41))) == std::set<Who>{{4, 41}, {3, 30}});
+  CHECK(state.bytes() == 0);
+}
+
+TEST_CASE("StoreState: a client that has gone is not answered and takes nothing") {
+  StoreState state;
+  state.take(1, request(Op::get, "k", 1));
+  state.take(1, come("b", 0, 2, 2));
+  state.forget(1);
+  CHECK(clients_of(state.take(2, set("k", "x", 1, 1))) == std::set<Who>{{2, 1}});
+  CHECK(clients_of(state.take(2, request(Op::get, "k", 2))) == std::set<Who>{{2, 2}});
+  // It had come to the barrier before it went.
+  CHECK(clients_of(state.take(2, come("b", 1, 2, 3))) == std::set<Who>{{2, 3}});
+}
+
+TEST_CASE("StoreState: all values together are bounded") {
+  StoreState state;
+  const std::string big(Store::kMostValueBytes, 'x');
+  int kept = 0;
+  while (state.take(0, set("k" + std::to_string(kept), big))[0].kind == StoreAnswer::Kind::done) ++kept;
+  CHECK(kept <= static_cast<int>(StoreState::kMostBytes / big.size()));
+  CHECK(kept >= static_cast<int>(StoreState::kMostBytes / big.size()) - 1);
+  CHECK(state.bytes() <= StoreState::kMostBytes);
+  CHECK(refusal_of(state.take(0, set("more", big))).find("full") != std::string::npos);
+}
+
+TEST_CASE("StoreState: keys without values take room, too: nobody can fill the memory with them") {
+  StoreState state;
+  state.take(0, set("k", ""));
+  const std::size_t of_one = state.bytes();
+  CHECK(of_one > 0);
+  state.take(0, set("l", "", 1));
+  CHECK(state.bytes() == 2 * of_one);
+  state.take(0, request(Op::get, "l"));
+  CHECK(state.bytes() == of_one);
+}
+
+TEST_CASE("StoreState: impossible requests are refused with the reason") {
+  StoreState state;
+  CHECK(refusal_of(state.take(0, come("b", 0, 0))).find("b: member 0 of 0") != std::string::npos);
+  CHECK(refusal_of(state.take(0, come("b", 0, std::int64_t{1} << 40))).find("member") != std::string::npos);
+  CHECK(refusal_of(state.take(0, come("b", 5, 5))).find("member 5 of 5") != std::string::npos);
+  CHECK(refusal_of(state.take(0, set("k", "x", -1))).find("reads") != std::string::npos);
+  state.take(0, come("b", 0, 3));
+  CHECK(refusal_of(state.take(0, come("b", 1, 4))).find("counts differ") != std::string::npos);
+  CHECK(refusal_of(state.take(0, come("b", 0, 3))).find("twice") != std::string::npos);
+}
+
+TEST_CASE("StoreState: who is missing at a barrier") {
+  StoreState state;
+  state.take(0, come("b", 1, 4));
+  state.take(0, come("b", 3, 4));
+  auto answers = state.take(9, request(Op::missing, "b", 5));
+  REQUIRE(answers.size() == 1);
+  MessageReader reader(answers[0].value);
+  CHECK(answers[0].value.size() == 8);
+  CHECK(reader.take<std::int32_t>() == 0);
+  CHECK(reader.take<std::int32_t>() == 2);
+  CHECK(state.take(9, request(Op::missing, "unknown"))[0].value.empty());
+}
+
+namespace {
+
+/// What a store does, said as plainly as can be: lists that are searched from the front.
+class Model {
+ public:
+  std::set<Who> take(std::uint64_t client, const StoreRequest& request) {
+    const Who who{client, request.number};
+    std::set<Who> answered;
+    switch (request.op) {
+      case Op::set: {
+        if (find(request.key) != values_.end()) return {};
+        values_.push_back({request.key, request.value, request.amount});
+        answered.insert(who);
+        for (auto it = waiting_.begin(); it != waiting_.end();) {
+          if (it->first != request.key || find(request.key) == values_.end()) {
+            ++it;
+            continue;
+          }
+          answered.insert(it->second);
+          read(request.key);
+          it = waiting_.erase(it);
+        }
+        return answered;
+      }
+      case Op::get:
+        if (find(request.key) == values_.end()) {
+          waiting_.push_back({request.key, who});
+          return {};
+        }
+        read(request.key);
+        return {who};
+      case Op::add:
+        sums_[request.key] += request.amount;
+        return {who};
+      case Op::barrier: {
+        auto& come = barriers_[request.key];
+        for (const auto& [member, other] : come)
+          if (member == request.member) return {};
+        come.push_back({request.member, who});
+        if (static_cast<std::int64_t>(come.size()) < request.amount) return {};
+        for (const auto& [member, other] : come)
+          if (!gone_.contains(other)) answered.insert(other);
+        barriers_.erase(request.key);
+        return answered;
+      }
+      case Op::missing: return {who};
+    }
+    return {};
+  }
+  void forget(std::uint64_t client) {
+    std::erase_if(waiting_, [&](const auto& entry) { return entry.second.first == client; });
+    for (auto& [key, come] : barriers_)
+      for (auto& [member, who] : come)
+        if (who.first == client) gone_.insert(who);
+  }
+  std::int64_t sum(const std::string& key) { return sums_[key]; }
+
+ private:
+  struct Value {
+    std::string key;
+    Bytes value;
+    std::int64_t reads;
+  };
+  std::deque<Value>::iterator find(const std::string& key) {
+    auto it = values_.begin();
+    while (it != values_.end() && it->key != key) ++it;
+    return it;
+  }
+  void read(const std::string& key) {
+    const auto it = find(key);
+    if (it->reads > 0 && --it->reads == 0) values_.erase(it);
+  }
+  std::deque<Value> values_;
+  std::deque<std::pair<std::string, Who>> waiting_;
+  std::map<std::string, std::int64_t> sums_;
+  std::map<std::string, std::vector<std::pair<int, Who>>> barriers_;
+  std::set<Who> gone_;
+};
+
+}  // namespace
+
+TEST_CASE("StoreState: does what a simple model does, for thousands of random requests") {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](unsigned bound) { return static_cast<int>(random() % bound); };
+    StoreState state;
+    Model model;
+    for (std::uint32_t number = 0; number < 3000; ++number) {
+      const auto client = static_cast<std::uint64_t>(below(6));
+      if (below(50) == 0) {
+        state.forget(client);
+        model.forget(client);
+        continue;
+      }
+      StoreRequest asked = request(static_cast<Op>(below(5)), "k" + std::to_string(below(8)), number);
+      if (asked.op == Op::set) {
+        asked.amount = below(3);
+        asked.value = bytes_of(std::string(static_cast<std::size_t>(below(4)), 'v'));
+      }
+      if (asked.op == Op::add) asked.amount = below(9) - 4;
+      if (asked.op == Op::barrier) {
+        asked.amount = 3;
+        asked.member = below(3);
+      }
+      const auto answers = state.take(client, asked);
+      REQUIRE(clients_of(answers) == model.take(client, asked));
+      if (asked.op == Op::add) REQUIRE(MessageReader(answers[0].value).take<std::int64_t>() == model.sum(asked.key));
+    }
+  }
+}

@@ -1,0 +1,145 @@
+#include "rendezvous/store_team.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support_stores.hpp"
+#include "support_team.hpp"
+
+using namespace busbw;
+using namespace busbw::test;
+
+namespace {
+
+constexpr double kPatient = 60;
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+Bytes message(int from, std::size_t length) {
+  Bytes bytes(length);
+  for (std::size_t i = 0; i < length; ++i)
+    bytes[i] = static_cast<std::byte>(i * 7 + i / 251 + static_cast<std::size_t>(from) * 31);
+  return bytes;
+}
+
+/// FNV-1a, so that transcripts stay short.
+std::string digest(const Bytes& bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::byte one : bytes) hash = (hash ^ static_cast<std::uint64_t>(one)) * 0x100000001b3;
+  return std::to_string(bytes.size()) + ":" + std::to_string(hash) + " ";
+}
+
+/// What a member sees of a long conversation, in words.
+std::string transcript(Team& team, int depth = 0) {
+  std::string seen = std::to_string(team.rank()) + " of " + std::to_string(team.size()) + " ";
+  const auto rank = static_cast<std::size_t>(team.rank());
+  const std::vector<std::vector<std::size_t>> sizes{
+      {0, 0, 0, 0, 0}, {1, 0, 100, 5, 7}, {10, 3 * kMiB + 1, 0, kMiB, 17}, {kMiB - 64, kMiB - 65, kMiB, 2 * kMiB, 1}};
+  for (const auto& round : sizes) {
+    if (depth > 0 && &round == &sizes[2]) continue;
+    for (const Bytes& one : team.gather(message(team.rank(), round[rank % round.size()]))) seen += digest(one);
+    team.barrier();
+  }
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kMiB - 64, kMiB - 63, 2 * kMiB + 5})
+    seen += digest(team.broadcast(team.rank() == 0 ? message(9, size) : message(team.rank(), 3)));
+  if (depth >= 3) return seen;
+  for (const int colours : {1, 2}) {
+    const auto group = team.split(-(team.rank() % colours));
+    seen += "[" + transcript(*group, depth + (colours == 1 ? 3 : 1)) + "]";
+  }
+  team.barrier();
+  return seen;
+}
+
+MemberState plain_state() {
+  return {[] { return false; }, [](std::optional<Phase>) {}};
+}
+
+std::vector<int> first_numbers(int count) {
+  std::vector<int> numbers;
+  for (int i = 0; i < count; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+std::vector<std::string> transcripts(int members, const std::function<std::unique_ptr<Team>(int member)>& team) {
+  std::vector<std::string> all(static_cast<std::size_t>(members));
+  const auto ends = run_members(members, [&](int member) {
+    const auto mine = team(member);
+    all[static_cast<std::size_t>(member)] = transcript(*mine);
+  });
+  CHECK(ends == std::vector<std::string>(static_cast<std::size_t>(members)));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("StoreTeam: does what a team over plain memory does, over memory and over TCP") {
+  for (const int members : {1, 2, 5}) {
+    CAPTURE(members);
+    auto plain = ThreadTeam::make(members);
+    const auto expected =
+        transcripts(members, [&](int member) { return std::move(plain[static_cast<std::size_t>(member)]); });
+    for (const StoreKind& kind : {kStoreKinds[0], kStoreKinds[2]}) {
+      INFO("the store: ", kind.name);
+      const auto stores = kind.make(members, kPatient);
+      CHECK(transcripts(members, [&](int member) {
+              return std::make_unique<StoreTeam>(stores->of(member), plain_state(), first_numbers(members), member, "all");
+            }) == expected);
+    }
+  }
+}
+
+TEST_CASE("StoreTeam: steps and phases are told") {
+  MemoryStore store(kPatient);
+  std::vector<std::optional<Phase>> told;
+  StoreTeam team(store, {[] { return false; }, [&](std::optional<Phase> phase) { told.push_back(phase); }}, {0}, 0, "all");
+  team.enter(Phase::warmup);
+  team.barrier();
+  team.gather({});
+  team.broadcast({});
+  CHECK(told == std::vector<std::optional<Phase>>{Phase::warmup, std::nullopt, std::nullopt, std::nullopt});
+}
+
+TEST_CASE("StoreTeam: a gather and a broadcast leave nothing in the store") {
+  // What is left would be refused when another team of the same name sets it again.
+  MemoryStore store(kPatient);
+  for (int round = 0; round < 2; ++round)
+    CHECK(run_members(3, [&](int member) {
+            StoreTeam team(store, plain_state(), first_numbers(3), member, "all");
+            team.gather(message(member, 2 * kMiB));
+            team.broadcast(message(0, 2 * kMiB));
+            team.barrier();
+          }) == std::vector<std::string>(3));
+}
+
+TEST_CASE("StoreTeam: who is missing at a barrier of a group is named, and which barrier") {
+  MemoryStore store(0.15);
+  StoreTeam team(store, plain_state(), {4, 6, 8}, 1, "group 2 of split 1 of the job");
+  try {
+    team.barrier();
+    FAIL_CHECK("it did not wait");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("barrier 1 of group 2 of split 1 of the job for members 0 and 2") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("StoreTeam: an abort ends every kind of wait") {
+  const std::vector<std::function<void(Team&)>> waits{[](Team& team) { team.barrier(); },
+                                                      [](Team& team) { team.gather(message(0, 3 * kMiB)); },
+                                                      [](Team& team) { team.broadcast(message(0, 3 * kMiB)); },
+                                                      [](Team& team) { team.split(0); }};
+  for (const auto& wait : waits) {
+    TcpStores stores(3, kPatient);
+    const auto ends = run_members(3, [&](int member) {
+      StoreTeam team(stores.of(member), plain_state(), first_numbers(3), member, "all");
+      if (member != 2) {
+        stores.of(member).add("they wait", 1);
+        wait(team);
+        team.barrier();
+        return;
+      }
+      while (stores.of(member).add("they wait", 0) < 2) std::this_thread::yield();
+      stores.of(member).abort({Exit::interrupted, "stop"});
+    });
+    CHECK(ends == std::vector<std::string>{"aborted", "aborted", ""});
+  }
+}

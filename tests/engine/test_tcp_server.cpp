@@ -1,0 +1,427 @@
+#include "rendezvous/tcp_server.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <functional>
+#include <random>
+
+#include "rendezvous/tcp_store.hpp"
+#include "support_errors.hpp"
+#include "support_job.hpp"
+#include "support_wire.hpp"
+
+using namespace busbw;
+using namespace busbw::test;
+
+namespace {
+
+const std::string kToken = "0123456789abcdef0123456789abcdef";
+
+ServerSettings settings(int processes, int ranks_per_process = 1, int silence_ticks = 300) {
+  return {kToken, processes, ranks_per_process, silence_ticks, "first"};
+}
+
+Greeting process_greeting(int process, int processes, int ranks_per_process = 1) {
+  return {kToken, true, process, processes, ranks_per_process, 1000 + process, "host" + std::to_string(process)};
+}
+Greeting rank_greeting(int process, int processes, int ranks_per_process = 1) {
+  Greeting greeting = process_greeting(process, processes, ranks_per_process);
+  greeting.is_process = false;
+  return greeting;
+}
+
+/// A server on the loopback interface.
+class Served {
+ public:
+  explicit Served(const ServerSettings& settings) : Served(settings, listen_at(loopback())) {}
+  Endpoint where;
+  TcpServer server;
+
+ private:
+  Served(const ServerSettings& settings, Descriptor listener)
+      : where(local_endpoint(listener)), server(one(std::move(listener)), settings) {}
+  static std::vector<Descriptor> one(Descriptor listener) {
+    std::vector<Descriptor> listeners;
+    listeners.push_back(std::move(listener));
+    return listeners;
+  }
+};
+
+std::unique_ptr<TcpStore> store_of(const Endpoint& where, const Greeting& greeting) {
+  return std::make_unique<TcpStore>(welcomed(where, greeting), JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}},
+                                    kPatienceMs * 1e-3);
+}
+
+/// A job of two that is under way.
+class Pair {
+ public:
+  Pair() : served_(settings(2)) {
+    for (int process = 0; process < 2; ++process) {
+      controls_.push_back(welcomed(served_.where, process_greeting(process, 2)));
+      stores_.push_back(store_of(served_.where, rank_greeting(process, 2)));
+    }
+  }
+  /// Values still go from one to the other, and nothing was made of whatever else happened.
+  bool goes_on() {
+    const std::string key = "check " + std::to_string(++checks_);
+    stores_[0]->set(key, bytes_of("fine"), 1);
+    return text_of(stores_[1]->get(key)) == "fine" && !server().failure() && server().missing().empty();
+  }
+  const Endpoint& where() const { return served_.where; }
+  TcpServer& server() { return served_.server; }
+  TcpStore& store(int process) { return *stores_[static_cast<std::size_t>(process)]; }
+
+ private:
+  Served served_;
+  std::vector<TcpChannel> controls_;
+  std::vector<std::unique_ptr<TcpStore>> stores_;
+  int checks_ = 0;
+};
+
+Bytes frame_of(const Greeting& greeting) {
+  Bytes frame;
+  append_frame(frame, Frame::greeting, greeting.packed());
+  return frame;
+}
+
+void wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < kPatienceMs && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  REQUIRE(condition());
+}
+
+std::string failure_sentence(TcpServer& server) {
+  wait_until([&] { return server.failure().has_value(); });
+  CHECK(server.failure()->exit == Exit::rank_lost);
+  return server.failure()->message;
+}
+
+std::size_t open_files() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+}  // namespace
+
+// ---- strangers ------------------------------------------------------------------------------------------------------
+
+TEST_CASE("TcpServer: strangers who talk are turned away, and the job goes on") {
+  std::mt19937 random(7);
+  std::string noise(65536, '\0');
+  for (char& one : noise) one = static_cast<char>(random());
+  Greeting wrong_token = rank_greeting(1, 2);
+  wrong_token.token[5] ^= 1;
+  Greeting long_token = rank_greeting(1, 2);
+  long_token.token += "0";
+  Greeting no_token = rank_greeting(1, 2);
+  no_token.token.clear();
+  Bytes wrong_magic = frame_of(rank_greeting(1, 2));
+  wrong_magic[kLengthBytes + 1] ^= std::byte{1};
+  Bytes two_frames = frame_of(wrong_token);
+  append_frame(two_frames, Frame::abort, packed(Failure{Exit::wrong_data, "I say so"}));
+  Bytes no_greeting;
+  append_frame(no_greeting, Frame::abort, packed(Failure{Exit::wrong_data, "I say so"}));
+  Bytes unknown;
+  append_frame(unknown, static_cast<Frame>(200), bytes_of("x"));
+  Bytes endless_text;
+  append_frame(endless_text, Frame::greeting, MessageWriter().add(Greeting::kMagic).add(~std::size_t{0}).bytes());
+  const std::vector<Bytes> sayings{bytes_of("GET / HTTP/1.1\r\nHost: n1\r\n\r\n"),
+                                   bytes_of("SSH-2.0-OpenSSH_9.2\r\n"),
+                                   bytes_of(noise),
+                                   bytes_of(std::string(64, '\0')),
+                                   bytes_of(std::string(64, '\xff')),
+                                   MessageWriter().add(std::uint32_t{kMostGreetingBytes + 1}).bytes(),
+                                   MessageWriter().add(std::uint32_t{0}).bytes(),
+                                   wrong_magic,
+                                   frame_of(wrong_token),
+                                   frame_of(long_token),
+                                   frame_of(no_token),
+                                   two_frames,
+                                   no_greeting,
+                                   unknown,
+                                   endless_text};
+  Pair pair;
+  for (std::size_t i = 0; i < sayings.size(); ++i) {
+    CAPTURE(i);
+    Stranger stranger(pair.where());
+    stranger.say(sayings[i]);
+    CHECK(stranger.is_turned_away());
+    CHECK(pair.goes_on());
+  }
+  CHECK(pair.server().strangers() == static_cast<int>(sayings.size()));
+  CHECK_FALSE(pair.server().first_refusal());
+}
+
+TEST_CASE("TcpServer: a stranger learns nothing but that the token differs") {
+  Pair pair;
+  Greeting greeting = process_greeting(1, 3);  // wrong in other ways, too
+  greeting.token = "guess";
+  const Failure why = refused(pair.where(), greeting);
+  CHECK(why.exit == Exit::environment);
+  check_names(why.message, {"token differs", "BUSBW_TOKEN"});
+  CHECK(why.message.find(kToken) == std::string::npos);
+  CHECK(why.message.find("host1") == std::string::npos);
+}
+
+TEST_CASE("TcpServer: strangers who are silent, stop in the middle or go without a word disturb nobody") {
+  Pair pair;
+  const Bytes greeting = frame_of(rank_greeting(1, 2));
+  std::vector<Stranger> there;
+  for (std::size_t length = 0; length < greeting.size(); length += 9) {
+    there.emplace_back(pair.where());
+    there.back().say(std::span(greeting).first(length));
+  }
+  CHECK(pair.goes_on());
+  for (std::size_t i = 0; i < there.size(); i += 2) there[i].reset();
+  CHECK(pair.goes_on());
+  for (int i = 0; i < 300; ++i) Stranger(pair.where()).reset();  // a scan
+  CHECK(pair.goes_on());
+}
+
+TEST_CASE("TcpServer: more strangers than there is room for give way, and a late member is let in") {
+  Pair pair;
+  std::vector<Stranger> crowd;
+  for (int i = 0; i < 600; ++i) crowd.emplace_back(pair.where());
+  CHECK(pair.goes_on());
+  const auto late = store_of(pair.where(), rank_greeting(1, 2));
+  pair.store(0).set("for the late", bytes_of("x"));
+  CHECK(text_of(late->get("for the late")) == "x");
+  wait_until([&] { return pair.server().strangers() >= 300; });
+  CHECK(crowd.front().is_turned_away());  // the one that has been there longest
+  CHECK(pair.goes_on());
+}
+
+TEST_CASE("TcpServer: a greeting may come one byte at a time") {
+  Pair pair;
+  Stranger slow(pair.where());
+  for (const std::byte one : frame_of(rank_greeting(0, 2))) slow.say(std::span(&one, 1));
+  slow.say(Frame::request, StoreRequest{StoreRequest::Op::set, 0, "slow", bytes_of("but sure"), 0, 0}.packed());
+  CHECK(text_of(pair.store(1).get("slow")) == "but sure");
+  CHECK(pair.goes_on());
+}
+
+TEST_CASE("TcpServer: a member whose words make no sense any more is cut off; as a rank's it costs nobody else") {
+  Pair pair;
+  std::vector<std::function<void(Stranger&)>> sayings{
+      [](Stranger& it) { it.say("what is this"); },
+      [](Stranger& it) { it.say(Frame::request, bytes_of("short")); },
+      [](Stranger& it) { it.say(Frame::phase, MessageWriter().add(std::uint32_t{0}).add(std::uint8_t{99}).bytes()); },
+      [](Stranger& it) { it.say(Frame::phase, MessageWriter().add(std::uint32_t{1}).add(std::uint8_t{0}).bytes()); },
+      [](Stranger& it) { it.say(Frame::beat, {}); },
+      [](Stranger& it) { it.say(Frame::abort, bytes_of("x")); },
+      [](Stranger& it) { it.say(Frame::leave, {}); },
+      [](Stranger& it) { it.say(Frame::welcome, {}); },
+      [](Stranger& it) { it.say(Frame::greeting, {}); },
+      [](Stranger& it) { it.say(MessageWriter().add(std::uint32_t{kMostFrameBytes + 1}).bytes()); }};
+  for (std::size_t i = 0; i < sayings.size(); ++i) {
+    CAPTURE(i);
+    Stranger member(pair.where());
+    member.say(frame_of(rank_greeting(1, 2)));
+    sayings[i](member);
+    CHECK(member.is_turned_away());
+    CHECK(pair.goes_on());
+  }
+}
+
+TEST_CASE("TcpServer: random changes of a right greeting never disturb the job") {
+  std::mt19937 random(11);
+  Pair pair;
+  const Bytes right = frame_of(rank_greeting(1, 2));
+  for (int round = 0; round < 300; ++round) {
+    Bytes frame = right;
+    for (unsigned i = 0; i <= random() % 4; ++i) frame[random() % frame.size()] = static_cast<std::byte>(random());
+    if (random() % 4 == 0) frame.resize(random() % frame.size());
+    Stranger stranger(pair.where());
+    stranger.say(frame);
+    if (round % 20 == 0) REQUIRE(pair.goes_on());
+  }
+  CHECK(pair.goes_on());
+}
+
+TEST_CASE("TcpServer: a member that asks and never reads costs only itself") {
+  Pair pair;
+  const std::string big(Store::kMostValueBytes, 'x');
+  pair.store(0).set("big", bytes_of(big));
+  Stranger lazy(pair.where());
+  lazy.say(frame_of(rank_greeting(1, 2)));
+  for (std::uint32_t i = 0; i < 40; ++i)
+    lazy.say(Frame::request, StoreRequest{StoreRequest::Op::get, i, "big", {}, 0, 0}.packed());
+  CHECK(text_of(pair.store(1).get("big")) == big);
+  CHECK(pair.goes_on());
+}
+
+TEST_CASE("TcpServer: without files to open, strangers make room and members still come in") {
+  const Descriptor listener = listen_at(loopback());
+  const Endpoint where = local_endpoint(listener);
+  int go_on[2];
+  REQUIRE(pipe(go_on) == 0);
+  ChildProcess child([&]() -> std::string {
+    std::vector<Descriptor> listeners;
+    listeners.emplace_back(dup(listener.number()));
+    TcpServer server(std::move(listeners), settings(1));
+    rlimit few{};
+    getrlimit(RLIMIT_NOFILE, &few);
+    few.rlim_cur = open_files() + 8;
+    setrlimit(RLIMIT_NOFILE, &few);
+    char word = 0;
+    if (read(go_on[0], &word, 1) != 1) return "nobody said that it is over";
+    return server.failure() ? server.failure()->message : "";
+  });
+  std::vector<Stranger> crowd;
+  for (int i = 0; i < 40; ++i) crowd.emplace_back(where);
+  const TcpChannel member = welcomed(where, process_greeting(0, 1));
+  CHECK(write(go_on[1], "x", 1) == 1);
+  CHECK(child.said() == "");
+  close(go_on[0]);
+  close(go_on[1]);
+}
+
+// ---- members that do not fit in -------------------------------------------------------------------------------------
+
+TEST_CASE("TcpServer: a member of another size, number or layout is told why; the job goes on and knows") {
+  {
+    Pair pair;
+    const Failure why = refused(pair.where(), process_greeting(1, 3));
+    CHECK(why.exit == Exit::environment);
+    check_names(why.message, {"process 1 on host1", "told of 3 processes", "process 0 of 2", "BUSBW_SIZE"});
+    CHECK(pair.goes_on());
+    REQUIRE(pair.server().first_refusal());
+    CHECK(pair.server().first_refusal()->message == why.message);
+    CHECK(refused(pair.where(), process_greeting(1, 4)).message != why.message);
+    CHECK(pair.server().first_refusal()->message == why.message);
+    CHECK(pair.server().strangers() == 0);
+  }
+  Pair pair;
+  const Failure layout = refused(pair.where(), process_greeting(1, 2, 8));
+  CHECK(layout.exit == Exit::usage);
+  check_names(layout.message, {"process 1 on host1", "8 ranks", "process 0 has 1", "-t"});
+  for (const int number : {-1, 2, 1 << 30})
+    check_names(refused(pair.where(), process_greeting(number, 2)).message,
+                {"no process " + std::to_string(number), "job of 2", "BUSBW_RANK"});
+  Greeting twin = process_greeting(1, 2);
+  twin.host = "elsewhere";
+  check_names(refused(pair.where(), twin).message,
+              {"rank 1 (process 1, pid 1001 on host1)", "here already", "elsewhere", "BUSBW_RANK"});
+  CHECK(pair.goes_on());
+}
+
+// ---- what becomes of members ----------------------------------------------------------------------------------------
+
+TEST_CASE("TcpServer: who has not come is known") {
+  Served served(settings(4));
+  CHECK(served.server.missing() == std::vector<int>{0, 1, 2, 3});
+  const TcpChannel two = welcomed(served.where, process_greeting(2, 4));
+  const TcpChannel zero = welcomed(served.where, process_greeting(0, 4));
+  const TcpChannel only_a_rank = welcomed(served.where, rank_greeting(1, 4));
+  CHECK(served.server.missing() == std::vector<int>{1, 3});
+  CHECK(served.server.host_of_process(2) == "host2");
+  CHECK(served.server.name_of_process(2) == "rank 2 (process 2, pid 1002 on host2)");
+  CHECK(served.server.name_of_process(3) == "rank 3 (process 3)");
+}
+
+TEST_CASE("TcpServer: a process that dies is named with its host and phase, to all others, in every phase") {
+  for (const Phase phase : kPhases) {
+    CAPTURE(name(phase));
+    Served served(settings(3, 2));
+    TcpChannel zero = welcomed(served.where, process_greeting(0, 3, 2));
+    TcpChannel one = welcomed(served.where, process_greeting(1, 3, 2));
+    auto rank = store_of(served.where, rank_greeting(1, 3, 2));
+    auto waits = store_of(served.where, rank_greeting(0, 3, 2));
+    rank->tell_phase(0, phase);
+    rank->tell_phase(1, phase);
+    rank.reset();
+    { const TcpChannel dies = std::move(one); }
+    const std::string sentence = failure_sentence(served.server);
+    check_names(sentence, {"ranks 2 to 3 (process 1, pid 1001 on host1) was lost in phase " + std::string(name(phase)),
+                           "its connection closed", "host1"});
+    const auto told = next_frame(zero);
+    REQUIRE(told);
+    CHECK(told->kind == Frame::failure);
+    MessageReader reader(told->body);
+    CHECK(unpack_failure(reader).message == sentence);
+    CHECK_THROWS_AS(waits->get("never set"), Aborted);
+    REQUIRE(waits->failure());
+    CHECK(waits->failure()->message == sentence);
+    // Who comes only now is told, too.
+    TcpChannel late = welcomed(served.where, rank_greeting(2, 3, 2));
+    const auto told_late = next_frame(late);
+    REQUIRE(told_late);
+    CHECK(told_late->kind == Frame::failure);
+  }
+}
+
+TEST_CASE("TcpServer: a process that is silent for too long is lost, one that beats is not") {
+  Served served(settings(2, 1, 10));
+  TcpChannel beats = welcomed(served.where, process_greeting(0, 2));
+  const TcpChannel silent = welcomed(served.where, process_greeting(1, 2));
+  const Bytes beat = MessageWriter().add(static_cast<std::uint8_t>(Phase::timing)).add(std::uint64_t{42}).bytes();
+  for (int i = 0; i < 600 && !served.server.failure(); ++i) {
+    beats.send(Frame::beat, beat);
+    beats.receive(kTickMs);
+    std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs));
+  }
+  check_names(failure_sentence(served.server),
+              {"rank 1 (process 1, pid 1001 on host1) was lost in phase rendezvous", "nothing was heard from it for 1 s"});
+  CHECK(served.server.progress(0).phase == Phase::timing);
+  CHECK(served.server.progress(0).steps == 42);
+}
+
+TEST_CASE("TcpServer: a process that leaves is not lost when its connection ends") {
+  Served served(settings(2));
+  TcpChannel zero = welcomed(served.where, process_greeting(0, 2));
+  TcpChannel one = welcomed(served.where, process_greeting(1, 2));
+  CHECK_FALSE(served.server.wait_until_all_left(0));
+  one.send(Frame::leave, {});
+  const auto goodbye = next_frame(one);
+  REQUIRE(goodbye);
+  CHECK(goodbye->kind == Frame::leave);
+  { const TcpChannel ends = std::move(one); }
+  zero.send(Frame::leave, {});
+  CHECK(served.server.wait_until_all_left(kPatienceMs / kTickMs));
+  CHECK_FALSE(served.server.failure());
+}
+
+TEST_CASE("TcpServer: an abort reaches everyone once, whoever says it; the first reason stands") {
+  Served served(settings(2));
+  TcpChannel zero = welcomed(served.where, process_greeting(0, 2));
+  TcpChannel one = welcomed(served.where, process_greeting(1, 2));
+  one.send(Frame::abort, packed(Failure{Exit::wrong_data, "process 1 gives up"}));
+  for (TcpChannel* channel : {&zero, &one}) {
+    const auto told = next_frame(*channel);
+    REQUIRE(told);
+    CHECK(told->kind == Frame::failure);
+    MessageReader reader(told->body);
+    const Failure why = unpack_failure(reader);
+    CHECK(why.exit == Exit::wrong_data);
+    CHECK(why.message == "process 1 gives up");
+  }
+  served.server.abort({Exit::interrupted, "too late"});
+  zero.send(Frame::leave, {});
+  const auto next = next_frame(zero);
+  REQUIRE(next);
+  CHECK(next->kind == Frame::leave);
+  CHECK(served.server.failure()->message == "process 1 gives up");
+}
+
+TEST_CASE("TcpServer: it may end at any time, and leaves no files open") {
+  const std::size_t before = open_files();
+  for (int round = 0; round < 20; ++round) {
+    auto served = std::make_unique<Served>(settings(2));
+    TcpChannel member = welcomed(served->where, process_greeting(0, 2));
+    Stranger stranger(served->where);
+    if (round % 2 == 0) served->server.abort({Exit::interrupted, "stop"});
+    served.reset();
+    CHECK(stranger.is_turned_away());
+    while (next_frame(member)) {
+    }
+    CHECK(member.ended());
+  }
+  CHECK(open_files() == before);
+}
+
+TEST_CASE("TcpServer: a job that needs more files than may be opened is refused with the remedy") {
+  check_names(sentence_of<EnvironmentError>([] { const Served served(settings(1000, 10000)); }),
+              {"open files", "ulimit -n"});
+}

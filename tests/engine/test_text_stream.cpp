@@ -1,0 +1,95 @@
+#include "output/text_stream.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "support/error.hpp"
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// A pipe, and no signal where its reader is gone.
+struct Pipe {
+  Pipe() : before(std::signal(SIGPIPE, SIG_IGN)) { REQUIRE(pipe(ends) == 0); }
+  ~Pipe() {
+    close_reading();
+    close(ends[1]);
+    std::signal(SIGPIPE, before);
+  }
+  void close_reading() {
+    if (ends[0] >= 0) close(std::exchange(ends[0], -1));
+  }
+  int ends[2];
+  void (*before)(int);
+};
+
+std::string everything_from(int descriptor, std::size_t bytes) {
+  std::string text;
+  char part[1000];
+  while (text.size() < bytes) {
+    const ssize_t got = read(descriptor, part, sizeof part);
+    if (got <= 0) break;
+    text.append(part, static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("TextStream: more than a pipe holds waits for its reader and comes whole") {
+  Pipe pipe;
+  std::string text;
+  for (int i = 0; text.size() < 300'000; ++i) text += std::to_string(i) + "\n";
+  std::string heard;
+  std::thread reader([&] { heard = everything_from(pipe.ends[0], text.size()); });
+  TextStream stream(pipe.ends[1]);
+  stream.write(std::string_view(text).substr(0, 1));
+  stream.write("");
+  stream.write(std::string_view(text).substr(1));
+  reader.join();
+  CHECK(heard == text);
+}
+
+TEST_CASE("TextStream: a reader that goes away is an error once, and silence after that") {
+  Pipe pipe;
+  pipe.close_reading();
+  TextStream stream(pipe.ends[1]);
+  try {
+    stream.write("hello");
+    FAIL_CHECK("no error");
+  } catch (const Error& error) {
+    CHECK(error.exit() == Exit::output_closed);
+  }
+  CHECK_NOTHROW(stream.write("more"));
+}
+
+TEST_CASE("TextStream: a reader that does not read is given up when the run is") {
+  Pipe pipe;
+  int asked = 0;
+  TextStream stream(pipe.ends[1], [&] { return ++asked == 2; });
+  try {
+    stream.write(std::string(1'000'000, 'x'));
+    FAIL_CHECK("no error");
+  } catch (const Error& error) {
+    CHECK(error.exit() == Exit::output_closed);
+    check_names(error.what(), {"does not read"});
+  }
+  CHECK(asked == 2);
+  CHECK_NOTHROW(stream.write("more"));
+}
+
+TEST_CASE("TextStream: a place that takes nothing is the environment's fault") {
+  const int full = open("/dev/full", O_WRONLY);
+  REQUIRE(full >= 0);
+  TextStream stream(full);
+  check_names(sentence_of<EnvironmentError>([&] { stream.write("hello"); }), {"No space left", "standard output"});
+  CHECK_NOTHROW(stream.write("more"));
+  close(full);
+}
