@@ -7,7 +7,6 @@ cluster. An image is only a name: the programs come from a folder. It needs root
 """
 
 import base64
-import http.server
 import os
 import re
 import secrets
@@ -15,11 +14,9 @@ import shutil
 import signal
 import socketserver
 import ssl
-import struct
 import subprocess
 import threading
 import time
-import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,10 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from .cluster import ENDS_WITH_US, Cluster
+from .containers import Container, collect, done, now
+from .pod_logs import LogServer
+from .pod_names import DOMAIN, NameServer
 
 Object = dict[str, Any]
 
-_DOMAIN = "cluster.local"
 _DROP_IN = Path("/etc/netns")
 
 
@@ -46,21 +45,6 @@ def can_run() -> str:
         return "this kernel or container allows no network namespace"
     subprocess.run(["ip", "netns", "del", name], check=True)
     return ""
-
-
-@dataclass
-class Container:
-    """A pod's only container, from its start to the last reader of its log."""
-
-    process: "subprocess.Popen[bytes] | None" = None
-    lines: list[tuple[str, bytes]] = field(default_factory=list)
-    """Each with the time at which it was written."""
-    is_done: bool = False
-    exit_code: int = 0
-    reason: str = ""
-    message: str = ""
-    started: str = ""
-    news: threading.Condition = field(default_factory=threading.Condition)
 
 
 @dataclass
@@ -94,8 +78,6 @@ class Kubelet:
         """What every image has in /etc, by its path there."""
         self.nodes = [f"real-{number}" for number in range(nodes)]
         self.gpus = gpus
-        self.cut_logs_after: int | None = None
-        """Every connection that follows a log is cut after so many lines."""
         self._prefix = f"bk{secrets.token_hex(2)}"
         self._subnet = f"10.{100 + secrets.randbelow(100)}.{secrets.randbelow(256)}"
         self._sandboxes: dict[tuple[str, str], Sandbox] = {}
@@ -108,12 +90,12 @@ class Kubelet:
         _ip("link", "add", self._prefix, "type", "bridge")
         _ip("addr", "add", f"{self._subnet}.1/24", "dev", self._prefix)
         _ip("link", "set", self._prefix, "up")
-        logs = _LogServer(("127.0.0.1", 0), self)
+        logs = self.logs = LogServer(("127.0.0.1", 0), self.container)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificates = self.cluster.folder / "k8s-webhook-server" / "serving-certs"
         context.load_cert_chain(certificates / "tls.crt", certificates / "tls.key")
         logs.socket = context.wrap_socket(logs.socket, server_side=True)
-        names = _NameServer((f"{self._subnet}.1", 53), self.cluster)
+        names = NameServer((f"{self._subnet}.1", 53), self.cluster)
         self._servers = [logs, names]
         for server in self._servers:
             self._start(server.serve_forever)
@@ -163,7 +145,7 @@ class Kubelet:
         self._threads.append(thread)
 
     def _keep_alive(self) -> None:
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now()}
         for node in self.nodes:
             self._patch(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready]}})
             lease = {
@@ -214,13 +196,13 @@ class Kubelet:
             self._end(sandbox, metadata.get("deletionGracePeriodSeconds", 30))
             if container is None or container.is_done:
                 if container is not None:
-                    self._tell(pod, sandbox, _done(container))
+                    self._tell(pod, sandbox, done(container))
                 self._delete(pod)
             return
         if container is None:
             self._tell(pod, sandbox, self._begin(pod, sandbox))
         elif container.is_done:
-            self._tell(pod, sandbox, _done(container))
+            self._tell(pod, sandbox, done(container))
         else:
             self._tell(pod, sandbox, {"running": {"startedAt": container.started}})
 
@@ -240,12 +222,12 @@ class Kubelet:
             return {"waiting": {"reason": "CreateContainerConfigError", "message": str(error.args[0])}}
         words = [_expanded(word, environment) for word in [*spec.get("command", []), *spec.get("args", [])]]
         hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
-        container = sandbox.container = Container(started=_now())
+        container = sandbox.container = Container(started=now())
         path = ":".join([*map(str, self.programs), "/usr/bin", "/bin", "/usr/sbin", "/sbin"])
         if not shutil.which(words[0], path=path):
             container.is_done, container.exit_code, container.reason = True, 128, "StartError"
             container.message = f'exec: "{words[0]}": executable file not found in $PATH'
-            return _done(container)
+            return done(container)
         script = " && ".join([*mounts, 'hostname "$0"', 'exec "$@"'])
         network = ("ip", "netns", "exec", sandbox.network)
         inside = [*ENDS_WITH_US, *network, "unshare", "--uts", "sh", "-c", script]
@@ -258,7 +240,7 @@ class Kubelet:
             cwd="/",
             start_new_session=True,
         )
-        self._start(lambda: _collect(container))
+        self._start(lambda: collect(container))
         return {"running": {"startedAt": container.started}}
 
     def _environment(self, pod: Object, spec: Object) -> dict[str, str]:
@@ -348,7 +330,7 @@ class Kubelet:
             "podIPs": [{"ip": sandbox.address}],
             "hostIP": "127.0.0.1",
             "hostIPs": [{"ip": "127.0.0.1"}],
-            "startTime": pod["status"].get("startTime") or _now(),
+            "startTime": pod["status"].get("startTime") or now(),
             "conditions": [
                 {"type": "PodScheduled", "status": "True"},
                 {"type": "Initialized", "status": "True"},
@@ -403,7 +385,7 @@ class Kubelet:
             _ip("-n", name, *words)
         folder = _DROP_IN / name  # `ip netns exec` puts these over those of /etc
         folder.mkdir(parents=True)
-        search = f"{namespace}.svc.{_DOMAIN} svc.{_DOMAIN} {_DOMAIN}"
+        search = f"{namespace}.svc.{DOMAIN} svc.{DOMAIN} {DOMAIN}"
         (folder / "resolv.conf").write_text(f"nameserver {self._subnet}.1\nsearch {search}\noptions ndots:5\n")
         (folder / "hosts").write_text("127.0.0.1 localhost\n")
 
@@ -419,28 +401,6 @@ class Kubelet:
             sandbox.network = ""
 
 
-def _collect(container: Container) -> None:
-    """Keeps what the container writes, until its end."""
-    assert container.process is not None
-    assert container.process.stdout is not None
-    with container.process.stdout as output:
-        for line in output:
-            with container.news:
-                container.lines.append((_now_ns(), line))
-                container.news.notify_all()
-    code = container.process.wait()
-    with container.news:
-        container.exit_code = code if code >= 0 else 128 - code
-        container.reason = "Error" if code else "Completed"
-        container.is_done = True
-        container.news.notify_all()
-
-
-def _done(container: Container) -> Object:
-    ended: Object = {"exitCode": container.exit_code, "reason": container.reason, "startedAt": container.started}
-    return {"terminated": ended | ({"message": container.message} if container.message else {})}
-
-
 def _expanded(text: str, environment: dict[str, str]) -> str:
     """With $(NAME) replaced by variables that are known, and $$ by $."""
     return re.sub(
@@ -452,125 +412,3 @@ def _expanded(text: str, environment: dict[str, str]) -> str:
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _now_ns() -> str:
-    seconds, nanoseconds = divmod(time.time_ns(), 10**9)
-    # As the container runtimes write it: without zeros at the end.
-    fraction = f".{nanoseconds:09d}".rstrip("0").rstrip(".")
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S") + fraction + "Z"
-
-
-class _LogServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    """What the API server asks for logs."""
-
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], kubelet: Kubelet) -> None:
-        super().__init__(address, _LogRequest)
-        self.kubelet = kubelet
-
-    def handle_error(self, *_: object) -> None:
-        """A reader that went away is no error."""
-
-
-class _LogRequest(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _LogServer
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        url = urllib.parse.urlsplit(self.path)
-        query = dict(urllib.parse.parse_qsl(url.query))
-        found = re.fullmatch(r"/containerLogs/([^/]+)/([^/]+)/[^/]+", url.path)
-        container = self.server.kubelet.container(found[1], found[2]) if found else None
-        if container is None:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        follows = query.get("follow") == "true"
-        sent, at = 0, 0
-        if "tailLines" in query:
-            at = max(len(container.lines) - int(query["tailLines"]), 0)
-        since = query.get("sinceTime", "")[:19]
-        limit = self.server.kubelet.cut_logs_after if follows else None
-        while True:
-            with container.news:
-                while at >= len(container.lines) and follows and not container.is_done:
-                    container.news.wait(1)
-                new, at, ended = container.lines[at:], len(container.lines), container.is_done
-            for stamp, line in new:
-                if stamp[:19] < since:
-                    continue
-                text = f"{stamp} ".encode() + line if query.get("timestamps") == "true" else line
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
-                sent += 1
-                if sent == limit:
-                    self.wfile.flush()
-                    self.close_connection = True
-                    return  # without an end: the connection was lost
-            self.wfile.flush()
-            if ended or not follows:
-                self.wfile.write(b"0\r\n\r\n")
-                return
-
-
-class _NameServer(socketserver.ThreadingUDPServer):
-    """The cluster's DNS: addresses of the pods behind headless Services."""
-
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], cluster: Cluster) -> None:
-        super().__init__(address, _NameRequest)
-        self.cluster = cluster
-
-    def addresses(self, name: str) -> list[str] | None:
-        """Of `[HOST.]SERVICE.NAMESPACE.svc.cluster.local`; None when there is no such name."""
-        labels = name.lower().rstrip(".").removesuffix(f".svc.{_DOMAIN}").split(".")
-        if not name.lower().rstrip(".").endswith(f".svc.{_DOMAIN}") or len(labels) not in (2, 3):
-            return None
-        host, service, namespace = labels if len(labels) == 3 else ("", *labels)
-        slices = self.cluster.request(
-            "GET",
-            f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-            f"?labelSelector=kubernetes.io%2Fservice-name%3D{service}",
-        )
-        found = [
-            address
-            for one in slices["items"]
-            for endpoint in one.get("endpoints") or []
-            if endpoint["conditions"].get("ready") and host in ("", endpoint.get("hostname"))
-            for address in endpoint["addresses"]
-        ]
-        return found or None
-
-
-class _NameRequest(socketserver.BaseRequestHandler):
-    server: _NameServer
-
-    def handle(self) -> None:
-        question, socket = self.request
-        number, _, _, _, _, _ = struct.unpack("!6H", question[:12])
-        labels, at = [], 12
-        while length := question[at]:
-            labels.append(question[at + 1 : at + 1 + length].decode())
-            at += 1 + length
-        (kind,) = struct.unpack("!H", question[at + 1 : at + 3])
-        asked = question[12 : at + 5]
-        addresses = self.server.addresses(".".join(labels))
-        flags = 0x8580 if addresses is not None else 0x8583  # no such name
-        answers = [
-            struct.pack("!HHHIH4B", 0xC00C, 1, 1, 5, 4, *map(int, address.split(".")))
-            for address in (addresses or [] if kind == 1 else [])
-        ]
-        header = struct.pack("!6H", number, flags, 1, len(answers), 0, 0)
-        socket.sendto(header + asked + b"".join(answers), self.client_address)

@@ -18,7 +18,7 @@ ENDLESS = ("all_reduce", "-b", "8", "-e", "1K", "-f", "2", "-N", "0")
 
 @pytest.fixture
 def nodes(kubelet: Kubelet) -> Kubelet:
-    kubelet.cut_logs_after = None
+    kubelet.logs.cut_after = None
     return kubelet
 
 
@@ -68,7 +68,7 @@ def test_two_jobs_at_once_do_not_disturb_each_other(cluster: Cluster, nodes: Kub
 def test_a_log_that_is_cut_off_again_and_again_loses_and_doubles_nothing(
     cluster: Cluster, nodes: Kubelet, launches: Launches
 ) -> None:
-    nodes.cut_logs_after = 7
+    nodes.logs.cut_after = 7
     launch = launches.start("--", *SWEEP)
     ended = launch.finish()
     assert ended.code == 0, ended.err
