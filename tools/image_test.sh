@@ -125,7 +125,7 @@ for rank in 0 1; do
   name=busbw-image-test-$$-$rank
   started+=("$name")
   run --name "$name" --volume "$work/secret:/run/secret:ro" \
-    --env BUSBW_RANK=$rank --env BUSBW_SIZE=2 --env "BUSBW_STORE=tcp://127.0.0.1:$port" \
+    --env BUSBW_RANK=$rank --env BUSBW_SIZE=2 --env "BUSBW_RENDEZVOUS=tcp://127.0.0.1:$port" \
     --env BUSBW_TOKEN_FILE=/run/secret/token \
     "$image" all_reduce_perf --backend host -t 1 -b 8 -e 1M -f 8 -n 5 -T 60 </dev/null \
     >"$work/two-$rank.out" 2>"$work/two-$rank.err" &

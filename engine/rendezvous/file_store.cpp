@@ -29,7 +29,7 @@ constexpr int kFirstPauseMs = 1;
 constexpr int kLongestPauseMs = 50;
 
 [[noreturn]] void fail(const char* doing, const std::string& path) {
-  throw EnvironmentError(fmt::format("{} {}: {}; the folder of BUSBW_STORE must be one that every process of the job may "
+  throw EnvironmentError(fmt::format("{} {}: {}; the folder of BUSBW_RENDEZVOUS must be one that every process of the job may "
                                      "write to",
                                      doing, path, std::strerror(errno)));
 }
@@ -91,7 +91,7 @@ std::uint64_t fnv1a(std::string_view text) {
 
 [[noreturn]] void refuse_content(const std::string& path) {
   throw EnvironmentError(fmt::format("{} is not what a process of this job wrote; remove the folder or name another one in "
-                                     "BUSBW_STORE",
+                                     "BUSBW_RENDEZVOUS",
                                      path));
 }
 
@@ -146,7 +146,7 @@ void FileStore::set(const std::string& key, std::span<const std::byte> value, in
   file.insert(file.end(), value.begin(), value.end());
   if (!create_whole(folder_, path_of(key), file))
     throw EnvironmentError(fmt::format("{} is there already, from another job; remove the folder or name another one in "
-                                       "BUSBW_STORE",
+                                       "BUSBW_RENDEZVOUS",
                                        path_of(key)));
 }
 

@@ -185,7 +185,7 @@ std::vector<Endpoint> LaunchedJob::endpoints(std::string& why) {
       }
     } catch (const BrokenMessage&) {
       throw EnvironmentError(fmt::format("the address in {} is not what process 0 of this version writes; remove the folder "
-                                         "or name another one in BUSBW_STORE",
+                                         "or name another one in BUSBW_RENDEZVOUS",
                                          folder));
     }
     return all;
@@ -248,7 +248,7 @@ TcpChannel LaunchedJob::connect(bool is_process) {
   }
   throw Error(Exit::rank_lost,
               fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "
-                          "a firewall is between the hosts, and whether BUSBW_STORE names an address of its host",
+                          "a firewall is between the hosts, and whether BUSBW_RENDEZVOUS names an address of its host",
                           membership_.process, host_name(), membership_.join_limit_s, why));
 }
 

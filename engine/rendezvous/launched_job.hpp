@@ -77,7 +77,7 @@ class LaunchedJob final : public Job {
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  std::unique_ptr<class FileStore> folder_;  // BUSBW_STORE=file:...
+  std::unique_ptr<class FileStore> folder_;  // BUSBW_RENDEZVOUS=file:...
   std::unique_ptr<TcpServer> server_;        // in process 0
   Endpoint own_endpoint_;                    // of the server, from process 0
   std::string reached_at_;

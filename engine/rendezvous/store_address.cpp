@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kFile = "file://";
-constexpr std::string_view kVariable = "BUSBW_STORE";
+constexpr std::string_view kVariable = "BUSBW_RENDEZVOUS";
 constexpr std::size_t kLongestHost = 255;
 
 UsageError refuse(std::string_view text) {

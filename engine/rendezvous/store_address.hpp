@@ -1,5 +1,5 @@
 #pragma once
-// Where the processes of a job meet, as BUSBW_STORE says it.
+// Where the processes of a job meet, as BUSBW_RENDEZVOUS says it.
 #include <string>
 #include <string_view>
 #include <variant>

@@ -17,7 +17,7 @@ namespace busbw {
 namespace {
 
 constexpr const char* kLauncher = "BUSBW_LAUNCHER";
-constexpr const char* kStore = "BUSBW_STORE";
+constexpr const char* kStore = "BUSBW_RENDEZVOUS";
 constexpr const char* kJoinTimeout = "BUSBW_JOIN_TIMEOUT_S";
 constexpr std::string_view kNone = "none";
 constexpr std::string_view kAlone = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";

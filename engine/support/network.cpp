@@ -68,7 +68,7 @@ Descriptor listening_socket(const Endpoint& where, bool both_families) {
 }
 
 [[noreturn]] void refuse_listening(const std::string& where) {
-  throw EnvironmentError(fmt::format("cannot listen at {}: {}; give another port (BUSBW_STORE=tcp://host:port), or end "
+  throw EnvironmentError(fmt::format("cannot listen at {}: {}; give another port (BUSBW_RENDEZVOUS=tcp://host:port), or end "
                                      "what uses this one",
                                      where, std::strerror(errno)));
 }

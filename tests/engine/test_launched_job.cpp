@@ -244,7 +244,7 @@ TEST_CASE("LaunchedJob: a first process that does not come is named, with what w
   Membership membership = member_of(3, 4, at_loopback(free_port()));
   membership.join_limit_s = 0.3;
   check_names(sentence_of_joining(membership),
-              {"process 3 on " + host_name() + " could not reach process 0 in 0.3 s", "Connection refused", "BUSBW_STORE"});
+              {"process 3 on " + host_name() + " could not reach process 0 in 0.3 s", "Connection refused", "BUSBW_RENDEZVOUS"});
   membership.store = TcpStoreAddress{{"no-such-host.invalid", "127.0.0.1"}, free_port()};
   check_names(sentence_of_joining(membership), {"could not reach process 0"});
 }
@@ -278,7 +278,7 @@ TEST_CASE("LaunchedJob: another token is turned away, and the job that is there 
             // Another job's first process finds the port taken.
             Membership first = member_of(0, 1, at_loopback(port));
             first.join_limit_s = 0.3;
-            check_names(sentence_of_joining(first), {"cannot listen at 127.0.0.1:" + std::to_string(port), "BUSBW_STORE"});
+            check_names(sentence_of_joining(first), {"cannot listen at 127.0.0.1:" + std::to_string(port), "BUSBW_RENDEZVOUS"});
           }
           team->barrier();
           CHECK_FALSE(job.failure());
@@ -361,7 +361,7 @@ TEST_CASE("LaunchedJob: a folder that is left from another job is named, and not
   FileStore(folder.path(), 1).set("address of process 0", MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("old")).bytes());
   Membership membership = member_of(0, 2, FileStoreAddress{folder.path()});
   membership.join_limit_s = 0.3;
-  check_names(sentence_of_joining(membership), {folder.path(), "from another job", "BUSBW_STORE"});
+  check_names(sentence_of_joining(membership), {folder.path(), "from another job", "BUSBW_RENDEZVOUS"});
   CHECK_FALSE(std::filesystem::is_empty(folder.path()));
   membership.process = 1;
   check_names(sentence_of_joining(membership), {"could not reach process 0", "127.0.0.1"});
@@ -375,5 +375,5 @@ TEST_CASE("LaunchedJob: a folder in which nobody, or somebody else, writes is na
   FileStore(folder.path(), 1).set("address of process 0", bytes_of("garbage"));
   check_names(sentence_of_joining(membership), {folder.path(), "is not what process 0 of this version writes"});
   membership.store = FileStoreAddress{"/proc/no/such/folder"};
-  check_names(sentence_of_joining(membership), {"/proc/no/such/folder", "BUSBW_STORE"});
+  check_names(sentence_of_joining(membership), {"/proc/no/such/folder", "BUSBW_RENDEZVOUS"});
 }

@@ -35,7 +35,7 @@ TEST_CASE("launcher table: torchrun's agent has the port for itself where worker
   CHECK(port({{"MASTER_PORT", "29500"}}) == 29500);
   CHECK(port({{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "False"}}) == 29500);
   CHECK(port({{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}) == 29501);
-  check_names(sentence_of<UsageError>([&] { port({}); }), {"MASTER_PORT is not set", "BUSBW_STORE"});
+  check_names(sentence_of<UsageError>([&] { port({}); }), {"MASTER_PORT is not set", "BUSBW_RENDEZVOUS"});
   check_names(sentence_of<UsageError>([&] { port({{"MASTER_PORT", "99999"}}); }), {"MASTER_PORT", "99999", "65535"});
   CHECK_THROWS_AS(port({{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}), UsageError);
 }

@@ -53,9 +53,9 @@ TEST_CASE("network: a port that is taken is refused with the remedy") {
   const Descriptor first = listen_at(loopback());
   const Endpoint where = local_endpoint(first);
   CHECK(where.port() > 0);
-  check_names(sentence_of<EnvironmentError>([&] { listen_at(where); }), {where.text(), "in use", "BUSBW_STORE"});
+  check_names(sentence_of<EnvironmentError>([&] { listen_at(where); }), {where.text(), "in use", "BUSBW_RENDEZVOUS"});
   check_names(sentence_of<EnvironmentError>([&] { listen_everywhere(where.port()); }),
-              {"port " + std::to_string(where.port()), "BUSBW_STORE"});
+              {"port " + std::to_string(where.port()), "BUSBW_RENDEZVOUS"});
 }
 
 TEST_CASE("network: who listens everywhere is reached at every address of this host") {

@@ -28,17 +28,17 @@ TEST_CASE("store address: what is in doubt is refused, naming variable, value an
                            "file://host/folder", "file:folder", "file://", "/shared"}) {
     CAPTURE(text);
     check_names(sentence_of<UsageError>([&] { parse_store_address(text); }),
-                {std::string("BUSBW_STORE=") + text, "tcp://HOST:PORT", "file:///FOLDER"});
+                {std::string("BUSBW_RENDEZVOUS=") + text, "tcp://HOST:PORT", "file:///FOLDER"});
   }
   for (const char* port : {"", "0", "65536", "99999", "-1", "+1", "8x", " 8", "0x50", "99999999999999999999"}) {
     CAPTURE(port);
     check_names(sentence_of<UsageError>([&] { parse_store_address(std::string("tcp://n1:") + port); }),
-                {"BUSBW_STORE=tcp://n1:", "is no port", "1 to 65535"});
+                {"BUSBW_RENDEZVOUS=tcp://n1:", "is no port", "1 to 65535"});
   }
   for (const char* host : {"", "a b", "user@n1", "n1/x", "n\n1", "[fe80::1%eth0]", "[:::]", "[::g]", "[]"}) {
     CAPTURE(host);
     check_names(sentence_of<UsageError>([&] { parse_store_address(std::string("tcp://") + host + ":80"); }),
-                {"BUSBW_STORE=tcp://", "allowed is"});
+                {"BUSBW_RENDEZVOUS=tcp://", "allowed is"});
   }
 }
 

@@ -90,10 +90,10 @@ const Variables kPyTorchJob{{"RANK", "1"},
                             {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
 const Variables kIndexedJob{{"JOB_COMPLETION_INDEX", "2"},
                             {"BUSBW_SIZE", "4"},
-                            {"BUSBW_STORE", "tcp://job-0.service:23456"},
+                            {"BUSBW_RENDEZVOUS", "tcp://job-0.service:23456"},
                             {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
 const Variables kBusbw{{"BUSBW_RANK", "3"},       {"BUSBW_SIZE", "4"}, {"BUSBW_LOCAL_RANK", "1"},
-                       {"BUSBW_LOCAL_SIZE", "2"}, {"BUSBW_NODE", "1"}, {"BUSBW_STORE", "tcp://[::1]:5000"},
+                       {"BUSBW_LOCAL_SIZE", "2"}, {"BUSBW_NODE", "1"}, {"BUSBW_RENDEZVOUS", "tcp://[::1]:5000"},
                        {"BUSBW_TOKEN", "secret"}};
 
 }  // namespace
@@ -195,15 +195,15 @@ TEST_CASE("world: MPICH on one node is told apart from other jobs by the daemon 
   CHECK(std::get<TcpStoreAddress>(found.store).hosts.front() == "127.0.0.1");
   CHECK(found.store != world(kMpich, {{73, "hydra_pmi_proxy"}}).store);
   // In a container of its own nobody knows; then it must be said.
-  check_names(refusal(kMpich, {{1, "bash"}}), {"PMI_SIZE=2", "not where process 0 is", "BUSBW_STORE"});
+  check_names(refusal(kMpich, {{1, "bash"}}), {"PMI_SIZE=2", "not where process 0 is", "BUSBW_RENDEZVOUS"});
 }
 
 TEST_CASE("world: mpirun over several nodes does not say where process 0 is") {
   check_names(
       refusal(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}),
-      {"OMPI_COMM_WORLD_SIZE=4", "4 processes", "not where process 0 is", "busbw launch mpirun", "-x BUSBW_STORE="});
-  check_names(refusal(kMpich + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}}), {"-genv BUSBW_STORE"});
-  const World found = world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_STORE", "file:///shared"}});
+      {"OMPI_COMM_WORLD_SIZE=4", "4 processes", "not where process 0 is", "busbw launch mpirun", "-x BUSBW_RENDEZVOUS="});
+  check_names(refusal(kMpich + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}}), {"-genv BUSBW_RENDEZVOUS"});
+  const World found = world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_RENDEZVOUS", "file:///shared"}});
   CHECK(found.store == StoreAddress(FileStoreAddress{"/shared"}));
   CHECK(found.token == "openmpi-prterun-vm-2466@1");
 }
@@ -239,8 +239,8 @@ TEST_CASE("world: a pod of an Indexed Job") {
   CHECK(found.notes.empty());
   check_names(refusal(without(kIndexedJob, {"BUSBW_SIZE"})),
               {"JOB_COMPLETION_INDEX=2", "BUSBW_SIZE", "would run alone", "completions", "BUSBW_LAUNCHER=none"});
-  check_names(refusal(without(kIndexedJob, {"BUSBW_STORE"})),
-              {"not where process 0 is", "BUSBW_STORE=tcp://<job>-0.<service>"});
+  check_names(refusal(without(kIndexedJob, {"BUSBW_RENDEZVOUS"})),
+              {"not where process 0 is", "BUSBW_RENDEZVOUS=tcp://<job>-0.<service>"});
 }
 
 TEST_CASE("world: our own variables, which count whatever else is there") {
@@ -256,14 +256,14 @@ TEST_CASE("world: our own variables, which count whatever else is there") {
     CHECK(found.token == "secret");
     CHECK(found.notes.empty());
   }
-  const World least = world({{"BUSBW_RANK", "0"}, {"BUSBW_SIZE", "2"}, {"BUSBW_STORE", "file:///shared"}});
+  const World least = world({{"BUSBW_RANK", "0"}, {"BUSBW_SIZE", "2"}, {"BUSBW_RENDEZVOUS", "file:///shared"}});
   CHECK(least.local_rank == 0);
   CHECK(least.local_size == 1);
   CHECK_FALSE(least.node);
   CHECK(least.notes.empty());  // the folder holds a token
-  check_names(refusal(without(kBusbw, {"BUSBW_STORE"})), {"BUSBW_SIZE=4", "BUSBW_STORE"});
-  check_names(refusal({{"BUSBW_STORE", "tcp://n1:80"}}),
-              {"BUSBW_STORE=tcp://n1:80", "BUSBW_RANK and BUSBW_SIZE", "alone"});
+  check_names(refusal(without(kBusbw, {"BUSBW_RENDEZVOUS"})), {"BUSBW_SIZE=4", "BUSBW_RENDEZVOUS"});
+  check_names(refusal({{"BUSBW_RENDEZVOUS", "tcp://n1:80"}}),
+              {"BUSBW_RENDEZVOUS=tcp://n1:80", "BUSBW_RANK and BUSBW_SIZE", "alone"});
   check_names(refusal(without(kBusbw, {"BUSBW_RANK"})), {"BUSBW_SIZE=4", "BUSBW_RANK does not say", "alone"});
   check_names(refusal(without(kBusbw, {"BUSBW_SIZE"})), {"BUSBW_RANK=3", "BUSBW_SIZE does not say", "alone"});
 }
@@ -381,7 +381,7 @@ TEST_CASE("world: values that make no sense, one sentence each") {
   refused(kBusbw, "BUSBW_LOCAL_RANK", "2");
   CHECK_THROWS_AS(world(kBusbw + Variables{{"BUSBW_LOCAL_SIZE", "5"}}), UsageError);
   for (const char* value : {"", "x", "tcp://n1:0", "tcp://n1:99999", "tcp://:80"})
-    refused(kBusbw, "BUSBW_STORE", value);
+    refused(kBusbw, "BUSBW_RENDEZVOUS", value);
   for (const char* value : {"", "0", "-1", "x", "inf", "nan"}) refused(kBusbw, "BUSBW_JOIN_TIMEOUT_S", value);
   CHECK(world(kBusbw + Variables{{"BUSBW_JOIN_TIMEOUT_S", "2.5"}}).join_limit_s == 2.5);
   CHECK(world(kIndexedJob + Variables{{"BUSBW_JOIN_TIMEOUT_S", "5"}}).join_limit_s == 5);

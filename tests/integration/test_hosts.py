@@ -71,7 +71,7 @@ class Launched:
             environment = plain_environment() | {
                 "BUSBW_RANK": str(rank),
                 "BUSBW_SIZE": str(len(self.hosts)),
-                "BUSBW_STORE": self.store,
+                "BUSBW_RENDEZVOUS": self.store,
                 "BUSBW_TOKEN_FILE": str(self.token),
             }
             command: list[str | Path] = [installed_in() / "all_reduce_perf", "--records", "-", *self.arguments]

@@ -44,7 +44,7 @@ def variables(process: int, processes: int, store: str) -> dict[str, str]:
         "BUSBW_SIZE": str(processes),
         "BUSBW_LOCAL_RANK": str(process),
         "BUSBW_LOCAL_SIZE": str(processes),
-        "BUSBW_STORE": store,
+        "BUSBW_RENDEZVOUS": store,
         "BUSBW_TOKEN": "of-these-tests",
     }
 

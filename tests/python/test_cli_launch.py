@@ -90,7 +90,7 @@ def test_each_process_has_its_place_and_the_same_token(told: Path, busbw: Busbw)
         "BUSBW_JOIN_TIMEOUT_S": ["7", "7"],
     }.items():
         assert [each[name] for each in both] == values
-    assert both[0]["BUSBW_STORE"] == both[1]["BUSBW_STORE"]
+    assert both[0]["BUSBW_RENDEZVOUS"] == both[1]["BUSBW_RENDEZVOUS"]
     assert both[0]["BUSBW_TOKEN"] == both[1]["BUSBW_TOKEN"]
     assert len(both[0]["BUSBW_TOKEN"]) >= 32
 

@@ -162,14 +162,9 @@ def test_a_place_in_another_job_is_not_inherited(monkeypatch: pytest.MonkeyPatch
 
 def test_a_place_that_we_have_ourselves_stays_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_RANK", "7")
-    monkeypatch.setenv("BUSBW_STORE", "tcp://node1:20000")
+    monkeypatch.setenv("BUSBW_RENDEZVOUS", "tcp://node1:20000")
     found = environment_of({"A": "b"})
-    assert (found["BUSBW_RANK"], found["BUSBW_STORE"]) == ("7", "tcp://node1:20000")
-
-
-def test_the_folder_of_the_runs_is_nothing_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BUSBW_STORE", "/home/ada/runs")
-    assert "BUSBW_STORE" not in environment_of({})
+    assert (found["BUSBW_RANK"], found["BUSBW_RENDEZVOUS"]) == ("7", "tcp://node1:20000")
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_every_process_has_its_place() -> None:
     environments = [dict(command.environment) for command in RENDERED["local/two.txt"].commands]
     assert [each["BUSBW_RANK"] for each in environments] == ["0", "1"]
     assert {each["BUSBW_SIZE"] for each in environments} == {"2"}
-    assert len({each["BUSBW_STORE"] for each in environments}) == 1
+    assert len({each["BUSBW_RENDEZVOUS"] for each in environments}) == 1
 
 
 def test_ranks_go_on_from_host_to_host() -> None:

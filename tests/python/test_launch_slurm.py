@@ -96,7 +96,7 @@ def test_what_the_user_says_goes_before_what_the_machine_type_wants() -> None:
 
 FAKE_SRUN = """#!/bin/bash
 printf '%s\\n' "$@" >>"$TOLD/arguments"
-printf '%s\\n' "token $BUSBW_TOKEN" "note $NOTE" "store ${BUSBW_STORE-none}" "file ${SLURM_HOSTFILE-none}" \\
+printf '%s\\n' "token $BUSBW_TOKEN" "note $NOTE" "store ${BUSBW_RENDEZVOUS-none}" "file ${SLURM_HOSTFILE-none}" \\
   >>"$TOLD/variables"
 echo "# table"
 echo '{"kind":"row"}'
@@ -130,7 +130,7 @@ def run_script(folder: Path, text: str, codes: str) -> "subprocess.CompletedProc
             "SLURM_JOB_ID": "12",
             "SLURM_JOB_NODELIST": "n[1-3,9]",
             "SLURM_SUBMIT_DIR": str(folder),
-            "BUSBW_STORE": "/home/ada/records",
+            "BUSBW_RENDEZVOUS": "tcp://elsewhere:1",
             "BUSBW_TOKEN": "an old one",
         },
         capture_output=True,

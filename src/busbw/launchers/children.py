@@ -270,15 +270,14 @@ def _interrupt(child: Child, number: int) -> None:
 def _environment(command: Command) -> dict[str, str]:
     """Ours and the command's. A place in another job is not inherited beside one that is given.
 
-    Where none is given, one stays that we have ourselves; but a folder of runs, which the command `busbw` knows by the
-    same name, is nothing to its engine.
+    Where none is given, one stays that we have ourselves.
     """
     given = dict(command.environment)
     has_place = not given.keys().isdisjoint(PLACE)
     return {
         name: value
         for name, value in {**os.environ, **given}.items()
-        if name in given or not ((has_place and name in PLACE) or (name == "BUSBW_STORE" and "://" not in value))
+        if name in given or not (has_place and name in PLACE)
     }
 
 

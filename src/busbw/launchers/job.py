@@ -23,7 +23,7 @@ PLACE = (
     "BUSBW_LOCAL_RANK",
     "BUSBW_LOCAL_SIZE",
     "BUSBW_NODE",
-    "BUSBW_STORE",
+    "BUSBW_RENDEZVOUS",
     "BUSBW_TOKEN",
     "BUSBW_TOKEN_FILE",
 )
@@ -76,7 +76,7 @@ class Job:
             processes: Where they are not nodes times processes per node.
         """
         size = self.processes if processes is None else processes
-        return {**dict(self.environment), "BUSBW_LAUNCHER": "busbw", "BUSBW_SIZE": str(size), "BUSBW_STORE": store}
+        return {**dict(self.environment), "BUSBW_LAUNCHER": "busbw", "BUSBW_SIZE": str(size), "BUSBW_RENDEZVOUS": store}
 
 
 def place(process: int, *, node: int = 0, local: int | None = None, local_size: int | None = None) -> dict[str, str]:

@@ -123,7 +123,7 @@ def srun(job: Job, where: Where) -> tuple[str, ...]:
 
 def variables(job: Job, where: Where, *, first_host: str = "") -> dict[str, str]:
     """What every process gets besides what Slurm tells it and the token."""
-    store = {"BUSBW_STORE": f"tcp://{first_host}:{where.port}"} if first_host else {}
+    store = {"BUSBW_RENDEZVOUS": f"tcp://{first_host}:{where.port}"} if first_host else {}
     return {**dict(job.environment), "BUSBW_LAUNCHER": "slurm", **store}
 
 
@@ -215,8 +215,8 @@ def _order(job: Job, where: Where) -> list[str]:
     return [
         *fill,
         'export SLURM_HOSTFILE="$folder/hosts"',
-        f'BUSBW_STORE=tcp://$(head -n 1 "$folder/hosts"):{where.port}',
-        "export BUSBW_STORE",
+        f'BUSBW_RENDEZVOUS=tcp://$(head -n 1 "$folder/hosts"):{where.port}',
+        "export BUSBW_RENDEZVOUS",
         "",
     ]
 

@@ -59,12 +59,8 @@ class Entry:
 
 
 def default_folder() -> Path:
-    """The store that is used when none is named.
-
-    In a process that a launcher started the variable may say where process 0 listens (tcp://, file://): no folder.
-    """
-    named = os.environ.get(STORE_VARIABLE, "")
-    return Path(named if named and "://" not in named else "busbw-records")
+    """The store that is used when none is named."""
+    return Path(os.environ.get(STORE_VARIABLE) or "busbw-records")
 
 
 def run_name(moment: datetime, collective: str) -> str:

@@ -150,7 +150,7 @@ def _mpijob(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[s
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
         **task.environment,
         "BUSBW_LAUNCHER": "openmpi",
-        "BUSBW_STORE": f"tcp://{task.name}-worker-0.{task.name}:{where.port}",
+        "BUSBW_RENDEZVOUS": f"tcp://{task.name}-worker-0.{task.name}:{where.port}",
     }
     # By name only: mpirun takes the values from its own environment, so none stands on a command line.
     passed_on = [word for name in (*environment, "BUSBW_TOKEN") for word in ("-x", name)]
@@ -204,7 +204,7 @@ def _indexed(task: Task, where: Where, *, root: str, subdomain: str = "") -> Man
         **task.environment,
         "BUSBW_LAUNCHER": "kubernetes",
         "BUSBW_SIZE": str(task.nodes),
-        "BUSBW_STORE": f"tcp://{root}:{where.port}",
+        "BUSBW_RENDEZVOUS": f"tcp://{root}:{where.port}",
     }
     container = {
         "name": CONTAINER,
