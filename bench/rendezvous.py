@@ -47,7 +47,8 @@ def as_table(results: dict[str, Any]) -> str:
         f"Medians of {ROUNDS} runs, in brackets the greatest; load on the machine before: "
         f"{results['load_before']:.1f}. Targets at 4,096: rendezvous under 5 s, barrier under 1 s.",
         "",
-        "| processes | rendezvous (s) | barrier (ms) | gather of 20 samples a rank (ms) | peak memory of process 0 (MB) |",
+        "| processes | rendezvous (s) | barrier (ms) | gather of 20 samples a rank (ms) "
+        "| peak memory of process 0 (MB) |",
         "| ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in results["sizes"]:

@@ -16,9 +16,11 @@ std::uint32_t TcpStore::send(StoreRequest request) {
 
 StoreAnswer TcpStore::wait(const StoreRequest& what) {
   for (double waited_s = 0;;) {
-    if (job_.aborted()) throw Aborted();
-    const auto received = channel_.receive(kTickMs);
+    // What was answered before the job was aborted still counts: a last row may be in it.
+    const bool aborted = job_.aborted();
+    const auto received = channel_.receive(aborted ? 0 : kTickMs);
     if (!received) {
+      if (aborted && (channel_.idle() || channel_.ended())) throw Aborted();
       if (channel_.ended()) {
         job_.on_lost_store("its connection closed before the job had ended");
         throw Aborted();
