@@ -17,7 +17,7 @@ std::string name_of(const std::vector<ProcessFacts>& processes, std::size_t proc
 }
 
 /// Throws where a process differs from process 0 in what must be the same everywhere.
-void require_same(const std::vector<ProcessFacts>& all, std::string ProcessFacts::*what, const char* called,
+void require_same(const std::vector<ProcessFacts>& all, std::string ProcessFacts::* what, const char* called,
                   const char* remedy) {
   for (std::size_t i = 1; i < all.size(); ++i) {
     if (all[i].*what == all[0].*what) continue;
@@ -33,10 +33,10 @@ void require_own_gpus(const std::vector<ProcessFacts>& all, int ranks_per_proces
       const std::size_t rank = i * static_cast<std::size_t>(ranks_per_process) + j;
       const auto [owner, is_first] = owners.try_emplace({all[i].host, all[i].gpus[j]}, rank);
       if (is_first) continue;
-      throw EnvironmentError(
-          fmt::format("ranks {} and {} would share GPU {} of {}; start as many processes a node as it has GPUs, or give "
-                      "each its own (CUDA_VISIBLE_DEVICES, NCCL_TESTS_DEVICE)",
-                      owner->second, rank, all[i].gpus[j], all[i].host));
+      throw EnvironmentError(fmt::format(
+          "ranks {} and {} would share GPU {} of {}; start as many processes a node as it has GPUs, or give "
+          "each its own (CUDA_VISIBLE_DEVICES, NCCL_TESTS_DEVICE)",
+          owner->second, rank, all[i].gpus[j], all[i].host));
     }
   }
 }

@@ -265,7 +265,8 @@ void throw_if_interrupted() {
 
 JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
   const SignalMask mask;
-  return layout.processes == 1 ? run_in_this_process(job, 0, layout, callbacks) : run_in_processes(job, layout, callbacks);
+  return layout.processes == 1 ? run_in_this_process(job, 0, layout, callbacks)
+                               : run_in_processes(job, layout, callbacks);
 }
 
 JobResult run_part_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {

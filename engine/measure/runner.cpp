@@ -9,10 +9,10 @@
 
 #include "measure/checker.hpp"
 #include "measure/clock.hpp"
-#include "support/message.hpp"
 #include "measure/reduce_ranks.hpp"
 #include "measure/rows.hpp"
 #include "measure/stopping.hpp"
+#include "support/message.hpp"
 #include "support/provenance.hpp"
 
 namespace busbw {
@@ -278,7 +278,8 @@ void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallb
   const auto group = world.split(plan.split.colour(process));
   const auto communicator = backend.connect(world, *group);
   communicator->enter(Phase::initialisation);
-  const auto infos = world.gather(rank_info_message(plan, backend.device(world.rank() - plan.first_rank), world.rank()));
+  const auto infos =
+      world.gather(rank_info_message(plan, backend.device(world.rank() - plan.first_rank), world.rank()));
   if (world.rank() == 0) {
     std::vector<RankInfo> ranks;
     for (std::size_t rank = 0; rank < infos.size(); ++rank)

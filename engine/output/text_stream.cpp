@@ -35,7 +35,8 @@ void TextStream::write(std::string_view text) {
     if (written < 0) {
       const int error = errno;
       failed_ = true;
-      if (error == EPIPE) throw Error(Exit::output_closed, "the reader of standard output closed it; the run ends here");
+      if (error == EPIPE)
+        throw Error(Exit::output_closed, "the reader of standard output closed it; the run ends here");
       throw EnvironmentError(fmt::format("cannot write to standard output: {}; write it to a place with room",
                                          std::system_category().message(error)));
     }

@@ -29,9 +29,10 @@ constexpr int kFirstPauseMs = 1;
 constexpr int kLongestPauseMs = 50;
 
 [[noreturn]] void fail(const char* doing, const std::string& path) {
-  throw EnvironmentError(fmt::format("{} {}: {}; the folder of BUSBW_RENDEZVOUS must be one that every process of the job may "
-                                     "write to",
-                                     doing, path, std::strerror(errno)));
+  throw EnvironmentError(
+      fmt::format("{} {}: {}; the folder of BUSBW_RENDEZVOUS must be one that every process of the job may "
+                  "write to",
+                  doing, path, std::strerror(errno)));
 }
 
 void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& path) {
@@ -90,9 +91,10 @@ std::uint64_t fnv1a(std::string_view text) {
 }
 
 [[noreturn]] void refuse_content(const std::string& path) {
-  throw EnvironmentError(fmt::format("{} is not what a process of this job wrote; remove the folder or name another one in "
-                                     "BUSBW_RENDEZVOUS",
-                                     path));
+  throw EnvironmentError(
+      fmt::format("{} is not what a process of this job wrote; remove the folder or name another one in "
+                  "BUSBW_RENDEZVOUS",
+                  path));
 }
 
 }  // namespace
@@ -145,9 +147,10 @@ void FileStore::set(const std::string& key, std::span<const std::byte> value, in
   Bytes file = MessageWriter().add(reads).bytes();
   file.insert(file.end(), value.begin(), value.end());
   if (!create_whole(folder_, path_of(key), file))
-    throw EnvironmentError(fmt::format("{} is there already, from another job; remove the folder or name another one in "
-                                       "BUSBW_RENDEZVOUS",
-                                       path_of(key)));
+    throw EnvironmentError(
+        fmt::format("{} is there already, from another job; remove the folder or name another one in "
+                    "BUSBW_RENDEZVOUS",
+                    path_of(key)));
 }
 
 std::optional<Bytes> FileStore::find(const std::string& key) {

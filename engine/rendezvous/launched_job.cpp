@@ -106,7 +106,9 @@ struct Welcome {
 }  // namespace
 
 LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
-    : membership_(membership), callbacks_(std::move(callbacks)), own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
+    : membership_(membership),
+      callbacks_(std::move(callbacks)),
+      own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
   if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
     folder_ = std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.look);
   try {
@@ -118,9 +120,9 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     for (auto& store : stores_) store = new_store();
     std::vector<int> everybody(static_cast<std::size_t>(membership_.processes));
     std::iota(everybody.begin(), everybody.end(), 0);
-    processes_ = std::make_unique<StoreTeam>(
-        *stores_[0], MemberState{[this] { return aborted(); }, [](std::optional<Phase>) {}}, std::move(everybody),
-        membership_.process, "the processes");
+    processes_ =
+        std::make_unique<StoreTeam>(*stores_[0], MemberState{[this] { return aborted(); }, [](std::optional<Phase>) {}},
+                                    std::move(everybody), membership_.process, "the processes");
     if (server_) wait_for_all();
     processes_->barrier();
   } catch (const Aborted&) {
@@ -184,9 +186,10 @@ std::vector<Endpoint> LaunchedJob::endpoints(std::string& why) {
         hosts.erase(0, end + 1);
       }
     } catch (const BrokenMessage&) {
-      throw EnvironmentError(fmt::format("the address in {} is not what process 0 of this version writes; remove the folder "
-                                         "or name another one in BUSBW_RENDEZVOUS",
-                                         folder));
+      throw EnvironmentError(
+          fmt::format("the address in {} is not what process 0 of this version writes; remove the folder "
+                      "or name another one in BUSBW_RENDEZVOUS",
+                      folder));
     }
     return all;
   }
@@ -197,8 +200,9 @@ std::vector<Endpoint> LaunchedJob::endpoints(std::string& why) {
 }
 
 TcpChannel LaunchedJob::connect(bool is_process) {
-  const Greeting greeting{membership_.token,     is_process, membership_.process, membership_.processes,
-                          membership_.ranks_per_process, getpid(),   host_name()};
+  const Greeting greeting{
+      membership_.token, is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
+      getpid(),          host_name()};
   const int limit = std::max(1, ticks_of(membership_.join_limit_s));
   const auto look = [this] {
     callbacks_.look();
@@ -246,10 +250,11 @@ TcpChannel LaunchedJob::connect(bool is_process) {
     }
     wait_a_tick();
   }
-  throw Error(Exit::rank_lost,
-              fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "
-                          "a firewall is between the hosts, and whether BUSBW_RENDEZVOUS names an address of its host",
-                          membership_.process, host_name(), membership_.join_limit_s, why));
+  throw Error(
+      Exit::rank_lost,
+      fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "
+                  "a firewall is between the hosts, and whether BUSBW_RENDEZVOUS names an address of its host",
+                  membership_.process, host_name(), membership_.join_limit_s, why));
 }
 
 void LaunchedJob::wait_for_all() {
@@ -267,14 +272,15 @@ void LaunchedJob::wait_for_all() {
                          missing.size() == 1 ? "has" : "have", list_of(missing));
     };
     if (tick >= limit)
-      throw Error(Exit::rank_lost,
-                  fmt::format("{} in {:g} s{}; look whether they run and reach {} (a firewall?), or allow more time with "
-                              "BUSBW_JOIN_TIMEOUT_S and -T",
-                              absent(), membership_.join_limit_s,
-                              server_->strangers() > 0
-                                  ? fmt::format(", and {} connections were turned away", server_->strangers())
-                                  : std::string(),
-                              host_name()));
+      throw Error(
+          Exit::rank_lost,
+          fmt::format("{} in {:g} s{}; look whether they run and reach {} (a firewall?), or allow more time with "
+                      "BUSBW_JOIN_TIMEOUT_S and -T",
+                      absent(), membership_.join_limit_s,
+                      server_->strangers() > 0
+                          ? fmt::format(", and {} connections were turned away", server_->strangers())
+                          : std::string(),
+                      host_name()));
     if (tick >= next_say) {
       callbacks_.say(absent());
       next_say = tick + kSayTicks;
@@ -303,10 +309,10 @@ std::unique_ptr<TcpStore> LaunchedJob::new_store() {
     if (agrees_) callbacks_.look();
     return this->aborted();
   };
-  return std::make_unique<TcpStore>(connect(false),
-                                    JobState{aborted, [this](const Failure& why) { note(why); },
-                                             [this](const std::string& how) { lose_store(how); }},
-                                    kNoLimitS);
+  return std::make_unique<TcpStore>(
+      connect(false),
+      JobState{aborted, [this](const Failure& why) { note(why); }, [this](const std::string& how) { lose_store(how); }},
+      kNoLimitS);
 }
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
@@ -315,8 +321,8 @@ std::unique_ptr<Team> LaunchedJob::team(int rank) {
   std::vector<int> everybody(static_cast<std::size_t>(ranks()));
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto on_step = [this, own](std::optional<Phase> phase) {
-    if (phase && own_ranks_[own].phase.exchange(static_cast<int>(*phase), std::memory_order_relaxed) !=
-                     static_cast<int>(*phase))
+    if (phase &&
+        own_ranks_[own].phase.exchange(static_cast<int>(*phase), std::memory_order_relaxed) != static_cast<int>(*phase))
       stores_[own]->tell_phase(static_cast<int>(own), *phase);
     own_ranks_[own].steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw Aborted();
@@ -343,11 +349,12 @@ void LaunchedJob::lose_store(const std::string& how) noexcept {
   if (leaves_) return;
   // The store's own word on why it ends may be on its way over another connection.
   for (int tick = 0; tick < kTicksPerS && !aborted(); ++tick) wait_a_tick();
-  const Rank& slowest =
-      *std::ranges::min_element(own_ranks_, {}, [](const Rank& rank) { return rank.steps.load(std::memory_order_relaxed); });
-  note({Exit::rank_lost, fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; look at its own output, and at its "
-                                     "host",
-                                     first_host_, name(static_cast<Phase>(slowest.phase.load())), how)});
+  const Rank& slowest = *std::ranges::min_element(
+      own_ranks_, {}, [](const Rank& rank) { return rank.steps.load(std::memory_order_relaxed); });
+  note({Exit::rank_lost,
+        fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; look at its own output, and at its "
+                    "host",
+                    first_host_, name(static_cast<Phase>(slowest.phase.load())), how)});
 }
 
 std::optional<Failure> LaunchedJob::failure() const {
@@ -388,7 +395,8 @@ void LaunchedJob::keep_in_touch() noexcept {
 /// Tells the store how far the ranks are, and hears from it when the job is aborted.
 void LaunchedJob::talk_to_store() {
   const int most_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
-  const int ticks_a_beat = std::clamp(most_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kBeatsATick));
+  const int ticks_a_beat =
+      std::clamp(most_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kBeatsATick));
   int silent_ticks = 0;
   int since_beat = ticks_a_beat;
   int leaving_ticks = 0;

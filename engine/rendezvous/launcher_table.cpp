@@ -14,7 +14,8 @@ int torchrun_port(Environment environment) {
   const auto text = environment("MASTER_PORT");
   if (!text)
     throw UsageError(
-        "MASTER_PORT is not set, but RANK, WORLD_SIZE and MASTER_ADDR are; set it, or BUSBW_RENDEZVOUS=tcp://HOST:PORT");
+        "MASTER_PORT is not set, but RANK, WORLD_SIZE and MASTER_ADDR are; set it, or "
+        "BUSBW_RENDEZVOUS=tcp://HOST:PORT");
   const bool taken = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   const int port = parse_port(*text, "MASTER_PORT");
   return taken ? parse_port(std::to_string(port + 1), "MASTER_PORT, plus 1 because torchrun listens there") : port;
@@ -39,9 +40,9 @@ const std::vector<LauncherRow>& launcher_table() {
        .daemons = {}},
       {.name = "kubernetes",
        .title = "Kubernetes",
-       .start =
-           "set BUSBW_SIZE to the Job's completions and BUSBW_RENDEZVOUS=tcp://<job>-0.<service>:PORT in its pods, or use "
-           "busbw launch kubernetes",
+       .start = "set BUSBW_SIZE to the Job's completions and BUSBW_RENDEZVOUS=tcp://<job>-0.<service>:PORT in its "
+                "pods, or use "
+                "busbw launch kubernetes",
        .marks = {"JOB_COMPLETION_INDEX"},
        .rank = {"JOB_COMPLETION_INDEX"},
        .size = {"BUSBW_SIZE"},
@@ -87,9 +88,9 @@ const std::vector<LauncherRow>& launcher_table() {
        .agents = "GROUP_WORLD_SIZE"},
       {.name = "openmpi",
        .title = "Open MPI",
-       .start =
-           "start it with busbw launch mpirun, or with mpirun -x BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the first "
-           "host",
+       .start = "start it with busbw launch mpirun, or with mpirun -x BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the "
+                "first "
+                "host",
        .marks = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK"},
        .rank = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"},
        .size = {"OMPI_COMM_WORLD_SIZE"},
@@ -102,8 +103,9 @@ const std::vector<LauncherRow>& launcher_table() {
        .daemons = {"prted", "orted", "prterun", "orterun", "mpirun", "mpiexec"}},
       {.name = "mpich",
        .title = "MPICH",
-       .start = "start it with busbw launch mpirun, or with mpirun -genv BUSBW_RENDEZVOUS tcp://HOST:PORT, HOST being the "
-                "first host",
+       .start =
+           "start it with busbw launch mpirun, or with mpirun -genv BUSBW_RENDEZVOUS tcp://HOST:PORT, HOST being the "
+           "first host",
        .marks = {"PMI_RANK", "PMI_SIZE"},
        .rank = {"PMI_RANK"},
        .size = {"PMI_SIZE"},

@@ -21,7 +21,8 @@ Error waited_too_long(const StoreRequest& asked, const Bytes& missing, double li
     return Error(Exit::rank_lost, fmt::format("waited {:g} s for {}; {}", limit_s, asked.key, remedy));
   std::vector<int> members;
   MessageReader reader(missing);
-  for (std::size_t i = 0; i < missing.size() / sizeof(std::int32_t); ++i) members.push_back(reader.take<std::int32_t>());
+  for (std::size_t i = 0; i < missing.size() / sizeof(std::int32_t); ++i)
+    members.push_back(reader.take<std::int32_t>());
   return Error(Exit::rank_lost, fmt::format("waited {:g} s at {} for {} {}; {}", limit_s, asked.key,
                                             members.size() == 1 ? "member" : "members", list_of(members), remedy));
 }

@@ -23,7 +23,14 @@ Bytes bytes_of(const std::string& text) {
 }  // namespace
 
 Bytes StoreRequest::packed() const {
-  return MessageWriter().add(op).add(number).add(key).add(std::span<const std::byte>(value)).add(amount).add(member).bytes();
+  return MessageWriter()
+      .add(op)
+      .add(number)
+      .add(key)
+      .add(std::span<const std::byte>(value))
+      .add(amount)
+      .add(member)
+      .bytes();
 }
 
 StoreRequest StoreRequest::unpack(std::span<const std::byte> bytes) {
@@ -48,7 +55,8 @@ std::string StoreState::refusal(const StoreRequest& request) const {
   switch (request.op) {
     case StoreRequest::Op::set:
       if (entries_.contains(request.key)) return fmt::format("{} is set twice", request.key);
-      if (request.amount < 0 || request.amount > kMostMembers) return fmt::format("{}: bad number of reads", request.key);
+      if (request.amount < 0 || request.amount > kMostMembers)
+        return fmt::format("{}: bad number of reads", request.key);
       if (bytes_ + room_for(request.key, request.value.size()) > kMostBytes)
         return fmt::format("the store is full ({} bytes); the processes do not read what is set", kMostBytes);
       return {};

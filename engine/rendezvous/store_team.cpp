@@ -41,7 +41,8 @@ std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> mine) {
       Bytes bytes = message.bytes();
       const auto rest = mine.subspan(done, std::min(part, mine.size() - done));
       bytes.insert(bytes.end(), rest.begin(), rest.end());
-      store_.set(fmt::format("{} from rank {} byte {}", key, members_[static_cast<std::size_t>(mine_)], done), bytes, 1);
+      store_.set(fmt::format("{} from rank {} byte {}", key, members_[static_cast<std::size_t>(mine_)], done), bytes,
+                 1);
     }
     return {};
   }
@@ -53,7 +54,8 @@ std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> mine) {
   for (std::size_t done = 0; !pending.empty(); done += part) {
     if (done > 0) store_.set(fmt::format("{} go on to byte {}", key, done), {}, static_cast<int>(pending.size()));
     std::vector<std::string> keys;
-    for (const std::size_t member : pending) keys.push_back(fmt::format("{} from rank {} byte {}", key, members_[member], done));
+    for (const std::size_t member : pending)
+      keys.push_back(fmt::format("{} from rank {} byte {}", key, members_[member], done));
     const std::vector<Bytes> parts = store_.get_all(keys);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::size_t member = pending[i];

@@ -50,9 +50,10 @@ void allow_open_files(std::size_t needed) {
   limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);
   if (limit.rlim_cur > before) setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur < needed)
-    throw EnvironmentError(fmt::format("process 0 needs {} open files for the connections of the job, and {} are allowed; "
-                                       "raise the limit (ulimit -n) where process 0 starts",
-                                       needed, limit.rlim_max));
+    throw EnvironmentError(
+        fmt::format("process 0 needs {} open files for the connections of the job, and {} are allowed; "
+                    "raise the limit (ulimit -n) where process 0 starts",
+                    needed, limit.rlim_max));
 }
 
 Descriptor start_timer() {
@@ -73,7 +74,8 @@ TcpServer::TcpServer(std::vector<Descriptor> listeners, const ServerSettings& se
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       next_id_(kFirstListener + listeners_.size()),
       processes_(static_cast<std::size_t>(settings.processes)) {
-  const auto members = static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
+  const auto members =
+      static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
   allow_open_files(members + kSpareConnections + 64);
   for (Process& process : processes_) process.ranks.resize(static_cast<std::size_t>(settings.ranks_per_process));
   const auto add = [this](const Descriptor& what, std::uint64_t id) {
@@ -194,7 +196,8 @@ void TcpServer::answer_all() {
 }
 
 void TcpServer::accept_all(const Descriptor& listener) {
-  const auto members = static_cast<std::size_t>(settings_.processes) * static_cast<std::size_t>(settings_.ranks_per_process + 1);
+  const auto members =
+      static_cast<std::size_t>(settings_.processes) * static_cast<std::size_t>(settings_.ranks_per_process + 1);
   for (;;) {
     Descriptor socket(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) {
@@ -247,9 +250,10 @@ void TcpServer::tick() {
     Process& process = processes_[i];
     if (process.state != Process::State::here || ++process.silent_ticks <= settings_.silence_ticks) continue;
     process.state = Process::State::gone;
-    lose(static_cast<int>(i), fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host "
-                                          "is cut",
-                                          settings_.silence_ticks * kTickMs * 1e-3));
+    lose(static_cast<int>(i),
+         fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host "
+                     "is cut",
+                     settings_.silence_ticks * kTickMs * 1e-3));
   }
 }
 
@@ -347,9 +351,7 @@ void TcpServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
       return;
     }
     case Frame::phase: return take_phase(connection.process, reader);
-    case Frame::beat:
-      take_beat(connection.process, reader);
-      return send(id, Frame::beat, {});
+    case Frame::beat: take_beat(connection.process, reader); return send(id, Frame::beat, {});
     case Frame::abort: return abort(unpack_failure(reader));
     case Frame::leave: {
       if (!connection.is_process) throw BrokenMessage();
@@ -386,19 +388,22 @@ void TcpServer::take_phase(int process, MessageReader& reader) {
 
 std::optional<Failure> TcpServer::refusal(const Greeting& greeting) const {
   if (!same_secret(settings_.token, greeting.token))
-    return Failure{Exit::environment, "the token differs: another job listens here, or BUSBW_TOKEN is not the same in all "
-                                      "processes"};
+    return Failure{Exit::environment,
+                   "the token differs: another job listens here, or BUSBW_TOKEN is not the same in all "
+                   "processes"};
   const std::string who = fmt::format("process {} on {}", greeting.process, greeting.host);
   if (greeting.processes != settings_.processes)
-    return Failure{Exit::environment, fmt::format("{} was told of {} processes, process 0 of {}; give all the same number "
-                                                  "(BUSBW_SIZE)",
-                                                  who, greeting.processes, settings_.processes)};
+    return Failure{Exit::environment,
+                   fmt::format("{} was told of {} processes, process 0 of {}; give all the same number "
+                               "(BUSBW_SIZE)",
+                               who, greeting.processes, settings_.processes)};
   if (greeting.ranks_per_process != settings_.ranks_per_process)
     return Failure{Exit::usage, fmt::format("{} has {} ranks, process 0 has {}; give all the same -t and -g", who,
                                             greeting.ranks_per_process, settings_.ranks_per_process)};
   if (greeting.process < 0 || greeting.process >= settings_.processes)
-    return Failure{Exit::environment, fmt::format("there is no process {} in a job of {}; number them from 0 (BUSBW_RANK)",
-                                                  greeting.process, settings_.processes)};
+    return Failure{Exit::environment,
+                   fmt::format("there is no process {} in a job of {}; number them from 0 (BUSBW_RANK)",
+                               greeting.process, settings_.processes)};
   if (!greeting.is_process) return std::nullopt;
   const std::scoped_lock lock(mutex_);
   if (processes_[static_cast<std::size_t>(greeting.process)].state == Process::State::absent) return std::nullopt;

@@ -68,9 +68,10 @@ Descriptor listening_socket(const Endpoint& where, bool both_families) {
 }
 
 [[noreturn]] void refuse_listening(const std::string& where) {
-  throw EnvironmentError(fmt::format("cannot listen at {}: {}; give another port (BUSBW_RENDEZVOUS=tcp://host:port), or end "
-                                     "what uses this one",
-                                     where, std::strerror(errno)));
+  throw EnvironmentError(
+      fmt::format("cannot listen at {}: {}; give another port (BUSBW_RENDEZVOUS=tcp://host:port), or end "
+                  "what uses this one",
+                  where, std::strerror(errno)));
 }
 
 }  // namespace
@@ -85,9 +86,7 @@ std::string Endpoint::host() const {
   return text.data();
 }
 
-int Endpoint::port() const {
-  return ntohs(address.ss_family == AF_INET6 ? v6(*this).sin6_port : v4(*this).sin_port);
-}
+int Endpoint::port() const { return ntohs(address.ss_family == AF_INET6 ? v6(*this).sin6_port : v4(*this).sin_port); }
 
 std::string Endpoint::text() const {
   if (address.ss_family == AF_INET6) return fmt::format("[{}]:{}", host(), port());

@@ -34,9 +34,9 @@ inline JoinCallbacks silent() {
 }
 
 /// Does `body` as each process of a job; how each ended, as run_members says it. An Aborted becomes the job's failure.
-inline std::vector<std::string> run_job_of(int processes, const StoreAddress& store,
-                                           const std::function<void(LaunchedJob&, int process)>& body,
-                                           const std::function<void(Membership&)>& change = [](Membership&) {}) {
+inline std::vector<std::string> run_job_of(
+    int processes, const StoreAddress& store, const std::function<void(LaunchedJob&, int process)>& body,
+    const std::function<void(Membership&)>& change = [](Membership&) {}) {
   return run_members(processes, [&](int process) {
     Membership membership = member_of(process, processes, store);
     change(membership);
@@ -56,9 +56,9 @@ class StandIn {
  public:
   StandIn(int port, int process, int processes)
       : control_(std::make_unique<TcpChannel>(connect(port, process, processes, true))),
-        store_(std::make_unique<TcpStore>(connect(port, process, processes, false),
-                                          JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}},
-                                          kPatienceMs * 1e-3)) {
+        store_(std::make_unique<TcpStore>(
+            connect(port, process, processes, false),
+            JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}}, kPatienceMs * 1e-3)) {
     std::vector<int> everybody(static_cast<std::size_t>(processes));
     std::iota(everybody.begin(), everybody.end(), 0);
     StoreTeam team(*store_, {[] { return false; }, [](std::optional<Phase>) {}}, everybody, process, "the processes");
@@ -134,11 +134,9 @@ class StandInServer {
       case Frame::beat: return channel.send(Frame::beat, {});
       case Frame::request: {
         const auto number = StoreRequest::unpack(received.body).number;
-        return channel.send(Frame::answer, MessageWriter()
-                                               .add(number)
-                                               .add(StoreAnswer::Kind::done)
-                                               .add(std::span<const std::byte>())
-                                               .bytes());
+        return channel.send(
+            Frame::answer,
+            MessageWriter().add(number).add(StoreAnswer::Kind::done).add(std::span<const std::byte>()).bytes());
       }
       default: return;
     }

@@ -54,7 +54,8 @@ class MemoryStores final : public Stores {
 class FileStores final : public Stores {
  public:
   FileStores(int members, double limit_s) {
-    for (int i = 0; i < members; ++i) stores_.push_back(std::make_unique<FileStore>(folder_.path() + "/store", limit_s));
+    for (int i = 0; i < members; ++i)
+      stores_.push_back(std::make_unique<FileStore>(folder_.path() + "/store", limit_s));
   }
   Store& of(int member) override { return *stores_[static_cast<std::size_t>(member)]; }
 

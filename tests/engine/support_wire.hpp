@@ -26,9 +26,7 @@ inline Bytes bytes_of(std::string_view text) {
   return {first, first + text.size()};
 }
 
-inline std::string text_of(const Bytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string text_of(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 /// A port that nobody listens at; the next who asks for any gets another one.
 inline int free_port() { return local_endpoint(listen_at(loopback())).port(); }
@@ -100,7 +98,8 @@ inline std::optional<TcpChannel::Received> next_frame(TcpChannel& channel, std::
 }
 
 /// What the store says to a greeting.
-inline std::pair<TcpChannel, std::optional<TcpChannel::Received>> greet(const Endpoint& where, const Greeting& greeting) {
+inline std::pair<TcpChannel, std::optional<TcpChannel::Received>> greet(const Endpoint& where,
+                                                                        const Greeting& greeting) {
   TcpChannel channel(connected_to(where));
   channel.send(Frame::greeting, greeting.packed());
   auto received = next_frame(channel);

@@ -243,8 +243,8 @@ TEST_CASE("LaunchedJob: processes that do not come are named in time, to all tha
 TEST_CASE("LaunchedJob: a first process that does not come is named, with what was tried") {
   Membership membership = member_of(3, 4, at_loopback(free_port()));
   membership.join_limit_s = 0.3;
-  check_names(sentence_of_joining(membership),
-              {"process 3 on " + host_name() + " could not reach process 0 in 0.3 s", "Connection refused", "BUSBW_RENDEZVOUS"});
+  check_names(sentence_of_joining(membership), {"process 3 on " + host_name() + " could not reach process 0 in 0.3 s",
+                                                "Connection refused", "BUSBW_RENDEZVOUS"});
   membership.store = TcpStoreAddress{{"no-such-host.invalid", "127.0.0.1"}, free_port()};
   check_names(sentence_of_joining(membership), {"could not reach process 0"});
 }
@@ -258,11 +258,12 @@ TEST_CASE("LaunchedJob: something else that listens at the port is no store") {
 
 TEST_CASE("LaunchedJob: a dead address among several costs nothing but a try") {
   const int port = free_port();
-  CHECK(run_job_of(2, TcpStoreAddress{{"no-such-host.invalid", "127.0.0.9", "127.0.0.1"}, port},
-                   [&](LaunchedJob& job, int) { job.team(0); },
-                   [&](Membership& membership) {
-                     if (membership.process == 0) membership.store = at_loopback(port);
-                   }) == std::vector<std::string>(2));
+  CHECK(run_job_of(
+            2, TcpStoreAddress{{"no-such-host.invalid", "127.0.0.9", "127.0.0.1"}, port},
+            [&](LaunchedJob& job, int) { job.team(0); },
+            [&](Membership& membership) {
+              if (membership.process == 0) membership.store = at_loopback(port);
+            }) == std::vector<std::string>(2));
 }
 
 TEST_CASE("LaunchedJob: another token is turned away, and the job that is there goes on") {
@@ -278,7 +279,8 @@ TEST_CASE("LaunchedJob: another token is turned away, and the job that is there 
             // Another job's first process finds the port taken.
             Membership first = member_of(0, 1, at_loopback(port));
             first.join_limit_s = 0.3;
-            check_names(sentence_of_joining(first), {"cannot listen at 127.0.0.1:" + std::to_string(port), "BUSBW_RENDEZVOUS"});
+            check_names(sentence_of_joining(first),
+                        {"cannot listen at 127.0.0.1:" + std::to_string(port), "BUSBW_RENDEZVOUS"});
           }
           team->barrier();
           CHECK_FALSE(job.failure());
@@ -287,9 +289,8 @@ TEST_CASE("LaunchedJob: another token is turned away, and the job that is there 
 
 TEST_CASE("LaunchedJob: processes that were told of different jobs end at once, each with the reason") {
   const int port = free_port();
-  const auto ends = run_members(2, [&](int process) {
-    const LaunchedJob job(member_of(process, 2 + process, at_loopback(port)), silent());
-  });
+  const auto ends = run_members(
+      2, [&](int process) { const LaunchedJob job(member_of(process, 2 + process, at_loopback(port)), silent()); });
   check_names(ends[0], {"3: process 1 on ", "told of 3 processes, process 0 of 2", "BUSBW_SIZE"});
   check_names(ends[1], {"3: process 1 was turned away by 127.0.0.1:", "told of 3 processes, process 0 of 2"});
   const int other_port = free_port();
@@ -303,9 +304,8 @@ TEST_CASE("LaunchedJob: processes that were told of different jobs end at once, 
 
 TEST_CASE("LaunchedJob: two processes of one number end at once, each with the reason") {
   const int port = free_port();
-  const auto ends = run_members(3, [&](int i) {
-    const LaunchedJob job(member_of(std::min(i, 1), 3, at_loopback(port)), silent());
-  });
+  const auto ends =
+      run_members(3, [&](int i) { const LaunchedJob job(member_of(std::min(i, 1), 3, at_loopback(port)), silent()); });
   check_names(ends[0], {"3: rank 1 (process 1, ", "here already", "BUSBW_RANK"});
 }
 
@@ -320,7 +320,8 @@ TEST_CASE("LaunchedJob: an interrupt while processes come together ends all of t
       // The first process listens before it looks a second time; 8 looks later others wait for those that are missing.
       while (process != 0 && looks[0] < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       const LaunchedJob job(member_of(process, 3, at_loopback(port)),
-                            {[](const std::string&) {}, [&] {
+                            {[](const std::string&) {},
+                             [&] {
                                const auto mine = static_cast<std::size_t>(process);
                                const auto theirs = static_cast<std::size_t>(other);
                                ++looks[mine];
@@ -336,7 +337,8 @@ TEST_CASE("LaunchedJob: an interrupt while processes come together ends all of t
 TEST_CASE("LaunchedJob: an interrupt ends the wait for something that accepts and says nothing") {
   StandInServer other(StandInServer::Does::welcomes_nobody);
   int looks = 0;
-  const JoinCallbacks callbacks{[](const std::string&) {}, [&] {
+  const JoinCallbacks callbacks{[](const std::string&) {},
+                                [&] {
                                   if (++looks == 4) throw Error(Exit::interrupted, "interrupted");
                                 }};
   CHECK(sentence_of_joining(member_of(1, 2, at_loopback(other.port())), callbacks) == "interrupted");
@@ -349,16 +351,18 @@ TEST_CASE("LaunchedJob: processes find each other by a folder, without a token, 
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/store";
   for (int round = 0; round < 2; ++round) {
-    CHECK(run_job_of(3, FileStoreAddress{path},
-                     [](LaunchedJob& job, int process) { job.team(process)->barrier(); },
-                     [](Membership& membership) { membership.token.clear(); }) == kAllWell);
+    CHECK(run_job_of(
+              3, FileStoreAddress{path}, [](LaunchedJob& job, int process) { job.team(process)->barrier(); },
+              [](Membership& membership) { membership.token.clear(); }) == kAllWell);
     CHECK_FALSE(std::filesystem::exists(path));
   }
 }
 
 TEST_CASE("LaunchedJob: a folder that is left from another job is named, and not touched") {
   const TemporaryFolder folder;
-  FileStore(folder.path(), 1).set("address of process 0", MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("old")).bytes());
+  FileStore(folder.path(), 1)
+      .set("address of process 0",
+           MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("old")).bytes());
   Membership membership = member_of(0, 2, FileStoreAddress{folder.path()});
   membership.join_limit_s = 0.3;
   check_names(sentence_of_joining(membership), {folder.path(), "from another job", "BUSBW_RENDEZVOUS"});
@@ -371,7 +375,8 @@ TEST_CASE("LaunchedJob: a folder in which nobody, or somebody else, writes is na
   const TemporaryFolder folder;
   Membership membership = member_of(1, 2, FileStoreAddress{folder.path()});
   membership.join_limit_s = 0.3;
-  check_names(sentence_of_joining(membership), {"could not reach process 0", "not written its address to " + folder.path()});
+  check_names(sentence_of_joining(membership),
+              {"could not reach process 0", "not written its address to " + folder.path()});
   FileStore(folder.path(), 1).set("address of process 0", bytes_of("garbage"));
   check_names(sentence_of_joining(membership), {folder.path(), "is not what process 0 of this version writes"});
   membership.store = FileStoreAddress{"/proc/no/such/folder"};

@@ -48,7 +48,8 @@ TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are b
                     BrokenMessage);
 }
 
-TEST_CASE("processes agree: the largest size is the one that all have memory for; hosts and ways to the store are counted") {
+TEST_CASE(
+    "processes agree: the largest size is the one that all have memory for; hosts and ways to the store are counted") {
   std::vector<ProcessFacts> all{facts("n1"), facts("n1"), facts("n2"), facts("n2")};
   all[2].max_bytes = 1000;
   Agreement agreement = agreement_of(all, 1);
@@ -66,7 +67,7 @@ TEST_CASE("processes agree: the largest size is the one that all have memory for
 
 TEST_CASE("processes agree: what must be the same everywhere and is not ends the job, naming both") {
   struct Difference {
-    std::string ProcessFacts::*field;
+    std::string ProcessFacts::* field;
     const char* called;
     const char* remedy;
     Exit exit;
@@ -93,7 +94,8 @@ TEST_CASE("processes agree: a GPU belongs to one rank; the same bus on another h
   const std::vector<std::string> first{"0000:17:00.0", "0000:2a:00.0"};
   CHECK_NOTHROW(agreement_of({facts("n1", first), facts("n2", first)}, 2));
   check_names(sentence_of<EnvironmentError>([&] {
-                agreement_of({facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})}, 2);
+                agreement_of({facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})},
+                             2);
               }),
               {"ranks 1 and 5", "GPU 0000:2a:00.0 of n1", "CUDA_VISIBLE_DEVICES"});
 }

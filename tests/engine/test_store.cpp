@@ -61,8 +61,18 @@ TEST_CASE("stores: values may be empty and as long as is allowed, and hold any b
 TEST_CASE("stores: a key may hold any letter and be as long as is allowed") {
   std::string all;
   for (int letter = 0; letter < 256; ++letter) all += static_cast<char>(letter);
-  const std::vector<std::string> keys{"a",  "..", "/etc/passwd", "a/b", "A", "a_2f", "a~", "draft-1", "failure",
-                                      "+failure", all, std::string(Store::kMostKeyBytes, 'k'),
+  const std::vector<std::string> keys{"a",
+                                      "..",
+                                      "/etc/passwd",
+                                      "a/b",
+                                      "A",
+                                      "a_2f",
+                                      "a~",
+                                      "draft-1",
+                                      "failure",
+                                      "+failure",
+                                      all,
+                                      std::string(Store::kMostKeyBytes, 'k'),
                                       std::string(Store::kMostKeyBytes - 1, 'k') + "l",
                                       std::string(Store::kMostKeyBytes, '/')};
   for_each_kind(2, kPatient, [&](Stores& stores) {
@@ -124,7 +134,8 @@ TEST_CASE("stores: several values come in the order in which they were asked for
     const auto ends = run_members(4, [&](int member) {
       if (member > 0) {
         for (int i = 39; i >= 0; --i)
-          if (i % 3 == member - 1) stores.of(member).set(keys[static_cast<std::size_t>(i)], bytes_of(std::to_string(i)), 1);
+          if (i % 3 == member - 1)
+            stores.of(member).set(keys[static_cast<std::size_t>(i)], bytes_of(std::to_string(i)), 1);
         return;
       }
       const auto values = stores.of(0).get_all(keys);

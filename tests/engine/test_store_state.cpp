@@ -158,9 +158,7 @@ class Model {
         }
         read(request.key);
         return {who};
-      case Op::add:
-        sums_[request.key] += request.amount;
-        return {who};
+      case Op::add: sums_[request.key] += request.amount; return {who};
       case Op::barrier: {
         auto& come = barriers_[request.key];
         for (const auto& [member, other] : come)

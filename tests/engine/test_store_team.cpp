@@ -86,7 +86,8 @@ TEST_CASE("StoreTeam: does what a team over plain memory does, over memory and o
       INFO("the store: ", kind.name);
       const auto stores = kind.make(members, kPatient);
       CHECK(transcripts(members, [&](int member) {
-              return std::make_unique<StoreTeam>(stores->of(member), plain_state(), first_numbers(members), member, "all");
+              return std::make_unique<StoreTeam>(stores->of(member), plain_state(), first_numbers(members), member,
+                                                 "all");
             }) == expected);
     }
   }
@@ -95,7 +96,8 @@ TEST_CASE("StoreTeam: does what a team over plain memory does, over memory and o
 TEST_CASE("StoreTeam: steps and phases are told") {
   MemoryStore store(kPatient);
   std::vector<std::optional<Phase>> told;
-  StoreTeam team(store, {[] { return false; }, [&](std::optional<Phase> phase) { told.push_back(phase); }}, {0}, 0, "all");
+  StoreTeam team(store, {[] { return false; }, [&](std::optional<Phase> phase) { told.push_back(phase); }}, {0}, 0,
+                 "all");
   team.enter(Phase::warmup);
   team.barrier();
   team.gather({});
@@ -128,10 +130,9 @@ TEST_CASE("StoreTeam: who is missing at a barrier of a group is named, and which
 }
 
 TEST_CASE("StoreTeam: an abort ends every kind of wait") {
-  const std::vector<std::function<void(Team&)>> waits{[](Team& team) { team.barrier(); },
-                                                      [](Team& team) { team.gather(message(0, 3 * kMiB)); },
-                                                      [](Team& team) { team.broadcast(message(0, 3 * kMiB)); },
-                                                      [](Team& team) { team.split(0); }};
+  const std::vector<std::function<void(Team&)>> waits{
+      [](Team& team) { team.barrier(); }, [](Team& team) { team.gather(message(0, 3 * kMiB)); },
+      [](Team& team) { team.broadcast(message(0, 3 * kMiB)); }, [](Team& team) { team.split(0); }};
   for (const auto& wait : waits) {
     TcpStores stores(3, kPatient);
     const auto ends = run_members(3, [&](int member) {

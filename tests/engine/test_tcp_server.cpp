@@ -50,7 +50,8 @@ class Served {
 };
 
 std::unique_ptr<TcpStore> store_of(const Endpoint& where, const Greeting& greeting) {
-  return std::make_unique<TcpStore>(welcomed(where, greeting), JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}},
+  return std::make_unique<TcpStore>(welcomed(where, greeting),
+                                    JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}},
                                     kPatienceMs * 1e-3);
 }
 
@@ -332,7 +333,9 @@ TEST_CASE("TcpServer: a process that dies is named with its host and phase, to a
     rank->tell_phase(0, phase);
     rank->tell_phase(1, phase);
     rank.reset();
-    { const TcpChannel dies = std::move(one); }
+    {
+      const TcpChannel dies = std::move(one);
+    }
     const std::string sentence = failure_sentence(served.server);
     check_names(sentence, {"ranks 2 to 3 (process 1, pid 1001 on host1) was lost in phase " + std::string(name(phase)),
                            "its connection closed", "host1"});
@@ -362,8 +365,8 @@ TEST_CASE("TcpServer: a process that is silent for too long is lost, one that be
     beats.receive(kTickMs);
     std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs));
   }
-  check_names(failure_sentence(served.server),
-              {"rank 1 (process 1, pid 1001 on host1) was lost in phase rendezvous", "nothing was heard from it for 1 s"});
+  check_names(failure_sentence(served.server), {"rank 1 (process 1, pid 1001 on host1) was lost in phase rendezvous",
+                                                "nothing was heard from it for 1 s"});
   CHECK(served.server.progress(0).phase == Phase::timing);
   CHECK(served.server.progress(0).steps == 42);
 }
@@ -377,7 +380,9 @@ TEST_CASE("TcpServer: a process that leaves is not lost when its connection ends
   const auto goodbye = next_frame(one);
   REQUIRE(goodbye);
   CHECK(goodbye->kind == Frame::leave);
-  { const TcpChannel ends = std::move(one); }
+  {
+    const TcpChannel ends = std::move(one);
+  }
   zero.send(Frame::leave, {});
   CHECK(served.server.wait_until_all_left(kPatienceMs / kTickMs));
   CHECK_FALSE(served.server.failure());

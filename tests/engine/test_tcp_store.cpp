@@ -24,7 +24,8 @@ class ByHand {
     Descriptor accepted(accept(listener_.number(), nullptr, nullptr));
     prepare(accepted);
     server_ = std::make_unique<TcpChannel>(std::move(accepted));
-    const JobState job{[] { return false; }, [this](const Failure& why) { told = why; }, [this](const std::string&) { ++losses; }};
+    const JobState job{[] { return false; }, [this](const Failure& why) { told = why; },
+                       [this](const std::string&) { ++losses; }};
     store = std::make_unique<TcpStore>(TcpChannel(std::move(client)), job, limit_s);
   }
 

@@ -77,7 +77,8 @@ TEST_CASE("watchdog: several ranks are listed, many are counted") {
   Watchdog of_many(many.job, kLimit, kStart);
   many.step({0});
   of_many.look(kStart);
-  check_names(*of_many.look(kStart + kLimit), {"rank 1, rank 2, rank 3, rank 4, rank 5, rank 6, rank 7, rank 8 and 31 more did not get past"});
+  check_names(*of_many.look(kStart + kLimit),
+              {"rank 1, rank 2, rank 3, rank 4, rank 5, rank 6, rank 7, rank 8 and 31 more did not get past"});
 }
 
 TEST_CASE("watchdog: ranks at the same step are not accused") {

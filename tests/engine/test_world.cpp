@@ -199,11 +199,12 @@ TEST_CASE("world: MPICH on one node is told apart from other jobs by the daemon 
 }
 
 TEST_CASE("world: mpirun over several nodes does not say where process 0 is") {
-  check_names(
-      refusal(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}),
-      {"OMPI_COMM_WORLD_SIZE=4", "4 processes", "not where process 0 is", "busbw launch mpirun", "-x BUSBW_RENDEZVOUS="});
+  check_names(refusal(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}),
+              {"OMPI_COMM_WORLD_SIZE=4", "4 processes", "not where process 0 is", "busbw launch mpirun",
+               "-x BUSBW_RENDEZVOUS="});
   check_names(refusal(kMpich + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}}), {"-genv BUSBW_RENDEZVOUS"});
-  const World found = world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_RENDEZVOUS", "file:///shared"}});
+  const World found =
+      world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_RENDEZVOUS", "file:///shared"}});
   CHECK(found.store == StoreAddress(FileStoreAddress{"/shared"}));
   CHECK(found.token == "openmpi-prterun-vm-2466@1");
 }
