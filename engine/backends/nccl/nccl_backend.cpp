@@ -87,9 +87,9 @@ class NcclBackend final : public Backend {
     const int needed = request.first_device + request.ranks;
     if (needed > static_cast<int>(gpus_.size()))
       throw EnvironmentError(fmt::format(
-          "{} ranks from GPU {} on need {} GPUs, and {} {} here; ask for fewer ranks (-t, -g, --processes), or "
-          "make more GPUs visible (CUDA_VISIBLE_DEVICES)",
-          request.ranks, request.first_device, needed, gpus_.size(), gpus_.size() == 1 ? "is" : "are"));
+          "GPUs {} to {} are needed for the ranks here, and this process sees {}; ask for fewer ranks or processes (-t, "
+          "-g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
+          request.first_device, needed - 1, gpus_.size()));
   }
 
   std::string name() const override { return "nccl"; }
