@@ -9,6 +9,8 @@
 #include <iterator>
 #include <string>
 
+#include "temporary_folder.hpp"
+
 namespace busbw::test {
 
 inline std::string read_file(const std::filesystem::path& path) {
@@ -26,22 +28,5 @@ inline void check_golden(const std::string& name, const std::string& text) {
   INFO("golden file " << name);
   CHECK(text == read_file(golden_path(name)));
 }
-
-/// A folder that goes when the test ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "busbw-test-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace busbw::test

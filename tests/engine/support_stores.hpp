@@ -1,11 +1,8 @@
 #pragma once
 // Each kind of store, as its members reach it: for tests that hold for all of them.
-#include <stdlib.h>
-
 #include <array>
 #include <atomic>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,23 +14,9 @@
 #include "rendezvous/tcp_server.hpp"
 #include "rendezvous/tcp_store.hpp"
 #include "support_wire.hpp"
+#include "temporary_folder.hpp"
 
 namespace busbw::test {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_("/tmp/busbw-test-XXXXXX") { REQUIRE(mkdtemp(path_.data()) != nullptr); }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// One store and the ways of its members to it.
 class Stores {
