@@ -37,6 +37,12 @@ class Launched:
         return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def _heeds_signals() -> None:
+    """A shell in the background would leave interrupts ignored to us, and nohup hang-ups."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Launching:
     """A launch that goes on."""
 
@@ -50,8 +56,7 @@ class Launching:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # What a shell in the background would leave to us.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=_heeds_signals,
         )
 
     def __enter__(self) -> "Launching":

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-# A shell that starts pytest in the background has it ignore interrupts, and so would all that tests start.
+# A shell that starts pytest in the background has it ignore interrupts, and nohup hang-ups; so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN_RECORD = ROOT / "tests" / "golden" / "records.jsonl"

@@ -302,3 +302,26 @@ def test_all_stop_and_go_on_with_us() -> None:
 
 def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def hangs_up(ignored: bool) -> "subprocess.CompletedProcess[str]":
+    """A launch whose terminal goes away: its process waits for that, and says afterwards that it is still there."""
+    script = """
+        import os, signal, sys
+        from busbw.launchers import Command
+        from busbw.launchers.processes import run
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "True" else signal.SIG_DFL)
+        sys.exit(run(Command(("/bin/sh", "-c", f"kill -HUP {os.getpid()}; sleep 1; echo went on; exit 7"))))
+    """
+    words = [sys.executable, "-c", textwrap.dedent(script), str(ignored)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=HANG_GUARD_S)
+
+
+def test_under_nohup_a_launch_outlives_its_terminal() -> None:
+    done = hangs_up(ignored=True)
+    assert (done.returncode, done.stdout) == (7, "went on\n")
+
+
+def test_without_nohup_it_ends_with_its_terminal() -> None:
+    done = hangs_up(ignored=False)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGHUP, "")

@@ -15,9 +15,9 @@ from types import FrameType
 from typing import IO
 
 from busbw.errors import BusbwError
+from busbw.launchers import end_signals
 from busbw.launchers.job import PLACE, Command, Watch
 
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TICK_S = 1.0
 _DRAIN_S = 1.0
 """How long pipes are read after the commands' end: a process that they left behind may keep one open for ever."""
@@ -76,7 +76,7 @@ class Children:
         for end in (self._wake_read, self._wake_write):
             os.set_blocking(end, False)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
-        self._before = {number: signal.signal(number, self._receive) for number in _PASSED_ON}
+        self._before = {number: signal.signal(number, self._receive) for number in end_signals.heeded()}
         self._before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
         self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: self._wake())
         return self

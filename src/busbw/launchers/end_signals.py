@@ -1,0 +1,12 @@
+"""Which signals ask a launch to end."""
+
+import signal
+
+
+def heeded() -> tuple[signal.Signals, ...]:
+    """Interrupt, termination and hang-up; not the hang-up where it is ignored: under nohup a launch goes on.
+
+    The engine decides likewise.
+    """
+    always = (signal.SIGINT, signal.SIGTERM)
+    return always if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*always, signal.SIGHUP)
