@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# A shell that starts pytest in the background has it ignore interrupts, and nohup hang-ups; so would all that tests start.
+# A shell that starts pytest in the background has it ignore interrupts, and nohup hang-ups: all that tests start would.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

@@ -163,7 +163,7 @@ def test_one_process_is_the_program_itself(told: Path, busbw: Busbw) -> None:
 DRY_RUNS = {
     "local": ["--processes", "2"],
     "ssh": ["--hosts", "node1,node2:2", "--ssh", "/nowhere/ssh"],
-    "mpirun": ["--hosts", "node1,node2:2", "--mpi", "openmpi"],
+    "mpirun": ["--hosts", "node1,node2:2", "--mpirun", "/nowhere/mpirun"],
     "slurm": ["--nodes", "2"],
     "kubernetes": ["--nodes", "2", "--image", "registry/busbw:1"],
 }
@@ -245,6 +245,17 @@ def test_a_doubt_is_refused_before_anything_runs(
     assert all(piece in sentence for piece in pieces), sentence
     assert list(here.iterdir()) == []
     assert list(told.iterdir()) == []
+
+
+def test_a_dry_run_without_an_mpirun_is_for_open_mpi_and_says_so(busbw: Busbw) -> None:
+    words = ["launch", "mpirun", "--mpirun", "/nowhere/mpirun", "--hosts", "a:2"]
+    shown = busbw(*words, "--dry-run", "all_reduce").stdout
+    assert "/nowhere/mpirun --host a:2 -np 2 --map-by slot" in shown
+    assert "# /nowhere/mpirun cannot be asked whose it is (No such file or directory)" in shown
+    assert "--mpi names another" in shown
+    named = busbw(*words, "--mpi", "mpich", "--dry-run", "all_reduce").stdout
+    assert "/nowhere/mpirun -hosts a:2 -np 2" in named
+    assert "cannot be asked" not in named
 
 
 def test_an_mpirun_that_is_not_there(told: Path, busbw: Busbw) -> None:

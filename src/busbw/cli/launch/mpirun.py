@@ -4,6 +4,7 @@ import os
 import secrets
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -75,8 +76,9 @@ def mpirun(
         raise UsageError("--store-folder and an address both say where the processes meet", remedy="give one of them")
     programs = asked.programs_there()
     job = asked.job(programs[0], nodes=len(named))
+    taken, remarks = _family(words, family, dry_run=asked.dry_run)
     where = launcher.Where(
-        family=_family(words, family),
+        family=taken,
         hosts=named,
         store=_store(job, named, root_address, port, store_folder),
         mpirun=words,
@@ -86,7 +88,8 @@ def mpirun(
         oversubscribe=oversubscribe,
         more=more,
     )
-    return carry_out(asked, launcher.render(job, where), launcher.submit)
+    rendered = launcher.render(job, where)
+    return carry_out(asked, replace(rendered, remarks=(*rendered.remarks, *remarks)), launcher.submit)
 
 
 def _store(job: Job, hosts: tuple[Host, ...], address: str | None, port: int | None, folder: Path | None) -> str:
@@ -95,19 +98,22 @@ def _store(job: Job, hosts: tuple[Host, ...], address: str | None, port: int | N
     return f"tcp://{in_url(address or root_by_name(hosts, hosts[0].address))}:{port or secrets.choice(PORTS)}"
 
 
-def _family(words: tuple[str, ...], named: str) -> launcher.Family:
-    """Whose mpirun it is.
+def _family(words: tuple[str, ...], named: str, *, dry_run: bool) -> tuple[launcher.Family, tuple[str, ...]]:
+    """Whose mpirun it is, and what is to be said of that: a dry run needs none.
 
     Raises:
         BusbwError: It cannot be asked.
         UsageError: What it says is of neither.
     """
     if named != "auto":
-        return "openmpi" if named == "openmpi" else "mpich"
+        return ("openmpi" if named == "openmpi" else "mpich"), ()
     try:
         done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=30, errors="replace")
     except (OSError, subprocess.SubprocessError) as error:
         why = error.strerror if isinstance(error, OSError) else "it does not answer"
+        if dry_run:
+            remark = f"{shlex.join(words)} cannot be asked whose it is ({why}): shown for Open MPI; --mpi names another."
+            return "openmpi", (remark,)
         raise BusbwError(
             f"cannot ask {shlex.join(words)} for its version: {why}",
             remedy="install an MPI, name its mpirun with --mpirun PATH, or use busbw launch ssh, which needs none",
@@ -119,4 +125,4 @@ def _family(words: tuple[str, ...], named: str) -> launcher.Family:
             f'{shlex.join(words)} says of its version "{first}", which is neither Open MPI nor MPICH',
             remedy="give --mpi openmpi or --mpi mpich, whose options it takes",
         )
-    return family
+    return family, ()
