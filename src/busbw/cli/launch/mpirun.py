@@ -112,7 +112,9 @@ def _family(words: tuple[str, ...], named: str, *, dry_run: bool) -> tuple[launc
     except (OSError, subprocess.SubprocessError) as error:
         why = error.strerror if isinstance(error, OSError) else "it does not answer"
         if dry_run:
-            remark = f"{shlex.join(words)} cannot be asked whose it is ({why}): shown for Open MPI; --mpi names another."
+            remark = (
+                f"{shlex.join(words)} cannot be asked whose it is ({why}): shown for Open MPI; --mpi names another."
+            )
             return "openmpi", (remark,)
         raise BusbwError(
             f"cannot ask {shlex.join(words)} for its version: {why}",
