@@ -165,6 +165,27 @@ def test_gpus_are_asked_of_slurm(cluster: Cluster) -> None:
     expect_table(done, 4)
 
 
+# What a site sets for everybody, so that a job begins with an environment of its own.
+NOTHING_HANDED_ON = {"SBATCH_EXPORT": "NONE", "SLURM_EXPORT_ENV": "NONE"}
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_where_the_site_hands_no_environment_on(cluster: Cluster, by: str) -> None:
+    # The variable reaches the program: more than that is demanded of it.
+    variables = {**NOTHING_HANDED_ON, "NCCL_TESTS_MIN_BW": "1e6"}
+    done = cluster.launch("--by", by, "--nodes", "2", *ALL_REDUCE, environment=variables)
+    assert done.code == 5, done.stderr
+    assert len(done.rows) == ROWS
+
+
+def test_a_script_by_hand_where_the_site_hands_no_environment_on(cluster: Cluster) -> None:
+    printed = cluster.launching("slurm", "--nodes", "2", "--script", *ALL_REDUCE).finish()
+    (cluster.here / "job.sbatch").write_text(printed.stdout)
+    job = cluster.run("sbatch", "--parsable", "--wait", "job.sbatch", environment=NOTHING_HANDED_ON)
+    assert job.code == 0, job.stderr
+    assert "# Out of bounds values : 0 OK" in (cluster.here / f"busbw-{job.stdout.strip()}.log").read_text()
+
+
 # ---- srun and sbatch by hand -----------------------------------------------------------------------------------------
 
 

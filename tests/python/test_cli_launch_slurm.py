@@ -32,7 +32,7 @@ def dry(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_a_dry_run_needs_no_slurm_and_touches_nothing(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--nodes", "2")
-    assert f"sbatch --parsable {here}/busbw-slurm/busbw-all-reduce-" in text
+    assert f"sbatch --parsable --export=ALL {here}/busbw-slurm/busbw-all-reduce-" in text
     assert "#SBATCH --nodes=2\n" in text
     assert "all_reduce_perf -f 2 -b 8 -e 8 --records -" in text
     assert list(here.iterdir()) == []
@@ -100,6 +100,17 @@ def test_in_an_allocation_it_is_a_step(capsys: pytest.CaptureFixture[str], monke
         ({"SLURM_NTASKS_PER_NODE": "4"}, ["--processes-per-node", "2"], 2),
         ({"SLURM_NTASKS_PER_NODE": "4"}, ["--system", "p5.48xlarge"], 8),
         ({"SLURM_NTASKS_PER_NODE": "garbage"}, [], 1),
+        # What salloc leaves in a shell on a login node, which is none of the job's and has no GPUs of it.
+        ({"SLURM_GPUS_PER_NODE": "8"}, [], 8),
+        ({"SLURM_GPUS_PER_NODE": "h100:8"}, [], 8),
+        ({"SLURM_GPUS_PER_NODE": "h100:4,a100:2"}, [], 6),
+        ({"SLURM_GPUS_PER_NODE": "garbage"}, [], 1),
+        ({"SLURM_GPUS": "16"}, [], 8),
+        ({"SLURM_GPUS": "h100:8,a100:4"}, [], 6),
+        ({"SLURM_GPUS": "garbage"}, [], 1),
+        ({"SLURM_GPUS_ON_NODE": "4", "SLURM_GPUS_PER_NODE": "8", "SLURM_GPUS": "4"}, [], 4),
+        ({"SLURM_GPUS_PER_NODE": "8", "SLURM_GPUS": "4"}, [], 8),
+        ({"SLURM_GPUS_PER_NODE": "h100:8"}, ["--processes-per-node", "2"], 2),
     ],
 )
 def test_processes_on_a_node_of_an_allocation(

@@ -92,6 +92,18 @@ def test_what_the_user_says_goes_before_what_the_machine_type_wants() -> None:
     assert "--wait=30" not in step_options(ON_P4DE, replace(BATCH, step_options=("--wait=7",)))
 
 
+def test_the_environment_is_handed_on_whatever_the_site_says() -> None:
+    (command,) = slurm.render(JOB, BATCH).commands
+    assert command.words[:3] == ("sbatch", "--parsable", "--export=ALL")
+    (command,) = slurm.render(JOB, replace(BATCH, job_options=("--export=NONE",))).commands
+    assert command.words[:3] == ("sbatch", "--parsable", "--export=NONE")
+    (command,) = slurm.render(JOB, Where(job_options=("--export=ALL,A=1",))).commands
+    assert [word for word in command.words if word.startswith("--export")] == ["--export=ALL,A=1"]
+    for where in (BATCH, Where(), Where(in_allocation=True)):
+        assert step_options(JOB, where).count("--export=ALL") == 1
+    assert "--export=ALL" not in step_options(JOB, replace(BATCH, step_options=("--export=ALL,A=1",)))
+
+
 # ---- the script, run by a shell --------------------------------------------------------------------------------------
 
 FAKE_SRUN = """#!/bin/bash

@@ -61,7 +61,7 @@ def render(job: Job, where: Where | None = None) -> SlurmRendered:
     remarks = (f"{where.steps} steps, one after the other, each a run of its own",) if where.steps > 1 else ()
     if where.folder is not None:
         script = File(where.folder / SCRIPT, slurm_script.script(job, where))
-        command = Command(("sbatch", "--parsable", str(script.path)))
+        command = Command(slurm_script.sbatch(where, script.path))
         return SlurmRendered(
             (command,),
             (script,),

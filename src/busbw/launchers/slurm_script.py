@@ -16,6 +16,8 @@ _SHELL = ("sh", "-c", 'trap : INT TERM HUP; "$@"; exit $?', "sh")
 """Around each process: it makes an exit code of a signal. When a task itself ends by one, srun ends the step at once
 and drops what the others still have to say (seen with Slurm 22.05)."""
 _SAID_BY_FILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
+EXPORT = "--export=ALL"
+"""Hands the environment on, the token in it: a site may have told Slurm not to (SBATCH_EXPORT, SLURM_EXPORT_ENV)."""
 _PORT_FIRST = 23000
 _PORT_COUNT = 8000
 
@@ -75,6 +77,16 @@ def merged(options: Iterable[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
+def sbatch(where: Where, script: Path) -> tuple[str, ...]:
+    """The command that submits a script. A site's SBATCH_EXPORT goes before the script's own lines, not before this."""
+    return ("sbatch", "--parsable", *merged([EXPORT, *_export_of_the_job(where)]), str(script))
+
+
+def _export_of_the_job(where: Where) -> tuple[str, ...]:
+    """What the user says of the job's environment."""
+    return tuple(option for option in where.job_options if option_name(option) == "--export")
+
+
 def shape(job: Job, where: Where) -> tuple[str, ...]:
     """How many nodes and processes."""
     if where.hosts:
@@ -105,7 +117,7 @@ def step_options(job: Job, where: Where) -> tuple[str, ...]:
         container.append(f"--container-image={where.container_image}")
         container += [f"--container-mounts={where.container_mounts}"] if where.container_mounts else []
     # Ranks that have lost one end by themselves and say which; Slurm must not kill them first, but need not wait long.
-    wanted = [f"--mpi={where.mpi}", "--kill-on-bad-exit=0", "--wait=30", "--cpu-bind=none"]
+    wanted = [f"--mpi={where.mpi}", EXPORT, "--kill-on-bad-exit=0", "--wait=30", "--cpu-bind=none"]
     return merged([*wanted, *placement, *system, *container, *where.step_options])
 
 
@@ -115,7 +127,10 @@ def srun(job: Job, where: Where) -> tuple[str, ...]:
         overlap = ("--overlap",) if where.in_step else ()
         words = (f"--job-name={job.name}", *shape(job, where), *overlap, *step_options(job, where))
     else:
-        words = (*job_options(job, where), *step_options(job, where))
+        step = step_options(job, where)
+        if _export_of_the_job(where):
+            step = tuple(option for option in step if option != EXPORT)
+        words = (*job_options(job, where), *step)
     if where.hosts:  # they come from a file
         words = tuple(option for option in words if option_name(option) not in _SAID_BY_FILE)
     return ("srun", *merged(words), *_SHELL, *job.command)

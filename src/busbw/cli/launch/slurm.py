@@ -192,14 +192,25 @@ class _Allocation:
             text = next((environment[name] for name in names if environment.get(name)), "")
             return int(text) if text.isdecimal() else 0
 
+        nodes = number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+        gpus_of_the_job = _gpus(environment.get("SLURM_GPUS", ""))
         return cls(
             job,
-            number("SLURM_JOB_NUM_NODES", "SLURM_NNODES"),
+            nodes,
             environment.get("SLURM_JOB_NODELIST", ""),
             bool(environment.get("SLURM_STEP_ID")) and number("SLURM_STEP_ID") < _FIRST_SPECIAL_STEP,
             number("SLURM_NTASKS_PER_NODE"),
-            number("SLURM_GPUS_ON_NODE"),
+            # The first is of the node that this shell is on; in an salloc on a login node there is none.
+            number("SLURM_GPUS_ON_NODE")
+            or _gpus(environment.get("SLURM_GPUS_PER_NODE", ""))
+            or gpus_of_the_job // max(1, nodes),
         )
+
+
+def _gpus(text: str) -> int:
+    """How many are asked for by 8, h100:8 or h100:4,a100:4; 0 where it says something else."""
+    counts = [kind.rpartition(":")[2] for kind in text.split(",")]
+    return sum(map(int, counts)) if all(count.isdecimal() for count in counts) else 0
 
 
 def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
