@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 
 from busbw.engine import COLLECTIVES
 

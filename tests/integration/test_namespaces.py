@@ -1,11 +1,13 @@
 """The hosts that other tests use: do they reach each other, and are cuts, delays and losses what they say?"""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from . import namespaces
 from .namespaces import Host, network, why_not
 from .programs import plain_environment
 
@@ -99,3 +101,18 @@ def test_nothing_is_left(tmp_path: Path) -> None:
     left += subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
     assert name not in left
     assert name[2:] not in left
+
+
+def test_a_fault_of_these_tests_is_no_want_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespaces, "_MTU", "nonsense")
+    assert why_not() == ""
+    with pytest.raises(subprocess.CalledProcessError), network(1):
+        pass
+
+
+def test_a_machine_without_namespaces_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    unshare = tmp_path / "unshare"
+    unshare.write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n")
+    unshare.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert why_not().endswith("Operation not permitted")
