@@ -1,8 +1,12 @@
-"""Files that are whole at every moment."""
+"""Files that are whole at every moment, and those that people write."""
 
 import os
+import stat
 from contextlib import suppress
+from errno import EFBIG, EINVAL
 from pathlib import Path
+
+_MOST_BYTES = 2**20
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -20,3 +24,18 @@ def replace_file(path: Path, content: bytes) -> None:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def read_written(path: Path) -> bytes:
+    """The content of a file that a person wrote; never waits for a pipe, and never reads without end.
+
+    Raises:
+        OSError: It cannot be read, is no regular file, or is larger than anybody writes.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(EINVAL, "it is no regular file", str(path))
+        content = stream.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise OSError(EFBIG, "it is larger than 1 MiB", str(path))
+    return content

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from busbw.errors import UsageError
+from busbw.files import read_written
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -63,7 +64,7 @@ class Shelf(Generic[T]):
             return self.all[name]
         if name.endswith(".toml"):
             try:
-                return self._decode(Path(name).read_bytes(), name)
+                return self._decode(read_written(Path(name)), name)
             except OSError as error:
                 remedy = "give a file that can be read"
                 raise UsageError(f"cannot read {name}: {error.strerror}", remedy=remedy) from error
@@ -74,4 +75,7 @@ class Shelf(Generic[T]):
             value = msgspec.toml.decode(text, type=self._described)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{name} is no {self._kind}: {error}", remedy=self._remedy_malformed) from error
+        except RecursionError as error:
+            what = f"{name} is no {self._kind}: its brackets are nested too deep"
+            raise UsageError(what, remedy=self._remedy_malformed) from error
         return self._finish(value, Path(name).stem)

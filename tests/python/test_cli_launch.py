@@ -225,6 +225,8 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["ssh", "--", "all_reduce"], ["no host", "--hosts"]),
         (["ssh", "--hosts", "a", "--hostfile", "b", "--", "all_reduce"], ["--hosts", "--hostfile"]),
         (["ssh", "--hostfile", "none", "--", "all_reduce"], ["--hostfile none", "No such file"]),
+        (["ssh", "--hosts", "[]:3", "--", "all_reduce"], ["[]:3", "no host"]),
+        (["ssh", "--hostfile", "/dev/zero", "--", "all_reduce"], ["--hostfile /dev/zero", "no regular file"]),
         (["ssh", "--hosts", "localhost,b", "--", "all_reduce"], ["localhost", "--root-address"]),
         (["ssh", "--hosts", "a,b", "--ssh", "'", "--", "all_reduce"], ["--ssh", "quot"]),
         (["ssh", "--hosts", "a", "--ssh", "", "--", "all_reduce"], ["--ssh is empty"]),

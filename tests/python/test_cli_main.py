@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUSBW, ROOT
+from conftest import BUSBW, ROOT, one_sentence
 
 from busbw.cli.main import main
 
@@ -38,3 +38,18 @@ def test_a_reader_that_went_away_is_not_wrong_data(words: list[str]) -> None:
     done = subprocess.run([*BUSBW, *words], stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["launch", "local", "--dry-run", "--", b"\xff"],
+        ["launch", "local", "--dry-run", "--env", b"A=\xff", "--", "all_reduce"],
+        ["launch", "local", "--store", b"/tmp/\xff", "--", "all_reduce"],
+        ["show", b"\xff"],
+    ],
+)
+def test_a_word_that_is_no_text_is_refused(words: list[str | bytes]) -> None:
+    done = subprocess.run([*BUSBW, *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "is no UTF-8 text" in one_sentence(done.stderr)

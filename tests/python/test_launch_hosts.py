@@ -43,6 +43,8 @@ def test_hosts(text: str, expected: list[tuple[str, int]]) -> None:
         "$(id)",
         "a\nb",
         "[a",
+        "[]",
+        "[]:3",
         "@b",
     ],
 )

@@ -1,5 +1,6 @@
 """Are descriptions found by name and by file, and is everything else refused with what to do?"""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -40,7 +41,9 @@ def test_those_of_the_package_are_known_by_name() -> None:
     assert systems.find("h100-sxm") is systems.all["h100-sxm"]
 
 
-@pytest.mark.parametrize("content", [b"weight_kg = 'much'", b"weight_kg = 1\nheight_m = 2", b"\xff\xfe", b"["])
+@pytest.mark.parametrize(
+    "content", [b"weight_kg = 'much'", b"weight_kg = 1\nheight_m = 2", b"\xff\xfe", b"[", b"a = " + b"[" * 20_000]
+)
 def test_what_is_something_else_is_refused(shelf: Shelf[Thing], tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "wrong.toml"
     path.write_bytes(content)
@@ -55,3 +58,16 @@ def test_what_is_not_there_is_refused(shelf: Shelf[Thing], tmp_path: Path) -> No
         shelf.find("two")
     with pytest.raises(UsageError, match=r"cannot read .*none.toml: No such file"):
         shelf.find(str(tmp_path / "none.toml"))
+
+
+def test_a_pipe_is_not_waited_for_and_nothing_is_read_without_end(shelf: Shelf[Thing], tmp_path: Path) -> None:
+    shelf.all = {}
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    endless = tmp_path / "endless.toml"
+    endless.symlink_to("/dev/zero")
+    large = tmp_path / "large.toml"
+    large.write_bytes(b"#" * 2**20 + b"\n")
+    for path, why in [(pipe, "no regular file"), (endless, "no regular file"), (large, "larger than 1 MiB")]:
+        with pytest.raises(UsageError, match=rf"cannot read .*{path.name}: .*{why}"):
+            shelf.find(str(path))

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from busbw import __version__, engine
-from busbw.errors import BusbwError, Exit
+from busbw.errors import BusbwError, Exit, UsageError
 from busbw.units import plain
 
 COMMANDS = {
@@ -85,8 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the locale lacks a character, the rest is still said
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = cli.main(args=arguments, prog_name="busbw", standalone_mode=False)
+        _refuse_what_is_no_text(words)
+        result = cli.main(args=words, prog_name="busbw", standalone_mode=False)
         sys.stdout.flush()
         return int(result or Exit.GOOD)
     except BusbwError as error:
@@ -106,6 +108,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _refuse(*_cause(error))
         _write_nowhere()
         return code
+
+
+def _refuse_what_is_no_text(words: Sequence[str]) -> None:
+    """Records, tables and sentences are UTF-8, and any word may come to stand in them.
+
+    Raises:
+        UsageError: A word holds bytes that are none.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            shown = word.encode(errors="replace").decode()
+            raise UsageError(f'"{shown}" is no UTF-8 text', remedy="write or rename it in UTF-8") from error
 
 
 def _cause(error: OSError) -> tuple[str, Exit]:

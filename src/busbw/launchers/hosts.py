@@ -88,7 +88,7 @@ def _host(word: str, place: str, processes: int) -> Host:
         matched = None  # an address of IPv6, where a count could not be told from a part of it
         if _NAME.match(word):
             return Host(word, processes)
-    name = (matched["v6"] or matched["name"]) if matched else ""
+    name = (matched["v6"] or matched["name"] or "") if matched else ""
     if not matched or not _NAME.match(name):
         raise UsageError(f'{place}: "{word}" is no host', remedy="write host or host:8, with commas between")
     if matched["count"] is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from busbw.errors import UsageError
+from busbw.files import read_written
 from busbw.launchers.hosts import Host, parse_hostfile, parse_hosts
 
 PORTS = range(20000, 32000)
@@ -54,7 +55,7 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
     if hostfile is None:
         return ()
     try:
-        text = hostfile.read_text()
+        text = read_written(hostfile).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UsageError(
