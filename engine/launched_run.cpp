@@ -34,6 +34,7 @@ Membership membership_of(const Options& options, const World& world) {
           world.store,
           world.token,
           std::min(world.join_limit_s, limit),
+          limit,
           std::min(kMostSilenceS, limit)};
 }
 
@@ -74,6 +75,7 @@ ProcessFacts facts_of(const Options& options, const Backend& backend, const Laun
                       const MemoryPlan& memory) {
   ProcessFacts facts;
   facts.host = host_name();
+  facts.host_identity = host_identity();
   for (const std::string& argument : options.args) facts.arguments += (facts.arguments.empty() ? "" : " ") + argument;
   facts.version = version();
   facts.backend = backend.name();
@@ -173,8 +175,10 @@ JobResult run_as_one_of(const Options& options, const World& world) {
                   {[&](const std::string& sentence) { complain(options.program, sentence); }, throw_if_interrupted});
   try {
     return Part(options, world, survey, job).run();
-  } catch (const Error& error) {
-    job.abort(error.exit(), job.told_by(world.rank * ranks_per_process(options), error.what()));
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    job.abort(known ? known->exit() : Exit::environment,
+              job.told_by(world.rank * ranks_per_process(options), error.what()));
     throw;
   }
 }

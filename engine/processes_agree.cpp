@@ -31,7 +31,7 @@ void require_own_gpus(const std::vector<ProcessFacts>& all, int ranks_per_proces
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = 0; j < all[i].gpus.size(); ++j) {
       const std::size_t rank = i * static_cast<std::size_t>(ranks_per_process) + j;
-      const auto [owner, is_first] = owners.try_emplace({all[i].host, all[i].gpus[j]}, rank);
+      const auto [owner, is_first] = owners.try_emplace({all[i].host_identity, all[i].gpus[j]}, rank);
       if (is_first) continue;
       throw EnvironmentError(fmt::format(
           "ranks {} and {} would share GPU {} of {}; start as many processes a node as it has GPUs, or give "
@@ -67,7 +67,14 @@ std::string store_text(const std::vector<ProcessFacts>& all) {
 
 Bytes ProcessFacts::packed() const {
   MessageWriter writer;
-  writer.add(host).add(arguments).add(version).add(backend).add(library).add(store_reached_at).add(max_bytes);
+  writer.add(host)
+      .add(host_identity)
+      .add(arguments)
+      .add(version)
+      .add(backend)
+      .add(library)
+      .add(store_reached_at)
+      .add(max_bytes);
   writer.add(gpus.size());
   for (const std::string& gpu : gpus) writer.add(gpu);
   writer.add(tuning.size());
@@ -78,8 +85,9 @@ Bytes ProcessFacts::packed() const {
 ProcessFacts ProcessFacts::unpack(const Bytes& bytes) {
   MessageReader reader(bytes);
   ProcessFacts facts;
-  for (auto field : {&ProcessFacts::host, &ProcessFacts::arguments, &ProcessFacts::version, &ProcessFacts::backend,
-                     &ProcessFacts::library, &ProcessFacts::store_reached_at})
+  for (auto field :
+       {&ProcessFacts::host, &ProcessFacts::host_identity, &ProcessFacts::arguments, &ProcessFacts::version,
+        &ProcessFacts::backend, &ProcessFacts::library, &ProcessFacts::store_reached_at})
     facts.*field = reader.take_text();
   facts.max_bytes = reader.take<std::uint64_t>();
   for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.gpus.push_back(reader.take_text());
@@ -102,7 +110,7 @@ Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per
   Agreement agreement;
   agreement.max_bytes = std::ranges::min(processes, {}, &ProcessFacts::max_bytes).max_bytes;
   std::set<std::string> hosts;
-  for (const ProcessFacts& process : processes) hosts.insert(process.host);
+  for (const ProcessFacts& process : processes) hosts.insert(process.host_identity);
   agreement.hosts = static_cast<int>(hosts.size());
   agreement.facts = {{"processes", std::to_string(processes.size())},
                      {"hosts", std::to_string(hosts.size())},

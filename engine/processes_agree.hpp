@@ -13,6 +13,7 @@ namespace busbw {
 /// One process's words.
 struct ProcessFacts {
   std::string host;
+  std::string host_identity;  // tells hosts apart that are called the same
   std::string arguments;   // of the command line, as a person would type them
   std::string version;     // of busbw
   std::string backend;     // "host", "nccl", "mpi"

@@ -13,8 +13,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <thread>
 
 #include "rendezvous/store_answers.hpp"
@@ -101,7 +99,8 @@ std::uint64_t fnv1a(std::string_view text) {
 
 FileStore::FileStore(std::string folder, double limit_s, std::function<void()> look)
     : folder_(std::move(folder)), limit_s_(limit_s), look_(std::move(look)) {
-  if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make the folder", folder_);
+  made_folder_ = mkdir(folder_.c_str(), 0700) == 0;
+  if (!made_folder_ && errno != EEXIST) fail("cannot make the folder", folder_);
 }
 
 std::string FileStore::path_of(const std::string& key, const std::string& what) const {
@@ -151,6 +150,7 @@ void FileStore::set(const std::string& key, std::span<const std::byte> value, in
         fmt::format("{} is there already, from another job; remove the folder or name another one in "
                     "BUSBW_RENDEZVOUS",
                     path_of(key)));
+  set_here_.push_back(path_of(key));
 }
 
 std::optional<Bytes> FileStore::find(const std::string& key) {
@@ -218,10 +218,8 @@ std::optional<Failure> FileStore::failure() {
 }
 
 void FileStore::clear() noexcept {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored))
-    if (entry.path().extension() == kSuffix) std::filesystem::remove(entry.path(), ignored);
-  rmdir(folder_.c_str());
+  for (const std::string& path : set_here_) unlink(path.c_str());
+  if (made_folder_) rmdir(folder_.c_str());
 }
 
 }  // namespace busbw

@@ -3,6 +3,7 @@
 // other. A wait looks at the folder again and again, so it is slow; processes use it to find process 0's address.
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/store.hpp"
 #include "rendezvous/store_state.hpp"
@@ -25,7 +26,7 @@ class FileStore final : public Store {
   std::optional<Failure> failure() override;
   /// What `get` would give, if it is there by now.
   std::optional<Bytes> find(const std::string& key);
-  /// Removes the files of all members, and the folder when nothing else is in it.
+  /// Removes the values that were set here, and the folder if it was made here and nothing else is in it.
   void clear() noexcept;
 
  private:
@@ -39,6 +40,8 @@ class FileStore final : public Store {
   std::string folder_;
   double limit_s_;
   std::function<void()> look_;
+  bool made_folder_ = false;
+  std::vector<std::string> set_here_;  // paths
 };
 
 }  // namespace busbw

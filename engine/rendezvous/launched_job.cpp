@@ -15,6 +15,7 @@
 #include "rendezvous/store_team.hpp"
 #include "rendezvous/token.hpp"
 #include "support/provenance.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {
@@ -26,6 +27,7 @@ constexpr int kSayTicks = 10 * kTicksPerS;
 constexpr int kGraceTicks = 5 * kTicksPerS;      // for the others to leave
 constexpr int kBeatsATick = 200;                 // process 0 takes no more, however many processes there are
 constexpr double kNoLimitS = 1e9;
+constexpr std::uint64_t kMostTicks = 1'000'000;
 
 constexpr const char* kAddressKey = "address of process 0";
 
@@ -96,7 +98,9 @@ struct Welcome {
       if (received->kind != Frame::refused) return welcome;
       const bool is_another_job = reader.take<std::uint8_t>() != 0;
       const Failure why = unpack_failure(reader);
-      return {false, is_another_job, why.exit, why.message};
+      // Who says this has not shown that it is process 0.
+      const bool is_possible = why.exit == Exit::usage || why.exit == Exit::environment;
+      return {false, is_another_job, is_possible ? why.exit : Exit::environment, why.message};
     } catch (const BrokenMessage&) {
       return welcome;
     }
@@ -210,13 +214,14 @@ TcpChannel LaunchedJob::connect(bool is_process) {
     return false;
   };
   std::string why;
-  int refused_ticks = 0;
   int next_say = kFirstSayTicks;
-  for (int tick = 0; tick < limit; ++tick) {
+  const Ticker ticker;
+  int tick = 0;
+  const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.passed(), kMostTicks)); };
+  while (count(), tick < limit) {
     look();
     for (const Endpoint& endpoint : endpoints(why)) {
       Connected connected = connect_to(endpoint, std::min(kTryTicks, limit), look);
-      tick += connected.ticks;
       if (!connected.socket.is_open()) {
         why = connected.why;
         continue;
@@ -226,11 +231,9 @@ TcpChannel LaunchedJob::connect(bool is_process) {
       mine.token = membership_.token;  // a folder may just have told it
       channel.send(Frame::greeting, mine.packed());
       std::optional<TcpChannel::Received> received;
-      const int until = tick + std::min(kRetryTicks, limit);
-      while (tick < until && !received && !channel.ended()) {
+      for (int looks = 0; looks < std::min(kRetryTicks, limit) && !received && !channel.ended(); ++looks) {
         look();
         received = channel.receive(kTickMs);
-        if (channel.idle()) ++tick;
       }
       const Welcome welcome = Welcome::from(received);
       if (welcome.is_welcome) {
@@ -240,9 +243,8 @@ TcpChannel LaunchedJob::connect(bool is_process) {
       why = fmt::format("{}: {}", endpoint.text(), welcome.text);
       if (!welcome.refused) continue;
       // An earlier job on this port may be about to end.
-      if (!welcome.is_another_job || refused_ticks >= kRetryTicks)
+      if (!welcome.is_another_job || tick >= kRetryTicks)
         throw Error(*welcome.refused, fmt::format("process {} was turned away by {}", membership_.process, why));
-      ++refused_ticks;
     }
     if (tick >= next_say) {
       callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, why));
@@ -268,8 +270,10 @@ void LaunchedJob::wait_for_all() {
     // It has this job's token, so it is one of those that are missing, and will not come again.
     if (const auto refusal = server_->first_refusal()) throw Error(refusal->exit, refusal->message);
     const auto absent = [&] {
-      return fmt::format("{} of {} processes {} not come: {}", missing.size(), membership_.processes,
-                         missing.size() == 1 ? "has" : "have", list_of(missing));
+      const std::string other_token = server_->other_token();
+      return fmt::format("{} of {} processes {} not come: {}{}{}", missing.size(), membership_.processes,
+                         missing.size() == 1 ? "has" : "have", list_of(missing), other_token.empty() ? "" : "; ",
+                         other_token);
     };
     if (tick >= limit)
       throw Error(
@@ -296,8 +300,9 @@ Bytes LaunchedJob::agree(const Bytes& words, const std::function<Bytes(const std
   } catch (const Aborted&) {
     const Failure why = *failure();
     throw Error(why.exit, why.message);
-  } catch (const Error& error) {
-    abort(error.exit(), error.what());
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    abort(known ? known->exit() : Exit::environment, error.what());
     throw;
   }
 }
@@ -312,12 +317,13 @@ std::unique_ptr<TcpStore> LaunchedJob::new_store() {
   return std::make_unique<TcpStore>(
       connect(false),
       JobState{aborted, [this](const Failure& why) { note(why); }, [this](const std::string& how) { lose_store(how); }},
-      kNoLimitS);
+      std::min(membership_.step_limit_s, kNoLimitS));
 }
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
   const auto own = static_cast<std::size_t>(rank % membership_.ranks_per_process);
   agrees_ = false;
+  stores_[own]->limit(kNoLimitS);  // from here on there is the watch over progress
   std::vector<int> everybody(static_cast<std::size_t>(ranks()));
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto on_step = [this, own](std::optional<Phase> phase) {
@@ -351,10 +357,19 @@ void LaunchedJob::lose_store(const std::string& how) noexcept {
   for (int tick = 0; tick < kTicksPerS && !aborted(); ++tick) wait_a_tick();
   const Rank& slowest = *std::ranges::min_element(
       own_ranks_, {}, [](const Rank& rank) { return rank.steps.load(std::memory_order_relaxed); });
-  note({Exit::rank_lost,
-        fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; look at its own output, and at its "
-                    "host",
-                    first_host_, name(static_cast<Phase>(slowest.phase.load())), how)});
+  const std::string_view phase = name(static_cast<Phase>(slowest.phase.load()));
+  if (hears_nothing_) {
+    note({Exit::rank_lost,
+          fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; look at its own output, and at "
+                      "its host",
+                      first_host_, phase, how)});
+  } else {
+    abort(Exit::rank_lost,
+          fmt::format(
+              "{} lost its connection to process 0 on {} in phase {}: {}; another one to it is well, so look for a "
+              "firewall between the hosts that closes connections",
+              rank_name(membership_.process * membership_.ranks_per_process), first_host_, phase, how));
+  }
 }
 
 std::optional<Failure> LaunchedJob::failure() const {
@@ -422,12 +437,14 @@ void LaunchedJob::talk_to_store() {
     const auto received = control_->receive(kTickMs);
     if (!received) {
       if (control_->ended()) {
+        hears_nothing_ = true;
         if (!said_goodbye) lose_store("its connection closed before the job had ended");
         return;
       }
       if (!control_->idle()) continue;
       if (said_goodbye) ++leaving_ticks;
       if (++silent_ticks <= most_silent_ticks) continue;
+      hears_nothing_ = true;
       if (!said_goodbye)
         lose_store(fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host is cut",
                                most_silent_ticks * kTickMs * 1e-3));

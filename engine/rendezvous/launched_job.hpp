@@ -22,6 +22,8 @@ struct Membership {
   std::string token;
   /// How long the others may take to come.
   double join_limit_s = 60;
+  /// How long one that has come may take to say what it is (-T).
+  double step_limit_s = 600;
   /// How long a process may be silent before it is given up.
   double silence_s = 30;
 };
@@ -88,6 +90,7 @@ class LaunchedJob final : public Job {
   std::atomic<bool> agrees_{true};                 // until the ranks are started
 
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> hears_nothing_{false};  // from process 0, over this process's own connection
   mutable std::mutex mutex_;  // of what follows
   std::optional<Failure> failure_;
   bool tell_ = false;  // the failure began here

@@ -26,7 +26,6 @@ struct LauncherRow {
   VariableNames node;
   /// Where process 0 is, and at which port it may listen.
   VariableNames host;
-  VariableNames port;
   /// What all processes of the job have in common, and no other job has.
   VariableNames identity;
   /// The commands that start processes on a node: the nearest among a process's ancestors is the one that counts.

@@ -52,16 +52,20 @@ std::string StoreState::refusal(const StoreRequest& request) const {
   if (request.value.size() > Store::kMostValueBytes)
     return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(),
                        Store::kMostValueBytes);
+  const std::size_t more = request.op == StoreRequest::Op::barrier
+                               ? static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMostMembers)) / 8
+                               : 0;
+  if (bytes_ + room_for(request.key, request.value.size()) + more > kMostBytes)
+    return fmt::format("the store is full ({} bytes); the processes do not read what is set", kMostBytes);
   switch (request.op) {
     case StoreRequest::Op::set:
       if (entries_.contains(request.key)) return fmt::format("{} is set twice", request.key);
       if (request.amount < 0 || request.amount > kMostMembers)
         return fmt::format("{}: bad number of reads", request.key);
-      if (bytes_ + room_for(request.key, request.value.size()) > kMostBytes)
-        return fmt::format("the store is full ({} bytes); the processes do not read what is set", kMostBytes);
       return {};
     case StoreRequest::Op::barrier:
-      if (request.amount < 1 || request.amount > kMostMembers || request.member < 0 || request.member >= request.amount)
+      if (request.amount < 1 || request.amount > most_members_ || request.member < 0 ||
+          request.member >= request.amount)
         return fmt::format("{}: member {} of {}", request.key, request.member, request.amount);
       return {};
     default: return {};
@@ -79,7 +83,9 @@ std::vector<StoreAnswer> StoreState::take(std::uint64_t client, StoreRequest req
     case StoreRequest::Op::get: get({client, request.number}, request.key, answers); break;
     case StoreRequest::Op::barrier: come(client, request, answers); break;
     case StoreRequest::Op::add: {
-      const std::int64_t sum = sums_[request.key] += request.amount;
+      const auto [at, is_new] = sums_.try_emplace(request.key, 0);
+      if (is_new) bytes_ += room_for(request.key, 0);
+      const std::int64_t sum = at->second += request.amount;
       answers.push_back({client, request.number, StoreAnswer::Kind::done, MessageWriter().add(sum).bytes()});
       break;
     }
@@ -103,6 +109,7 @@ void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<St
   if (waiting == waiting_.end()) return;
   const auto all = std::move(waiting->second);
   waiting_.erase(waiting);
+  bytes_ -= all.size() * room_for(request.key, 0);
   for (const Waiting& who : all) get(who, request.key, answers);
 }
 
@@ -110,6 +117,7 @@ void StoreState::get(const Waiting& who, const std::string& key, std::vector<Sto
   const auto found = entries_.find(key);
   if (found == entries_.end()) {
     waiting_[key].push_back(who);
+    bytes_ += room_for(key, 0);
     return;
   }
   Entry& entry = found->second;
@@ -125,7 +133,10 @@ void StoreState::get(const Waiting& who, const std::string& key, std::vector<Sto
 
 void StoreState::come(std::uint64_t client, const StoreRequest& request, std::vector<StoreAnswer>& answers) {
   BarrierState& barrier = barriers_[request.key];
-  if (barrier.has_come.empty()) barrier.has_come.resize(static_cast<std::size_t>(request.amount));
+  if (barrier.has_come.empty()) {
+    barrier.has_come.resize(static_cast<std::size_t>(request.amount));
+    bytes_ += room_for(request.key, barrier.has_come.size() / 8);
+  }
   const auto member = static_cast<std::size_t>(request.member);
   if (barrier.has_come.size() != static_cast<std::size_t>(request.amount) || barrier.has_come[member]) {
     answers.push_back({client, request.number, StoreAnswer::Kind::refused,
@@ -137,12 +148,13 @@ void StoreState::come(std::uint64_t client, const StoreRequest& request, std::ve
   barrier.waiting.push_back({client, request.number});
   if (++barrier.come < static_cast<int>(barrier.has_come.size())) return;
   for (const Waiting& who : barrier.waiting) answers.push_back({who.client, who.number, StoreAnswer::Kind::done, {}});
+  bytes_ -= room_for(request.key, barrier.has_come.size() / 8);
   barriers_.erase(request.key);
 }
 
 void StoreState::forget(std::uint64_t client) {
   const auto is_it = [client](const Waiting& who) { return who.client == client; };
-  for (auto& [key, waiting] : waiting_) std::erase_if(waiting, is_it);
+  for (auto& [key, waiting] : waiting_) bytes_ -= std::erase_if(waiting, is_it) * room_for(key, 0);
   for (auto& [key, barrier] : barriers_) std::erase_if(barrier.waiting, is_it);
 }
 

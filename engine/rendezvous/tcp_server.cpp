@@ -73,6 +73,7 @@ TcpServer::TcpServer(std::vector<Descriptor> listeners, const ServerSettings& se
       timer_(start_timer()),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       next_id_(kFirstListener + listeners_.size()),
+      state_(std::int64_t{settings.processes} * settings.ranks_per_process),
       processes_(static_cast<std::size_t>(settings.processes)) {
   const auto members =
       static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
@@ -143,6 +144,11 @@ void TcpServer::abort(const Failure& why) noexcept {
 std::optional<Failure> TcpServer::failure() const {
   const std::scoped_lock lock(mutex_);
   return failure_;
+}
+
+std::string TcpServer::other_token() const {
+  const std::scoped_lock lock(mutex_);
+  return other_token_;
 }
 
 std::optional<Failure> TcpServer::first_refusal() const {
@@ -323,10 +329,11 @@ void TcpServer::close(std::uint64_t id) {
   const Connection connection = std::move(found->second);
   connections_.erase(found);
   state_.forget(id);
-  if (!connection.is_process) return;
+  if (!connection.is_known) return;
   read_all_of(connection.process);
   const std::scoped_lock lock(mutex_);
   Process& process = processes_[static_cast<std::size_t>(connection.process)];
+  if (!connection.is_process && process.rank_connections-- > settings_.ranks_per_process) return;  // one too many
   if (process.state != Process::State::here) return;
   process.state = Process::State::gone;
   lose(connection.process, fmt::format("its connection closed before it had ended; look at its own output, and at the "
@@ -422,6 +429,11 @@ void TcpServer::greet(std::uint64_t id, MessageReader& reader) {
       if (!first_refusal_) first_refusal_ = why;
     } else {
       ++strangers_;
+      const std::scoped_lock lock(mutex_);
+      other_token_ = fmt::format(
+          "one that says it is process {} on {} shows another token; set the same BUSBW_TOKEN_FILE "
+          "everywhere",
+          greeting.process, greeting.host);
     }
     connection.ends = true;
     return send(id, Frame::refused, MessageWriter().add(!is_ours).add(why->exit).add(why->message).bytes());
@@ -429,6 +441,11 @@ void TcpServer::greet(std::uint64_t id, MessageReader& reader) {
   connection.is_known = true;
   connection.is_process = greeting.is_process;
   connection.process = greeting.process;
+  {
+    const std::scoped_lock lock(mutex_);
+    Process& process = processes_[static_cast<std::size_t>(greeting.process)];
+    if (!greeting.is_process) ++process.rank_connections;
+  }
   if (greeting.is_process) {
     const std::scoped_lock lock(mutex_);
     Process& process = processes_[static_cast<std::size_t>(greeting.process)];

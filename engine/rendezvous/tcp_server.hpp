@@ -47,6 +47,8 @@ class TcpServer {
   std::optional<Failure> failure() const;
   /// Waits until every process has left or is gone, for at most `ticks`; false where some are still there.
   bool wait_until_all_left(int ticks);
+  /// Who came with another token; empty while nobody did. It may be a stranger, so that nothing but words follows from it.
+  std::string other_token() const;
   /// What was said to the first process that knows the job's token and yet does not fit in.
   std::optional<Failure> first_refusal() const;
   /// Connections that were turned away: wrong token, no greeting in time, not our protocol.
@@ -69,6 +71,7 @@ class TcpServer {
   struct Process {
     enum class State { absent, here, left, gone };
     State state = State::absent;
+    int rank_connections = 0;
     int silent_ticks = 0;
     long pid = 0;
     std::string host;
@@ -113,6 +116,7 @@ class TcpServer {
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
+  std::string other_token_;
   std::optional<Failure> first_refusal_;
 
   std::thread thread_;

@@ -30,6 +30,8 @@ class TcpStore final : public Store {
   void barrier(const std::string& key, int member, int members) override;
   void abort(const Failure& why) noexcept override;
   std::optional<Failure> failure() override { return failure_; }
+  /// The longest wait from now on.
+  void limit(double limit_s) { limit_s_ = limit_s; }
   /// Tells that a rank of this process, the `index`th, has come to a phase. Should it die there, that is known.
   void tell_phase(int index, Phase phase);
 

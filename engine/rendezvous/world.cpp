@@ -209,7 +209,9 @@ std::uint64_t hash_of(std::string_view text) {
 std::string identity_of(Environment environment, const LauncherRow& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity)
-    if (const auto setting = first_set(environment, {variable})) identity += fmt::format("-{}", setting->text);
+    // "none" is what torchrun calls a job that nobody named.
+    if (const auto setting = first_set(environment, {variable}); setting && setting->text != kNone)
+      identity += fmt::format("-{}", setting->text);
   return identity.empty() ? identity : std::string(launcher.name) + identity;
 }
 
@@ -240,6 +242,9 @@ StoreAddress find_store(Environment environment, const Claim& claim, const std::
     address.hosts = {require_host(host->text, host->variable)};
   }
   const bool on_one_node = local_size && local_size->value == claim.size->value;
+  // PyTorchJob tells its master that it is "localhost", while the others come from other nodes.
+  const bool is_loopback = address.hosts == std::vector<std::string>{"localhost"};
+  if (is_loopback && local_size && !on_one_node && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
   if (on_one_node && !launcher.daemons.empty()) {
     if (auto store = store_on_this_node(environment, launcher, ancestors, identity)) return *std::move(store);
   }

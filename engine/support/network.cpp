@@ -153,6 +153,11 @@ Endpoint local_endpoint(const Descriptor& socket) {
 void prepare(const Descriptor& socket) {
   const int on = 1;
   setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  // Firewalls forget connections over which nothing goes.
+  const int idle_s = 30;
+  setsockopt(socket.number(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+  setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
   fcntl(socket.number(), F_SETFL, fcntl(socket.number(), F_GETFL) | O_NONBLOCK);
 }
 

@@ -18,4 +18,7 @@ NamedValues machine_facts();
 /// The host's name up to the first dot.
 std::string host_name();
 
+/// Differs between any two hosts, also where two are called the same: the whole name, and which boot of which kernel.
+std::string host_identity();
+
 }  // namespace busbw

@@ -11,6 +11,7 @@ namespace {
 ProcessFacts facts(const std::string& host, std::vector<std::string> gpus = {}) {
   ProcessFacts it;
   it.host = host;
+  it.host_identity = host + ".example boot-1";
   it.arguments = "all_reduce_perf -b 8 -e 1M";
   it.version = "0.1.0";
   it.backend = gpus.empty() ? "host" : "nccl";

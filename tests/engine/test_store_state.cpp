@@ -65,9 +65,22 @@ TEST_CASE("StoreState: who asks before the value is there is answered when it co
   CHECK(state.take(2, request(Op::get, "k", 20)).empty());
   CHECK(state.take(3, request(Op::get, "k", 30)).empty());
   CHECK(clients_of(state.take(4, set("k", "x", 2, 40))) == std::set<Who>{{4, 40}, {1, 10}, {2, 20}});
-  CHECK(state.bytes() == 0);
+  CHECK(state.bytes() > 0);  // the third one still waits
   CHECK(clients_of(state.take(4, set("k", "y", 1, 41))) == std::set<Who>{{4, 41}, {3, 30}});
   CHECK(state.bytes() == 0);
+}
+
+TEST_CASE("StoreState: a barrier asks for no more members than there are") {
+  StoreState state(4);
+  StoreRequest barrier = request(Op::barrier, "b", 1);
+  barrier.amount = 5;
+  const auto answers = state.take(1, barrier);
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].kind == StoreAnswer::Kind::refused);
+  CHECK(state.bytes() == 0);
+  barrier.amount = 4;
+  CHECK(state.take(1, barrier).empty());
+  CHECK(state.bytes() > 0);
 }
 
 TEST_CASE("StoreState: a client that has gone is not answered and takes nothing") {

@@ -72,6 +72,7 @@ class Pair {
   }
   const Endpoint& where() const { return served_.where; }
   TcpServer& server() { return served_.server; }
+  void close_rank_of(int process) { stores_[static_cast<std::size_t>(process)].reset(); }
   TcpStore& store(int process) { return *stores_[static_cast<std::size_t>(process)]; }
 
  private:
@@ -191,6 +192,24 @@ TEST_CASE("TcpServer: more strangers than there is room for give way, and a late
   CHECK(text_of(late->get("for the late")) == "x");
   wait_until([&] { return pair.server().strangers() >= 300; });
   CHECK(crowd.front().is_turned_away());  // the one that has been there longest
+  CHECK(pair.goes_on());
+}
+
+TEST_CASE("TcpServer: a rank whose connection breaks is lost, though its process goes on") {
+  Pair pair;
+  pair.close_rank_of(1);
+  check_names(failure_sentence(pair.server()), {"rank 1 (process 1, pid 1001 on host1) was lost", "connection closed"});
+}
+
+TEST_CASE("TcpServer: who came with another token is named, but nothing follows from it") {
+  Pair pair;
+  CHECK(pair.server().other_token().empty());
+  Greeting wrong = process_greeting(1, 2);
+  wrong.token = "another";
+  Stranger stranger(pair.where());
+  stranger.say(frame_of(wrong));
+  CHECK(stranger.is_turned_away());
+  check_names(pair.server().other_token(), {"process 1 on host1", "another token", "BUSBW_TOKEN_FILE"});
   CHECK(pair.goes_on());
 }
 

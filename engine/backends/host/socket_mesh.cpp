@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,30 +14,10 @@
 #include "backends/host/socket_visitors.hpp"
 #include "support/error.hpp"
 #include "support/provenance.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {
-
-/// Ticks that a flood of visitors cannot hold up, unlike timeouts of poll.
-class Ticker {
- public:
-  Ticker() : timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
-    constexpr long kTickNs = kTickMs * 1'000'000L;
-    const itimerspec period{{0, kTickNs}, {0, kTickNs}};
-    if (!timer_.is_open() && (errno == EMFILE || errno == ENFILE)) too_many_descriptors(errno);
-    if (!timer_.is_open() || timerfd_settime(timer_.number(), 0, &period, nullptr) != 0)
-      throw EnvironmentError(fmt::format("no timer (timerfd): {}; allow it in this container", std::strerror(errno)));
-  }
-  pollfd interest() const { return {timer_.number(), POLLIN, 0}; }
-  /// Ticks since the last call.
-  std::uint64_t passed() const {
-    std::uint64_t ticks = 0;
-    return read(timer_.number(), &ticks, sizeof ticks) == sizeof ticks ? ticks : 0;
-  }
-
- private:
-  Descriptor timer_;
-};
 
 bool is_loopback(const Interface& interface) { return interface.address.is_loopback(); }
 
@@ -78,7 +57,7 @@ void SocketMesh::connect_all(const Team& group, SocketVisitors& visitors, std::s
   };
   while (waited_for()) {
     if (group.aborted()) throw Aborted{};
-    polled.assign({ticker.interest()});
+    polled.assign({{ticker.number(), POLLIN, 0}});
     for (const SocketCaller& caller : callers) polled.push_back(caller.interest());
     visitors.add_interests(polled);
     if (poll(polled.data(), polled.size(), -1) <= 0) continue;  // a signal

@@ -65,6 +65,13 @@ Bytes broadcast(const Bytes& mine) {
 
 World join_mpi(char**, Environment environment) {
   const double limit_s = find_join_limit_s(environment);
+  // What can be wrong is found before MPI binds the processes together.
+  const std::string token = find_token(environment).value_or(random_token());
+  if (const auto address = environment("BUSBW_RENDEZVOUS"))
+    throw UsageError(
+        fmt::format("BUSBW_RENDEZVOUS={}: with --backend mpi the processes learn over MPI where process 0 is; "
+                    "unset it",
+                    *address));
   const MpiPlace place = enter_mpi(limit_s);
   World world;
   world.rank = place.rank;
@@ -83,7 +90,7 @@ World join_mpi(char**, Environment environment) {
   MessageWriter mine;
   if (place.rank == 0) {
     const TcpStoreAddress address = own_address(place);
-    mine.add(address.port).add(find_token(environment).value_or(random_token())).add(address.hosts.size());
+    mine.add(address.port).add(token).add(address.hosts.size());
     for (const std::string& host : address.hosts) mine.add(host);
   }
   const Bytes told_by_first = broadcast(mine.bytes());

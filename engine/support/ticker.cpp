@@ -1,0 +1,29 @@
+#include "support/ticker.hpp"
+
+#include <fmt/format.h>
+#include <sys/timerfd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "support/error.hpp"
+#include "support/network.hpp"
+
+namespace busbw {
+
+Ticker::Ticker() : timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+  constexpr long kTickNs = kTickMs * 1'000'000L;
+  const itimerspec period{{0, kTickNs}, {0, kTickNs}};
+  if (!timer_.is_open() || timerfd_settime(timer_.number(), 0, &period, nullptr) != 0)
+    throw EnvironmentError(
+        fmt::format("no timer (timerfd): {}; raise the limit on open files (ulimit -n), or allow timers "
+                    "in this container",
+                    std::strerror(errno)));
+}
+
+std::uint64_t Ticker::passed() const {
+  std::uint64_t ticks = 0;
+  return read(timer_.number(), &ticks, sizeof ticks) == sizeof ticks ? ticks : 0;
+}
+
+}  // namespace busbw

@@ -1,0 +1,23 @@
+#pragma once
+// Tenths of a second that pass, whatever a thread does meanwhile.
+#include <cstdint>
+
+#include "support/descriptor.hpp"
+
+namespace busbw {
+
+/// Unlike timeouts of poll it counts what a look-up of a name or a flood of visitors takes, too.
+class Ticker {
+ public:
+  /// Throws EnvironmentError where the system has no timer for it.
+  Ticker();
+  /// The descriptor to poll for the next tick.
+  int number() const { return timer_.number(); }
+  /// Ticks since the last call.
+  std::uint64_t passed() const;
+
+ private:
+  Descriptor timer_;
+};
+
+}  // namespace busbw
