@@ -244,7 +244,8 @@ StoreAddress find_store(Environment environment, const Claim& claim, const std::
   const bool on_one_node = local_size && local_size->value == claim.size->value;
   // PyTorchJob tells its master that it is "localhost", while the others come from other nodes.
   const bool is_loopback = address.hosts == std::vector<std::string>{"localhost"};
-  if (is_loopback && local_size && !on_one_node && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
+  const bool has_others_elsewhere = local_size ? !on_one_node : environment("KUBERNETES_SERVICE_HOST").has_value();
+  if (is_loopback && has_others_elsewhere && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
   if (on_one_node && !launcher.daemons.empty()) {
     if (auto store = store_on_this_node(environment, launcher, ancestors, identity)) return *std::move(store);
   }

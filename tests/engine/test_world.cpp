@@ -225,6 +225,12 @@ TEST_CASE("world: torchrun leaves its agent's port alone; a PyTorchJob has no ag
   CHECK(job.token.empty());
   REQUIRE(job.notes.size() == 1);
   check_names(job.notes[0], {"no token", "BUSBW_TOKEN_FILE"});
+  // The master of a PyTorchJob may be told that it is "localhost".
+  const Variables at_home{{"RANK", "0"}, {"MASTER_ADDR", "localhost"}};
+  CHECK(world(kPyTorchJob + at_home).store == tcp({"0.0.0.0"}, 23456));
+  CHECK(world(without(kPyTorchJob, {"KUBERNETES_SERVICE_HOST"}) + at_home).store == tcp({"localhost"}, 23456));
+  // A run that nobody named is called "none".
+  CHECK(world(kTorchrun + Variables{{"TORCHELASTIC_RUN_ID", "none"}}).token.empty());
   check_names(refusal(without(kTorchrun, {"MASTER_PORT"})), {"MASTER_PORT is not set"});
   check_names(refusal(without(kTorchrun, {"MASTER_ADDR"})), {"WORLD_SIZE=8", "not where process 0 is", "MASTER_ADDR"});
 }
