@@ -27,6 +27,7 @@ constexpr int kSayTicks = 10 * kTicksPerS;
 constexpr int kGraceTicks = 5 * kTicksPerS;      // for the others to leave
 constexpr int kBeatsATick = 200;                 // process 0 takes no more, however many processes there are
 constexpr double kNoLimitS = 1e9;
+constexpr double kLaterS = 2;
 constexpr std::uint64_t kMostTicks = 1'000'000;
 
 constexpr const char* kAddressKey = "address of process 0";
@@ -270,23 +271,25 @@ void LaunchedJob::wait_for_all() {
     // It has this job's token, so it is one of those that are missing, and will not come again.
     if (const auto refusal = server_->first_refusal()) throw Error(refusal->exit, refusal->message);
     const auto absent = [&] {
+      return fmt::format("{} of {} processes {} not come: {}", missing.size(), membership_.processes,
+                         missing.size() == 1 ? "has" : "have", list_of(missing));
+    };
+    const auto doubt = [&] {
       const std::string other_token = server_->other_token();
-      return fmt::format("{} of {} processes {} not come: {}{}{}", missing.size(), membership_.processes,
-                         missing.size() == 1 ? "has" : "have", list_of(missing), other_token.empty() ? "" : "; ",
-                         other_token);
+      return other_token.empty() ? other_token : "; " + other_token;
     };
     if (tick >= limit)
       throw Error(
           Exit::rank_lost,
-          fmt::format("{} in {:g} s{}; look whether they run and reach {} (a firewall?), or allow more time with "
+          fmt::format("{} in {:g} s{}{}; look whether they run and reach {} (a firewall?), or allow more time with "
                       "BUSBW_JOIN_TIMEOUT_S and -T",
                       absent(), membership_.join_limit_s,
                       server_->strangers() > 0
                           ? fmt::format(", and {} connections were turned away", server_->strangers())
                           : std::string(),
-                      host_name()));
+                      doubt(), host_name()));
     if (tick >= next_say) {
-      callbacks_.say(absent());
+      callbacks_.say(absent() + doubt());
       next_say = tick + kSayTicks;
     }
     wait_a_tick();
@@ -317,7 +320,8 @@ std::unique_ptr<TcpStore> LaunchedJob::new_store() {
   return std::make_unique<TcpStore>(
       connect(false),
       JobState{aborted, [this](const Failure& why) { note(why); }, [this](const std::string& how) { lose_store(how); }},
-      std::min(membership_.step_limit_s, kNoLimitS));
+      // Process 0 gives up first: it knows who is missing.
+      std::min(membership_.step_limit_s + (server_ ? 0 : kLaterS), kNoLimitS));
 }
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
