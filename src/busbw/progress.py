@@ -4,7 +4,6 @@ It draws only when a row is done and otherwise once a second: what watches a mea
 that is measured.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from busbw.records import Header, Record, Row, Settings
+from busbw.to_stdout import ToStdout
 from busbw.units import size_text
 
 _SIZES_TO_JUDGE_BY = 3
@@ -99,6 +99,7 @@ class Progress:
         self._shown = ""
         self._status = ""
         self._start_s = monotonic()
+        self.stdout = ToStdout()
         self._shares_stdout = sys.stdout.isatty()
         self._console = Console(file=sys.stdout if self._shares_stdout else sys.stderr, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
@@ -119,9 +120,7 @@ class Progress:
             text = Text(line.decode(errors="replace").rstrip("\n"))
             self._console.print(text, soft_wrap=True)
             return
-        rest = memoryview(line)
-        while rest:
-            rest = rest[os.write(sys.stdout.fileno(), rest) :]
+        self.stdout.write(line)
 
     def say(self, text: str) -> None:
         """Shows a line of stderr above the line of progress."""
@@ -133,6 +132,7 @@ class Progress:
 
     def refresh(self) -> None:
         """Reads what the record says by now and draws."""
+        self.stdout.flush()
         text = self.text()
         if text != self._shown:
             self._shown = text

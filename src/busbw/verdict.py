@@ -6,8 +6,13 @@ from busbw.units import count_text, size_text
 _MOST_NAMED = 3
 
 
-def correctness(run: Run) -> str:
-    """The verdict on correctness. A row here is a row of the table: both placements of one size and configuration."""
+def correctness(run: Run, *, cut_short: str = "was killed") -> str:
+    """The verdict on correctness. A row here is a row of the table: both placements of one size and configuration.
+
+    Args:
+        run: What was measured.
+        cut_short: What is known of the run where its record has no end.
+    """
     measured = run.rows
     if not measured:
         return "Verdict: nothing was measured."
@@ -33,7 +38,7 @@ def correctness(run: Run) -> str:
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
         text += f" {count_text(len(undefined), 'measurement')} without a defined result (N/A)."
-    return f"Verdict: {_how_it_ended(run)}{text}"
+    return f"Verdict: {_how_it_ended(run, cut_short)}{text}"
 
 
 def _table_row(row: Row) -> tuple[object, ...]:
@@ -47,10 +52,10 @@ def _wrong_text(row: Row) -> str:
     return f"{what} ({count_text(row.check.wrong_elements or 0, 'element')}{where})"
 
 
-def _how_it_ended(run: Run) -> str:
+def _how_it_ended(run: Run, cut_short: str) -> str:
     """Says that rows are missing, where they are; a run that ended by itself needs no word."""
     if run.end is None:
-        return "the run was killed; until then "
+        return f"the run {cut_short}; until then "
     if run.end.exit_code in (0, 1, 5):
         return ""
     return f"the run ended early ({run.end.reason}); until then "

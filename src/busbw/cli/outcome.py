@@ -14,8 +14,20 @@ from busbw.errors import Exit
 from busbw.readers import own_records
 from busbw.records import RecordsError, read
 from busbw.terminal import width_of
+from busbw.to_stdout import ToStdout
+from busbw.units import count_text
 from busbw.verdict import correctness
 
+_SIGNALLED = 128
+_CUT_SHORT: dict[int, str] = {
+    Exit.RANK_LOST: "lost a process",
+    Exit.OUTPUT_CLOSED: "ended when nobody read its table any more",
+    Exit.INTERRUPTED: "was interrupted",
+    _SIGNALLED + signal.SIGTERM: "was terminated",
+    _SIGNALLED + signal.SIGHUP: "ended with its terminal",
+}
+"""What became of a run whose record has no end, by its exit code."""
+_PATIENCE_S = 2.0
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
 Command = TypeVar("Command", bound=Callable[..., int])
@@ -49,10 +61,18 @@ def say_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
     if path is None or not path.exists() or code == Exit.USAGE:
         return
     try:
-        _report(path, draw=plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty()))
+        _report(path, code, draw=plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty()))
     except RecordsError:
         if code == Exit.GOOD:
             raise  # otherwise the engine has said why it did not get so far
+
+
+def finish_stdout(stdout: ToStdout, code: int) -> None:
+    """Waits for the reader of the table; after an interrupt only for a moment, and says what it did not get."""
+    lost_bytes = stdout.finish(patience_s=_PATIENCE_S if code > _SIGNALLED else None)
+    if lost_bytes:
+        what = f"the last {count_text(lost_bytes, 'byte')} of the table were not read and are lost; the record is whole"
+        click.echo(f"busbw: {what}", err=True)
 
 
 def _death(code: int) -> str:
@@ -69,12 +89,12 @@ def _death(code: int) -> str:
     return ""
 
 
-def _report(path: Path, *, draw: bool) -> None:
+def _report(path: Path, code: int, *, draw: bool) -> None:
     record = read(path)
     if draw:
         rows, width = own_records.table_of(record).rows, width_of()
         for picture in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
             if picture:
                 click.echo(f"{picture}\n", err=True)
-    click.echo(correctness(record), err=True)
+    click.echo(correctness(record, cut_short=_CUT_SHORT.get(code, "was killed")), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

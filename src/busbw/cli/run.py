@@ -12,7 +12,7 @@ import click
 from busbw import engine
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags, sweep_flags
 from busbw.cli.keeping import keeping_options, kept
-from busbw.cli.outcome import plot_option, say_outcome
+from busbw.cli.outcome import finish_stdout, plot_option, say_outcome
 from busbw.errors import Exit, UsageError
 from busbw.launchers import Job, Watch, local
 from busbw.progress import Progress
@@ -49,7 +49,9 @@ def run(
         if on_terminal:
             click.echo(f"{shown} --records {shlex.quote(str(run.path))}", err=True)
             with Progress(run.path) as progress:
-                code = local.submit(rendered, Watch(on_line=progress.line, on_wait=progress.refresh))
+                watch = Watch(progress.line, progress.refresh, is_behind=lambda: progress.stdout.is_behind)
+                code = local.submit(rendered, watch)
+            finish_stdout(progress.stdout, code)
         else:
             code = local.submit(rendered)
         run.ended(code)

@@ -19,6 +19,8 @@ from busbw.launchers import end_signals
 from busbw.launchers.job import PLACE, Command, Watch
 
 _TICK_S = 1.0
+_BEHIND_S = 0.05
+"""How often a reader that has paused is looked at."""
 _DRAIN_S = 1.0
 """How long pipes are read after the commands' end: a process that they left behind may keep one open for ever."""
 _KILL_S = 10.0
@@ -68,6 +70,7 @@ class Children:
         self._handled = 0
         self._end_at_s = None if rules.limit_s is None else monotonic() + rules.limit_s
         self._has_failed = False
+        self._is_held = False
         self._selector = selectors.DefaultSelector()
         self._before: dict[int, signal._HANDLER] = {}
         self._wake_read, self._wake_write = os.pipe()
@@ -145,7 +148,8 @@ class Children:
             has_pipes = len(self._selector.get_map()) > 1
             if drain_until_s is not None and (not has_pipes or monotonic() > drain_until_s):
                 break
-            self._read(_TICK_S if alive else 0.02)
+            self._hold(is_wanted=bool(alive) and not self._received)
+            self._read(_TICK_S if alive and not self._is_held else _BEHIND_S if alive else 0.02)
             if self._watch:
                 try:
                     self._watch.on_wait()
@@ -159,6 +163,18 @@ class Children:
         """How each ended, in the order of their start."""
         codes = [(child.process.returncode, child.by_us) for child in self._children]
         return [Ended(code if code >= 0 else 128 - code, by_us) for code, by_us in codes]
+
+    def _hold(self, *, is_wanted: bool) -> None:
+        """Leaves in its pipe what the first one says, while the reader of what it said before has paused."""
+        out = self._children[0].process.stdout
+        is_held = is_wanted and self._watch is not None and self._watch.is_behind()
+        if not out or out.closed or is_held == self._is_held:
+            return
+        self._is_held = is_held
+        if is_held:
+            self._selector.unregister(out)
+        else:
+            self._selector.register(out, selectors.EVENT_READ, self._children[0])
 
     def _read(self, limit_s: float) -> None:
         for key, _ in self._selector.select(limit_s):
@@ -178,7 +194,8 @@ class Children:
 
     def _close(self, pipe: IO[bytes] | None) -> None:
         if pipe and not pipe.closed:
-            self._selector.unregister(pipe)
+            if pipe in self._selector.get_map():
+                self._selector.unregister(pipe)
             pipe.close()
 
     def _hand_on(self, child: Child, descriptor: int, chunk: bytes, *, at_end: bool) -> None:

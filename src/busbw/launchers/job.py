@@ -160,6 +160,10 @@ def _ignore(_text: str) -> None:
     pass
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Watch:
     """What is called while a job runs; always from the thread that called `submit`."""
@@ -175,3 +179,5 @@ class Watch:
     on_error: Callable[[bytes, int | str | None], None] | None = None
     """With each line of stderr and the process or the host that said it, None where nobody knows. Without it, stderr
     is ours."""
+    is_behind: Callable[[], bool] = _never
+    """Whether the reader of what `on_line` got has paused: process 0 is kept waiting for it until an interrupt."""

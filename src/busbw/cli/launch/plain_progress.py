@@ -1,9 +1,9 @@
 """What is seen of a launch where stderr is no terminal: the table, and a line for each thing that is waited for."""
 
-import os
-import sys
 from collections.abc import Callable
 from time import monotonic
+
+from busbw.to_stdout import ToStdout
 
 _PATIENCE_S = 2.0
 
@@ -17,6 +17,7 @@ class PlainProgress:
         self._text = ""
         self._said = ""
         self._quiet_since_s = now_s()
+        self.stdout = ToStdout(now_s=now_s)
 
     def __enter__(self) -> "PlainProgress":
         return self
@@ -26,10 +27,8 @@ class PlainProgress:
 
     def line(self, line: bytes) -> None:
         """Takes a line of the table, newline included, to stdout."""
-        rest = memoryview(line)
-        while rest:
-            rest = rest[os.write(sys.stdout.fileno(), rest) :]
         self._text = ""
+        self.stdout.write(line)
 
     def say(self, text: str) -> None:
         """Says a line on stderr."""
@@ -43,6 +42,7 @@ class PlainProgress:
 
     def refresh(self) -> None:
         """To be called now and then."""
+        self.stdout.flush()
         now_s = self._now_s()
         if self._text and self._text != self._said and now_s - self._quiet_since_s >= _PATIENCE_S:
             self._said, self._quiet_since_s = self._text, now_s
