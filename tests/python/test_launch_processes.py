@@ -102,6 +102,30 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
         run_all([shell(f"sleep 600 & echo $! > {started}; wait"), Command(("/nowhere/program",))], Heard().watch)
 
 
+STARTS_MANY = """
+import resource
+from busbw.errors import BusbwError
+from busbw.launchers import Command, Watch
+from busbw.launchers.processes import run_all
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+try:
+    ended = run_all([Command(("sleep", "0.2"))] * 30, Watch(lambda line: None, lambda: None))
+    print(sum(each.code == 0 for each in ended))
+except BusbwError as error:
+    print(error)
+"""
+
+
+def test_the_limit_of_open_files_is_raised_where_that_helps() -> None:
+    program = STARTS_MANY.format(soft=24, hard=512)
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "30\n"
+
+
+def test_a_limit_that_stays_is_named() -> None:
+    program = STARTS_MANY.format(soft=24, hard=24)
+    assert "ulimit -n" in subprocess.check_output([sys.executable, "-c", program], text=True)
+
+
 def test_one_that_fails_gives_the_others_their_time() -> None:
     heard = Heard()
     ended = run_all([shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, grace_s=1.0)

@@ -3,6 +3,7 @@
 import ctypes
 import math
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 from time import monotonic
 from types import FrameType
 from typing import IO
@@ -26,6 +28,14 @@ _DRAIN_S = 1.0
 _KILL_S = 10.0
 """How long a command may take to end after it was asked to."""
 _PR_SET_PDEATHSIG = 1
+_FILES_EACH = 4
+_FILES_BESIDES = 256
+_REMEDIES = {
+    EMFILE: "raise the limit of open files (ulimit -n), or start fewer processes",
+    ENFILE: "start fewer processes: this machine has no more open files",
+    EAGAIN: "raise the limit of processes (ulimit -u, or the container's), or start fewer",
+    ENOMEM: "start fewer processes: the memory is used up",
+}
 
 
 @dataclass(frozen=True)
@@ -123,9 +133,8 @@ class Children:
                     preexec_fn=_dies_with_us(self._rules.end_signal),
                 )
         except OSError as error:
-            raise BusbwError(
-                f"cannot start {command.words[0]}: {error.strerror}", remedy="install it, or correct its path"
-            ) from error
+            remedy = _REMEDIES.get(error.errno or 0, "install it, or correct its path")
+            raise BusbwError(f"cannot start {command.words[0]}: {error.strerror}", remedy=remedy) from error
         child = Child(command, process)
         self._children.append(child)
         if command.stdin is not None and process.stdin:
@@ -265,6 +274,15 @@ class Children:
     def _signal_groups(self, number: int) -> None:
         for child in self._children:
             _signal_group(child, number)
+
+
+def make_room(commands: int) -> None:
+    """Raises the limit of open files, as far as it goes, where the pipes of so many commands would not fit."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES_EACH * commands + _FILES_BESIDES
+    if now != resource.RLIM_INFINITY and now < wanted:
+        limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
 
 
 def _signal_group(child: Child, number: int) -> None:

@@ -100,6 +100,12 @@ def _host(word: str, place: str, processes: int) -> Host:
     return Host(name, int(matched["count"]))
 
 
+def is_address(text: str) -> bool:
+    """Whether it is a name or an address without a user; one of IPv6 may stand in brackets."""
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    return "@" not in bare and _NAME.match(bare) is not None
+
+
 def merged(hosts: Iterable[Host]) -> tuple[Host, ...]:
     """Each host once, with the processes of all of its mentions, in the order of the first."""
     counts: dict[str, int] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from busbw.errors import BusbwError, Exit
-from busbw.launchers.children import Children, Ended, Rules
+from busbw.launchers.children import Children, Ended, Rules, make_room
 from busbw.launchers.job import Command, File, Watch
 
 _SIGNALLED = 128
@@ -51,6 +51,7 @@ def run_all(
     Raises:
         BusbwError: One cannot be started; those that were are ended.
     """
+    make_room(len(commands))
     with Children(watch, Rules(on_interrupt, end_signal, grace_s, limit_s, is_over)) as children:
         for command in commands:
             children.start(command)

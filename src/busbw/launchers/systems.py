@@ -9,10 +9,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from busbw import system as expectations
 from busbw.errors import UsageError
+from busbw.launchers.job import PLACE
 from busbw.shelf import Shelf
 
-Text = Annotated[str, Meta(min_length=1, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Controls, among them those that turn the direction of writing: what is shown must be what is there."""
+Text = Annotated[str, Meta(min_length=1, pattern=rf"\A[^{_CONTROL}]*\Z")]
 """One line of text."""
 Source = Annotated[str, Meta(min_length=1)]
 """In a file a key of its table `sources`; once it is loaded the text of that source."""
@@ -67,7 +71,7 @@ class Setting(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
 class TopologyFile(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The file on the node that NCCL_TOPO_FILE names."""
 
-    path: Annotated[str, Meta(pattern=r"\A/[^\x00-\x1f\x7f]+\Z")]
+    path: Annotated[str, Meta(pattern=rf"\A/[^{_CONTROL}]+\Z")]
 
 
 class Label(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +100,7 @@ class Capability(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True
 class SlurmOption(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """One option of sbatch or srun."""
 
-    option: Annotated[str, Meta(pattern=r"\A--[a-z][^\x00-\x20\x7f]*\Z")]
+    option: Annotated[str, Meta(pattern=rf"\A--[a-z][^ {_CONTROL}]*\Z")]
     reason: Text
 
 
@@ -184,6 +188,14 @@ def _finished(system: LaunchSystem, name: str) -> LaunchSystem:
         raise UsageError(f"{name}.toml: no value names the source {', '.join(unused)}", remedy=_REMEDY)
     variables = [setting.name for setting in [*system.environment, *system.tuning]]
     variables += ["NCCL_TOPO_FILE"] if system.topology_file else []
+    if ours := sorted(set(variables) & set(PLACE)):
+        raise UsageError(f"{name}.toml sets {', '.join(ours)}, which the launcher sets", remedy="leave it out")
+    if system.expectation is not None:
+        try:
+            expectations.find(system.expectation)
+        except UsageError as error:
+            remedy = "`busbw expect --systems` lists what is known"
+            raise UsageError(f"{name}.toml: expectation: {error.what}", remedy=remedy) from error
     if twice := sorted({variable for variable in variables if variables.count(variable) > 1}):
         raise UsageError(f"{name}.toml sets {', '.join(twice)} twice", remedy=_REMEDY)
     return msgspec.convert(complete | {"name": name}, LaunchSystem)

@@ -1,5 +1,6 @@
 """What every kind of launch is asked: the options that all have in common, and the job that they make."""
 
+import math
 import re
 import secrets
 from collections.abc import Callable
@@ -25,6 +26,8 @@ COMMAND = {"allow_interspersed_args": False}
 """`context_settings` of every kind: from the collective on, everything is the engine's; `--` before it is allowed."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_MOST = 65536
+"""Nodes, processes and ranks of one job."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,12 @@ class Asked:
             return (self.program_name,)
 
     def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1) -> Job:
-        """The job, with a name and a token of its own; what `--env` says goes before what the system wants."""
+        """The job, with a name and a token of its own; what `--env` says goes before what the system wants.
+
+        Raises:
+            UsageError: It is larger than any job is.
+        """
+        require_possible(nodes * processes_per_node, self.ranks_per_process)
         variables = {**(self.system.variables if self.system else {}), **dict(self.environment)}
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
@@ -125,7 +133,8 @@ _OPTIONS = (
     click.option(
         "--join-timeout",
         "join_timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
+        type=float,
+        callback=lambda _context, _parameter, seconds: _finite(seconds),
         metavar="SECONDS",
         help="How long processes may take to arrive.  [default: 60]",
     ),
@@ -188,6 +197,23 @@ def _engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
                 remedy=f"write it before the collective: {context.command_path} OPTIONS -- COLLECTIVE",
             )
     return words
+
+
+def require_possible(processes: int, ranks_per_process: int) -> None:
+    """Refuses a number that nobody means before anything is made so often.
+
+    Raises:
+        UsageError: It is such a number.
+    """
+    for what, count in (("processes", processes), ("ranks", processes * ranks_per_process)):
+        if count > _MOST:
+            raise UsageError(f"{count} {what} are more than the {_MOST} that one job may have", remedy="ask for fewer")
+
+
+def _finite(seconds: float | None) -> float | None:
+    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+        raise UsageError(f"--join-timeout {seconds:g} is no time to wait", remedy="give seconds above 0")
+    return seconds
 
 
 def _system(name: str | None) -> "LaunchSystem | None":

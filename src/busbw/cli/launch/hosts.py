@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from busbw.cli.launch.asked import require_possible
 from busbw.errors import UsageError
 from busbw.files import read_written
-from busbw.launchers.hosts import Host, parse_hostfile, parse_hosts
+from busbw.launchers.hosts import Host, parse_hostfile, parse_hosts, total
 
 PORTS = range(20000, 32000)
 """Below those that a machine gives to its outgoing connections, and above those of services."""
@@ -51,7 +52,7 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
     if hosts is not None and hostfile is not None:
         raise UsageError("--hosts and --hostfile both say where the processes start", remedy="give one of them")
     if hosts is not None:
-        return parse_hosts(hosts, processes=processes)
+        return _possible(parse_hosts(hosts, processes=processes))
     if hostfile is None:
         return ()
     try:
@@ -61,7 +62,12 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
         raise UsageError(
             f"cannot read --hostfile {hostfile}: {why}", remedy="give a file with a host on each line"
         ) from error
-    return parse_hostfile(text, str(hostfile), processes=processes)
+    return _possible(parse_hostfile(text, str(hostfile), processes=processes))
+
+
+def _possible(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+    require_possible(total(hosts), 1)
+    return hosts
 
 
 def words_of(option: str, text: str) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.launch.asked import COMMAND, Asked, common_options
+from busbw.cli.launch.asked import COMMAND, Asked, common_options, require_possible
 from busbw.cli.launch.carry_out import carry_out
 from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, words_of
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
-from busbw.launchers.hosts import root_by_name
+from busbw.launchers.hosts import is_address, root_by_name, total
 from busbw.launchers.ssh_preflight import known_name
 
 
@@ -37,6 +37,9 @@ def ssh(
     named = named_hosts(hosts, hostfile, processes=asked.processes_per_node(processes_per_node))
     if not named:
         raise UsageError("no host is named", remedy="give --hosts a,b or --hostfile FILE")
+    require_possible(total(named), asked.ranks_per_process)
+    if root_address is not None and not is_address(root_address):
+        raise UsageError(f'--root-address "{root_address}" is no address', remedy="give a name or an address")
     ssh_words = words_of("--ssh", ssh_text)
     programs = tuple(dict.fromkeys(asked.programs_there()))
     where = launcher.Where(
