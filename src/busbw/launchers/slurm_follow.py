@@ -10,7 +10,7 @@ from time import monotonic
 from types import FrameType
 
 from busbw.errors import BusbwError, Exit
-from busbw.launchers import slurm_queue
+from busbw.launchers import end_signals, slurm_queue
 from busbw.launchers.job import Watch
 from busbw.launchers.slurm_end import Heard, judged
 from busbw.launchers.slurm_script import BATCH_LOG, step_file
@@ -233,8 +233,7 @@ class Received(list[int]):
 def signals() -> Iterator[Received]:
     """Signals are written down, and do nothing else."""
     received = Received()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, received.take) for number in numbers}
+    before = {number: signal.signal(number, received.take) for number in end_signals.heeded()}
     try:
         yield received
     finally:

@@ -4,14 +4,14 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from busbw.launchers.end_signals import heeded
 
 
 @contextmanager
 def remembered() -> Iterator[list[int]]:
     """The numbers of the signals that came so far, in their order."""
     received: list[int] = []
-    before = {number: signal.signal(number, lambda number, _frame: received.append(number)) for number in _HEEDED}
+    before = {number: signal.signal(number, lambda number, _frame: received.append(number)) for number in heeded()}
     try:
         yield received
     finally:

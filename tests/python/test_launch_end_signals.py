@@ -1,0 +1,48 @@
+"""Which signals ask a launch to end: under nohup a hang-up is none of them."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from busbw.launchers.end_signals import heeded
+from busbw.launchers.kubernetes.interrupts import remembered
+from busbw.launchers.slurm_follow import signals
+
+Remembering = Callable[[], AbstractContextManager[list[int]]]
+FOLLOWING = [remembered, signals]
+
+
+@pytest.fixture(autouse=True)
+def dispositions() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_a_hang_up_is_one_unless_it_is_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    assert heeded() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    assert heeded() == (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("remembering", FOLLOWING)
+def test_who_follows_a_job_under_nohup_hears_of_no_hang_up(remembering: Remembering) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with remembering() as received:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize("remembering", FOLLOWING)
+def test_who_follows_a_job_hears_of_others(remembering: Remembering) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    with remembering() as received:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert received == [signal.SIGHUP]
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
