@@ -22,7 +22,7 @@ HANG_GUARD_S = 60
 
 # Answers `get` with the next file of that kind, the last one again and again; whatever has an .err file fails with it.
 KUBECTL = f"""#!{sys.executable}
-import json, os, sys, time
+import json, os, subprocess, sys, time
 from pathlib import Path
 folder = Path(os.environ["FAKE_CLUSTER"])
 words = [word for word in sys.argv[1:] if not word.startswith("--request-timeout")]
@@ -36,6 +36,11 @@ for suffix in ("", f".{{sum(1 for _ in (folder / 'calls.jsonl').open())}}"):
     if (folder / f"{{what}}{{suffix}}.err").exists():
         sys.stderr.write((folder / f"{{what}}{{suffix}}.err").read_text())
         sys.exit(1)
+if (folder / f"{{what}}.hang").exists():
+    # A plugin that logs in and never comes back; it has kubectl's pipes.
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep({2 * HANG_GUARD_S})"])
+    (folder / f"{{what}}.hanging").touch()
+    time.sleep({2 * HANG_GUARD_S})
 if what == "create":
     for document in given.splitlines():
         made = json.loads(document)
@@ -297,6 +302,88 @@ def test_a_head_that_is_gone_is_a_lost_rank(cluster: FakeCluster) -> None:
     code, _, err = cluster.run()
     assert code == 4
     assert "Preempted: by a more important pod" in err
+
+
+def with_conditions(one: dict[str, Any], **conditions: str) -> dict[str, Any]:
+    one["status"]["conditions"] = [{"type": name, "status": status} for name, status in conditions.items()]
+    return one
+
+
+def with_sidecar(one: dict[str, Any]) -> dict[str, Any]:
+    """As a cluster that injects a proxy lists it: the proxy first, and it runs on."""
+    proxy = {"name": "istio-proxy", "state": {"running": {}}}
+    one["status"] |= {"phase": "Running", "containerStatuses": [proxy, *one["status"]["containerStatuses"]]}
+    return one
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_sidecar_that_runs_on_does_not_hold_up_the_end(cluster: FakeCluster, code: int) -> None:
+    at_end = [with_sidecar(ended(0, code)), with_sidecar(ended(1, 0))]
+    cluster.says("pods", [with_sidecar(running(0)), running(1)], at_end)
+    found, out, _ = cluster.run()
+    assert (found, out) == (code, "# a table\n   8  1.00\n")
+    assert cluster.verbs()[-1] == "delete"
+
+
+def test_a_sidecar_that_runs_first_is_no_start(cluster: FakeCluster) -> None:
+    starting = with_sidecar(pod(0, {"waiting": {"reason": "ContainerCreating"}}, "Pending"))
+    cluster.says("pods", [starting], [starting], [ended(0, 0)])
+    assert cluster.run("--nodes", "1")[0] == 0
+    verbs = cluster.verbs()
+    assert verbs[: verbs.index("logs")].count("get") >= 3
+
+
+@pytest.mark.parametrize("verb", ["create", "get-pods", "delete"])
+def test_a_kubectl_that_hangs_does_not_hold_up_an_interrupt(cluster: FakeCluster, verb: str) -> None:
+    (cluster.folder / f"{verb}.hang").touch()
+    cluster.says("pods", [running(0), running(1)])
+    process = cluster.start()
+    if verb == "delete":
+        (cluster.folder / "open").touch()
+        wait_for(lambda: "logs" in cluster.verbs(), "the log")
+        process.send_signal(signal.SIGINT)
+    wait_for((cluster.folder / f"{verb}.hanging").exists, "the call that hangs")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=HANG_GUARD_S)
+    assert process.returncode == 130
+    assert "delete" in cluster.verbs()
+    assert ("remove it by hand: kubectl delete job busbw-all-reduce-" in err) == (verb == "delete")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("NodeLost", "node n does not answer (NodeLost: Node n which was running pod is unresponsive)"),
+        ("deleted", "it is being deleted, and node n does not give its log"),
+        ("False", "node n does not answer (Ready is False)"),
+        ("Unknown", "node n does not answer (Ready is Unknown)"),
+    ],
+)
+def test_a_lost_node_of_process_0_is_a_lost_rank(cluster: FakeCluster, what: str, words: str) -> None:
+    lost = running(0)
+    if what == "NodeLost":
+        lost["status"] |= {"reason": what, "message": "Node n which was running pod is unresponsive"}
+    elif what == "deleted":
+        lost["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+        cluster.fails("logs", 'Error from server: Get "https://10.0.0.7:10250/containerLogs": no route to host\n')
+    else:
+        with_conditions(lost, Ready=what, ContainersReady="True")
+        (cluster.folder / "open").touch()
+        (cluster.folder / "log").unlink()
+    cluster.says("pods", [running(0)], [lost])
+    code, _, err = cluster.run("--nodes", "1", "--patience", "3")
+    assert code == 4
+    assert f"the pod job-0-x is gone: {words}" in err
+    assert cluster.verbs()[-1] == "delete"
+    if what in ("False", "Unknown"):
+        assert f"busbw: waiting: pod job-0-x: {words}" in err
+
+
+def test_a_pod_with_an_unready_sidecar_is_not_lost(cluster: FakeCluster) -> None:
+    unready = with_conditions(with_sidecar(running(0)), Ready="False", ContainersReady="False")
+    cluster.says("pods", *[[unready]] * 5, [ended(0, 0)])
+    assert cluster.run("--nodes", "1", "--patience", "1")[0] == 0
 
 
 def test_without_kubectl_it_says_where_to_get_it(cluster: FakeCluster) -> None:

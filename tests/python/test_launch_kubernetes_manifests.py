@@ -1,6 +1,7 @@
 """What the launcher kubernetes sends: pinned, valid, and with the token nowhere but in the Secret."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 from launch_jobs import JOB, TOKEN, expect_golden
 
 from busbw.cli.main import main
@@ -17,13 +20,14 @@ from busbw.launchers import systems
 from busbw.launchers.kubernetes import InCluster, Where, render
 from busbw.launchers.kubernetes.from_system import on_system
 from busbw.launchers.kubernetes.manifests import owned_by, resumption, suspended
-from busbw.launchers.kubernetes.where import Toleration
+from busbw.launchers.kubernetes.where import Kind, Toleration
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 ONE_EACH = replace(JOB, processes_per_node=1, program="all_reduce_perf")
 GPUS = replace(ONE_EACH, arguments=("-t", "8", *JOB.arguments), ranks_per_process=8)
 CPU = Where(image="registry.example/busbw:cpu")
 P5 = on_system(Where(image="registry.example/busbw:efa"), systems.load("p5.48xlarge"))
+MPI_IMAGE = "registry.example/busbw:efa-mpijob"
 INFINIBAND = Where(
     image="registry.example/busbw:ib",
     context="hpc",
@@ -50,7 +54,7 @@ RENDERED: dict[str, InCluster] = {
     "p5.48xlarge": render(replace(GPUS, system=systems.load("p5.48xlarge")), P5),
     "infiniband": render(GPUS, INFINIBAND),
     "jobset": render(GPUS, replace(CPU, kind="jobset", resources=(("nvidia.com/gpu", "8"),))),
-    "mpijob": render(replace(JOB, program="all_reduce_perf"), replace(P5, kind="mpijob")),
+    "mpijob": render(replace(JOB, program="all_reduce_perf"), replace(P5, kind="mpijob", image=MPI_IMAGE)),
     "shared_nodes": render(ONE_EACH, replace(CPU, share_nodes=True)),
 }
 
@@ -61,7 +65,8 @@ DEPLOYED = {
     "hgx-h100": "--image registry.example/busbw:ib --system hgx-h100 --capability IPC_LOCK --shm 64Gi "
     "-- all_reduce -b 8 -e 16G -f 2",
     "jobset": "--image registry.example/busbw:ib --kind jobset --gpus 8 -- all_reduce -b 8 -e 16G -f 2",
-    "mpijob": "--image registry.example/busbw:efa --kind mpijob --system p5.48xlarge -- all_reduce -b 8 -e 16G -f 2",
+    "mpijob": "--image registry.example/busbw:efa-mpijob --kind mpijob --system p5.48xlarge "
+    "-- all_reduce -b 8 -e 16G -f 2",
 }
 
 # The fields of the two foreign kinds that are used here, as their references describe them.
@@ -214,7 +219,7 @@ def test_the_first_process_is_found_by_the_name_that_its_pod_has(name: str) -> N
         one["value"]
         for pod in pods_of(workload)
         for one in pod["containers"][0].get("env", [])
-        if "STORE" in one["name"]
+        if one["name"] == "BUSBW_RENDEZVOUS"
     }
     first = {"Job": f"{own}-0", "JobSet": f"{own}-ranks-0-0", "MPIJob": f"{own}-worker-0"}[workload["kind"]]
     port = 4242 if name == "infiniband" else 29555
@@ -239,11 +244,71 @@ def test_it_starts_suspended_and_is_let_go() -> None:
     assert resumption(RENDERED["mpijob"].made) == {}
 
 
-def test_words_of_the_program_are_never_taken_for_variables() -> None:
-    odd = replace(ONE_EACH, arguments=("--records", "$(HOSTNAME)"), environment=(("A", "$(B)"),))
-    container = pods_of(render(odd, CPU).made.workload)[0]["containers"][0]
-    assert "$$(HOSTNAME)" in container["args"]
-    assert {"name": "A", "value": "$$(B)"} in container["env"]
+def expanded(text: str, variables: dict[str, str]) -> str:
+    """What Kubernetes makes of words of a container: `$$` is `$`, `$(NAME)` a value where NAME is known."""
+
+    def one(found: re.Match[str]) -> str:
+        return "$" if found[0] == "$$" else variables.get(found[1], found[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", one, text)
+
+
+def test_the_rule_of_expansion() -> None:
+    known = {"A": "secret"}
+    examples = {"$(A)": "secret", "$$(A)": "$(A)", "$$$(A)": "$secret", "$(B)": "$(B)", "$A$": "$A$", "$(A": "$(A"}
+    assert {text: expanded(text, known) for text in examples} == examples
+
+
+@pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
+@given(st.text("$()A ", max_size=8))
+@example("$$(BUSBW_TOKEN)")
+@example("$(BUSBW_TOKEN)")
+@example("$$$(BUSBW_TOKEN)")
+def test_words_of_the_program_are_never_taken_for_variables(kind: Kind, word: str) -> None:
+    odd = replace(ONE_EACH, arguments=("--tag", word), environment=(("NOTE", word),))
+    container = pods_of(render(odd, replace(CPU, kind=kind)).made.workload)[0]["containers"][0]
+    variables = {"BUSBW_TOKEN": TOKEN, "A": "a"}
+    words = [expanded(one, variables) for one in [*container["command"], *container.get("args", [])]]
+    assert words[words.index("--tag") + 1] == word
+    (note,) = [one["value"] for one in container["env"] if one["name"] == "NOTE"]
+    assert expanded(note, variables) == word
+
+
+@pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
+def test_capabilities_are_those_of_the_pods_that_measure(kind: Kind) -> None:
+    rendered = render(ONE_EACH, replace(CPU, kind=kind, capabilities=("IPC_LOCK",)))
+    *_, measuring = pods_of(rendered.made.workload)
+    assert measuring["containers"][0]["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+    check(rendered.made.workload)
+
+
+def test_a_capability_that_has_no_effect_is_named() -> None:
+    def remarks(**changes: Any) -> str:
+        return " ".join(render(ONE_EACH, replace(CPU, **changes)).remarks)
+
+    assert remarks() == ""
+    assert remarks(capabilities=("IPC_LOCK",), run_as_user=0) == ""
+    for changes in ({}, {"run_as_user": 1000}, {"kind": "mpijob"}, {"kind": "mpijob", "run_as_user": 0}):
+        words = remarks(capabilities=("IPC_LOCK",), **changes)
+        assert "root" in words
+        assert "LimitMEMLOCK" in words
+    assert "LimitMEMLOCK" not in remarks(capabilities=("NET_RAW",))
+    assert "# IPC_LOCK: has an effect only for root" in RENDERED["infiniband"].text()
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_what_objects_have_besides_when_they_are_created_is_said(name: str) -> None:
+    rendered = RENDERED[name]
+    made = rendered.made
+    first, rest = [line for line in rendered.text().splitlines() if " create -f - " in line]
+    added = json.loads(first.partition(", with ")[2] or "{}")
+    sent = suspended(made)
+    assert added.get("spec", {}).items() <= sent["spec"].items()
+    assert ("suspend" in sent["spec"]) == bool(added)
+    owned = json.loads(rest.partition(" each with ")[2])
+    for one in made.owned:
+        wanted = owned_by(one, made.workload, "<uid>")["metadata"]["ownerReferences"]
+        assert owned == {"metadata": {"ownerReferences": wanted}}
 
 
 def test_several_processes_in_a_pod_are_for_mpijob() -> None:

@@ -51,7 +51,13 @@ _GPU = "nvidia.com/gpu"
 @click.option(
     "--tolerate", "tolerated", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taints that do not matter."
 )
-@click.option("--capability", "capabilities", multiple=True, metavar="NAME", help="Of the container, such as IPC_LOCK.")
+@click.option(
+    "--capability",
+    "capabilities",
+    multiple=True,
+    metavar="NAME",
+    help="Of the container, such as IPC_LOCK; for root only.",
+)
 @click.option("--run-as-user", type=click.IntRange(min=0), metavar="UID", help="In place of the image's user.")
 @click.option("--host-network", is_flag=True, help="The pods use their nodes' network.")
 @click.option("--share-nodes", is_flag=True, help="Several pods may be on one node.")

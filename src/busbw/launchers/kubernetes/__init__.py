@@ -13,14 +13,26 @@ from busbw.launchers.job import Command, Job, Rendered, Watch, hide
 from busbw.launchers.kubernetes import calls
 from busbw.launchers.kubernetes.following import Following
 from busbw.launchers.kubernetes.interrupts import remembered
-from busbw.launchers.kubernetes.manifests import CONTAINER, INSTANCE, Manifests, Task, manifests, patch_text, resumption
+from busbw.launchers.kubernetes.manifests import (
+    CONTAINER,
+    INSTANCE,
+    Manifests,
+    Task,
+    manifests,
+    owned_by,
+    patch_text,
+    resumption,
+    suspension,
+)
 from busbw.launchers.kubernetes.where import Where
 
 _ORDER = """\
 # The objects as they are in the end; `kubectl apply -f -` takes them, with a token of yours in place of <token>.
 # busbw launch creates the {kind} first{how}, then the rest with it as their owner{then}:"""
-_LET_GO = ", and lets it start"
-_WATCHED = "# It looks at the pods until all is done, and reads the log of process 0:"
+_WATCHED = """\
+# It looks at the pods until all is done (and at events and nodes while a pod waits), and reads the log of process 0:"""
+_UID_SHOWN = "<uid>"
+"""The cluster gives it when it takes the workload."""
 _REMOVED = "# In the end, or when it is interrupted, it deletes the {kind}, and with it the rest:"
 
 
@@ -44,13 +56,23 @@ class InCluster(Rendered):
             {"how": ", suspended", "then": ", and lets it start"} if self.made.suspend_path else {"how": "", "then": ""}
         )
         lines.append(_ORDER.format(kind=kind, **start))
-        lines += [f"#   {command.text()}" for command in self.commands]
+        lines += [f"#   {command.text()}{what}" for command, what in zip(self.commands, self._sent(), strict=False)]
+        lines += [f"#   {command.text()}" for command in self.commands[2:]]
         lines += [_WATCHED, *(f"#   {command.text()}" for command in self.watched)]
         if self.cleanup:
             lines += [_REMOVED.format(kind=kind), *(f"#   {command.text()}" for command in self.cleanup)]
         objects = [*self.made.owned, self.made.workload]
+        # As they are in the end: applied as they are sent, one stays suspended, the others go for want of an owner.
         documents = yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True, width=110)
         return hide("\n".join([*lines, documents.rstrip("\n")]), self.token)
+
+    def _sent(self) -> tuple[str, str]:
+        """What the objects have besides when they are created."""
+        kind = self.made.workload["kind"]
+        extra = f", with {patch_text(suspension(self.made))}" if self.made.suspend_path else ""
+        (owner, *_) = owned_by(self.made.owned[0], self.made.workload, _UID_SHOWN)["metadata"]["ownerReferences"]
+        owned = {"metadata": {"ownerReferences": [owner]}}
+        return f"  # the {kind}{extra}", f"  # the rest, each with {patch_text(owned)}"
 
 
 def render(job: Job, where: Where) -> InCluster:
@@ -72,20 +94,37 @@ def render(job: Job, where: Where) -> InCluster:
     change = resumption(made)
     resume = ("patch", kind, job.name, "--type=merge", "-p", patch_text(change), "-o", "name")
     sent = (create, create, resume) if change and not where.queue else (create, create)
-    watched = (
-        ("get", "pods", "-l", selector, "-o", "json"),
-        ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f"),
-    )
+    look = ("get", "pods", "-l", selector, "-o", "json")
+    follow = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
     delete = ("delete", kind, job.name, "--ignore-not-found", "--cascade=background", "--wait=false")
     return InCluster(
-        commands=tuple(Command(calls.command(where, *words)) for words in sent),
-        watched=tuple(Command(calls.command(where, *words)) for words in watched),
-        cleanup=() if where.keep else (Command(calls.command(where, *delete)),),
+        commands=tuple(Command(calls.request(where, *words)) for words in sent),
+        watched=(Command(calls.request(where, *look)), Command(calls.command(where, *follow))),
+        cleanup=() if where.keep else (Command(calls.request(where, *delete)),),
+        remarks=_remarks(where),
         token=job.token,
         where=where,
         made=made,
         program=str(job.program).rpartition("/")[2],
     )
+
+
+def _remarks(where: Where) -> tuple[str, ...]:
+    """What a container gets by capabilities, only a process of root has: nothing hands them on to another user."""
+    if not where.capabilities or (where.run_as_user == 0 and where.kind != "mpijob"):
+        return ()
+    names = " and ".join(where.capabilities)
+    locked = (
+        "; for others to lock memory, have the nodes' container runtime run with LimitMEMLOCK=infinity"
+        if "IPC_LOCK" in where.capabilities
+        else ""
+    )
+    if where.kind == "mpijob":
+        return (
+            f"{names}: has an effect only where the image's sshd starts processes as root; busbw's does not{locked}",
+        )
+    whose = f"user {where.run_as_user}" if where.run_as_user is not None else "the image's user, 1000 in busbw's own"
+    return (f"{names}: has an effect only for root (--run-as-user 0), and none for {whose}{locked}",)
 
 
 def submit(rendered: InCluster, watch: Watch) -> int:

@@ -1,14 +1,17 @@
 """Talks to the cluster by kubectl.
 
-So what a person's kubeconfig says of contexts, proxies, certificates and plugins that log in is true here too, and what
-a dry run shows is what is run.
+So what a person's kubeconfig says of contexts, proxies, certificates and plugins that log in is true here too. A dry
+run shows calls with the words that they are made with; it leaves out those that only explain a wait or a failure.
 """
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeVar
@@ -24,6 +27,12 @@ _TICK_S = 0.25
 _REQUEST_LIMIT_S = 20
 _LIMIT_S = 60.0
 """More than a request may take: a plugin that logs in may ask a person."""
+_INTERRUPTED_LIMIT_S = 5.0
+"""For a call during which the job was interrupted: what follows it, the deletion, must not wait for long."""
+_TWICE_LIMIT_S = 1.0
+"""After a second interrupt: long enough for a deletion that a cluster takes, and no wait for one that it does not."""
+_KILLED_S = 1.0
+"""How long the pipes of a killed kubectl may take to close; one who inherited them may have left its group."""
 
 Answered = TypeVar("Answered")
 
@@ -54,6 +63,10 @@ class RefusedError(BusbwError):
     """The cluster, or kubectl itself, refused a call."""
 
 
+class InterruptedCallError(BusbwError):
+    """A signal came, and the call did not end soon after it."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a call came to."""
@@ -79,6 +92,37 @@ def command(where: Where, *words: str) -> tuple[str, ...]:
     return (KUBECTL, *context, *namespace, *words)
 
 
+def request(where: Where, *words: str) -> tuple[str, ...]:
+    """The same for a call that is answered at once: kubectl itself gives up a request that hangs."""
+    return (*command(where, *words), f"--request-timeout={_REQUEST_LIMIT_S}s")
+
+
+def start(call: Sequence[str], *, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
+    """Runs kubectl in a process group of its own.
+
+    Ctrl-C then reaches this program alone, which knows what to do about the job, and `end` reaches whatever kubectl
+    has started.
+    """
+    return subprocess.Popen(call, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def end(process: "subprocess.Popen[bytes]") -> bytes:
+    """Ends kubectl and what it started, and returns what is left of its stderr. Waits for nobody who holds a pipe."""
+    if process.returncode is None:  # not reaped, so that the group's number is still its own
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    try:
+        return process.communicate(timeout=_KILLED_S)[1]
+    except subprocess.TimeoutExpired as waited:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_KILLED_S)
+        return waited.stderr or b""
+
+
 def check_kubectl() -> None:
     """Raises a BusbwError where there is none."""
     if not shutil.which(KUBECTL):
@@ -89,11 +133,19 @@ def check_kubectl() -> None:
 
 
 class Calls:
-    """Calls of the API, during which the one who waits is kept informed."""
+    """Calls of the API, during which the one who waits is kept informed, and can leave.
 
-    def __init__(self, where: Where, on_tick: Callable[[], None]) -> None:
+    Args:
+        where: The cluster.
+        on_tick: Called while a call takes its time, with its verb and the seconds since its start.
+        received: The signals that came so far. After the first a call ends within seconds, but for the deletion, which
+            is what it asks for; after the second that, too.
+    """
+
+    def __init__(self, where: Where, on_tick: Callable[[str, float], None], received: Sequence[int]) -> None:
         self.where = where
         self._on_tick = on_tick
+        self._received = received
 
     def create(self, manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Creates objects and returns what the cluster made of the last one."""
@@ -132,16 +184,14 @@ class Calls:
             ) from error
 
     def answer(self, *words: str, stdin: str = "") -> Answer:
-        """Runs kubectl to its end."""
-        call = command(self.where, *words, f"--request-timeout={_REQUEST_LIMIT_S}s")
-        process = subprocess.Popen(
-            call,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C reaches this program, which knows what to do about the job
-        )
-        end_s = monotonic() + _LIMIT_S
+        """Runs kubectl to its end.
+
+        Raises:
+            RefusedError: It does not end.
+            InterruptedCallError: Nor does it soon after a signal.
+        """
+        process = start(request(self.where, *words), stdin=subprocess.PIPE)
+        start_s = monotonic()
         given: bytes | None = stdin.encode()
         try:
             while True:
@@ -150,16 +200,22 @@ class Calls:
                     return Answer(process.returncode, out, err.decode(errors="replace"))
                 except subprocess.TimeoutExpired:
                     given = None
-                    self._on_tick()
-                    if monotonic() > end_s:
-                        raise RefusedError(
-                            f"kubectl did not answer within {_LIMIT_S:.0f} s: {' '.join(words[:3])}",
-                            remedy="check that the cluster can be reached: kubectl cluster-info",
-                        ) from None
+                    elapsed_s = monotonic() - start_s
+                    self._on_tick(words[0], elapsed_s)
+                    self._give_up(words, elapsed_s)
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+            if process.returncode is None:
+                end(process)
+
+    def _give_up(self, words: Sequence[str], elapsed_s: float) -> None:
+        """Raises when a call has taken too long."""
+        what = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(words[:3])}"
+        if len(self._received) > 1 and elapsed_s > _TWICE_LIMIT_S:
+            raise InterruptedCallError(what, remedy="see what it left: kubectl get all")
+        if self._received and words[0] != "delete" and elapsed_s > _INTERRUPTED_LIMIT_S:
+            raise InterruptedCallError(what, remedy="see what it left: kubectl get all")
+        if elapsed_s > _LIMIT_S:
+            raise RefusedError(what, remedy="check that the cluster can be reached: kubectl cluster-info")
 
     def _good(self, answer: Answer, what: str) -> bytes:
         if answer.code == 0:

@@ -7,7 +7,8 @@ from time import monotonic, sleep
 from busbw.errors import BusbwError, Exit
 from busbw.launchers.job import Watch
 from busbw.launchers.kubernetes import objects, status
-from busbw.launchers.kubernetes.calls import Calls, RefusedError
+from busbw.launchers.kubernetes.calls import Calls, InterruptedCallError, RefusedError
+from busbw.launchers.kubernetes.loss import Loss, remark
 from busbw.launchers.kubernetes.manifests import CONTAINER, INSTANCE, Manifests, owned_by, resumption, suspended
 from busbw.launchers.kubernetes.reading import Reading
 from busbw.launchers.kubernetes.waiting import Waiting
@@ -26,8 +27,11 @@ _CANCEL_S = 40.0
 _GONE_S = 10.0
 """How long the pod of process 0 may be missing from the list before it counts as gone."""
 _QUIET_S = 15.0
+_SLOW_S = 2.0
+"""A deletion that takes so long is named."""
 _TAIL = 20
 _FAILED_SHOWN = 16
+_CANCELLING = "interrupted: the job is being cancelled; again leaves at once"
 
 
 class Following:
@@ -39,8 +43,10 @@ class Following:
         self._program = program.encode()
         self._watch = watch
         self._received = received
-        self._calls = Calls(where, watch.on_wait)
+        self._calls = Calls(where, self._tick, received)
         self._waiting = Waiting(where, made, self._calls, watch)
+        self._loss = Loss(where.patience_s)
+        self._reading: Reading | None = None
         self._kind = str(made.workload["kind"]).lower()
         self._name = str(made.workload["metadata"]["name"])
         self._pods: tuple[objects.Pod, ...] = ()
@@ -65,6 +71,10 @@ class Following:
             code = self._follow()
         except BrokenPipeError:
             code = Exit.OUTPUT_CLOSED  # nobody reads what the job says: it goes on for no one
+        except BusbwError:
+            if not self._received:
+                raise
+            code = Exit.INTERRUPTED  # and what could not be done any more does not matter
         finally:
             self._watch.on_status("")
             if not self._where.keep or self._received:
@@ -87,7 +97,6 @@ class Following:
     def _follow(self) -> int:
         look_at_s = 0.0
         ended_at_s: float | None = None
-        reading: Reading | None = None
         try:
             while True:
                 self._watch.on_wait()
@@ -100,42 +109,44 @@ class Following:
                 if now_s >= look_at_s:
                     self._look()
                     look_at_s = monotonic() + self._look_again_s()
-                head = self._head()
+                head, reading = self._head(), self._reading
                 if head is None and self._is_gone():
-                    return self._lost(reading)
+                    return self._lost()
+                if head is not None and self._cancelled_at_s is None and self._silent_since_s is None:
+                    words = self._loss.words(head, reading, monotonic())
+                    if words:
+                        return self._lost(words)
                 if head is None or not status.has_started(head):
                     if self._cancelled_at_s is not None:
                         return Exit.INTERRUPTED
                     if head is not None and status.has_ended(head):
-                        return self._lost(None)
+                        return self._lost()
                     sleep(_TICK_S)
                     continue
                 if reading is None:
-                    reading = Reading(self._where, head.metadata.name)
+                    reading = self._reading = Reading(self._where, head.metadata.name)
                     reading.connect(follow=True)
-                if reading.is_connected:
-                    self._hand_on(reading.lines(_TICK_S))
-                else:
-                    look_at_s = 0.0
-                    sleep(_TICK_S)
                 if status.has_ended(head):
                     ended_at_s = ended_at_s or monotonic()
                     if not reading.is_connected or monotonic() > ended_at_s + _LOG_END_S:
                         self._rest_of(reading)
                         return self._judge(head, reading)
-                elif not reading.is_connected and monotonic() >= look_at_s:
-                    self._look()
-                    newest = self._head()
-                    if newest is not None and not status.has_ended(newest):
-                        reading.connect(follow=True)
+                if reading.is_connected:
+                    self._hand_on(reading.lines(_TICK_S))
+                    if not reading.is_connected:
+                        look_at_s = 0.0  # its container may have ended
+                elif reading.is_due():
+                    reading.connect(follow=True)
+                else:
+                    sleep(_TICK_S)
         finally:
-            if reading is not None:
-                reading.disconnect()
+            if self._reading is not None:
+                self._reading.disconnect()
 
     def _look_again_s(self) -> float:
         """A list of a thousand pods is megabytes: it is asked for less often."""
-        shortest_s = _LOOK_WHILE_RUNNING_S if self._all_started() else _LOOK_S
-        return max(shortest_s, self._made.pods / _PODS_PER_S)
+        is_calm = self._all_started() and self._reading is not None and self._reading.is_connected
+        return max(_LOOK_WHILE_RUNNING_S if is_calm else _LOOK_S, self._made.pods / _PODS_PER_S)
 
     def _look(self) -> None:
         """What the cluster says of the pods now, and what that means for the wait."""
@@ -147,10 +158,12 @@ class Following:
             if monotonic() > self._silent_since_s + max(self._where.patience_s, _QUIET_S):
                 raise
             return
+        except InterruptedCallError:
+            return  # the job is cancelled next
         self._silent_since_s = None
         self._pods = found
         if self._cancelled_at_s is None:
-            self._waiting.explain(found)
+            self._waiting.explain(found, remark(self._head(), self._reading))
             self._notice_failures()
 
     def _notice_failures(self) -> None:
@@ -194,16 +207,16 @@ class Following:
             return Exit.ENVIRONMENT
         return code or max((status.exit_code(pod) or 0 for pod in failed), default=0)
 
-    def _lost(self, reading: Reading | None) -> int:
+    def _lost(self, words: str = "") -> int:
         """Process 0 is gone without having said how it ended: evicted, preempted, deleted, or its node is lost."""
         if self._cancelled_at_s is not None:
             return Exit.RANK_LOST
-        if reading is not None:
+        if self._reading is not None:
             with suppress(BusbwError):
-                self._rest_of(reading)
+                self._rest_of(self._reading)
         head = self._seen_head
         name = head.metadata.name if head else f"of process 0 of {self._name}"
-        words = (status.end_words(head) if head else "") or "it was deleted, or its node is lost"
+        words = words or (status.end_words(head) if head else "") or "it was deleted, or its node is lost"
         self._say(f"the pod {name} is gone: {words}")
         return Exit.RANK_LOST
 
@@ -228,15 +241,23 @@ class Following:
     def _cancel_if_interrupted(self) -> None:
         if self._received and self._cancelled_at_s is None:
             self._cancelled_at_s = monotonic()
-            self._watch.on_status("interrupted: the job is being cancelled; again leaves at once")
+            self._watch.on_status(_CANCELLING)
             self._delete()
+
+    def _tick(self, verb: str, elapsed_s: float) -> None:
+        """While a call takes its time."""
+        if self._received:
+            self._watch.on_status(_CANCELLING)
+        elif verb == "delete" and elapsed_s > _SLOW_S:
+            self._watch.on_status(f"waiting for the cluster to delete the {self._made.workload['kind']} {self._name}")
+        self._watch.on_wait()
 
     def _rest_of(self, reading: Reading) -> None:
         """What a connection that was lost has not brought."""
         reading.disconnect()
         reading.connect(follow=False)
         end_s = monotonic() + _QUIET_S
-        while reading.is_connected and monotonic() < end_s:
+        while reading.is_connected and monotonic() < end_s and len(self._received) < 2:
             self._hand_on(reading.lines(_TICK_S))
             self._watch.on_wait()
         reading.disconnect()
@@ -245,6 +266,8 @@ class Following:
 
     def _hand_on(self, lines: Sequence[bytes]) -> None:
         """A container's log mixes both outputs: the program's sentences begin with its name, its table never does."""
+        if lines:
+            self._loss.heard()
         for line in lines:
             if self._watch.on_error and line.startswith(self._program + b": "):
                 self._watch.on_error(line, 0 if self._kind != "mpijob" else None)

@@ -77,6 +77,11 @@ def suspended(made: Manifests) -> Manifest:
     return _with(made.workload, made.suspend_path, True)
 
 
+def suspension(made: Manifests) -> Manifest:
+    """What `suspended` adds."""
+    return _with({}, made.suspend_path, True)
+
+
 def resumption(made: Manifests) -> Manifest:
     """The patch that lets it start; empty for one that has started."""
     if not made.suspend_path:
@@ -170,7 +175,7 @@ def _mpijob(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[s
     worker = _pod_template(
         task,
         where,
-        {"name": CONTAINER, **_image(where), **_resources(where), **_mounts(where)},
+        {"name": CONTAINER, **_image(where), **_resources(where), **_added(where), **_mounts(where)},
         measures=True,
     )
     workload = {
@@ -285,8 +290,8 @@ def _env(environment: Mapping[str, str], task: Task) -> list[Manifest]:
 
 
 def _literal(text: str) -> str:
-    """The text as a manifest says it: there "$(" begins the name of a variable."""
-    return text.replace("$(", "$$(")
+    """The text as a manifest says it: there `$(NAME)` is a variable's value, and `$$` is `$`."""
+    return text.replace("$", "$$")
 
 
 def _image(where: Where) -> Manifest:
@@ -316,6 +321,11 @@ def _security(where: Where) -> Manifest:
             "seccompProfile": {"type": "RuntimeDefault"},
         }
     }
+
+
+def _added(where: Where) -> Manifest:
+    """For workers of MPIJob: only added, since an image's sshd that runs as root needs what is there by default."""
+    return {"securityContext": {"capabilities": {"add": list(where.capabilities)}}} if where.capabilities else {}
 
 
 def _mounts(where: Where) -> Manifest:

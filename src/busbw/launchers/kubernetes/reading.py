@@ -4,11 +4,16 @@ import os
 import select
 import subprocess
 from contextlib import suppress
+from time import monotonic
 
-from busbw.launchers.kubernetes.calls import command
+from busbw.launchers.kubernetes.calls import command, end, start
 from busbw.launchers.kubernetes.logs import LogJoiner
 from busbw.launchers.kubernetes.manifests import CONTAINER
 from busbw.launchers.kubernetes.where import Where
+
+_END_S = 5.0
+"""How long kubectl may take to end once its output has."""
+_LONGEST_PAUSE_S = 16.0
 
 
 class Reading:
@@ -19,6 +24,10 @@ class Reading:
         """Why the last connection ended, in kubectl's words; empty when it said nothing."""
         self.is_whole = False
         """Whether the last connection brought the log to its end, as far as it went then."""
+        self.failures = 0
+        """How many connections in a row failed and brought no line."""
+        self._vain = 0
+        self._again_at_s = 0.0
         self._where = where
         self._pod = pod
         self._joiner = LogJoiner()
@@ -36,19 +45,17 @@ class Reading:
         """Whether more may come."""
         return self._process is not None
 
+    def is_due(self) -> bool:
+        """Whether to connect again: later and later, while there is nothing to be had."""
+        return monotonic() >= self._again_at_s
+
     def connect(self, *, follow: bool) -> None:
         """Begins to read what has not been read yet; with `follow` until the container's end."""
         since = (f"--since-time={self._joiner.since}",) if self._joiner.since else ()
         call = command(self._where, "logs", self._pod, "-c", CONTAINER, "--timestamps", *since)
         self._joiner.reconnected()
         self.is_whole = False
-        self._process = subprocess.Popen(
-            (*call, "-f") if follow else call,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._process = start((*call, "-f") if follow else call)
 
     def lines(self, limit_s: float) -> list[bytes]:
         """Lines that have come, after at most so long a wait. Disconnects at the end of the log."""
@@ -61,19 +68,25 @@ class Reading:
         *whole, self._pending = (self._pending + chunk).split(b"\n")
         stamped = [line + b"\n" for line in whole]
         if not chunk:
-            self.is_whole = self._process.wait() == 0
+            with suppress(subprocess.TimeoutExpired):
+                self.is_whole = self._process.wait(_END_S) == 0
             if self.is_whole and self._pending:
                 stamped.append(self._pending)  # a last line without an end; one that was cut off comes again
+        found = [line for one in stamped if (line := self._joiner.take(one)) is not None]
+        if found:
+            self.failures = self._vain = 0
+        if not chunk:
+            self.failures += not self.is_whole
+            self._again_at_s = monotonic() + min(2.0**self._vain, _LONGEST_PAUSE_S)
+            self._vain += 1
             self.disconnect()
-        return [line for one in stamped if (line := self._joiner.take(one)) is not None]
+        return found
 
     def disconnect(self) -> None:
         """Ends the connection; `connect` takes the log up again."""
         process, self._process, self._pending = self._process, None, b""
         if process is None:
             return
-        with suppress(ProcessLookupError):
-            process.kill()
-        _, said = process.communicate()
+        said = end(process)
         lines = said.decode(errors="replace").strip().splitlines()
         self.words = lines[-1].removeprefix("error: ") if lines else ""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.launchers.kubernetes.objects import Event, Node, Pod
+from busbw.launchers.kubernetes.manifests import CONTAINER
+from busbw.launchers.kubernetes.objects import ContainerState, Event, Node, Pod
 from busbw.launchers.kubernetes.where import quantity
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -15,6 +16,8 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 _ROLE = "training.kubeflow.org/job-role"
 _NO_NEWS = {"Scheduled", "FailedScheduling", "NotTriggerScaleUp"}
 """Events of a pod that say nothing once it has a node."""
+_ALIVE = {"ContainersNotReady", "PodCompleted", "PodFailed", "ReadinessGatesNotReady"}
+"""Reasons of the kubelet for a pod that is not ready."""
 _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption: ).*", re.DOTALL)
 """What the scheduler adds about pods that it could throw out for ours."""
 _PULL = "check the name and tag of --image, and that the nodes may pull it (--image-pull-secret)"
@@ -49,26 +52,27 @@ def is_pending(pod: Pod) -> bool:
 
 def has_started(pod: Pod) -> bool:
     """Whether there is a log to read."""
-    states = [status.state for status in pod.status.container_statuses]
-    return any(state.running is not None or state.terminated is not None for state in states)
+    state = _program(pod)
+    return state.running is not None or state.terminated is not None
 
 
 def has_ended(pod: Pod) -> bool:
-    """Whether its program runs no more."""
-    return pod.status.phase in ("Succeeded", "Failed")
+    """Whether its program runs no more; what was injected beside it may run for ever."""
+    return pod.status.phase in ("Succeeded", "Failed") or _program(pod).terminated is not None
 
 
 def exit_code(pod: Pod) -> int | None:
     """Its program's; None where none is known: it runs, never ran, or its node is lost."""
-    codes = [status.state.terminated.exit_code for status in pod.status.container_statuses if status.state.terminated]
-    return codes[0] if codes else None
+    ended = _program(pod).terminated
+    return ended.exit_code if ended else None
 
 
 def why_pending(pod: Pod) -> tuple[str, str]:
-    """Reason and message: of the container, or of the scheduler."""
-    for status in pod.status.container_statuses:
-        if waiting := status.state.waiting:
-            return waiting.reason, waiting.message
+    """Reason and message: of the container, of one beside it that is in trouble, or of the scheduler."""
+    waits = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
+    own = _program(pod).waiting
+    for waiting in [one for one in waits if one.reason in _TROUBLES] + ([own] if own else []) + waits:
+        return waiting.reason, waiting.message
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.reason, condition.message
@@ -157,32 +161,52 @@ def never_fits(
 
 def never_ran(pod: Pod) -> Trouble | None:
     """Why the program could not be started although the container could; None where it was started."""
-    for status in pod.status.container_statuses:
-        ended = status.state.terminated
-        if ended and ended.reason in ("StartError", "ContainerCannotRun"):
-            return Trouble(
-                f"pod {pod.metadata.name}: {_words(ended.reason, ended.message)}",
-                "the image must hold the program (deploy/Dockerfile); --program-path says where it lies in it",
-                is_certain=True,
-            )
-    return None
+    ended = _program(pod).terminated
+    if ended is None or ended.reason not in ("StartError", "ContainerCannotRun"):
+        return None
+    return Trouble(
+        f"pod {pod.metadata.name}: {_words(ended.reason, ended.message)}",
+        "the image must hold the program (deploy/Dockerfile); --program-path says where it lies in it",
+        is_certain=True,
+    )
 
 
 def end_words(pod: Pod) -> str:
     """How a pod ended, where that was no plain exit: evicted, out of memory, its node lost. Empty otherwise."""
-    for status in pod.status.container_statuses:
-        ended = status.state.terminated
-        if ended and ended.reason not in ("", "Completed", "Error"):
-            return _words(ended.reason, ended.message)
+    ended = _program(pod).terminated
+    if ended and ended.reason not in ("", "Completed", "Error"):
+        return _words(ended.reason, ended.message)
     return _words(pod.status.reason, pod.status.message) if pod.status.reason else ""
 
 
-def worst_code(pods: Sequence[Pod]) -> int | None:
-    """The head's exit code, else the largest of the others', else None."""
-    first = head(pods)
-    if first is not None and (code := exit_code(first)) is not None:
-        return code
-    return max((code for pod in pods if (code := exit_code(pod)) is not None), default=None)
+def unreachable_words(pod: Pod) -> str:
+    """Why its node seems not to answer any more; empty while nothing speaks for that.
+
+    When a node is silent the node controller makes its pods not ready, and leaves the rest of their status as the
+    kubelet last wrote it. A pod that is not ready for the sake of one of its containers is alive.
+    """
+    conditions = {one.type: one for one in pod.status.conditions}
+    ready, containers = conditions.get("Ready"), conditions.get("ContainersReady")
+    node = f"node {pod.spec.node_name}"
+    if is_node_lost(pod) or pod.status.phase == "Unknown":
+        return f"{node} does not answer ({_words(pod.status.reason or 'Unknown', pod.status.message)})"
+    if ready is None or ready.status == "True" or ready.reason in _ALIVE:
+        return ""
+    if ready.status == "False" and containers is not None and containers.status == "False":
+        return ""
+    said = f": {_words(ready.reason, ready.message)}" if ready.reason else ""
+    return f"{node} does not answer (Ready is {ready.status}{said})"
+
+
+def is_node_lost(pod: Pod) -> bool:
+    """Whether the cluster itself has given up the pod's node."""
+    return pod.status.reason == "NodeLost"
+
+
+def _program(pod: Pod) -> ContainerState:
+    """What the kubelet says of our container; the cluster may have put others beside it."""
+    states = (status.state for status in pod.status.container_statuses if status.name == CONTAINER)
+    return next(states, ContainerState())
 
 
 def _explained(pod: Pod, events: Sequence[Event]) -> tuple[str, str]:

@@ -30,14 +30,18 @@ class Waiting:
         self._may_see_nodes = True
         self._may_see_events = True
 
-    def explain(self, pods: Sequence[objects.Pod]) -> None:
+    def explain(self, pods: Sequence[objects.Pod], remark: str = "") -> None:
         """Says what is waited for, or that nothing is.
+
+        Args:
+            pods: Of the job.
+            remark: What to say when all of them run.
 
         Raises:
             BusbwError: It does not heal by waiting, for as long as the patience lasts.
         """
         events = self._events(pods)
-        words = status.waiting_words(pods, self._made.pods, events)
+        words = status.waiting_words(pods, self._made.pods, events) or remark
         if self._where.queue and not pods:
             words = f"the queue {self._where.queue} has not let it start"
         self._watch.on_status(f"waiting: {words}" if words else "")

@@ -47,7 +47,8 @@ class Where:
     shm: str = ""
     """The size of /dev/shm; empty: what the container runtime gives, 64 MiB as a rule."""
     capabilities: tuple[str, ...] = ()
-    """Such as IPC_LOCK, which registering memory for InfiniBand takes where the limit of locked memory is small."""
+    """Such as IPC_LOCK, which registering memory for InfiniBand takes where the limit of locked memory is small. Only
+    processes of root have them."""
     pull_policy: str = ""
     pull_secret: str = ""
     service_account: str = ""

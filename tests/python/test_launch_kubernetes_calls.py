@@ -1,0 +1,57 @@
+"""Calls of kubectl that never end, and what they have started."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from busbw.launchers.kubernetes import Where, calls
+
+WHERE = Where(image="busbw:1")
+LEFT_S = 100
+KUBECTL = f"""#!{sys.executable}
+import os, subprocess, sys, time
+from pathlib import Path
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep({LEFT_S})"], start_new_session=LEAVES)
+Path(os.environ["FAKE_CHILD"] + ".new").write_text(str(child.pid))
+os.rename(os.environ["FAKE_CHILD"] + ".new", os.environ["FAKE_CHILD"])
+ENDS or time.sleep({LEFT_S})
+"""
+
+
+def lives(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("leaves", [False, True])
+def test_the_limit_holds_whoever_has_the_pipes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool, ends: bool
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(KUBECTL.replace("LEAVES", str(leaves)).replace("ENDS", str(ends)))
+    kubectl.chmod(0o755)
+    pid_path = tmp_path / "child"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("FAKE_CHILD", str(pid_path))
+    monkeypatch.setattr(calls, "_LIMIT_S", 1.5)
+    child = 0
+
+    def wait_for_child(_verb: str, _elapsed_s: float) -> None:
+        nonlocal child
+        while not child:
+            child = int(pid_path.read_text()) if pid_path.exists() else 0
+            time.sleep(0.01)
+
+    try:
+        with pytest.raises(calls.RefusedError, match="kubectl did not answer within"):
+            calls.Calls(WHERE, wait_for_child, []).answer("get", "pods")
+        assert lives(child) == leaves  # what has left kubectl's group is left alone, and not waited for
+    finally:
+        if child and lives(child):
+            os.kill(child, 9)

@@ -1,0 +1,85 @@
+"""What speaks for a lost node, and for how long it must."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from busbw.launchers.kubernetes import objects
+from busbw.launchers.kubernetes.loss import Loss, remark
+
+
+def pod(*, reason: str = "", phase: str = "Running", deleted: bool = False, **conditions: str) -> objects.Pod:
+    said = [
+        dict(zip(("status", "reason"), one.split("/"), strict=False), type=name) for name, one in conditions.items()
+    ]
+    body = {
+        "metadata": {"name": "p"} | ({"deletionTimestamp": "2026-11-21T10:00:00Z"} if deleted else {}),
+        "spec": {"nodeName": "n"},
+        "status": {
+            "phase": phase,
+            "reason": reason,
+            "conditions": said,
+            "containerStatuses": [{"name": "busbw", "state": {"running": {}}}],
+        },
+    }
+    return msgspec.convert(body, objects.Pod)
+
+
+def reading(failures: int) -> Any:
+    return SimpleNamespace(failures=failures, is_connected=False, words="no route to host")
+
+
+def lost_after_s(one: objects.Pod, failures: int = 0, patience_s: int = 60) -> int | None:
+    """The first second at which it counts as lost, of 200."""
+    loss = Loss(patience_s)
+    return next((second for second in range(200) if loss.words(one, reading(failures), 1000.0 + second)), None)
+
+
+@pytest.mark.parametrize(
+    ("one", "failures", "after_s"),
+    [
+        (pod(), 99, None),
+        (pod(Ready="True", ContainersReady="True"), 99, None),
+        (pod(reason="NodeLost"), 0, 0),
+        (pod(phase="Unknown"), 0, 61),
+        (pod(Ready="Unknown", ContainersReady="True"), 0, 61),
+        (pod(Ready="Unknown/NodeStatusUnknown", ContainersReady="False"), 0, 61),
+        (pod(Ready="False", ContainersReady="True"), 0, 61),
+        (pod(Ready="False"), 0, 61),
+        (pod(Ready="False/ContainersNotReady", ContainersReady="False/ContainersNotReady"), 0, None),
+        (pod(Ready="False/ReadinessGatesNotReady", ContainersReady="True"), 0, None),
+        (pod(deleted=True), 2, None),
+        (pod(deleted=True), 3, 0),
+        (pod(phase="Failed", reason="NodeLost"), 3, None),  # it has ended, which is judged elsewhere
+    ],
+)
+def test_how_long_it_takes_to_be_lost(one: objects.Pod, failures: int, after_s: int | None) -> None:
+    assert lost_after_s(one, failures) == after_s
+
+
+def test_patience_0_waits_on_for_a_node_that_is_only_silent() -> None:
+    assert lost_after_s(pod(Ready="Unknown"), patience_s=0) is None
+    assert lost_after_s(pod(reason="NodeLost"), patience_s=0) == 0
+
+
+def test_a_line_or_a_node_that_comes_back_starts_it_anew() -> None:
+    silent = pod(Ready="Unknown")
+    loss = Loss(60)
+    assert not loss.words(silent, None, 0.0)
+    loss.heard()
+    assert not loss.words(silent, None, 61.0)
+    assert not loss.words(pod(Ready="True"), None, 90.0)
+    assert not loss.words(silent, None, 122.0)
+    assert loss.words(silent, None, 183.0)
+
+
+def test_what_is_said_meanwhile() -> None:
+    assert remark(None, None) == ""
+    assert remark(pod(), reading(0)) == ""
+    assert remark(pod(), reading(1)) == "the log of pod p cannot be read: no route to host"
+    assert remark(pod(deleted=True), None) == "pod p is being deleted"
+    assert remark(pod(Ready="Unknown/NodeStatusUnknown"), reading(1)) == (
+        "pod p: node n does not answer (Ready is Unknown: NodeStatusUnknown)"
+    )
