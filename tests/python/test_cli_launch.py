@@ -17,6 +17,7 @@ from stand_in import TABLE, install
 
 from busbw.cli.launch import KINDS
 from busbw.cli.main import main
+from busbw.cli.outcome import say_outcome
 from busbw.launchers import LAUNCHERS
 from busbw.launchers.systems import load
 
@@ -342,6 +343,24 @@ def test_a_reader_that_goes_away_is_no_traceback(told: Path, here: Path) -> None
         errors = process.stderr.read()
         process.wait(HANG_GUARD_S)
     assert "busbw: " not in errors.replace("busbw: busbw-records", "")
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        (141, "the run ended when nobody read its table any more"),
+        (4, "the run lost a process"),
+        (130, "the run was interrupted"),
+        (137, "the run was killed"),
+    ],
+)
+def test_the_verdict_says_what_cut_a_run_short(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, what: str
+) -> None:
+    record = tmp_path / "records.jsonl"
+    record.write_bytes(b"".join(GOLDEN_RECORD.read_bytes().splitlines(keepends=True)[:-1]))
+    say_outcome(code, record, plot_when="never")
+    assert f"Verdict: {what}; until then " in capsys.readouterr().err
 
 
 def test_on_a_terminal_the_table_and_what_is_waited_for_share_it(told: Path, here: Path) -> None:

@@ -181,6 +181,12 @@ def test_a_fault_is_named_with_file_and_key(tmp_path: Path, before: str, after: 
     assert refused.value.remedy
 
 
+def test_nothing_in_a_files_name_controls_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "ours\x1b[2J.toml"
+    path.write_text(SMALL)
+    assert load(str(path)).name == "ours?[2J"
+
+
 def test_an_unknown_name_is_answered_with_those_that_are_known() -> None:
     with pytest.raises(UsageError, match=r'no machine type "p9\.metal"') as refused:
         load("p9.metal")

@@ -13,6 +13,7 @@ from busbw import system as expectations
 from busbw.errors import UsageError
 from busbw.launchers.job import PLACE
 from busbw.shelf import Shelf
+from busbw.units import plain as shown
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """Controls, among them those that turn the direction of writing: what is shown must be what is there."""
@@ -115,7 +116,7 @@ class LaunchSystem(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
     title: Text
     aliases: list[Text] = []
-    expectation: str | None = None
+    expectation: Text | None = None
     """The name of its description in busbw.system, for `busbw expect --system`."""
     gpus_per_node: Count | None = None
     nics_per_node: Count | None = None
@@ -198,7 +199,7 @@ def _finished(system: LaunchSystem, name: str) -> LaunchSystem:
             raise UsageError(f"{name}.toml: expectation: {error.what}", remedy=remedy) from error
     if twice := sorted({variable for variable in variables if variables.count(variable) > 1}):
         raise UsageError(f"{name}.toml sets {', '.join(twice)} twice", remedy=_REMEDY)
-    return msgspec.convert(complete | {"name": name}, LaunchSystem)
+    return msgspec.convert(complete | {"name": shown(name)}, LaunchSystem)
 
 
 def _remedy_unknown(known: list[str]) -> str:
