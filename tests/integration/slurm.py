@@ -11,8 +11,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "salloc", "squeue", "scontrol", "scancel", "sinfo")
@@ -120,6 +120,18 @@ class Slurm:
         for pid in self._processes_of_this_cluster():
             if _namespace(pid) == uts:
                 _kill(pid)
+
+    @contextmanager
+    def without_controller(self) -> Iterator[None]:
+        """Nobody answers Slurm's commands meanwhile; jobs go on."""
+        controller = self._processes.pop("slurmctld")
+        controller.send_signal(signal.SIGTERM)
+        controller.wait(timeout=ENDS_WITHIN_S)
+        try:
+            yield
+        finally:
+            self._spawn("slurmctld", "slurmctld", "-D", "-f", self.environment["SLURM_CONF"])
+            self._wait(lambda: self.run("squeue", check=False).returncode == 0, "an answer of the controller")
 
     def recover(self, node: str) -> None:
         """Brings a node back that crashed."""

@@ -16,6 +16,8 @@ SWEEP = ["-b", "8", "-e", "4K", "-f", "8", "-n", "2"]
 ROWS = 4
 LONG = ["-b", "8", "-e", "8", "-n", "20", "-N", "0"]
 """A measurement without end."""
+SLOW = ["-b", "8", "-e", "8", "-n", "5000", "-N", "0"]
+"""The same with so few rows that a pipe takes all that come while nobody reads it."""
 ALL_REDUCE = ["--", "all_reduce", *SWEEP]
 
 
@@ -366,6 +368,20 @@ def test_an_interrupt_cancels_the_job_and_keeps_the_rows(cluster: Cluster, by: s
     expect_nothing_left(cluster)
 
 
+def test_an_interrupt_reaches_a_batch_job_once_slurm_is_back(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--nodes", "2", "--", "all_reduce", *SLOW)
+    launching.wait_for_rows()
+    with cluster.slurm.without_controller():
+        launching.interrupt()
+        said_by(launching, "Slurm is told again")
+        assert launching.process.poll() is None
+    done = launching.finish()
+    assert done.code == 130, done.stderr
+    assert done.records[-1]["exit_code"] == 130  # in good order
+    wait_until(lambda: cluster.slurm.jobs() == [], "the end of the job", 0.05)
+    expect_nothing_left(cluster)
+
+
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
 def test_an_interrupt_cancels_a_job_that_waits(cluster: Cluster, by: str) -> None:
     cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 100")
@@ -458,6 +474,8 @@ def test_a_folder_that_the_nodes_do_not_share(cluster: Cluster) -> None:
     done = cluster.launch("--nodes", "2", "--folder", str(folder), *ALL_REDUCE)
     assert done.code == 3
     assert "name a folder that the nodes share with this machine (--folder), or give --by srun" in done.stderr
+    assert f"waiting up to 75 s for {folder} to show step-1.code" in done.stderr
+    assert (folder / "job.json").exists()  # what was not seen is not removed
 
 
 def test_options_of_the_job_are_refused_in_an_allocation(cluster: Cluster) -> None:

@@ -5,18 +5,25 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_slurm import FakeSlurm
 from launch_jobs import GOLDEN
 
 from busbw.errors import BusbwError
-from busbw.launchers import slurm_follow, slurm_queue
+from busbw.launchers import slurm_ending, slurm_follow, slurm_queue
 from busbw.launchers.job import Watch
-from busbw.launchers.slurm_follow import Follower, Left, Received, Tail, signals
+from busbw.launchers.slurm_files import Tail
+from busbw.launchers.slurm_follow import Follower, Left, Received, signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
+
+
+SETTLES_S = slurm_follow._SETTLES_S
+END = '# table\n{"kind":"end","exit_code":0}\n'
+AWAY = "scancel: error: Unable to contact slurm controller (connect failure)\n"
 
 
 class Seen:
@@ -124,6 +131,7 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received:
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 4
     assert seen.lines == [b"# table\n"]
     assert seen.errors == [
+        f"busbw: {folder} stays; busbw launch attach {folder} shows what comes later\n",
         "busbw: Slurm knows nothing of job 12 any more, and its program left no exit code\n",
         "slurmstepd: error: *** JOB 12 CANCELLED DUE TO TIME LIMIT ***\n",
     ]
@@ -151,14 +159,95 @@ def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: Re
 def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
+    seen = Seen()
+    follower = Follower(folder, "11", 1, seen.watch)
     with pytest.raises(BusbwError, match=r"shows nothing of n\[1,3\]; name a folder that the nodes share"):
-        Follower(folder, "11", 1, Seen().watch).follow(received)
+        follower.follow(received)
+    assert not follower.has_all
+    assert f"job 11 has ended; waiting up to 1 s for {folder} to show step-1.code" in seen.statuses
+
+
+def completed(fake: FakeSlurm) -> None:
+    fake.says("squeue", code=1)
+    fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
+
+
+def test_a_folder_has_the_time_that_nfs_takes() -> None:
+    assert SETTLES_S > 60  # acdirmax of nfs(5), where nobody chose another
+
+
+def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, received: Received) -> None:
+    completed(fake)
+    (folder / "batch.log").write_text("")
+    (folder / "step-1.out").write_text(END)
+    seen = Seen()
+    follower = Follower(folder, "11", 1, seen.watch)
+    assert follower.follow(received) == 0
+    assert len(seen.lines) == 2
+    assert not follower.has_all  # nobody knows what stderr had to say
+
+
+def test_a_job_that_was_cut_short_has_shown_all(fake: FakeSlurm, folder: Path, received: Received) -> None:
+    fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
+    fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
+    (folder / "batch.log").write_text("")
+    follower = Follower(folder, "13", 1, Seen().watch)
+    assert follower.follow(received) == 4
+    assert follower.has_all
+
+
+class Nfs:
+    """Files seen through NFS: one that was opened before it was there stays missing until its folder is looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.missed: set[Path] = set()
+        self._open, self._scandir = Path.open, os.scandir
+        monkeypatch.setattr(Path, "open", lambda path, *words, **more: self.open(path, *words, **more))
+        monkeypatch.setattr(os, "scandir", self.scandir)
+
+    def open(self, path: Path, *words: Any, **more: Any) -> Any:
+        if path in self.missed:
+            raise FileNotFoundError(path)
+        try:
+            return self._open(path, *words, **more)
+        except FileNotFoundError:
+            self.missed.add(path)
+            raise
+
+    def scandir(self, path: Path) -> Any:
+        self.missed.clear()
+        return self._scandir(path)
+
+
+def test_files_that_nfs_took_for_missing(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nfs = Nfs(monkeypatch)
+    fake.says("squeue", RUNNING)
+
+    def finish_without_a_look() -> None:
+        for name, text in (("batch.log", ""), ("step-1.out", END), ("step-1.code", "0\n")):
+            descriptor = os.open(folder / name, os.O_CREAT | os.O_WRONLY)
+            os.write(descriptor, text.encode())
+            os.close(descriptor)
+        completed(fake)
+
+    with pytest.raises(FileNotFoundError):  # as another program here may have asked for it
+        (folder / "step-1.code").read_text()
+    assert nfs.missed
+    later(0.7, finish_without_a_look)
+    seen = Seen()
+    follower = Follower(folder, "11", 1, seen.watch)
+    assert follower.follow(received) == 0
+    assert follower.has_all
+    assert len(seen.lines) == 2
+    assert seen.errors == []
 
 
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_follow, "_ORDERLY_S", 0.5)
+    monkeypatch.setattr(slurm_ending, "_ORDERLY_S", 0.5)
     fake.says("squeue", RUNNING)
     later(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     later(2.5, lambda: finish(folder, 143))
@@ -175,6 +264,63 @@ def test_the_second_interrupt_cancels_at_once(fake: FakeSlurm, folder: Path, rec
     later(1.7, lambda: finish(folder, 143))
     assert Follower(folder, "12", 1, Seen().watch).follow(received) == 143
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
+
+
+def test_an_interrupt_is_repeated_until_slurm_hears_it(fake: FakeSlurm, folder: Path, received: Received) -> None:
+    fake.says("squeue", RUNNING)
+    fake.says("scancel", error=AWAY, code=1)
+    os.kill(os.getpid(), signal.SIGINT)
+    later(1.2, lambda: fake.says("scancel"))
+    later(2.2, lambda: finish(folder, 130))
+    seen = Seen()
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    asked = fake.asked("scancel")
+    assert len(asked) > 2
+    assert set(asked) == {"scancel --signal=INT 12"}
+    why = "Unable to contact slurm controller (connect failure)"
+    assert seen.errors == [f"busbw: interrupted, but job 12 goes on: {why}; Slurm is told again\n"]
+    assert "interrupted: job 12 is ending; again cancels it at once" in seen.statuses
+
+
+def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Path, received: Received) -> None:
+    fake.says("squeue", code=1)
+    fake.says("scontrol", error=AWAY, code=1)
+    fake.says("scancel", error=AWAY, code=1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        os.kill(os.getpid(), number)
+        received.wait(10.0)
+    with pytest.raises(slurm_queue.NoAnswerError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
+        Follower(folder, "12", 1, Seen().watch).follow(received)
+
+
+def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_ORDERLY_S", "_AGAIN_S"):
+        monkeypatch.setattr(slurm_ending, name, 0.3)
+    fake.says("squeue", RUNNING)
+    os.kill(os.getpid(), signal.SIGINT)
+    later(2.0, lambda: finish(folder, 130))
+    assert Follower(folder, "12", 1, Seen().watch).follow(received) == 130
+    first, *again = fake.asked("scancel")
+    assert first == "scancel --signal=INT 12"
+    assert len(again) > 1
+    assert set(again) == {"scancel 12"}
+
+
+def test_a_reader_who_goes_away_while_slurm_is_away(fake: FakeSlurm, folder: Path, received: Received) -> None:
+    fake.says("squeue", RUNNING)
+    fake.says("scancel", error=AWAY, code=1)
+    (folder / "step-1.out").write_text("# table\n")
+    later(0.8, lambda: fake.says("scancel"))
+
+    def nobody_reads(_line: bytes) -> None:
+        raise BrokenPipeError
+
+    follower = Follower(folder, "12", 1, Watch(nobody_reads, lambda: None))
+    assert follower.follow(received) == 141
+    assert len(fake.asked("scancel")) > 1
+    assert follower.has_all
 
 
 def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path, received: Received) -> None:

@@ -61,6 +61,28 @@ def test_the_step_of_a_name(fake: FakeSlurm) -> None:
     assert slurm_queue.step_named("busbw") == ""
 
 
+def test_a_step_that_nobody_can_tell_of(fake: FakeSlurm) -> None:
+    fake.says("squeue", error="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
+    with pytest.raises(slurm_queue.NoAnswerError, match="Unable to contact slurm controller"):
+        slurm_queue.step_named("busbw")
+
+
+def test_whether_a_cancel_worked(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert slurm_queue.cancel("12", signal="INT") == ""
+    assert slurm_queue.cancel_named("busbw") == ""
+    assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel --name=busbw"]
+    fake.says("scancel", error="scancel: error: Kill job error on job id 12: Invalid job id specified\n", code=1)
+    assert slurm_queue.cancel("12") == ""  # it has ended, and Slurm has forgotten it
+    fake.says("scancel", error="scancel: error: Unable to contact slurm controller (connect failure)\n", code=1)
+    assert slurm_queue.cancel("12") == "Unable to contact slurm controller (connect failure)"
+    assert slurm_queue.cancel_named("busbw") == "Unable to contact slurm controller (connect failure)"
+    fake.says("scancel", code=9)
+    assert slurm_queue.cancel("12") == "exit code 9"
+    (fake.folder / "scancel").write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(slurm_queue, "_ANSWERS_WITHIN_S", 0.2)
+    assert slurm_queue.cancel("12") == "scancel did not answer within 0.2 s"
+
+
 def test_nodes_that_do_not_work(fake: FakeSlurm) -> None:
     fake.says("sinfo", (SAID / "sinfo_nodes.txt").read_text())
     assert slurm_queue.nodes_down("n[2,4]") == ("n4 is down: Not responding",)

@@ -82,8 +82,13 @@ def render(job: Job, where: Where | None = None) -> SlurmRendered:
     return SlurmRendered((command,), files, token=job.token, remarks=remarks, name=job.name, steps=where.steps)
 
 
-def submit(rendered: SlurmRendered, watch: Watch) -> int:
+def submit(rendered: SlurmRendered, watch: Watch, unread: list[int] | None = None) -> int:
     """Starts the job, or a further step's wait, and returns the program's exit code.
+
+    Args:
+        rendered: The job, and the step.
+        watch: Gets what it says.
+        unread: Gets the step, where its files may hold more than they have shown.
 
     Raises:
         BusbwError: Slurm refuses the job, it can never start, or the program was not started.
@@ -97,10 +102,14 @@ def submit(rendered: SlurmRendered, watch: Watch) -> int:
             watch.on_status(f"job {job} is submitted")
         else:
             job = rendered.job or submitted(rendered.folder).job
+        follower = slurm_follow.Follower(rendered.folder, job, rendered.step, watch)
         try:
-            return slurm_follow.Follower(rendered.folder, job, rendered.step, watch).follow(received)
+            return follower.follow(received)
         except slurm_follow.Left:
             return LEFT
+        finally:
+            if unread is not None and not follower.has_all:
+                unread.append(rendered.step)
 
 
 def start(rendered: SlurmRendered) -> str:
@@ -150,10 +159,11 @@ class _JobFile(msgspec.Struct):
     collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]+\Z")]
 
 
-def cancel(rendered: SlurmRendered) -> None:
-    """Cancels a batch job that was submitted."""
-    if rendered.folder is not None:
-        slurm_queue.cancel(rendered.job or submitted(rendered.folder).job)
+def cancel(rendered: SlurmRendered) -> str:
+    """Cancels a batch job that was submitted; why it did not work, empty where it did."""
+    if rendered.folder is None:
+        return ""
+    return slurm_queue.cancel(rendered.job or submitted(rendered.folder).job)
 
 
 def tidy(folder: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import select
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
@@ -13,6 +13,8 @@ from busbw.errors import BusbwError, Exit
 from busbw.launchers import end_signals, slurm_queue
 from busbw.launchers.job import Watch
 from busbw.launchers.slurm_end import Heard, judged
+from busbw.launchers.slurm_ending import Ending
+from busbw.launchers.slurm_files import StepFiles
 from busbw.launchers.slurm_script import BATCH_LOG, step_file
 from busbw.launchers.slurm_status import JobStatus, ended, never_starts, waiting
 
@@ -21,12 +23,19 @@ _ASK_FIRST_S = 0.5
 _ASK_MORE_BY = 1.3
 _ASK_AT_MOST_S = 15.0
 """The time between two questions grows: a cluster's controller answers for everybody."""
-_ORDERLY_S = 10.0
-"""How long ranks may take to end after an interrupt, before Slurm ends them."""
 _UNHEARD_S = 600.0
 """How long Slurm may not answer."""
-_SETTLES_S = 3.0
-"""How long a shared folder may take to show what was written before the job's end."""
+_SETTLES_S = 75.0
+"""How long a shared folder may take to show what was written before the job's end: NFS trusts what it knows of a folder
+for up to 60 s, unless it is mounted otherwise."""
+_SETTLES_CUT_SHORT_S = 3.0
+"""The same where nobody may have written an exit code: Slurm, or we, ended the job."""
+_ENOUGH_INTERRUPTS = 3
+"""So many end this program while Slurm cannot be told."""
+
+
+_GOES_ON = JobStatus("RUNNING")
+"""That a job has not ended, or that nobody says so."""
 
 
 class Left(Exception):  # noqa: N818  # nothing went wrong
@@ -37,17 +46,18 @@ class Follower:
     """Follows one step."""
 
     def __init__(self, folder: Path, job: str, step: int, watch: Watch) -> None:
+        self.has_all = True
+        """Whether all that the step left was read, as far as one can know."""
         self._job = job
         self._folder = folder
         self._watch = watch
         self._heard = Heard(watch)
-        self._code = folder / step_file(step, "code")
-        self._out = Tail(folder / step_file(step, "out"), self._heard.take)
-        self._err = Tail(folder / step_file(step, "err"), self._heard.take_error)
+        self._files = StepFiles(folder, step, self._heard)
+        self._awaited = step_file(step, "code")
+        self._ending = Ending(job, watch, self._heard.say)
         self._answered_s = monotonic()
         self._ask_at_s = 0.0
         self._ask_after_s = _ASK_FIRST_S
-        self._kill_at_s: float | None = None
 
     def follow(self, received: "Received") -> int:
         """Returns the program's exit code once the step has ended.
@@ -62,7 +72,7 @@ class Follower:
         try:
             return self._follow(received)
         except BrokenPipeError:  # nobody reads any more
-            slurm_queue.cancel(self._job)
+            self._give_up(received)
             return Exit.OUTPUT_CLOSED
 
     def _follow(self, received: "Received") -> int:
@@ -71,52 +81,46 @@ class Follower:
             if signal.SIGHUP in received:
                 raise Left
             if len(received) > handled:
-                self._interrupt(again=handled > 0)
+                self._ending.runs |= self._heard.lines > 0
+                self._ending.interrupt()
                 handled = len(received)
-                self._ask_after_s = _ASK_FIRST_S
+                self._ask_at_s, self._ask_after_s = 0.0, _ASK_FIRST_S
+            self._ending.go_on()
+            if self._ending.why_not and len(received) >= _ENOUGH_INTERRUPTS:
+                raise slurm_queue.NoAnswerError(
+                    f"job {self._job} may go on: {self._ending.why_not}",
+                    remedy=f"once Slurm answers: scancel {self._job}",
+                )
             self._read()
-            if (code := self._step_code()) is not None:
-                self._read(at_end=True)
-                return self._interrupted(received) or judged(code, self._heard)
-            now_s = monotonic()
-            if self._kill_at_s is not None and now_s > self._kill_at_s:
-                self._kill_at_s = None
-                slurm_queue.cancel(self._job)
-            if now_s >= self._ask_at_s and (status := self._ask()) is not None:
-                return self._interrupted(received) or status
+            if self._files.code is not None:
+                return self._interrupted(received) or judged(self._files.code, self._heard)
+            if monotonic() >= self._ask_at_s:
+                ended_as = self._ask()
+                if ended_as is not _GOES_ON:
+                    code = self._settled(ended_as, received)
+                    return self._interrupted(received) or code
             received.wait(_LOOK_S)
 
-    def _interrupt(self, *, again: bool) -> None:
-        """The ranks end in good order; where nothing runs yet, or they do not, the job is cancelled."""
-        try:
-            status = slurm_queue.status(self._job)
-        except slurm_queue.NoAnswerError:
-            status = None
-        if again or status is None or status.waits:
-            slurm_queue.cancel(self._job)
-        else:
-            slurm_queue.cancel(self._job, signal="INT")
-            self._kill_at_s = monotonic() + _ORDERLY_S
-        self._watch.on_status(f"interrupted: job {self._job} is ending; again cancels it at once")
-        self._ask_at_s = 0.0
+    def _give_up(self, received: "Received") -> None:
+        """Cancels the job, as often as it takes."""
+        before = len(received)
+        until_s = monotonic() + _UNHEARD_S
+        while slurm_queue.cancel(self._job):
+            if len(received) > before or monotonic() > until_s:
+                self.has_all = False
+                return
+            received.wait(_LOOK_S)
 
     @staticmethod
     def _interrupted(received: "Received") -> int | None:
         return 128 + received[0] if received else None
 
     def _read(self, *, at_end: bool = False) -> None:
-        self._out.read(at_end=at_end)
-        self._err.read(at_end=at_end)
+        self._files.read(at_end=at_end)
         self._watch.on_wait()
 
-    def _step_code(self) -> int | None:
-        try:
-            return int(self._code.read_text())
-        except (OSError, ValueError):
-            return None
-
-    def _ask(self) -> int | None:
-        """Asks Slurm; the exit code where the job has ended and left none."""
+    def _ask(self) -> JobStatus | None:
+        """Asks Slurm; how the job has ended, None where Slurm has forgotten it, or that it goes on."""
         self._ask_at_s = monotonic() + self._ask_after_s
         self._ask_after_s = min(self._ask_after_s * _ASK_MORE_BY, _ASK_AT_MOST_S)
         try:
@@ -127,17 +131,18 @@ class Follower:
                     f"Slurm has not answered for {_UNHEARD_S / 60:g} min: {error.what}",
                     remedy=f"once it does, come back with busbw launch attach {self._folder}",
                 ) from error
-            self._watch.on_status(f"Slurm does not answer: {error.what}")
-            return None
+            if not self._ending.is_wanted:
+                self._watch.on_status(f"Slurm does not answer: {error.what}")
+            return _GOES_ON
         self._answered_s = monotonic()
         if status is None or status.has_ended:
-            return self._without_code(status)
-        if self._kill_at_s is None:
+            return status
+        self._ending.runs = not status.waits
+        if not self._ending.is_wanted:
             self._say(status)
-        if never := never_starts(status):
-            slurm_queue.cancel(self._job)
+        if (never := never_starts(status)) and not slurm_queue.cancel(self._job):
             raise BusbwError(f"job {self._job} could never start and was cancelled: {never[0]}", remedy=never[1])
-        return None
+        return _GOES_ON
 
     def _say(self, status: JobStatus) -> None:
         if status.waits:
@@ -147,59 +152,58 @@ class Follower:
         elif self._heard.end_code is not None:
             self._watch.on_status(f"process 0 has ended; Slurm is ending job {self._job}")
 
-    def _without_code(self, status: JobStatus | None) -> int:
-        """The job has ended; what its files lack by now they will lack for ever."""
-        has_run = status is None or bool(status.node_list)
-        deadline_s = monotonic() + (_SETTLES_S if has_run else 0)
-        while monotonic() < deadline_s:
+    def _settled(self, status: JobStatus | None, received: "Received") -> int:
+        """The exit code of a job that has ended; the folder is given the time to show it."""
+        handled = len(received)
+        begin_s = monotonic()
+        while True:
             self._read()
-            if (code := self._step_code()) is not None:
-                self._read(at_end=True)
-                return judged(code, self._heard)
-            select.select([], [], [], _LOOK_S)
+            if self._files.code is not None:
+                return judged(self._files.code, self._heard)
+            limit_s = self._settles_s(status, was_interrupted=bool(received))
+            if signal.SIGHUP in received:
+                raise Left
+            if len(received) > handled or monotonic() - begin_s >= limit_s:
+                return self._without_code(status, was_interrupted=bool(received))
+            self._watch.on_status(
+                f"job {self._job} has ended; waiting up to {limit_s:g} s for {self._folder} to show {self._awaited}"
+            )
+            received.wait(_LOOK_S)
+
+    def _settles_s(self, status: JobStatus | None, *, was_interrupted: bool) -> float:
+        if status is not None and not status.node_list:
+            return 0.0  # it never ran
+        return _SETTLES_CUT_SHORT_S if was_interrupted or self._was_cut_short(status) else _SETTLES_S
+
+    def _was_cut_short(self, status: JobStatus | None) -> bool:
+        """Whether the batch script was ended, and may have left no exit code."""
+        return status is not None and not status.has_run_to_its_end and self._files.has_log
+
+    def _without_code(self, status: JobStatus | None, *, was_interrupted: bool) -> int:
+        """What becomes of a job that has ended without an exit code that anybody can see."""
         self._read(at_end=True)
-        if status is not None and status.node_list and not (self._folder / BATCH_LOG).exists():
+        has_run = status is None or bool(status.node_list)
+        if has_run and not self._was_cut_short(status):
+            self.has_all = False
+            self._heard.say(f"{self._folder} stays; busbw launch attach {self._folder} shows what comes later")
+        shows_nothing = not self._files.has_log and not self._heard.lines
+        if status is not None and status.node_list and shows_nothing and not was_interrupted:
             raise BusbwError(
                 f"job {self._job} has ended ({status.state}), and {self._folder} shows nothing of {status.node_list}",
                 remedy="name a folder that the nodes share with this machine (--folder), or give --by srun",
             )
+        if self._heard.end_code == Exit.GOOD:
+            return Exit.GOOD
         down = slurm_queue.nodes_down(status.node_list) if status else ()
         self._heard.say(ended(self._job, status, down))
         self._say_log()
-        return self._heard.end_code or Exit.RANK_LOST
+        return Exit.RANK_LOST if self._heard.end_code is None else self._heard.end_code
 
     def _say_log(self) -> None:
         """What the batch script itself said: Slurm writes there why it ended a job."""
         with suppress(OSError):
             for line in (self._folder / BATCH_LOG).read_text(errors="replace").splitlines()[-5:]:
                 self._heard.say(line, by="")
-
-
-class Tail:
-    """The lines of a file that grows; it need not be there yet."""
-
-    def __init__(self, path: Path, take: Callable[[bytes], None]) -> None:
-        self._path = path
-        self._take = take
-        self._offset = 0
-        self._pending = b""
-
-    def read(self, *, at_end: bool = False) -> None:
-        """Hands on the whole lines that came since; at the end also half a line."""
-        try:
-            # Opened anew each time: that is when a network file system looks for what others have written.
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                new = stream.read()
-        except FileNotFoundError:
-            new = b""
-        self._offset += len(new)
-        *lines, self._pending = (self._pending + new).split(b"\n")
-        for line in lines:
-            self._take(line + b"\n")
-        if at_end and self._pending:
-            rest, self._pending = self._pending, b""
-            self._take(rest)
 
 
 class Received(list[int]):

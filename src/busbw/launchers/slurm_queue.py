@@ -8,7 +8,10 @@ from busbw.launchers import slurm_refusals
 from busbw.launchers.slurm_status import SQUEUE_FORMAT, JobStatus, parse_scontrol, parse_squeue
 
 _ANSWERS_WITHIN_S = 60.0
+_STEP_WITHIN_S = 10.0
+"""The same where a Ctrl-C waits for it, and can be passed on in another way."""
 _FORGOTTEN = "Invalid job id"
+_OVER = (_FORGOTTEN, "already completing or completed")
 _WELL = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
 
 
@@ -46,20 +49,34 @@ def status(job: str) -> JobStatus | None:
     raise NoAnswerError(slurm_refusals.words_of(kept.stderr), remedy=slurm_refusals.remedy_for(kept.stderr))
 
 
-def cancel(job: str, *, signal: str = "") -> None:
-    """Cancels a job, or sends a signal to its steps; one that has ended is no error."""
-    _run(["scancel", *([f"--signal={signal}"] if signal else []), job])
+def cancel(job: str, *, signal: str = "") -> str:
+    """Cancels a job, or sends a signal to its steps.
+
+    Returns:
+        Why it did not work; empty where it did, or where there is nothing left to cancel.
+    """
+    return _tell(["scancel", *([f"--signal={signal}"] if signal else []), job])
 
 
-def cancel_named(name: str) -> None:
-    """Cancels our jobs of that name."""
-    _run(["scancel", f"--name={name}"])
+def cancel_named(name: str) -> str:
+    """Cancels our jobs of that name.
+
+    Returns:
+        Why it did not work; empty where it did, or where there is none.
+    """
+    return _tell(["scancel", f"--name={name}"])
 
 
 def step_named(name: str) -> str:
-    """The id of the running step of that name, 12.3; empty where there is none."""
-    said = _run(["squeue", "--noheader", "--steps", "--format=%i %j"]).stdout
-    return next((line.split()[0] for line in said.splitlines() if line.split()[1:] == [name]), "")
+    """The id of the running step of that name, 12.3; empty where there is none.
+
+    Raises:
+        NoAnswerError: Slurm does not answer.
+    """
+    done = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_WITHIN_S)
+    if done.returncode != 0:
+        raise NoAnswerError(slurm_refusals.words_of(done.stderr), remedy=slurm_refusals.remedy_for(done.stderr))
+    return next((line.split()[0] for line in done.stdout.splitlines() if line.split()[1:] == [name]), "")
 
 
 def nodes_down(node_list: str) -> tuple[str, ...]:
@@ -89,8 +106,21 @@ def read(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def _run(words: Sequence[str], environment: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+def _tell(words: Sequence[str]) -> str:
+    try:
+        done = _run(words)
+    except BusbwError as error:
+        return error.what
+    if done.returncode == 0 or any(sentence in done.stderr for sentence in _OVER):
+        return ""
+    return slurm_refusals.words_of(done.stderr) or f"exit code {done.returncode}"
+
+
+def _run(
+    words: Sequence[str], environment: Mapping[str, str] | None = None, *, limit_s: float | None = None
+) -> "subprocess.CompletedProcess[str]":
     """A session of its own keeps a Ctrl-C from it; a signal to us waits until it has answered."""
+    limit_s = _ANSWERS_WITHIN_S if limit_s is None else limit_s
     try:
         return subprocess.run(
             words,
@@ -100,11 +130,11 @@ def _run(words: Sequence[str], environment: Mapping[str, str] | None = None) -> 
             text=True,
             errors="replace",
             start_new_session=True,
-            timeout=_ANSWERS_WITHIN_S,
+            timeout=limit_s,
         )
     except FileNotFoundError as error:
         raise BusbwError(f"there is no {words[0]} here", remedy="run it where Slurm's commands are") from error
     except OSError as error:
         raise BusbwError(f"cannot start {words[0]}: {error.strerror}", remedy="look at its file") from error
     except subprocess.TimeoutExpired as error:
-        raise NoAnswerError(f"{words[0]} did not answer within {_ANSWERS_WITHIN_S:g} s") from error
+        raise NoAnswerError(f"{words[0]} did not answer within {limit_s:g} s") from error

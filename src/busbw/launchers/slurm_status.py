@@ -8,6 +8,7 @@ SQUEUE_FORMAT = "%T|%S|%D|%N|%r"
 
 _RUNS = {"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "SUSPENDED"}
 _WAITS = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING"}
+_BY_ITSELF = {"COMPLETED", "FAILED"}
 _NOT_SAID = {"", "N/A", "Unknown", "None", "(null)"}
 
 
@@ -35,6 +36,11 @@ class JobStatus:
     def has_ended(self) -> bool:
         """Whether nothing of it runs any more."""
         return self.state not in _WAITS | _RUNS
+
+    @property
+    def has_run_to_its_end(self) -> bool:
+        """Whether its batch script ended by itself."""
+        return self.state in _BY_ITSELF
 
 
 def parse_squeue(text: str) -> JobStatus | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
 
-from busbw.errors import Exit
+from busbw.errors import BusbwError, Exit
 from busbw.launchers import processes, slurm_queue
 from busbw.launchers.job import Command, File, Watch
 from busbw.launchers.slurm_end import Heard, judged
@@ -32,7 +32,13 @@ def run(command: Command, files: Sequence[File], name: str, watch: Watch) -> int
     with processes.placed(files):
         inner = replace(watch, on_line=step.take, on_wait=step.wait, on_error=step.take_error)
         # srun takes SIGTERM for "end the step at once"; killed, it would leave its step behind.
-        code = processes.run_all([command], inner, on_interrupt=step.interrupt, end_signal=signal.SIGTERM)[0].code
+        code = processes.run_all(
+            [command],
+            inner,
+            on_interrupt=step.interrupt,
+            end_signal=signal.SIGTERM,
+            is_over=lambda: step.must_end,
+        )[0].code
     if step.interrupted_code is None:
         return judged(code, step.heard)
     step.end()
@@ -45,6 +51,11 @@ class _Step:
     def __init__(self, name: str, watch: Watch) -> None:
         self.heard = Heard(watch)
         self.interrupted_code: Exit | None = None
+        self.must_end = False
+        """Whether srun itself is to be told, since Slurm does not take it."""
+        self._was_cancelled = False
+        self._has_found = False
+        """Whether Slurm knew what to end, the last time."""
         self._name = name
         self._watch = watch
         self._queued = ""
@@ -78,9 +89,10 @@ class _Step:
             self._ask_at_s = now_s + _ASK_EVERY_S
             self._say_reason()
         if self._kill_at_s is not None and now_s > self._kill_at_s:
-            self._kill_at_s = None
-            if running := slurm_queue.step_named(self._name):
-                slurm_queue.cancel(running)
+            self._kill_at_s = None if self._was_cancelled else now_s + _ORDERLY_S
+            if why_not := "it did not end" if self._was_cancelled else self._cancel():
+                self._end_srun(why_not)
+            self._was_cancelled = True
         self._watch.on_wait()
 
     def _say_reason(self) -> None:
@@ -94,18 +106,33 @@ class _Step:
 
     def end(self) -> None:
         """Nothing of it goes on, even where srun itself was killed."""
-        if running := slurm_queue.step_named(self._name):
-            slurm_queue.cancel(running)
-        slurm_queue.cancel_named(self._name)
+        why_not = self._cancel() or slurm_queue.cancel_named(self._name)
+        if why_not:
+            self.heard.say(f"srun has ended, but Slurm was not heard ({why_not}); `squeue --steps` says what goes on")
 
     def interrupt(self) -> None:
-        """The ranks end in good order; where none runs yet, what waits is cancelled."""
+        """The ranks end in good order; where none runs yet, what waits is cancelled; where Slurm is away, srun ends."""
         self.interrupted_code = self.interrupted_code or Exit.INTERRUPTED
         self._watch.on_status("interrupted: the processes are ending; again ends srun at once")
-        if running := slurm_queue.step_named(self._name):
-            slurm_queue.cancel(running, signal="INT")
-            self._kill_at_s = monotonic() + _ORDERLY_S
-        elif self._queued:
-            slurm_queue.cancel(self._queued)
-        else:
-            slurm_queue.cancel_named(self._name)
+        self._kill_at_s = monotonic() + _ORDERLY_S
+        if why_not := self._cancel(signal="INT"):
+            self._end_srun(why_not)
+        elif not self._has_found:
+            self._end_srun("it has no step yet")
+
+    def _cancel(self, *, signal: str = "") -> str:
+        """Cancels the step, or gives it a signal, or cancels what waits for nodes; why it did not work."""
+        try:
+            running = slurm_queue.step_named(self._name)
+        except BusbwError as error:
+            return error.what
+        self._has_found = bool(running or self._queued)
+        if running:
+            return slurm_queue.cancel(running, signal=signal)
+        if self._queued:
+            return slurm_queue.cancel(self._queued)
+        return slurm_queue.cancel_named(self._name)
+
+    def _end_srun(self, why: str) -> None:
+        self.must_end = True
+        self._watch.on_status(f"interrupted, and srun is ended: {why}")

@@ -1,5 +1,7 @@
 """Carries out the steps of a job in Slurm, one after the other: each is a run of its own in the store."""
 
+from functools import partial
+
 import click
 
 from busbw.cli.launch.asked import Asked
@@ -16,29 +18,34 @@ _GO_ON = {Exit.GOOD, Exit.WRONG_DATA, Exit.SLOWER_THAN_DEMANDED}
 def carry_out_steps(asked: Asked, rendered: SlurmRendered) -> int:
     """Returns the exit code of the first step that was not good, else 0.
 
-    The files of a batch job go when all of them were taken over. They stay when the job goes on without us.
+    The files of a batch job go when all of them were taken over. They stay when the job goes on without us, and
+    when there may be more in them than the folder has shown.
     """
     if asked.dry_run:
         return carry_out(asked, rendered, launcher.submit)
     first = int(Exit.GOOD)
+    unread: list[int] = []
     try:
         for step in range(rendered.step, rendered.steps + 1):
             if rendered.steps > 1:
                 click.echo(f"busbw: step {step} of {rendered.steps}", err=True)
-            code = carry_out(asked, rendered.of_step(step), launcher.submit)
+            code = carry_out(asked, rendered.of_step(step), partial(launcher.submit, unread=unread))
             first = first or code
             if code not in _GO_ON:
                 break
     except slurm_queue.NoAnswerError:
         raise  # the job may go on, and its files say how
     except KeyboardInterrupt:  # between two steps, while the job goes on
-        launcher.cancel(rendered)
-        _tidy(rendered)
+        if why_not := launcher.cancel(rendered):
+            click.echo(f"busbw: the job may go on: {why_not}; once Slurm answers, cancel it with scancel", err=True)
+        else:
+            _tidy(rendered)
         raise
     except BusbwError:
-        _tidy(rendered)
+        if not unread:
+            _tidy(rendered)
         raise
-    if first != launcher.LEFT:
+    if first != launcher.LEFT and not unread:
         _tidy(rendered)
     return first
 

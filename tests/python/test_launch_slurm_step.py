@@ -1,0 +1,88 @@
+"""srun run from here, with stand-ins for it and for Slurm's other commands; the real ones are in tests/integration."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from fake_slurm import FakeSlurm
+
+from busbw.launchers import slurm_step
+from busbw.launchers.job import Command, Watch
+
+NAME = "busbw-all-reduce-1a2b3c"
+AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+SRUN = """#!/bin/sh
+trap 'echo TERM >>"$FAKE/srun.told"; exit 143' TERM
+echo "# table"
+for _ in $(seq 600); do [ -e "$FAKE/srun.end" ] && exit 130; sleep 0.1; done
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "srun").write_text(SRUN)
+    (tmp_path / "srun").chmod(0o755)
+    (tmp_path / "srun.told").touch()
+    return FakeSlurm(tmp_path)
+
+
+def interrupted() -> tuple[int, list[str], list[str]]:
+    """The exit code of a run that a Ctrl-C comes to at its first line; its statuses, and what stderr says."""
+    statuses: list[str] = []
+    errors: list[str] = []
+
+    def interrupt(_line: bytes) -> None:
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+    watch = Watch(interrupt, lambda: None, statuses.append, lambda line, _who: errors.append(line.decode()))
+    return slurm_step.run(Command(("srun",)), (), NAME, watch), statuses, errors
+
+
+def test_an_interrupt_while_slurm_is_away_ends_srun(fake: FakeSlurm) -> None:
+    fake.says("squeue", error=AWAY, code=1)
+    fake.says("scancel", error=AWAY, code=1)
+    code, statuses, errors = interrupted()
+    assert code == 130
+    assert (fake.folder / "srun.told").read_text() == "TERM\n"
+    assert any(status.startswith("interrupted, and srun is ended: ") for status in statuses)
+    assert any("`squeue --steps` says what goes on" in error for error in errors)
+
+
+def test_an_interrupt_while_slurms_commands_hang_ends_srun(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_ANSWERS_WITHIN_S", "_STEP_WITHIN_S"):
+        monkeypatch.setattr(f"busbw.launchers.slurm_queue.{name}", 0.3)
+    for name in ("squeue", "scancel"):
+        (fake.folder / name).write_text("#!/bin/sh\nexec sleep 60\n")
+    assert interrupted()[0] == 130
+    assert (fake.folder / "srun.told").read_text() == "TERM\n"
+
+
+def test_an_interrupt_before_there_is_a_step_ends_srun(fake: FakeSlurm) -> None:
+    assert interrupted()[0] == 130
+    assert (fake.folder / "srun.told").read_text() == "TERM\n"
+
+
+def test_an_interrupt_goes_to_the_step_where_slurm_answers(fake: FakeSlurm) -> None:
+    fake.says("squeue", f"12.0 {NAME}\n")
+    (fake.folder / "scancel").write_text((fake.folder / "scancel").read_text() + '\ntouch "$FAKE/srun.end"\n')
+    text = (fake.folder / "scancel").read_text().replace("exit ", ": ")
+    (fake.folder / "scancel").write_text(text)
+    code, _, errors = interrupted()
+    assert code == 130
+    assert fake.asked("scancel")[0] == "scancel --signal=INT 12.0"
+    assert (fake.folder / "srun.told").read_text() == ""
+    assert errors == []
+
+
+def test_a_step_that_does_not_end_is_cancelled_and_then_srun_is_ended(
+    fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_step, "_ORDERLY_S", 0.3)
+    fake.says("squeue", f"12.0 {NAME}\n")
+    assert interrupted()[0] == 130
+    assert fake.asked("scancel")[:2] == ["scancel --signal=INT 12.0", "scancel 12.0"]
+    assert (fake.folder / "srun.told").read_text() == "TERM\n"
