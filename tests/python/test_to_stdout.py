@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,6 +71,14 @@ def launched(tmp_path: Path, writing: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=writing, stderr=subprocess.PIPE, text=True)
 
 
+def wait_for(path: Path) -> None:
+    """Until a process of the stand-in runs."""
+    end_s = time.monotonic() + HANG_GUARD_S
+    while not path.exists():
+        assert time.monotonic() < end_s, "waited in vain"
+        time.sleep(0.02)
+
+
 def full_pipe() -> tuple[int, int, int]:
     """A pipe without any room: its ends, and how much is in it."""
     reading, writing = os.pipe()
@@ -82,10 +91,8 @@ def test_an_interrupt_ends_a_launch_whose_table_nobody_reads(tmp_path: Path) -> 
     reading, writing, _ = full_pipe()
     with launched(tmp_path, writing) as process:
         os.close(writing)
-        assert process.stderr
-        for line in process.stderr:
-            if "stand-in: here" in line:
-                break
+        for rank in range(2):
+            wait_for(tmp_path / f"{rank}.json")
         process.send_signal(signal.SIGINT)
         try:
             _, errors = process.communicate(timeout=HANG_GUARD_S)
@@ -102,10 +109,8 @@ def test_a_launch_waits_for_a_reader_that_pauses(tmp_path: Path, is_blocking: bo
     os.set_blocking(writing, is_blocking)
     with launched(tmp_path, writing) as process, os.fdopen(reading, "rb") as out:
         os.close(writing)
-        assert process.stderr
-        for line in process.stderr:
-            if "stand-in: here" in line:
-                break
+        for rank in range(2):
+            wait_for(tmp_path / f"{rank}.json")
         assert out.read(size_bytes) == b"-" * size_bytes
         assert out.read().decode().splitlines() == TABLE
         _, errors = process.communicate(timeout=HANG_GUARD_S)
