@@ -163,7 +163,6 @@ def test_a_file_of_ones_own_is_read(tmp_path: Path) -> None:
         ('value = "eth0"', 'value = "a\u009b2J"', ["$.environment[0].value"]),
         ('value = "eth0"', 'value = "a\u202eb"', ["$.environment[0].value"]),
         ("NCCL_SOCKET_IFNAME", "BUSBW_RANK", ["sets BUSBW_RANK, which the launcher sets"]),
-        ('"h100-sxm"', '"x9"', ["expectation", '"x9"']),
         ('"/opt/topo.xml"', '"topo.xml"', ["$.topology_file.path"]),
         ('reason = "the others are storage"', "", ["missing required field `reason`"]),
         ("title = ", "title = = ", ["ours.toml"]),
@@ -179,6 +178,14 @@ def test_a_fault_is_named_with_file_and_key(tmp_path: Path, before: str, after: 
         assert words.lower() in str(refused.value).lower()
     assert "\n" not in str(refused.value)
     assert refused.value.remedy
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_an_expectation_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
+    path = tmp_path / "ours.toml"
+    path.write_text(SMALL.replace("h100-sxm", "x9"))
+    assert main(["launch", "systems", str(path), *more]) == 2
+    assert 'ours: expectation: there is no system "x9"' in capsys.readouterr().err
 
 
 def test_nothing_in_a_files_name_controls_the_terminal(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from busbw import system as expectations
 from busbw.errors import UsageError
 from busbw.launchers.job import PLACE
 from busbw.shelf import Shelf
@@ -191,12 +190,6 @@ def _finished(system: LaunchSystem, name: str) -> LaunchSystem:
     variables += ["NCCL_TOPO_FILE"] if system.topology_file else []
     if ours := sorted(set(variables) & set(PLACE)):
         raise UsageError(f"{name}.toml sets {', '.join(ours)}, which the launcher sets", remedy="leave it out")
-    if system.expectation is not None:
-        try:
-            expectations.find(system.expectation)
-        except UsageError as error:
-            remedy = "`busbw expect --systems` lists what is known"
-            raise UsageError(f"{name}.toml: expectation: {error.what}", remedy=remedy) from error
     if twice := sorted({variable for variable in variables if variables.count(variable) > 1}):
         raise UsageError(f"{name}.toml sets {', '.join(twice)} twice", remedy=_REMEDY)
     return msgspec.convert(complete | {"name": shown(name)}, LaunchSystem)

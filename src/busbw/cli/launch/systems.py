@@ -8,6 +8,7 @@ import msgspec
 from rich.table import Table
 
 from busbw import system as expectations
+from busbw.errors import UsageError
 from busbw.launchers.systems import LaunchSystem, load
 from busbw.launchers.systems import systems as known
 from busbw.terminal import StreamConsole, console, width_of
@@ -21,6 +22,8 @@ _WIDE = 110
 def systems(name: str | None, as_json: bool) -> None:
     """Lists the machine types for --system, or shows one: what it needs, and where each value is from."""
     wanted = [load(name)] if name else list(known().values())
+    for system in wanted:
+        _require_expectation(system)
     if as_json:
         for system in wanted:
             console().print(msgspec.json.encode(system).decode())
@@ -29,6 +32,16 @@ def systems(name: str | None, as_json: bool) -> None:
             console().print(line)
     else:
         _list(wanted)
+
+
+def _require_expectation(system: LaunchSystem) -> None:
+    if system.expectation is None:
+        return
+    try:
+        expectations.find(system.expectation)
+    except UsageError as error:
+        remedy = "`busbw expect --systems` lists what is known"
+        raise UsageError(f"{system.name}: expectation: {error.what}", remedy=remedy) from error
 
 
 def _list(wanted: list[LaunchSystem]) -> None:
