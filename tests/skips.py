@@ -1,4 +1,4 @@
-"""Where BUSBW_NO_SKIPS is set, as .ci/run does, a skipped test is a failed one.
+"""Where NO_SKIPPED_TESTS is set, as .ci/run does, a skipped test is a failed one.
 
 A component that could not be installed would otherwise take all tests on it away unseen. The hooks are for conftest.py.
 """
@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 import pytest
 
-VARIABLE = "BUSBW_NO_SKIPS"
+VARIABLE = "NO_SKIPPED_TESTS"
 
 ALLOWED = (
     # test_ab_container.py: tools/setup.sh installs no container runtime, and runtimes refuse to run in many containers.

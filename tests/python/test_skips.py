@@ -1,4 +1,4 @@
-"""Skipped tests where none may be: .ci/run sets BUSBW_NO_SKIPS."""
+"""Skipped tests where none may be: .ci/run sets NO_SKIPPED_TESTS."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def outcome(folder: Path, text: str, no_skips: str) -> "subprocess.CompletedProc
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "skips", "-p", "no:cacheprovider", "test_one.py"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "BUSBW_NO_SKIPS": no_skips},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "NO_SKIPPED_TESTS": no_skips},
         capture_output=True,
         text=True,
     )
@@ -33,7 +33,7 @@ def outcome(folder: Path, text: str, no_skips: str) -> "subprocess.CompletedProc
 def test_a_skipped_test_fails_and_says_why(tmp_path: Path, way: str) -> None:
     done = outcome(tmp_path, way.format(reason="no Slurm here"), "1")
     assert done.returncode != 0
-    assert "skipped, which BUSBW_NO_SKIPS forbids: no Slurm here" in done.stdout
+    assert "skipped, which NO_SKIPPED_TESTS forbids: no Slurm here" in done.stdout
     assert re.search(r"=+ 1 (failed|error) in", done.stdout)
 
 
@@ -62,4 +62,4 @@ def test_other_outcomes_stay_as_they_are(tmp_path: Path) -> None:
 def test_the_projects_own_tests_have_the_hooks(tests: str) -> None:
     hooks = "from skips import pytest_make_collect_report, pytest_runtest_makereport"
     assert hooks in (ROOT / tests / "conftest.py").read_text()
-    assert "BUSBW_NO_SKIPS=1 exec make test" in (ROOT / ".ci" / "run").read_text()
+    assert "NO_SKIPPED_TESTS=1 exec make test" in (ROOT / ".ci" / "run").read_text()
