@@ -97,8 +97,9 @@ std::uint64_t fnv1a(std::string_view text) {
 
 }  // namespace
 
-FileStore::FileStore(std::string folder, double limit_s, std::function<void()> look)
+FileStore::FileStore(std::string folder, double limit_s, std::function<void()> look, bool makes_folder)
     : folder_(std::move(folder)), limit_s_(limit_s), look_(std::move(look)) {
+  if (!makes_folder) return;
   made_folder_ = mkdir(folder_.c_str(), 0700) == 0;
   if (!made_folder_ && errno != EEXIST) fail("cannot make the folder", folder_);
 }

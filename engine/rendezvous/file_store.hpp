@@ -13,9 +13,9 @@ namespace busbw {
 /// A value is a file, readable by its owner only. Values with one read are removed by it, all others stay until `clear`.
 class FileStore final : public Store {
  public:
-  /// Makes the folder where it is missing. Throws EnvironmentError. `limit_s`: the longest wait. `look` is called often
-  /// while something is waited for, and may throw.
-  FileStore(std::string folder, double limit_s, std::function<void()> look = [] {});
+  /// Makes the folder where it is missing and `makes_folder` says so. Throws EnvironmentError. `limit_s`: the longest
+  /// wait. `look` is called often while something is waited for, and may throw.
+  FileStore(std::string folder, double limit_s, std::function<void()> look = [] {}, bool makes_folder = true);
 
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
   Bytes get(const std::string& key) override;

@@ -115,7 +115,8 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
       callbacks_(std::move(callbacks)),
       own_ranks_(static_cast<std::size_t>(membership.ranks_per_process)) {
   if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
-    folder_ = std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.look);
+    folder_ =
+        std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.look, membership_.process == 0);
   try {
     if (membership_.process == 0) serve();
     control_ = std::make_unique<TcpChannel>(connect(true));

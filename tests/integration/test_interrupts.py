@@ -284,7 +284,7 @@ def test_a_full_disk_under_the_table(programs: Programs, ranks: list[object]) ->
         )
     assert process.returncode == 3
     finished = Finished(process.returncode, "", process.stderr)
-    assert "cannot write the table to standard output" in finished.sentence()
+    assert "cannot write to standard output" in finished.sentence()
     end = read_records(programs.folder / "out.jsonl")[-1]
     assert (end["kind"], end["exit_code"]) == ("end", 3)
 
