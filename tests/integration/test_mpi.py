@@ -249,7 +249,8 @@ def test_the_others_end_when_one_is_killed(installed: Mpi, phase: str) -> None:
     assert "rank 1 (process 1, pid " in sentence
     assert f"was lost in phase {phase}" in sentence
     rows = rows_by_pattern(finished.stdout)
-    assert len(rows) == (SMALL_ROWS if phase == "report" else 0)
+    # Of the last row something may still be on its way when the rank dies behind it.
+    assert len(rows) in ({SMALL_ROWS - 1, SMALL_ROWS} if phase == "report" else {0})
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "sendrecv"])
