@@ -237,8 +237,10 @@ def test_a_rank_that_is_lost_is_named_by_all_others(
     for survivor in (first, last):
         expect_named(survivor, 1, "host1", phase)
         assert survivor.after_s < LIMIT_S + GRACE_S
-    assert len(rows_by_pattern(first.table)) == (3 if phase == "report" else 0)
-    assert len(first.rows()) == (6 if phase == "report" else 0)
+    # Of the last row something may still be on its way when a rank is lost behind it.
+    kept = len(rows_by_pattern(first.table))
+    assert kept in ({2, 3} if phase == "report" else {0})
+    assert len(first.rows()) == 2 * kept
     if how == "cut":
         # It is well, but alone, and must not stay behind for ever.
         expect_named(lost, 0, "host0", None)
