@@ -40,7 +40,7 @@ int smallest_group(const Options& options, const Collective& collective) {
   for (const auto& [colour, members] : options.groups()) {
     const int ranks = static_cast<int>(members.size());
     if (const std::string why = collective.refuses(ranks); !why.empty())
-      throw UsageError(fmt::format("{}; change -t or the number of processes", why));
+      throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", why));
     smallest = std::min(smallest, ranks);
   }
   return smallest;

@@ -28,7 +28,7 @@ def shell(programs: Programs, line: str) -> "subprocess.CompletedProcess[str]":
 def test_a_closed_stdout_does_not_put_the_table_into_the_records(programs: Programs) -> None:
     done = shell(programs, f"all_reduce_perf {SMALL} --records r.jsonl >&-")
     assert done.returncode == 3
-    assert "cannot write the table to standard output" in done.stderr
+    assert "cannot write to standard output" in done.stderr
     records = read_records(programs.folder / "r.jsonl")
     assert records[0]["kind"] == "run"
     assert of_kind(records, "end")
