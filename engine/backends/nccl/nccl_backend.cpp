@@ -86,10 +86,11 @@ class NcclBackend final : public Backend {
       : request_(request), gpus_(survey.gpus), library_(load_nccl(request.library)) {
     const int needed = request.first_device + request.ranks;
     if (needed > static_cast<int>(gpus_.size()))
-      throw EnvironmentError(fmt::format(
-          "GPUs {} to {} are needed for the ranks here, and this process sees {}; ask for fewer ranks or processes (-t, "
-          "-g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
-          request.first_device, needed - 1, gpus_.size()));
+      throw EnvironmentError(
+          fmt::format("GPUs {} to {} are needed for the ranks here, and this process sees {}; ask for fewer ranks or "
+                      "processes (-t, "
+                      "-g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
+                      request.first_device, needed - 1, gpus_.size()));
   }
 
   std::string name() const override { return "nccl"; }
