@@ -74,8 +74,8 @@ TEST_CASE("same_secret: every byte counts") {
   }
 }
 
-TEST_CASE("Greeting: through bytes and back; other bytes are none") {
-  const Greeting greeting{3, 70'000, new_door(1).secret};
+TEST_CASE("CallGreeting: through bytes and back; other bytes are none") {
+  const CallGreeting greeting{3, 70'000, new_door(1).secret};
   auto bytes = greeting.encoded();
   const auto read = greeting_of(bytes);
   REQUIRE(read.has_value());

@@ -11,8 +11,8 @@ using namespace busbw;
 
 namespace {
 
-Greeting::Encoded greeting_for(const SocketVisitors& visitors, int from, int to) {
-  return Greeting{from, to, visitors.door().secret}.encoded();
+CallGreeting::Encoded greeting_for(const SocketVisitors& visitors, int from, int to) {
+  return CallGreeting{from, to, visitors.door().secret}.encoded();
 }
 
 /// The bytes of a guest's connection that came behind the confirmation.
@@ -56,7 +56,7 @@ TEST_CASE("SocketVisitors: strangers are shut out, whatever they say") {
   wrong_secret.back() ^= std::byte{1};
   std::size_t expected = 0;
   for (const auto& said : {greeting_for(visitors, 3, 3), greeting_for(visitors, -1, 3), greeting_for(visitors, 0, 2),
-                           greeting_for(visitors, 99, 3), wrong_secret, Greeting::Encoded{}}) {
+                           greeting_for(visitors, 99, 3), wrong_secret, CallGreeting::Encoded{}}) {
     const Descriptor stranger = stranger_at(port);
     say(stranger, said);
     ++expected;

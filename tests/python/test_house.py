@@ -306,3 +306,17 @@ def test_a_good_module_of_the_command_passes(tmp_path: Path, file: str, line: st
     path.parent.mkdir(parents=True)
     path.write_text(f"{line}\n")
     assert python_violations(tmp_path) == []
+
+
+TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: *:[^;{]*)? \{", flags=re.MULTILINE)
+
+
+def test_a_type_of_the_engine_has_one_definition() -> None:
+    """All of it is one namespace: of two types of one name the linker takes the functions of either for both."""
+    homes: dict[str, set[str]] = {}
+    for folder in ("engine", "tests/engine"):
+        for path in sorted((ROOT / folder).rglob("*.hpp")):
+            for name in TYPE.findall(path.read_text()):
+                homes.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
+    assert homes["Store"] == {"engine/rendezvous/store.hpp"}
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

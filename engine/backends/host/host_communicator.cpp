@@ -52,7 +52,7 @@ void HostCommunicator::part() {
 // Elements are claimed from a common counter. Each is read and written by the one rank that claimed it, which is why
 // in place is right.
 void HostCommunicator::reduce_together(std::span<std::byte* const> destinations, std::size_t count, Dtype dtype,
-                                       Redop redop, Store store) {
+                                       Redop redop, StoreMode store) {
   const std::size_t bytes = count * size_bytes(dtype);
   const std::size_t fair = bytes / (2 * members_.size()) / 64 * 64;
   const std::size_t claim = std::clamp(fair, kLeastClaimBytes, kMostClaimBytes) / size_bytes(dtype);
@@ -65,8 +65,8 @@ void HostCommunicator::reduce_together(std::span<std::byte* const> destinations,
 }
 
 // In place, the lines to write were just read. Where all fits into the cache, the next reader finds it there.
-Store HostCommunicator::store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const {
-  return send == recv || touched_bytes <= cache_bytes_ ? Store::cached : Store::streamed;
+StoreMode HostCommunicator::store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const {
+  return send == recv || touched_bytes <= cache_bytes_ ? StoreMode::cached : StoreMode::streamed;
 }
 
 void HostCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
@@ -74,7 +74,7 @@ void HostCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::s
   faults_.before_operation();
   meet(send, bytes, recv, bytes);
   if (staged_) {
-    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, Store::cached);
+    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, StoreMode::cached);
   } else {
     reduce_together(destinations_, count, dtype, redop, store_for(send, recv, 2 * bytes * members_.size()));
   }
@@ -89,9 +89,9 @@ void HostCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_
   meet(send, bytes, recv, bytes);
   if (!staged_) {
     const std::span destination(&destinations_[static_cast<std::size_t>(root)], 1);
-    reduce_together(destination, count, dtype, redop, Store::cached);
+    reduce_together(destination, count, dtype, redop, StoreMode::cached);
   } else if (rank_ == root) {
-    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, Store::cached);
+    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, StoreMode::cached);
   }
   part();
   if (rank_ == root) faults_.after_operation({recv, bytes}, size_bytes(dtype));
@@ -105,7 +105,7 @@ void HostCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, st
   meet(send, send_bytes, recv, send_bytes);
   // In place, recv is this rank's own share of send, which only this rank reads.
   for (const std::byte*& source : sources_) source += bytes * static_cast<std::size_t>(rank_);
-  reduce_elements(sources_, {&recv, 1}, 0, recv_count, dtype, redop, Store::cached);
+  reduce_elements(sources_, {&recv, 1}, 0, recv_count, dtype, redop, StoreMode::cached);
   part();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }

@@ -41,8 +41,8 @@ class HostCommunicator final : public HostRank {
   /// Returns when no peer uses this rank's memory any more.
   void part();
   /// Reduces all sources into all `destinations`, shared out among the ranks.
-  void reduce_together(std::span<std::byte* const> destinations, std::size_t count, Dtype, Redop, Store);
-  Store store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const;
+  void reduce_together(std::span<std::byte* const> destinations, std::size_t count, Dtype, Redop, StoreMode);
+  StoreMode store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const;
 
   const Workspace& workspace_;
   const Team& world_;

@@ -87,9 +87,9 @@ T finish(Running<T> value, std::size_t ranks) {
   }
 }
 
-void store_block(std::byte* to, const std::byte* from, std::size_t bytes, Store store) {
+void store_block(std::byte* to, const std::byte* from, std::size_t bytes, StoreMode store) {
 #ifdef __SSE2__
-  if (store == Store::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
+  if (store == StoreMode::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
     for (std::size_t at = 0; at < bytes; at += 16) {
       const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + at));
       _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), value);
@@ -104,7 +104,7 @@ void store_block(std::byte* to, const std::byte* from, std::size_t bytes, Store 
 
 template <Redop Op, class T>
 void reduce_block(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                  std::size_t first, std::size_t count, Store store) {
+                  std::size_t first, std::size_t count, StoreMode store) {
   alignas(64) Running<T> running[kBlock];
   alignas(64) T result[kBlock];
   for (std::size_t rank = 0; rank < sources.size(); ++rank) {
@@ -124,7 +124,7 @@ void reduce_block(std::span<const std::byte* const> sources, std::span<std::byte
 }
 
 using BlockReducer = void (*)(std::span<const std::byte* const>, std::span<std::byte* const>, std::size_t, std::size_t,
-                              Store);
+                              StoreMode);
 
 template <class T>
 BlockReducer reducer_of(Redop redop) {
@@ -142,14 +142,14 @@ BlockReducer reducer_of(Redop redop) {
 }  // namespace
 
 void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, Store store) {
+                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, StoreMode store) {
   const BlockReducer reduce = with_element_type(dtype, [&]<class T>() { return reducer_of<T>(redop); });
   for (std::size_t done = 0; done < count; done += kBlock) {
     reduce(sources, destinations, first + done, std::min(kBlock, count - done), store);
   }
 #ifdef __SSE2__
   // Streamed stores are ordered before later ones only by a fence; a barrier's release does not do it.
-  if (store == Store::streamed) _mm_sfence();
+  if (store == StoreMode::streamed) _mm_sfence();
 #endif
 }
 

@@ -53,7 +53,7 @@ class SocketCaller {
 
   std::vector<Try> tries_;
   Door door_;
-  Greeting greeting_;
+  CallGreeting greeting_;
   State state_ = State::pausing;
   std::size_t next_ = 0;
   std::size_t round_ = 0;

@@ -53,7 +53,7 @@ SocketCommunicator::Shares SocketCommunicator::even_shares(std::size_t count, st
 
 void SocketCommunicator::reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count,
                                     Dtype dtype, Redop redop) {
-  reduce_elements(sources, {&result, 1}, 0, count, dtype, redop, Store::cached);
+  reduce_elements(sources, {&result, 1}, 0, count, dtype, redop, StoreMode::cached);
 }
 
 // Every rank sends every other one its part of that rank's share. The bytes are as many as round a ring, but nothing is

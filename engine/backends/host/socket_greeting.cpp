@@ -69,7 +69,7 @@ Door new_door(std::uint16_t port) {
   return door;
 }
 
-Greeting::Encoded Greeting::encoded() const {
+CallGreeting::Encoded CallGreeting::encoded() const {
   Encoded bytes;
   static_assert(kMagic.size() + sizeof from + sizeof to + sizeof secret == kBytes);
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
@@ -79,9 +79,9 @@ Greeting::Encoded Greeting::encoded() const {
   return bytes;
 }
 
-std::optional<Greeting> greeting_of(const Greeting::Encoded& bytes) {
+std::optional<CallGreeting> greeting_of(const CallGreeting::Encoded& bytes) {
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return std::nullopt;
-  Greeting read;
+  CallGreeting read;
   std::memcpy(&read.from, bytes.data() + kMagic.size(), sizeof read.from);
   std::memcpy(&read.to, bytes.data() + kMagic.size() + sizeof read.from, sizeof read.to);
   std::memcpy(read.secret.data(), bytes.data() + kMagic.size() + sizeof read.from + sizeof read.to, sizeof read.secret);

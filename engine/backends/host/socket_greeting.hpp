@@ -44,7 +44,7 @@ Door new_door(std::uint16_t port);
 
 /// The first bytes of a connection, from the caller. The called returns its door's answer, and then the caller sends
 /// one byte, kConfirmation: only now do both know that this is the connection to use.
-struct Greeting {
+struct CallGreeting {
   static constexpr std::size_t kBytes = 32;
   using Encoded = std::array<std::byte, kBytes>;
   int from = 0;  // ranks in the communicator
@@ -56,7 +56,7 @@ struct Greeting {
 inline constexpr std::byte kConfirmation{'!'};
 
 /// Missing where the bytes are no greeting.
-std::optional<Greeting> greeting_of(const Greeting::Encoded& bytes);
+std::optional<CallGreeting> greeting_of(const CallGreeting::Encoded& bytes);
 
 /// Compares in a time that does not tell how much is equal.
 bool same_secret(const Door::Secret& a, const Door::Secret& b);

@@ -51,7 +51,7 @@ class SocketVisitors {
  private:
   struct Visitor {
     Descriptor connection;
-    Greeting::Encoded said{};
+    CallGreeting::Encoded said{};
     std::size_t said_bytes = 0;
     int ticks = 0;
     int rank = -1;  // once the greeting was right
