@@ -444,15 +444,14 @@ void TcpServer::greet(std::uint64_t id, MessageReader& reader) {
   {
     const std::scoped_lock lock(mutex_);
     Process& process = processes_[static_cast<std::size_t>(greeting.process)];
-    if (!greeting.is_process) ++process.rank_connections;
-  }
-  if (greeting.is_process) {
-    const std::scoped_lock lock(mutex_);
-    Process& process = processes_[static_cast<std::size_t>(greeting.process)];
-    process.state = Process::State::here;
-    process.pid = greeting.pid;
-    process.host = greeting.host;
-    changed_.notify_all();
+    if (greeting.is_process) {
+      process.state = Process::State::here;
+      process.pid = greeting.pid;
+      process.host = greeting.host;
+      changed_.notify_all();
+    } else {
+      ++process.rank_connections;
+    }
   }
   send(id, Frame::welcome, MessageWriter().add(settings_.host).bytes());
   tell_all();
