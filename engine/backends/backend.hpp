@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +45,32 @@ class Stamps {
   virtual double between_s(std::size_t from, std::size_t to) const = 0;
 };
 
+/// Operations that were recorded once, to be issued as a whole as often as wanted.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  /// Issues all of them, in the order of the communicator's operations.
+  virtual void issue() = 0;
+};
+
+/// Holds operations back on the device, so that all ranks' can be issued before any of them starts.
+class Gate {
+ public:
+  virtual ~Gate() = default;
+  /// What this rank issues from here on waits until `open`.
+  virtual void close() = 0;
+  virtual void open() = 0;
+  /// Operations and stamps that can be issued behind a closed gate; one more might wait for the gate, for ever.
+  virtual std::size_t room() const = 0;
+};
+
+/// What a device says of itself at work. What it does not say is missing.
+struct DeviceCondition {
+  std::optional<double> clock_hz;       // of its processors, now
+  std::optional<double> most_clock_hz;  // that they may reach
+  std::vector<std::string> slowed_by;   // what holds the clock back, such as "power limit"; empty: nothing does
+};
+
 /// One rank's membership in one communicator, with its two buffers. Collectives are called by all ranks in the same
 /// order. They are issued in order; `synchronize` returns when all that were issued have finished. Counts are in
 /// elements and mean what they mean in NCCL's API; buffers may be in place as NCCL defines it.
@@ -65,7 +93,8 @@ class Communicator {
   virtual void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) = 0;
   /// `count` elements to and from each rank.
   virtual void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) = 0;
-  /// A group of sends and receives that progress together; at most one of each per peer. Only the ranks named take part.
+  /// A group of sends and receives that progress together; at most one of each per peer. All ranks call it as often, those
+  /// that take no part with nothing to move.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
@@ -73,6 +102,17 @@ class Communicator {
   /// Where operations go on after their call has returned, the clock of the device that runs them; null where a call
   /// returns when its operation is done, so that the host's clock tells.
   virtual Stamps* stamps() { return nullptr; }
+  /// Operations and stamps from here on are kept and not run, until `end_recording` hands them out. Only where
+  /// `can_record`.
+  virtual bool can_record() const { return false; }
+  virtual void begin_recording() { throw std::logic_error("begin_recording: this communicator cannot record"); }
+  virtual std::unique_ptr<Recording> end_recording() {
+    throw std::logic_error("end_recording: this communicator cannot record");
+  }
+  /// Null where an operation starts when it is called.
+  virtual Gate* gate() { return nullptr; }
+  /// Of the rank's device, now; cheap enough to be asked before and after each batch. Missing where nothing tells.
+  virtual std::optional<DeviceCondition> condition() { return std::nullopt; }
 
   /// Writes `elements` elements of `stream` from position `first` on to the rank's memory at `at`.
   virtual void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) = 0;
@@ -98,6 +138,9 @@ class Backend {
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Facts for the record: which library from where, which driver.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
+  /// Sentences about what the ranks here are doing, for when a job does not get on: the last operation of each, what the
+  /// library says of errors. Called from a thread that is none of theirs, while they hang.
+  virtual std::vector<std::string> diagnosis() const { return {}; }
   /// Sets aside two buffers of `buffer_bytes` for each of `ranks` ranks that this process, and what it forks, runs;
   /// once, before processes are forked.
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
