@@ -1,0 +1,107 @@
+#include "support/sha256.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace busbw {
+namespace {
+
+// The first 32 bits of the fractions of the cube roots of the first 64 primes: FIPS 180-4, 4.2.2.
+constexpr std::array<std::uint32_t, 64> kRounds{
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::uint32_t big_endian(const std::byte* bytes) {
+  std::uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) word = word << 8 | std::to_integer<std::uint32_t>(bytes[i]);
+  return word;
+}
+
+}  // namespace
+
+// The names are those of FIPS 180-4, 6.2.2.
+void Sha256::take_blocks(const std::byte* bytes, std::size_t blocks) {
+  for (; blocks > 0; --blocks, bytes += kBlockBytes) {
+    std::array<std::uint32_t, 64> w;
+    for (std::size_t t = 0; t < 16; ++t) w[t] = big_endian(bytes + 4 * t);
+    for (std::size_t t = 16; t < 64; ++t) {
+      const std::uint32_t s0 = std::rotr(w[t - 15], 7) ^ std::rotr(w[t - 15], 18) ^ (w[t - 15] >> 3);
+      const std::uint32_t s1 = std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
+      w[t] = s1 + w[t - 7] + s0 + w[t - 16];
+    }
+    auto [a, b, c, d, e, f, g, h] = state_;
+    for (std::size_t t = 0; t < 64; ++t) {
+      const std::uint32_t sum1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
+      const std::uint32_t t1 = h + sum1 + ((e & f) ^ (~e & g)) + kRounds[t] + w[t];
+      const std::uint32_t sum0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
+      const std::uint32_t t2 = sum0 + ((a & b) ^ (a & c) ^ (b & c));
+      h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+    }
+    const std::array<std::uint32_t, 8> worked{a, b, c, d, e, f, g, h};
+    for (std::size_t i = 0; i < worked.size(); ++i) state_[i] += worked[i];
+  }
+}
+
+Sha256& Sha256::add(std::span<const std::byte> bytes) {
+  total_bytes_ += bytes.size();
+  if (in_block_ > 0) {
+    const std::size_t fits = std::min(bytes.size(), kBlockBytes - in_block_);
+    std::copy_n(bytes.begin(), fits, block_.begin() + in_block_);
+    in_block_ += fits;
+    bytes = bytes.subspan(fits);
+    if (in_block_ < kBlockBytes) return *this;
+    take_blocks(block_.data(), 1);
+  }
+  take_blocks(bytes.data(), bytes.size() / kBlockBytes);
+  const std::span<const std::byte> rest = bytes.last(bytes.size() % kBlockBytes);
+  std::ranges::copy(rest, block_.begin());
+  in_block_ = rest.size();
+  return *this;
+}
+
+Sha256& Sha256::add(std::string_view text) { return add(bytes_of(text)); }
+
+Digest Sha256::digest() {
+  // One bit, zeros up to the last 8 bytes of a block, and in those the length in bits: FIPS 180-4, 5.1.1.
+  std::array<std::byte, 2 * kBlockBytes> padding{std::byte{0x80}};
+  const std::size_t zeros_to = (in_block_ < kBlockBytes - 8 ? 1 : 2) * kBlockBytes - in_block_;
+  for (std::size_t i = 0; i < 8; ++i) padding[zeros_to - 1 - i] = static_cast<std::byte>(total_bytes_ * 8 >> 8 * i);
+  add(std::span<const std::byte>(padding).first(zeros_to));
+  Digest digest;
+  for (std::size_t i = 0; i < digest.size(); ++i) digest[i] = static_cast<std::byte>(state_[i / 4] >> (24 - i % 4 * 8));
+  return digest;
+}
+
+Digest sha256(std::string_view text) { return Sha256().add(text).digest(); }
+
+Digest hmac_sha256(std::string_view key, std::string_view message) {
+  std::array<std::byte, 64> inner{};
+  if (key.size() > inner.size())
+    std::ranges::copy(sha256(key), inner.begin());
+  else
+    std::ranges::copy(bytes_of(key), inner.begin());
+  std::array<std::byte, 64> outer = inner;
+  for (std::byte& one : inner) one ^= std::byte{0x36};
+  for (std::byte& one : outer) one ^= std::byte{0x5c};
+  return Sha256().add(outer).add(Sha256().add(inner).add(message).digest()).digest();
+}
+
+std::string hexadecimal(const Digest& digest) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte one : digest) {
+    text += kDigits[std::to_integer<std::size_t>(one >> 4)];
+    text += kDigits[std::to_integer<std::size_t>(one & std::byte{15})];
+  }
+  return text;
+}
+
+}  // namespace busbw
