@@ -98,6 +98,11 @@ class Communicator {
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Operations between these two may be started as one, where a library can do that.
+  virtual void begin_group() {}
+  virtual void end_group() {}
+  /// Returns when all operations so far are on their way to the device; they need not have finished.
+  virtual void flush() {}
   virtual void synchronize() = 0;
   /// Where operations go on after their call has returned, the clock of the device that runs them; null where a call
   /// returns when its operation is done, so that the host's clock tells.

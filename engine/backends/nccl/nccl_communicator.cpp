@@ -192,6 +192,10 @@ void NcclCommunicator::copy(std::byte* to, const std::byte* from, std::size_t by
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "copying on the GPU");
 }
 
+void NcclCommunicator::begin_group() { check(library_.call.group_start(), "ncclGroupStart"); }
+
+void NcclCommunicator::end_group() { check(library_.call.group_end(), "ncclGroupEnd"); }
+
 void NcclCommunicator::synchronize() {
   // As nccl-tests waits: without sleeping, and with an eye on NCCL and on the other ranks.
   for (unsigned look = 0;; ++look) {

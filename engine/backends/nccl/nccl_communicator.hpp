@@ -51,6 +51,8 @@ class NcclCommunicator final : public Communicator {
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void begin_group() override;
+  void end_group() override;
   void synchronize() override;
   Stamps* stamps() override { return &stamps_; }
 
