@@ -57,7 +57,8 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
   }
   require_nccl_can(options);
   return make_nccl_backend(
-      {ranks, first_rank, first_device(options, world, survey), options.nccl_library, options.null_stream}, survey);
+      {ranks, first_rank, first_device(options, world, survey), options.nccl_library, options.null_stream, false},
+      survey);
 }
 
 /// The variables that change what is measured, without those that tell processes apart.
@@ -80,6 +81,10 @@ ProcessFacts facts_of(const Options& options, const Backend& backend, const Laun
   facts.version = version();
   facts.backend = backend.name();
   facts.library = backend.version();
+  if (const auto library = backend.library()) {
+    facts.library_path = library->path;
+    facts.library_sha256 = library->sha256.value_or("");
+  }
   facts.store_reached_at = job.store_reached_at();
   facts.max_bytes = memory.max_bytes;
   facts.tuning = tuning();

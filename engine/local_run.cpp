@@ -29,7 +29,8 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
                                          std::move(faults));
   }
   require_nccl_can(options);
-  return make_nccl_backend({options.ranks(), 0, options.first_device, options.nccl_library, options.null_stream},
+  const bool forks = options.settings.processes > 1;
+  return make_nccl_backend({options.ranks(), 0, options.first_device, options.nccl_library, options.null_stream, forks},
                            survey);
 }
 

@@ -26,6 +26,25 @@ void require_same(const std::vector<ProcessFacts>& all, std::string ProcessFacts
   }
 }
 
+/// "2.28.9 (/usr/lib/libnccl.so.2, SHA-256 1c86...)"
+std::string library_text(const ProcessFacts& process) {
+  if (process.library_path.empty()) return process.library;
+  return fmt::format("{} ({}, SHA-256 {})", process.library, process.library_path,
+                     process.library_sha256.empty() ? "unknown" : process.library_sha256);
+}
+
+/// The same version may be built in two ways, which is why the files are compared, too.
+void require_same_library(const std::vector<ProcessFacts>& all) {
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const bool both_known = !all[i].library_sha256.empty() && !all[0].library_sha256.empty();
+    if (all[i].library == all[0].library && (!both_known || all[i].library_sha256 == all[0].library_sha256)) continue;
+    throw UsageError(fmt::format(
+        "{} has another library to measure than {}: {} and {}; name the same one with --library, or install it on all "
+        "hosts",
+        name_of(all, i), name_of(all, 0), library_text(all[i]), library_text(all[0])));
+  }
+}
+
 void require_own_gpus(const std::vector<ProcessFacts>& all, int ranks_per_process) {
   std::map<std::pair<std::string, std::string>, std::size_t> owners;  // (host, bus id): rank
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -73,6 +92,8 @@ Bytes ProcessFacts::packed() const {
       .add(version)
       .add(backend)
       .add(library)
+      .add(library_path)
+      .add(library_sha256)
       .add(store_reached_at)
       .add(max_bytes);
   writer.add(gpus.size());
@@ -85,9 +106,9 @@ Bytes ProcessFacts::packed() const {
 ProcessFacts ProcessFacts::unpack(const Bytes& bytes) {
   MessageReader reader(bytes);
   ProcessFacts facts;
-  for (auto field :
-       {&ProcessFacts::host, &ProcessFacts::host_identity, &ProcessFacts::arguments, &ProcessFacts::version,
-        &ProcessFacts::backend, &ProcessFacts::library, &ProcessFacts::store_reached_at})
+  for (auto field : {&ProcessFacts::host, &ProcessFacts::host_identity, &ProcessFacts::arguments,
+                     &ProcessFacts::version, &ProcessFacts::backend, &ProcessFacts::library,
+                     &ProcessFacts::library_path, &ProcessFacts::library_sha256, &ProcessFacts::store_reached_at})
     facts.*field = reader.take_text();
   facts.max_bytes = reader.take<std::uint64_t>();
   for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.gpus.push_back(reader.take_text());
@@ -103,8 +124,7 @@ Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per
   require_same(processes, &ProcessFacts::arguments, "command line", "start all processes with the same arguments");
   require_same(processes, &ProcessFacts::backend, "backend",
                "look why with --list-devices on both hosts, or name one with --backend");
-  require_same(processes, &ProcessFacts::library, "library to measure",
-               "name the same one with --library, or install it on all hosts");
+  require_same_library(processes);
   require_own_gpus(processes, ranks_per_process);
 
   Agreement agreement;

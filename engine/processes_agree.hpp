@@ -18,6 +18,8 @@ struct ProcessFacts {
   std::string version;     // of busbw
   std::string backend;     // "host", "nccl", "mpi"
   std::string library;     // what it measures: its version
+  std::string library_path;    // of its file; empty where it has none
+  std::string library_sha256;  // of that file; empty where it is not known
   std::string store_reached_at;
   std::vector<std::string> gpus;  // bus ids of the GPUs of its ranks
   std::uint64_t max_bytes = 0;    // the largest size that it has memory for

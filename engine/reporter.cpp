@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "measure/clock.hpp"
 #include "output/verdict.hpp"
 #include "support/complain.hpp"
@@ -24,12 +26,25 @@ const char* reason_of(Exit exit) {
   return "unknown";
 }
 
+/// One sentence for each library that ranks measure. Paths may differ between hosts.
+std::vector<std::string> library_notes(const std::vector<RankInfo>& ranks) {
+  std::vector<std::string> notes;
+  for (const RankInfo& rank : ranks) {
+    if (!rank.library) continue;
+    std::string note = fmt::format("Library: version {}, {}, SHA-256 {}", rank.library->version, rank.library->path,
+                                   rank.library->sha256.value_or("N/A"));
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
 }  // namespace
 
 void Reporter::begin(const std::vector<RankInfo>& ranks,
                      const std::vector<std::pair<std::string, std::string>>& facts) {
   info_.ranks = ranks;
   info_.machine.insert(info_.machine.end(), facts.begin(), facts.end());
+  for (const std::string& sentence : library_notes(ranks)) info_.notes.push_back(sentence);
   for (const auto& sink : sinks_) sink->begin(info_);
 }
 

@@ -55,6 +55,7 @@ RunInfo run_info(const Options& options, const RunSettings& settings, const Back
   info.busbw_version = version();
   info.backend = backend.name();
   info.backend_version = backend.version();
+  info.headers_version = backend.headers();
   info.run_id = fmt::format("{}-{}-{}", now.compact, host_name(), getpid());
   info.start_time = now.local;
   info.start_time_iso = now.iso;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rendezvous/team.hpp"
+#include "support/library_info.hpp"
 #include "support/phase.hpp"
 #include "support/types.hpp"
 #include "verify/mismatch.hpp"
@@ -135,6 +136,10 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual std::string version() const = 0;
+  /// The library that does the work, where it is one of its own and known by its file. May take some tenths of a second.
+  virtual std::optional<LibraryInfo> library() const { return std::nullopt; }
+  /// The version of that library's headers that this program was built with; empty where it has none.
+  virtual std::string headers() const { return {}; }
   /// What the rank runs on; `index` counts the ranks that this process, and what it forks, runs.
   virtual Device device(int index) const = 0;
   /// Bytes that `ranks` ranks of this machine may take together.

@@ -18,17 +18,22 @@
 namespace busbw {
 namespace {
 
-Bytes rank_info_message(const RunPlan& plan, const Device& device, int rank) {
+Bytes rank_info_message(const RunPlan& plan, const Backend& backend, int rank) {
   const int process = rank / plan.ranks_per_process();
-  return MessageWriter()
-      .add(plan.split.colour(process))
+  const Device device = backend.device(rank - plan.first_rank);
+  const std::optional<LibraryInfo> library = backend.library();
+  MessageWriter writer;
+  writer.add(plan.split.colour(process))
       .add(process)
       .add(static_cast<long>(getpid()))
       .add(host_name())
       .add(device.index)
       .add(device.bus_id)
       .add(device.name)
-      .bytes();
+      .add(library.has_value());
+  if (library)
+    writer.add(library->version).add(library->path).add(library->sha256.has_value()).add(library->sha256.value_or(""));
+  return writer.bytes();
 }
 
 RankInfo read_rank_info(const Bytes& bytes, int rank) {
@@ -42,6 +47,13 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
   info.device = reader.take<int>();
   info.bus_id = reader.take_text();
   info.device_name = reader.take_text();
+  if (reader.take<bool>()) {
+    LibraryInfo library{reader.take_text(), reader.take_text(), {}};
+    const bool has_hash = reader.take<bool>();
+    std::string hash = reader.take_text();
+    if (has_hash) library.sha256 = std::move(hash);
+    info.library = std::move(library);
+  }
   return info;
 }
 
@@ -278,8 +290,7 @@ void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallb
   const auto group = world.split(plan.split.colour(process));
   const auto communicator = backend.connect(world, *group);
   communicator->enter(Phase::initialisation);
-  const auto infos =
-      world.gather(rank_info_message(plan, backend.device(world.rank() - plan.first_rank), world.rank()));
+  const auto infos = world.gather(rank_info_message(plan, backend, world.rank()));
   if (world.rank() == 0) {
     std::vector<RankInfo> ranks;
     for (std::size_t rank = 0; rank < infos.size(); ++rank)

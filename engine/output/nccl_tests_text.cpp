@@ -200,7 +200,8 @@ void NcclTestsText::begin(const RunInfo& run) {
   program_ = run.program;
   settings_ = run.settings;
   std::string out;
-  append(out, "# nccl-tests version {} nccl-headers=none nccl-library={} busbw={} backend={}\n", kLayoutVersion,
+  append(out, "# nccl-tests version {} nccl-headers={} nccl-library={} busbw={} backend={}\n", kLayoutVersion,
+         run.headers_version.empty() ? "none" : run.headers_version,
          run.backend == "nccl" ? run.backend_version : "none", run.busbw_version, run.backend);
   append(out, "# Collective test starting: {}\n", program_);
   append_settings(out, run);

@@ -89,6 +89,16 @@ void write_settings(JsonText& line, const RunSettings& settings) {
   line.close_object();
 }
 
+void write_library(JsonText& line, const std::optional<LibraryInfo>& library) {
+  line.key("library");
+  if (!library) return line.value(nullptr);
+  line.open_object();
+  line.field("version", library->version);
+  line.field("path", library->path);
+  line.field("sha256", library->sha256);
+  line.close_object();
+}
+
 void write_ranks(JsonText& line, const std::vector<RankInfo>& ranks) {
   line.key("ranks");
   line.open_array();
@@ -102,6 +112,7 @@ void write_ranks(JsonText& line, const std::vector<RankInfo>& ranks) {
     line.field("device", rank.device);
     line.field("bus_id", rank.bus_id);
     line.field("device_name", rank.device_name);
+    write_library(line, rank.library);
     line.close_object();
   }
   line.close_array();
@@ -218,6 +229,7 @@ void Records::end(const RunEnd& end) {
   line_.field("reason", end.reason);
   line_.field("exit_code", end.exit_code);
   line_.field("message", unless_empty(end.message));
+  write_texts(line_, "details", end.details);
   line_.field("rows", end.rows);
   line_.field("out_of_bounds", end.out_of_bounds);
   line_.field("average_busbw_gbps", scaled(end.average_busbw_bytes_per_s, 1 / kBytesPerGb));

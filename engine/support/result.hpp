@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/library_info.hpp"
 #include "support/types.hpp"
 
 namespace busbw {
@@ -22,6 +23,7 @@ struct RankInfo {
   int device = 0;           // GPU index; on the host backend the rank's index on its machine
   std::string bus_id;       // "0000:0f:00"; "cpu" on the host backend
   std::string device_name;  // "NVIDIA H200"; the processor's name on the host backend
+  std::optional<LibraryInfo> library = {};  // that this rank measures; missing on the host backend
 };
 
 /// The settings of a run that its header shows and its record keeps.
@@ -61,6 +63,7 @@ struct RunInfo {
   std::string busbw_version;    // "0.1.0"
   std::string backend;          // "host"
   std::string backend_version;  // of the library that does the work; the program's own on the host backend
+  std::string headers_version = {};  // of the library's headers that the program was built with; empty: none
   std::string run_id;           // unique per run
   std::string start_time;       // "2026-11-21 08:16:39", local, as nccl-tests prints it
   std::string start_time_iso;   // "2026-11-21T08:16:39.123+00:00"
@@ -146,6 +149,7 @@ struct RunEnd {
   int exit_code = 0;
   std::string reason;  // "completed", "interrupted", "wrong data", "rank lost", ...
   std::string message;  // the sentence on stderr, empty when all went well
+  std::vector<std::string> details = {};  // what ranks were doing when the job did not get on
   std::string end_time, end_time_iso;
   std::uint64_t rows = 0;
   std::uint64_t out_of_bounds = 0;  // nccl-tests' footer: (rank, placement, row) triples with wrong data

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 """Of the record schema, by its own rules (schema/README.md); engine/output/records.hpp has the same."""
 
 
@@ -57,6 +57,14 @@ class Settings(Struct, kw_only=True, frozen=True):
     timeout_s: Annotated[int, Meta(description="Seconds without progress of any rank (-T); 0 is without limit.")]
 
 
+class Library(Struct, kw_only=True, frozen=True):
+    """The library that a rank measures."""
+
+    version: Annotated[str, Meta(description="As it gives it itself: '2.28.9'.")]
+    path: Annotated[str, Meta(description="Of its file, links followed.")]
+    sha256: Annotated[str | None, Meta(description="Of that file, 64 hexadecimal digits; null where it is unreadable.")]
+
+
 class Rank(Struct, kw_only=True, frozen=True):
     """One rank of the job and what it ran on."""
 
@@ -68,6 +76,7 @@ class Rank(Struct, kw_only=True, frozen=True):
     device: Annotated[int, Meta(description="GPU index; on the host backend the rank's index on its machine.")]
     bus_id: Annotated[str, Meta(description="PCI bus id as 0000:0f:00; 'cpu' on the host backend.")]
     device_name: Annotated[str, Meta(description="Name of the GPU, or of the processor on the host backend.")]
+    library: Annotated[Library | None, Meta(description="What it measures; null on the host backend.")] = None
 
 
 class Stats(Struct, kw_only=True, frozen=True):
@@ -178,6 +187,9 @@ class End(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     reason: Annotated[str, Meta(description="'completed', 'interrupted', 'wrong data', 'rank lost', ...")]
     exit_code: Annotated[int, Meta(description="The program's exit code.")]
     message: Annotated[str | None, Meta(description="The sentence on stderr; null when all went well.")]
+    details: Annotated[
+        list[str], Meta(description="What ranks, and NCCL, said of themselves when the job did not get on.")
+    ] = msgspec.field(default_factory=list)
     rows: Annotated[int, Meta(description="Rows of the table that were finished.", ge=0)]
     out_of_bounds: Annotated[int, Meta(description="(rank, placement, row) triples with wrong data.", ge=0)]
     average_busbw_gbps: Annotated[float | None, Meta(description="The footer's average; null without a row.")]

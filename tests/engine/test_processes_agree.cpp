@@ -16,6 +16,8 @@ ProcessFacts facts(const std::string& host, std::vector<std::string> gpus = {}) 
   it.version = "0.1.0";
   it.backend = gpus.empty() ? "host" : "nccl";
   it.library = "2.28.3";
+  it.library_path = "/usr/lib/libnccl.so.2";
+  it.library_sha256 = "1c86";
   it.store_reached_at = "10.0.0.1:4711";
   it.gpus = std::move(gpus);
   it.max_bytes = 1 << 20;
@@ -40,6 +42,8 @@ TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are b
   CHECK(back.version == there.version);
   CHECK(back.backend == there.backend);
   CHECK(back.library == there.library);
+  CHECK(back.library_path == there.library_path);
+  CHECK(back.library_sha256 == there.library_sha256);
   CHECK(back.store_reached_at == there.store_reached_at);
   CHECK(back.gpus == there.gpus);
   CHECK(back.max_bytes == there.max_bytes);
@@ -75,8 +79,7 @@ TEST_CASE("processes agree: what must be the same everywhere and is not ends the
   };
   const Difference differences[] = {{&ProcessFacts::version, "version", "install", Exit::usage},
                                     {&ProcessFacts::arguments, "command line", "same arguments", Exit::usage},
-                                    {&ProcessFacts::backend, "backend", "--backend", Exit::usage},
-                                    {&ProcessFacts::library, "library", "--library", Exit::usage}};
+                                    {&ProcessFacts::backend, "backend", "--backend", Exit::usage}};
   for (const Difference& difference : differences) {
     std::vector<ProcessFacts> all{facts("n1"), facts("n1"), facts("n2")};
     all[2].*difference.field = "something else";
@@ -89,6 +92,26 @@ TEST_CASE("processes agree: what must be the same everywhere and is not ends the
                                  "\"something else\"", "\"" + all[0].*difference.field + "\""});
     }
   }
+}
+
+TEST_CASE("processes agree: another version of the library, or another file, ends the job and names both") {
+  for (auto field : {&ProcessFacts::library, &ProcessFacts::library_sha256}) {
+    std::vector<ProcessFacts> all{facts("n1"), facts("n1"), facts("n2")};
+    all[2].*field = "deadbeef";
+    all[2].library_path = "/opt/libnccl.so.2";
+    const std::string sentence = sentence_of<UsageError>([&] { agreement_of(all, 1); });
+    check_names(sentence, {"process 2 on n2", "process 0 on n1", "/opt/libnccl.so.2", "/usr/lib/libnccl.so.2",
+                           "SHA-256 1c86", "deadbeef", "2.28.3", "--library", "all hosts"});
+  }
+}
+
+TEST_CASE(
+    "processes agree: the same file at two paths is the same library, and a hash that is not known says nothing") {
+  std::vector<ProcessFacts> all{facts("n1"), facts("n2")};
+  all[1].library_path = "/home/me/libnccl.so.2";
+  CHECK_NOTHROW(agreement_of(all, 1));
+  all[1].library_sha256.clear();
+  CHECK_NOTHROW(agreement_of(all, 1));
 }
 
 TEST_CASE("processes agree: a GPU belongs to one rank; the same bus on another host is another GPU") {

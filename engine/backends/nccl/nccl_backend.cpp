@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 
 #include "backends/nccl/cuda.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
+#include "backends/nccl/nvml.hpp"
+#include "support/file_hash.hpp"
 
 namespace busbw {
 namespace {
@@ -80,10 +83,14 @@ std::string printed_bus_id(std::string bus_id) {
   return bus_id.substr(0, bus_id.find('.'));
 }
 
+/// "13.0" of 13000.
+std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version / 10 % 100); }
+
 class NcclBackend final : public Backend {
  public:
   NcclBackend(const NcclRequest& request, const GpuSurvey& survey)
-      : request_(request), gpus_(survey.gpus), library_(load_nccl(request.library)) {
+      : request_(request), gpus_(survey.gpus), library_(load_nccl(request.library)), hash_(library_.path) {
+    if (request.forks) hash_.get();
     const int needed = request.first_device + request.ranks;
     if (needed > static_cast<int>(gpus_.size()))
       throw EnvironmentError(
@@ -95,6 +102,10 @@ class NcclBackend final : public Backend {
 
   std::string name() const override { return "nccl"; }
   std::string version() const override { return std::to_string(library_.version); }
+  std::optional<LibraryInfo> library() const override {
+    return LibraryInfo{nccl_version_text(library_.version), library_.path, hash_.get()};
+  }
+  std::string headers() const override { return std::to_string(NCCL_VERSION_CODE); }
   Device device(int index) const override {
     const int number = request_.first_device + index;
     const Gpu& gpu = gpus_.at(static_cast<std::size_t>(number));
@@ -108,22 +119,41 @@ class NcclBackend final : public Backend {
   }
   std::size_t work_bytes(int ranks) const override { return kNcclBytes * static_cast<std::size_t>(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
-    int runtime = 0;
-    cudaRuntimeGetVersion(&runtime);
-    return {{"nccl_version", nccl_version_text(library_.version)},
-            {"nccl_library", library_.path},
-            {"cuda_runtime", fmt::format("{}.{}", runtime / 1000, runtime / 10 % 100)}};
+    std::vector<std::pair<std::string, std::string>> facts{{"nccl_version", nccl_version_text(library_.version)},
+                                                           {"nccl_library", library_.path},
+                                                           {"nccl_headers", nccl_version_text(NCCL_VERSION_CODE)}};
+    if (const auto hash = hash_.get()) facts.emplace_back("nccl_library_sha256", *hash);
+    int version = 0;
+    if (cudaRuntimeGetVersion(&version) == cudaSuccess) facts.emplace_back("cuda_runtime", cuda_version_text(version));
+    if (cudaDriverGetVersion(&version) == cudaSuccess) facts.emplace_back("cuda_driver", cuda_version_text(version));
+    if (!nvml()) return facts;
+    if (const auto driver = nvml()->driver_version()) facts.emplace_back("driver", *driver);
+    const auto gpu = nvml()->gpu(device(0).bus_id);
+    const auto links = gpu ? gpu->nvlinks() : std::nullopt;
+    if (links) facts.emplace_back("nvlinks_per_gpu", std::to_string(*links));
+    return facts;
   }
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
-    check_cuda(cudaSetDevice(device(world.rank() - request_.first_rank).index), "choosing the GPU");
-    return std::make_unique<NcclCommunicator>(library_, world, group, buffer_bytes_, request_.null_stream);
+    const int index = world.rank() - request_.first_rank;
+    check_cuda(cudaSetDevice(device(index).index), "choosing the GPU");
+    return std::make_unique<NcclCommunicator>(library_, world, group, buffer_bytes_, request_.null_stream,
+                                              nvml() ? nvml()->gpu(device(index).bus_id) : std::nullopt);
   }
 
  private:
+  /// Opened by the first that asks, so that no fork carries it over.
+  const std::optional<Nvml>& nvml() const {
+    std::call_once(nvml_once_, [this] { nvml_ = Nvml::open(); });
+    return nvml_;
+  }
+
   NcclRequest request_;
   std::vector<Gpu> gpus_;
   NcclLibrary library_;
+  FileHash hash_;
+  mutable std::once_flag nvml_once_;
+  mutable std::optional<Nvml> nvml_;
   std::size_t buffer_bytes_ = 0;
 };
 

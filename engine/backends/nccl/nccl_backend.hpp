@@ -31,6 +31,7 @@ struct NcclRequest {
   int first_device = 0;   // of the first of them
   std::string library;    // --library; empty: look for it
   bool null_stream = false;  // -y
+  bool forks = false;        // the ranks run in forks of this process
 };
 
 /// Throws EnvironmentError where a rank would have no GPU of its own, or where there is no library.

@@ -67,7 +67,7 @@ double EventStamps::between_s(std::size_t from, std::size_t to) const {
 }
 
 NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, std::size_t buffer_bytes,
-                                   bool null_stream)
+                                   bool null_stream, std::optional<NvmlGpu> nvml)
     : library_(library),
       world_(world),
       group_(group),
@@ -76,7 +76,8 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       differing_(sizeof(unsigned long long)),
       owns_stream_(!null_stream),
       stream_(make_stream(owns_stream_)),
-      stamps_(stream_) {
+      stamps_(stream_),
+      nvml_(std::move(nvml)) {
   ncclUniqueId id{};
   if (rank() == 0) check(library_.call.get_unique_id(&id), "ncclGetUniqueId");
   const Bytes shared = group_.broadcast(std::as_bytes(std::span(&id, 1)));
@@ -98,7 +99,7 @@ NcclCommunicator::~NcclCommunicator() {
 
 void NcclCommunicator::check(ncclResult_t result, const char* doing) const {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  const std::string last = library_.call.get_last_error(comm_);
+  const std::string last = library_.last_error();
   throw EnvironmentError(fmt::format("{} failed on rank {}: {}{}", doing, world_.rank(),
                                      library_.call.get_error_string(result), last.empty() ? "" : ": " + last));
 }

@@ -10,6 +10,7 @@
 #include "backends/backend.hpp"
 #include "backends/nccl/cuda.hpp"
 #include "backends/nccl/nccl_library.hpp"
+#include "backends/nccl/nvml.hpp"
 
 namespace busbw {
 
@@ -31,7 +32,8 @@ class EventStamps final : public Stamps {
 class NcclCommunicator final : public Communicator {
  public:
   /// Allocates both buffers and joins `group` under NCCL. `library`, `world` and `group` must outlive this.
-  NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, std::size_t buffer_bytes, bool null_stream);
+  NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, std::size_t buffer_bytes, bool null_stream,
+                   std::optional<NvmlGpu> nvml);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -55,6 +57,9 @@ class NcclCommunicator final : public Communicator {
   void end_group() override;
   void synchronize() override;
   Stamps* stamps() override { return &stamps_; }
+  std::optional<DeviceCondition> condition() override {
+    return nvml_ ? std::optional(nvml_->condition()) : std::nullopt;
+  }
 
   void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override;
   void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
@@ -75,6 +80,7 @@ class NcclCommunicator final : public Communicator {
   cudaStream_t stream_ = nullptr;
   EventStamps stamps_;
   ncclComm_t comm_ = nullptr;
+  std::optional<NvmlGpu> nvml_;
   std::map<Dtype, ncclRedOp_t> premulsums_;
   std::map<Tile, DeviceMemory> tiles_;
 };

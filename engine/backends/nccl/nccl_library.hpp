@@ -3,45 +3,71 @@
 #include <nccl.h>
 
 #include <string>
+#include <utility>
+
+#include "backends/nccl/open_library.hpp"
+#include "support/error.hpp"
 
 namespace busbw {
 
-/// The functions that the backend calls. What a library lacks is named when it is loaded.
+/// What is said where `library` lacks a function that is called.
+std::string lacking_text(const OpenedLibrary& library, const char* name);
+
+template <class Pointer>
+class NcclFunction;
+
+/// One function of the library, which may not have it. Calling it then throws EnvironmentError that names both.
+template <class Result, class... Arguments>
+class NcclFunction<Result (*)(Arguments...)> {
+ public:
+  explicit operator bool() const { return function_ != nullptr; }
+  Result operator()(Arguments... arguments) const {
+    if (!function_) throw EnvironmentError(lacking_);
+    return function_(arguments...);
+  }
+  /// Takes the function of that name.
+  void take(const OpenedLibrary& library, const char* name) {
+    function_ = reinterpret_cast<Result (*)(Arguments...)>(library.find(name));
+    if (!function_) lacking_ = lacking_text(library, name);
+  }
+
+ private:
+  Result (*function_)(Arguments...) = nullptr;
+  std::string lacking_;
+};
+
+/// The functions that the backend calls. Those that every collective needs are there.
 struct NcclFunctions {
-  decltype(&::ncclGetVersion) get_version;
-  decltype(&::ncclGetUniqueId) get_unique_id;
-  decltype(&::ncclCommInitRank) comm_init_rank;
-  decltype(&::ncclCommDestroy) comm_destroy;
-  decltype(&::ncclCommAbort) comm_abort;
-  decltype(&::ncclCommGetAsyncError) comm_get_async_error;
-  decltype(&::ncclGetErrorString) get_error_string;
-  decltype(&::ncclGetLastError) get_last_error;
-  decltype(&::ncclGroupStart) group_start;
-  decltype(&::ncclGroupEnd) group_end;
-  decltype(&::ncclAllReduce) all_reduce;
-  decltype(&::ncclReduce) reduce;
-  decltype(&::ncclReduceScatter) reduce_scatter;
-  decltype(&::ncclAllGather) all_gather;
-  decltype(&::ncclBroadcast) broadcast;
-  decltype(&::ncclSend) send;
-  decltype(&::ncclRecv) recv;
-  decltype(&::ncclRedOpCreatePreMulSum) redop_create_premulsum;
-  decltype(&::ncclRedOpDestroy) redop_destroy;
+  NcclFunction<decltype(&::ncclGetVersion)> get_version;
+  NcclFunction<decltype(&::ncclGetUniqueId)> get_unique_id;
+  NcclFunction<decltype(&::ncclCommInitRank)> comm_init_rank;
+  NcclFunction<decltype(&::ncclCommDestroy)> comm_destroy;
+  NcclFunction<decltype(&::ncclCommAbort)> comm_abort;
+  NcclFunction<decltype(&::ncclCommGetAsyncError)> comm_get_async_error;
+  NcclFunction<decltype(&::ncclGetErrorString)> get_error_string;
+  NcclFunction<decltype(&::ncclGetLastError)> get_last_error;
+  NcclFunction<decltype(&::ncclGroupStart)> group_start;
+  NcclFunction<decltype(&::ncclGroupEnd)> group_end;
+  NcclFunction<decltype(&::ncclAllReduce)> all_reduce;
+  NcclFunction<decltype(&::ncclReduce)> reduce;
+  NcclFunction<decltype(&::ncclReduceScatter)> reduce_scatter;
+  NcclFunction<decltype(&::ncclAllGather)> all_gather;
+  NcclFunction<decltype(&::ncclBroadcast)> broadcast;
+  NcclFunction<decltype(&::ncclSend)> send;
+  NcclFunction<decltype(&::ncclRecv)> recv;
+  NcclFunction<decltype(&::ncclRedOpCreatePreMulSum)> redop_create_premulsum;
+  NcclFunction<decltype(&::ncclRedOpDestroy)> redop_destroy;
 };
 
 /// A library that stays loaded.
-struct NcclLibrary {
+struct NcclLibrary : OpenedLibrary {
   NcclFunctions call;
-  int version = 0;    // as ncclGetVersion gives it: 22809
-  std::string path;   // of the file that was loaded
+
+  /// What it says of the last error of this process; empty where it says nothing.
+  std::string last_error() const;
 };
 
-/// Looks for the library where `path` says; if that is empty, where BUSBW_NCCL_LIBRARY says, among what LD_PRELOAD
-/// brought, in the Python environment that the program lies in, in the system. Throws EnvironmentError that names where
-/// it looked, or what the library lacks.
-NcclLibrary load_nccl(const std::string& path);
-
-/// "2.28.9" of 22809; versions before 2.9 counted differently and are refused.
-std::string nccl_version_text(int version);
+/// Finds and opens the library (open_library.hpp says where and what is refused) and takes its functions.
+NcclLibrary load_nccl(const std::string& option);
 
 }  // namespace busbw

@@ -1,0 +1,154 @@
+#include "backends/nccl/nvml.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <utility>
+
+namespace busbw {
+namespace {
+
+// Names and numbers of NVML's public header (nvml.h), which is not needed to build this.
+constexpr int kSuccess = 0;
+constexpr int kClockOfMultiprocessors = 1;  // NVML_CLOCK_SM
+constexpr unsigned kActive = 1;             // NVML_FEATURE_ENABLED
+constexpr unsigned kMostLinks = 36;         // more than any GPU has; asking for one too many is only refused
+constexpr double kHzPerMhz = 1e6;
+constexpr unsigned kTextBytes = 96;         // NVML's own limits are 80 and 96
+
+struct Reason {
+  unsigned long long bit;
+  const char* words;
+};
+
+// nvmlClocksEventReasons. Left out: 0x1, the GPU is idle.
+constexpr std::array kReasons{
+    Reason{0x2, "applications clocks setting"},
+    Reason{0x4, "power limit"},
+    Reason{0x8, "hardware slowdown"},
+    Reason{0x10, "sync boost with another GPU"},
+    Reason{0x20, "temperature (software)"},
+    Reason{0x40, "temperature (hardware)"},
+    Reason{0x80, "power brake"},
+    Reason{0x100, "display clock setting"},
+};
+
+template <class Function>
+void resolve(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+}
+
+}  // namespace
+
+/// Null where the library does not have it. Its handles of GPUs are pointers, its results ints.
+struct NvmlFunctions {
+  int (*shutdown)() = nullptr;
+  int (*driver_version)(char*, unsigned) = nullptr;
+  int (*gpu_by_bus_id)(const char*, void**) = nullptr;
+  int (*clock)(void*, int, unsigned*) = nullptr;
+  int (*most_clock)(void*, int, unsigned*) = nullptr;
+  int (*clock_event_reasons)(void*, unsigned long long*) = nullptr;
+  int (*uuid)(void*, char*, unsigned) = nullptr;
+  int (*nvlink_state)(void*, unsigned, unsigned*) = nullptr;
+  int (*mig_mode)(void*, unsigned*, unsigned*) = nullptr;
+
+  explicit NvmlFunctions(void* library) {
+    resolve(library, "nvmlShutdown", shutdown);
+    resolve(library, "nvmlSystemGetDriverVersion", driver_version);
+    resolve(library, "nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id);
+    resolve(library, "nvmlDeviceGetClockInfo", clock);
+    resolve(library, "nvmlDeviceGetMaxClockInfo", most_clock);
+    resolve(library, "nvmlDeviceGetCurrentClocksEventReasons", clock_event_reasons);
+    // Drivers before 535 have it under its old name.
+    if (!clock_event_reasons) resolve(library, "nvmlDeviceGetCurrentClocksThrottleReasons", clock_event_reasons);
+    resolve(library, "nvmlDeviceGetUUID", uuid);
+    resolve(library, "nvmlDeviceGetNvLinkState", nvlink_state);
+    resolve(library, "nvmlDeviceGetMigMode", mig_mode);
+  }
+  ~NvmlFunctions() {
+    if (shutdown) shutdown();
+  }
+  NvmlFunctions(const NvmlFunctions&) = delete;
+  NvmlFunctions& operator=(const NvmlFunctions&) = delete;
+};
+
+namespace {
+
+/// The text that NVML writes; `ask` calls it with the room for that.
+template <class Ask>
+std::optional<std::string> text_of(Ask ask) {
+  std::array<char, kTextBytes> text{};
+  if (ask(text.data(), static_cast<unsigned>(text.size() - 1)) != kSuccess) return std::nullopt;
+  return std::string(text.data());
+}
+
+std::optional<double> clock_hz_of(int (*function)(void*, int, unsigned*), void* gpu) {
+  unsigned mhz = 0;
+  if (!function || function(gpu, kClockOfMultiprocessors, &mhz) != kSuccess) return std::nullopt;
+  return mhz * kHzPerMhz;
+}
+
+}  // namespace
+
+DeviceCondition NvmlGpu::condition() const {
+  DeviceCondition now{clock_hz_of(call_->clock, handle_), clock_hz_of(call_->most_clock, handle_), {}};
+  unsigned long long reasons = 0;
+  if (call_->clock_event_reasons && call_->clock_event_reasons(handle_, &reasons) == kSuccess)
+    now.slowed_by = clock_event_words(reasons);
+  return now;
+}
+
+std::optional<std::string> NvmlGpu::uuid() const {
+  if (!call_->uuid) return std::nullopt;
+  return text_of([&](char* text, unsigned bytes) { return call_->uuid(handle_, text, bytes); });
+}
+
+std::optional<int> NvmlGpu::nvlinks() const {
+  if (!call_->nvlink_state) return std::nullopt;
+  std::optional<int> active;
+  for (unsigned link = 0; link < kMostLinks; ++link) {
+    unsigned state = 0;
+    if (call_->nvlink_state(handle_, link, &state) != kSuccess) continue;
+    active = active.value_or(0) + (state == kActive ? 1 : 0);
+  }
+  return active;
+}
+
+std::optional<bool> NvmlGpu::is_partitioned() const {
+  unsigned current = 0;
+  unsigned pending = 0;
+  if (!call_->mig_mode || call_->mig_mode(handle_, &current, &pending) != kSuccess) return std::nullopt;
+  return current == kActive;
+}
+
+std::optional<Nvml> Nvml::open(const char* library) {
+  void* const opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (!opened) return std::nullopt;
+  int (*init)() = nullptr;
+  resolve(opened, "nvmlInit_v2", init);
+  if (!init || init() != kSuccess) {
+    dlclose(opened);
+    return std::nullopt;
+  }
+  return Nvml(std::make_shared<const NvmlFunctions>(opened));
+}
+
+std::optional<std::string> Nvml::driver_version() const {
+  if (!call_->driver_version) return std::nullopt;
+  return text_of(call_->driver_version);
+}
+
+std::optional<NvmlGpu> Nvml::gpu(const std::string& bus_id) const {
+  void* handle = nullptr;
+  if (!call_->gpu_by_bus_id || call_->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess) return std::nullopt;
+  return NvmlGpu(call_, handle);
+}
+
+std::vector<std::string> clock_event_words(unsigned long long reasons) {
+  std::vector<std::string> words;
+  for (const Reason& reason : kReasons)
+    if (reasons & reason.bit) words.emplace_back(reason.words);
+  return words;
+}
+
+}  // namespace busbw

@@ -1,0 +1,129 @@
+#include "backends/nccl/open_library.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr int kLeastVersion = 21800;
+// NCCL counted 2804 up to 2.8.4 and 20906 from 2.9.6 on. Below that, and between, are counts of other libraries.
+constexpr int kFirstOldCount = 2000;
+constexpr int kLastOldCount = 2999;
+constexpr int kFirstNewCount = 20900;
+constexpr const char* kVariable = "BUSBW_NCCL_LIBRARY";
+
+/// Without these no collective can be run, and no rank can be ended.
+constexpr std::array kNeeded{"ncclGetVersion",     "ncclGetUniqueId", "ncclCommInitRank",
+                             "ncclCommDestroy",    "ncclCommAbort",   "ncclCommGetAsyncError",
+                             "ncclGetErrorString", "ncclGroupStart",  "ncclGroupEnd"};
+
+/// The libraries of the wheel nvidia-nccl-cu* in the environment whose bin/ holds this program.
+std::vector<std::string> in_python_environment() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::vector<std::string> found;
+  if (error) return found;
+  const auto lib = program.parent_path().parent_path() / "lib";
+  for (const auto& python : std::filesystem::directory_iterator(lib, error)) {
+    if (!python.path().filename().string().starts_with("python3")) continue;
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      const auto library = python.path() / packages / "nvidia/nccl/lib/libnccl.so.2";
+      if (std::filesystem::exists(library, error)) found.push_back(library.string());
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+void* open_or_throw(const std::string& place, const std::string& named_by) {
+  if (void* const handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  throw EnvironmentError(fmt::format("{} {} cannot be loaded: {}; name a NCCL library that can, or leave it out",
+                                     named_by, place, dlerror()));
+}
+
+void* open_first(const LibrarySearch& search) {
+  if (!search.named.empty()) return open_or_throw(search.named, search.named_by);
+  // Preloaded libraries are among the program's own symbols.
+  if (dlsym(RTLD_DEFAULT, "ncclGetVersion")) return dlopen(nullptr, RTLD_NOW);
+  // One that is installed beside the program is meant, and must not be passed over.
+  if (!search.in_environment.empty()) return open_or_throw(search.in_environment.front(), "the wheel's library");
+  if (void* const handle = dlopen(search.of_system.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  throw EnvironmentError(fmt::format(
+      "there is no NCCL library: {}; install one (pip install nvidia-nccl-cu13), or name it with --library or {}",
+      dlerror(), kVariable));
+}
+
+/// The file that holds a function, links followed.
+std::string file_of(void* function) {
+  Dl_info where{};
+  if (!function || !dladdr(function, &where) || !where.dli_fname) return {};
+  std::error_code error;
+  const auto whole = std::filesystem::canonical(where.dli_fname, error);
+  return error ? std::string(where.dli_fname) : whole.string();
+}
+
+bool is_too_old(int version) {
+  return (version >= kFirstOldCount && version <= kLastOldCount) ||
+         (version >= kFirstNewCount && version < kLeastVersion);
+}
+
+}  // namespace
+
+LibrarySearch library_search(const std::string& option, Environment environment) {
+  LibrarySearch search;
+  const auto variable = environment(kVariable);
+  if (!option.empty()) {
+    search.named = option;
+    search.named_by = "--library";
+  } else if (variable && !variable->empty()) {
+    search.named = *variable;
+    search.named_by = kVariable;
+  }
+  search.in_environment = in_python_environment();
+  return search;
+}
+
+void* OpenedLibrary::find(const char* function) const { return dlsym(handle, function); }
+
+std::string OpenedLibrary::named() const { return fmt::format("NCCL {} ({})", nccl_version_text(version), path); }
+
+OpenedLibrary open_nccl(const LibrarySearch& search) {
+  OpenedLibrary library;
+  library.handle = open_first(search);
+  void* const get_version = library.find("ncclGetVersion");
+  library.path = file_of(get_version);
+  std::vector<std::string> missing;
+  std::ranges::copy_if(kNeeded, std::back_inserter(missing), [&](auto name) { return !library.find(name); });
+  if (!missing.empty())
+    throw EnvironmentError(
+        fmt::format("{} is no library with NCCL's interface: it lacks {}; name another with --library",
+                    library.path.empty() ? search.named : library.path, fmt::join(missing, ", ")));
+  const int result = reinterpret_cast<int (*)(int*)>(get_version)(&library.version);
+  if (result != 0)
+    throw EnvironmentError(
+        fmt::format("{} does not tell its version (ncclGetVersion: error {}); name another library "
+                    "with --library",
+                    library.path, result));
+  if (is_too_old(library.version))
+    throw EnvironmentError(
+        fmt::format("{} is too old; allowed is 2.18 or later: name another with --library, or "
+                    "install one (pip install nvidia-nccl-cu13)",
+                    library.named()));
+  return library;
+}
+
+std::string nccl_version_text(int version) {
+  if (version >= kFirstOldCount && version <= kLastOldCount)
+    return fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100);
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace busbw

@@ -1,0 +1,33 @@
+#include "support/file_hash.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <span>
+#include <vector>
+
+#include "support/descriptor.hpp"
+#include "support/sha256.hpp"
+
+namespace busbw {
+
+std::optional<std::string> hash_of_file(const std::string& path) {
+  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return std::nullopt;
+  Sha256 hash;
+  std::vector<std::byte> piece(kPieceBytes);
+  for (;;) {
+    const ssize_t got = read(file.number(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) return hexadecimal(hash.digest());
+    hash.add(std::span(piece).first(static_cast<std::size_t>(got)));
+  }
+}
+
+FileHash::FileHash(const std::string& path)
+    : hash_(std::async(std::launch::async, [path] { return hash_of_file(path); }).share()) {}
+
+}  // namespace busbw

@@ -1,0 +1,14 @@
+#pragma once
+// The library that a rank measures, as records name it.
+#include <optional>
+#include <string>
+
+namespace busbw {
+
+struct LibraryInfo {
+  std::string version;  // "2.28.9"
+  std::string path;     // of its file
+  std::optional<std::string> sha256;  // of the file, in hexadecimal digits; missing where it could not be read
+};
+
+}  // namespace busbw

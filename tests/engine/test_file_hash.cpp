@@ -1,0 +1,27 @@
+#include "support/file_hash.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "support/sha256.hpp"
+#include "temporary_folder.hpp"
+
+using namespace busbw;
+
+TEST_CASE("hash_of_file: the hash of all of it, however long") {
+  const test::TemporaryFolder folder;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{3}, std::size_t{1} << 20, (std::size_t{1} << 20) + 1}) {
+    const std::string content(bytes, 'x');
+    std::ofstream(folder.file("f")) << content;
+    CHECK(hash_of_file(folder.file("f")) == hexadecimal(sha256(content)));
+    CHECK(FileHash(folder.file("f")).get() == hexadecimal(sha256(content)));
+  }
+}
+
+TEST_CASE("hash_of_file: missing where there is nothing to read") {
+  const test::TemporaryFolder folder;
+  CHECK_FALSE(hash_of_file(folder.file("none")));
+  CHECK_FALSE(hash_of_file(folder.path()));
+  CHECK_FALSE(FileHash(folder.file("none")).get());
+}

@@ -1,0 +1,66 @@
+#include "backends/nccl/nvml.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace busbw;
+
+namespace {
+
+constexpr const char* kBusId = "0000:0f:00";
+
+Nvml opened(const char* library) {
+  const auto nvml = Nvml::open(library);
+  REQUIRE(nvml);
+  return *nvml;
+}
+
+}  // namespace
+
+TEST_CASE("Nvml: clocks in hertz, and in words what holds them back") {
+  const auto gpu = opened(BUSBW_FAKE_NVML).gpu(kBusId);
+  REQUIRE(gpu);
+  const DeviceCondition now = gpu->condition();
+  CHECK(now.clock_hz == 1.83e9);
+  CHECK(now.most_clock_hz == 1.98e9);
+  CHECK(now.slowed_by == std::vector<std::string>{"power limit", "temperature (hardware)"});
+}
+
+TEST_CASE("Nvml: drivers before 535 name the reasons otherwise") {
+  CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->condition().slowed_by.size() == 2);
+}
+
+TEST_CASE("Nvml: which driver, which GPU, how many links are up, whether it is cut up") {
+  const Nvml nvml = opened(BUSBW_FAKE_NVML);
+  CHECK(nvml.driver_version() == "580.95.05");
+  const auto gpu = nvml.gpu(kBusId);
+  REQUIRE(gpu);
+  CHECK(gpu->uuid() == "GPU-00000000-0000-0000-0000-000000000001");
+  CHECK(gpu->nvlinks() == 17);
+  CHECK(gpu->is_partitioned() == true);
+}
+
+TEST_CASE("Nvml: what a library does not have is missing, never zero") {
+  const Nvml nvml = opened(BUSBW_FAKE_NVML_BARE);
+  CHECK_FALSE(nvml.driver_version());
+  const auto gpu = nvml.gpu(kBusId);
+  REQUIRE(gpu);
+  const DeviceCondition now = gpu->condition();
+  CHECK(now.clock_hz == 1.83e9);
+  CHECK_FALSE(now.most_clock_hz);
+  CHECK(now.slowed_by.empty());
+  CHECK_FALSE(gpu->uuid());
+  CHECK_FALSE(gpu->nvlinks());
+  CHECK_FALSE(gpu->is_partitioned());
+}
+
+TEST_CASE("Nvml: no library, no driver, no such GPU") {
+  CHECK_FALSE(Nvml::open("libbusbw-none.so.1"));
+  CHECK_FALSE(Nvml::open(BUSBW_FAKE_NVML_DEAD));
+  CHECK_FALSE(opened(BUSBW_FAKE_NVML).gpu("0000:10:00"));
+}
+
+TEST_CASE("clock_event_words: idle is nothing that holds a busy GPU back, and unknown bits have no words") {
+  CHECK(clock_event_words(0x1).empty());
+  CHECK(clock_event_words(0x1 | 0x8 | 0x8000000000000000).size() == 1);
+  CHECK(clock_event_words(0x1ff).size() == 8);
+}

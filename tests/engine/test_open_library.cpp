@@ -1,0 +1,89 @@
+#include "backends/nccl/open_library.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support_environment.hpp"
+#include "support_errors.hpp"
+#include "temporary_folder.hpp"
+
+using namespace busbw;
+
+namespace {
+
+LibrarySearch named(const std::string& path) { return {path, "--library", {}, "libbusbw-none.so"}; }
+
+std::string refusal_of(const LibrarySearch& search) {
+  return sentence_of<EnvironmentError>([&] { open_nccl(search); });
+}
+
+}  // namespace
+
+TEST_CASE("open_nccl: a library by name, with version, file and functions") {
+  const OpenedLibrary library = open_nccl(named(BUSBW_FAKE_NCCL));
+  CHECK(library.version == 22809);
+  CHECK(library.path == std::filesystem::canonical(BUSBW_FAKE_NCCL));
+  CHECK(library.find("ncclAllReduce") != nullptr);
+  CHECK(library.find("ncclNoSuchThing") == nullptr);
+  check_names(library.named(), {"NCCL 2.28.9", library.path});
+}
+
+TEST_CASE("open_nccl: links are followed, so that the file is named whose hash is told") {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_symlink(BUSBW_FAKE_NCCL, folder.file("libnccl.so.2"));
+  CHECK(open_nccl(named(folder.file("libnccl.so.2"))).path == std::filesystem::canonical(BUSBW_FAKE_NCCL));
+}
+
+TEST_CASE("open_nccl: NCCL 2.18 is enough, and libraries that count in their own way and lack much are, too") {
+  CHECK(open_nccl(named(BUSBW_FAKE_NCCL_2_18)).version == 21805);
+  const OpenedLibrary other = open_nccl(named(BUSBW_FAKE_NCCL_OWN_COUNT));
+  CHECK(other.version == 900);
+  CHECK(other.find("ncclAllReduce") == nullptr);
+}
+
+TEST_CASE("open_nccl: what is too old, lacks what every collective needs or is silent is refused with a remedy") {
+  check_names(refusal_of(named(BUSBW_FAKE_NCCL_2_17)), {"NCCL 2.17.1", "too old", "2.18", "--library", "pip install"});
+  check_names(refusal_of(named(BUSBW_FAKE_NCCL_2_8)), {"NCCL 2.8.4", "2.18"});
+  check_names(refusal_of(named(BUSBW_FAKE_NCCL_BROKEN)), {"lacks ncclCommAbort, ncclGroupEnd", "--library"});
+  check_names(refusal_of(named(BUSBW_FAKE_NCCL_MUTE)), {"does not tell its version", "error 3", "--library"});
+}
+
+TEST_CASE("open_nccl: a library that is not NCCL, a file that is no library, and no file") {
+  check_names(refusal_of(named(BUSBW_FAKE_NVML)), {"no library with NCCL's interface", "ncclGetVersion", "--library"});
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.file("libnccl.so.2")) << "not a library\n";
+  check_names(refusal_of(named(folder.file("libnccl.so.2"))), {"--library", folder.path(), "cannot be loaded"});
+  check_names(refusal_of(named(folder.file("none.so"))), {"--library", folder.file("none.so"), "No such file"});
+}
+
+TEST_CASE("open_nccl: the environment's library goes before the system's, and is not passed over when it is broken") {
+  LibrarySearch search{{}, {}, {BUSBW_FAKE_NCCL_2_18}, BUSBW_FAKE_NCCL};
+  CHECK(open_nccl(search).version == 21805);
+  search.in_environment = {"/nonexistent/libnccl.so.2"};
+  check_names(refusal_of(search), {"the wheel's library", "/nonexistent/libnccl.so.2"});
+  search.in_environment.clear();
+  CHECK(open_nccl(search).version == 22809);
+  search.of_system = "libbusbw-none.so";
+  check_names(refusal_of(search), {"there is no NCCL library", "pip install", "--library", "BUSBW_NCCL_LIBRARY"});
+}
+
+TEST_CASE("library_search: the option goes before the variable, which may be empty") {
+  made_up_environment() = {{"BUSBW_NCCL_LIBRARY", "/there/libnccl.so.2"}};
+  CHECK(library_search("/here/libnccl.so.2", look_up).named == "/here/libnccl.so.2");
+  CHECK(library_search("/here/libnccl.so.2", look_up).named_by == "--library");
+  CHECK(library_search("", look_up).named == "/there/libnccl.so.2");
+  CHECK(library_search("", look_up).named_by == "BUSBW_NCCL_LIBRARY");
+  made_up_environment() = {{"BUSBW_NCCL_LIBRARY", ""}};
+  CHECK(library_search("", look_up).named.empty());
+  made_up_environment().clear();
+  CHECK(library_search("", look_up).named.empty());
+}
+
+TEST_CASE("nccl_version_text: as NCCL counts, as it counted, and as others count") {
+  CHECK(nccl_version_text(22809) == "2.28.9");
+  CHECK(nccl_version_text(21805) == "2.18.5");
+  CHECK(nccl_version_text(2804) == "2.8.4");
+  CHECK(nccl_version_text(900) == "0.9.0");
+}
