@@ -1,0 +1,68 @@
+"""What the tests on GPUs share. `make gpu-test` runs them; they fail where there is no GPU.
+
+--backend host runs them on ranks of the host instead, which tries the tests out and says nothing about GPUs; those that
+need GPUs are skipped then.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .machine import Machine, device_lines
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--backend", default="nccl", choices=["nccl", "host"], help="host: try the tests out without GPUs")
+    parser.addoption("--results", type=Path, help="keep the records of all runs in this folder")
+    parser.addoption("--nccl-tests", type=Path, help="a folder with nccl-tests' programs")
+
+
+@pytest.fixture(scope="session")
+def programs_folder() -> Path:
+    """Where the programs lie: BUSBW_PROGRAMS if set, else beside this Python."""
+    named = os.environ.get("BUSBW_PROGRAMS")
+    return Path(named).resolve() if named else Path(sys.executable).parent
+
+
+@pytest.fixture(scope="session")
+def gpu_count(pytestconfig: pytest.Config, programs_folder: Path) -> int:
+    if pytestconfig.getoption("--backend") == "host":
+        return 4
+    return len(list(device_lines(programs_folder)))
+
+
+@pytest.fixture
+def machine(
+    request: pytest.FixtureRequest, pytestconfig: pytest.Config, programs_folder: Path, gpu_count: int, tmp_path: Path
+) -> Iterator[Machine]:
+    """All GPUs, and a folder for this test's records."""
+    backend = pytestconfig.getoption("--backend")
+    if gpu_count == 0:
+        pytest.fail("there is no GPU here: busbw-engine --list-devices says why; --backend host tries these tests out")
+    results = pytestconfig.getoption("--results")
+    folder = tmp_path
+    if results:
+        folder = results.resolve() / request.node.nodeid.rpartition("/")[2].replace("::", "-")
+        folder.mkdir(parents=True, exist_ok=False)
+    found = Machine(programs_folder, folder, gpu_count, backend)
+    yield found
+    found.stop_all()
+
+
+@pytest.fixture
+def gpus(machine: Machine) -> Machine:
+    """The machine, where it takes real GPUs."""
+    if not machine.on_gpus:
+        pytest.skip("this takes GPUs")
+    return machine
+
+
+@pytest.fixture
+def several(machine: Machine) -> Machine:
+    """The machine, where it takes more than one GPU."""
+    if machine.count < 2:
+        pytest.skip("this takes two GPUs")
+    return machine

