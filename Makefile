@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
 CPP := $(wildcard engine/*.[ch]pp engine/*/*.[ch]pp engine/*/*/*.[ch]pp tests/engine/*.[ch]pp)
 
-.PHONY: help run test lint format bench image-test kube-test
+.PHONY: help run test lint format bench wheel gpu-test image-test kube-test
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,6 +36,12 @@ format: ## lay the sources out as `make lint` demands
 bench: ## measure this project's own speed beside its peers
 	@tools/setup.sh run
 	@tools/bench.sh
+
+wheel: ## build one wheel with the GPU engine into dist/; takes neither a GPU nor a CUDA toolkit
+	@tools/wheel.sh
+
+gpu-test: ## test that wheel on the GPUs of this machine and keep its records in build/gpu-results-*
+	@tools/gpu_test.sh
 
 image-test: ## build the CPU container image without pulling anything and run a job of two containers (root, Debian)
 	@tools/image_test.sh

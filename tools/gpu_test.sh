@@ -7,7 +7,7 @@
 #   --wheel FILE         the wheel to test (default: the one in dist/, which is built first where there is none)
 #   --offline FOLDER     no network: what the environment of $PYTHON has is used, the rest comes as wheels from FOLDER
 #   --nccl-tests FOLDER  its programs, for the tests that compare with them
-#   --results FOLDER     where records and summary go (default: build/gpu-results; it must be empty)
+#   --results FOLDER     where records and summary go (default: build/gpu-results-<time>)
 #   --jobs N             tests that run side by side, where pytest-xdist is there (default 2)
 #   --prepare            make the environment only
 set -euo pipefail
@@ -20,7 +20,7 @@ fail() {
 }
 
 python=${PYTHON:-python3}
-wheel='' offline='' peer=() results=$root/build/gpu-results jobs=2 prepare=''
+wheel='' offline='' peer=() results=$root/build/gpu-results-$(date +%Y%m%d-%H%M%S) jobs=2 prepare=''
 while [ $# -gt 0 ]; do
   case $1 in
     --wheel) wheel=$(realpath "$2") ;;

@@ -1,0 +1,137 @@
+"""Runs measuring programs for the benchmarks on GPUs, ours and nccl-tests', and reads the table that both print."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+PLACEMENTS = ("out_of_place", "in_place")
+
+
+class RunError(Exception):
+    """A program that failed: how it was called, and what it said last."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that went well."""
+
+    wall_s: float
+    times_us: dict[tuple[int, str], float]  # by size and placement: the column `time`
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+
+def environment() -> dict[str, str]:
+    """Ours, with NVLink multicast off unless the caller has turned it on."""
+    return {"NCCL_NVLS_ENABLE": "0", **os.environ}
+
+
+def run(command: list[str], timeout_s: float, record: Path | None = None) -> Finished:
+    """Runs one program to its end."""
+    if record:
+        record.unlink(missing_ok=True)
+        command = [*command, "--records", str(record)]
+    started = time.monotonic()
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, env=environment(), stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired as late:
+        raise RunError(f"{' '.join(command)} did not end in {timeout_s:.0f} s") from late
+    wall_s = time.monotonic() - started
+    if done.returncode != 0:
+        raise RunError(f"{' '.join(command)}: exit code {done.returncode}: {(done.stderr or done.stdout)[-600:]}")
+    lines = record.read_text().splitlines() if record else []
+    return Finished(wall_s, times_us(done.stdout), [json.loads(line) for line in lines])
+
+
+def times_us(table: str) -> dict[tuple[int, str], float]:
+    """The column `time` by size and placement. A blank redop, as hypercube's, makes a row one word shorter."""
+    found = {}
+    for line in table.splitlines():
+        words = line.split()
+        if not words or not words[0].isdigit() or len(words) not in (12, 13):
+            continue
+        for placement, position in zip(PLACEMENTS, (-8, -4), strict=True):
+            found[int(words[0]), placement] = float(words[position])
+    return found
+
+
+@dataclass(frozen=True)
+class Ours:
+    """busbw's programs."""
+
+    folder: Path
+    backend: str = "nccl"
+
+    def command(self, collective: str, ranks: list[str], flags: list[str]) -> list[str]:
+        """The command line; `ranks` is one flag and its number."""
+        if self.backend == "host":  # to try a benchmark out
+            ranks = ["-t", ranks[1]]
+        return [str(self.folder / f"{collective}_perf"), *ranks, *flags, "--backend", self.backend]
+
+    def said(self, *flags: str) -> str:
+        """What the engine prints of itself."""
+        command = [str(self.folder / "busbw-engine"), *flags]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    def gpus(self) -> int:
+        """How many there are."""
+        if self.backend == "host":
+            return 4
+        return sum(line[:1].isdigit() and "[cpu]" not in line for line in self.said("--list-devices").splitlines())
+
+
+@dataclass(frozen=True)
+class NcclTests:
+    """nccl-tests' programs; `mpirun` where they are built with MPI."""
+
+    folder: Path
+    mpirun: tuple[str, ...] = ()
+
+    def command(self, collective: str, ranks: list[str], flags: list[str]) -> list[str]:
+        """The command line; `ranks` is one flag of ours and its number."""
+        program = str(self.folder / f"{collective}_perf")
+        if ranks[0] != "--processes":
+            return [program, *ranks, *flags]
+        if self.mpirun:
+            return [*self.mpirun, "-np", ranks[1], program, "-g", "1", *flags]
+        return [program, "-t", ranks[1], "-g", "1", *flags]
+
+
+def provenance(ours: Ours, gpus: int, folder: Path) -> dict[str, Any]:
+    """Machine, versions and variables, as a record of ours has them."""
+    command = ours.command("all_reduce", ["-t", str(gpus)], ["-b", "8", "-e", "8", "-n", "1"])
+    (first, *_) = run(command, 120, folder / "provenance.jsonl").records
+    device = first["ranks"][0]["device_name"]
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "machine": f"{gpus} x {device}",
+        "busbw": first["busbw_version"],
+        "facts": first["machine"],
+        "environment": {name: value for name, value in environment().items() if name.startswith("NCCL_")},
+    }
+
+
+def machine_line(facts: dict[str, Any]) -> str:
+    """One line for a results page."""
+    said = facts["facts"]
+    parts = [facts["machine"], facts["date"], f"busbw {facts['busbw']}"]
+    for name, words in (("nccl_version", "NCCL"), ("cuda_driver", "CUDA driver"), ("driver_version", "driver")):
+        if name in said:
+            parts.append(f"{words} {said[name]}")
+    return ", ".join(parts)
+
+
+def size_text(size_bytes: int) -> str:
+    """1024 as "1K"."""
+    for shift, letter in ((30, "G"), (20, "M"), (10, "K")):
+        if size_bytes >= 1 << shift and size_bytes % (1 << shift) == 0:
+            return f"{size_bytes >> shift}{letter}"
+    return str(size_bytes)

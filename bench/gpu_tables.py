@@ -1,0 +1,128 @@
+"""Published tables of GPU machines, measured again on this one: by one command each, as Markdown, with records kept.
+
+    python bench/gpu_tables.py ten  --programs .venv/bin --results bench/results/h200-x4-ten
+    python bench/gpu_tables.py half --programs .venv/bin --results bench/results/h200-x4-half
+
+ten: algbw of ten collectives from 1 MiB to 16 GiB by a factor of 4, as in a report on a server of eight H200s.
+half: time of all-reduce and all-gather of halves in place with CUDA graphs (-G 1), one process a GPU, 1 KiB to 1 GiB,
+as the NCCL columns of a page on ND H100 v5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from gpu_programs import Ours, machine_line, provenance, run, size_text
+
+TEN = [
+    "all_gather",
+    "all_reduce",
+    "alltoall",
+    "broadcast",
+    "gather",
+    "hypercube",
+    "reduce_scatter",
+    "reduce",
+    "scatter",
+    "sendrecv",
+]
+TABLES: dict[str, dict[str, Any]] = {
+    "ten": {
+        "collectives": TEN,
+        "ranks": "-g",
+        "flags": ["-b", "1M", "-e", "16G", "-f", "4", "-n", "10", "-w", "2", "-c", "0"],
+        "trial": ["-b", "64K", "-e", "1M", "-f", "4", "-n", "2", "-c", "0"],
+    },
+    "half": {
+        "collectives": ["all_reduce", "all_gather"],
+        "ranks": "--processes",
+        "flags": ["-d", "half", "-G", "1", "-b", "1K", "-e", "1G", "-f", "2", "-w", "20", "-n", "200", "-c", "0"],
+        "trial": ["-d", "half", "-b", "1K", "-e", "64K", "-f", "2", "-n", "20", "-c", "0"],
+    },
+}
+RUN_TIMEOUT_S = 120.0
+
+Rows = dict[str, dict[tuple[int, str], dict[str, Any]]]  # by collective, then by requested size and placement
+
+
+def measured(ours: Ours, table: dict[str, Any], gpus: int, folder: Path) -> tuple[Rows, list[str]]:
+    """The rows of each collective's record, and all lines of the records."""
+    rows: Rows = {}
+    lines = []
+    for collective in table["collectives"]:
+        flags = table["trial" if ours.backend == "host" else "flags"]
+        record = folder / f"{collective}.jsonl"
+        done = run(ours.command(collective, [table["ranks"], str(gpus)], flags), RUN_TIMEOUT_S, record)
+        lines += record.read_text().splitlines()
+        found = [row for row in done.records if row["kind"] == "row"]
+        rows[collective] = {(row["requested_bytes"], row["placement"]): row for row in found}
+        print(f"{collective}: {done.wall_s:.1f} s", file=sys.stderr)
+    return rows, lines
+
+
+def ten(rows: Rows) -> list[str]:
+    """A line for each size, a column for each collective: algbw out of place."""
+    sizes = sorted({size for found in rows.values() for size, _ in found})
+    lines = ["algbw in GB/s, out of place:", ""]
+    lines += [f"| size | {' | '.join(rows)} |", f"| ---: |{' ---: |' * len(rows)}"]
+    for size in sizes:
+        values = [found.get((size, "out_of_place"), {}).get("algbw_gbps") for found in rows.values()]
+        cells = ["" if value is None else f"{value:.2f}" for value in values]
+        lines.append(f"| {size_text(size)} | {' | '.join(cells)} |")
+    return lines
+
+
+def half(rows: Rows) -> list[str]:
+    """A line for each size: time in place, and beside it what the operation takes on the device where that is known."""
+    known = any(row.get("device_time_us") is not None for found in rows.values() for row in found.values())
+    columns = [
+        (f"{collective} {words}", collective, key)
+        for collective in rows
+        for words, key in (("time", "time_us"), ("device time", "device_time_us"))
+        if known or key == "time_us"
+    ]
+    lines = ["Time in us, in place:", "", f"| size | {' | '.join(name for name, _, _ in columns)} |"]
+    lines.append(f"| ---: |{' ---: |' * len(columns)}")
+    for size in sorted({size for found in rows.values() for size, _ in found}):
+        values = [rows[collective].get((size, "in_place"), {}).get(key) for _, collective, key in columns]
+        cells = ["" if value is None else f"{value:.2f}" for value in values]
+        lines.append(f"| {size_text(size)} | {' | '.join(cells)} |")
+    return lines
+
+
+def main() -> None:
+    """Measures and writes the page and the records."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("--programs", type=Path, required=True)
+    parser.add_argument("--gpus", type=int, help="default: all")
+    parser.add_argument(
+        "--results", type=Path, required=True, help="path without suffix; .jsonl.gz and .md are written"
+    )
+    parser.add_argument("--backend", default="nccl", choices=["nccl", "host"], help="host: try it out")
+    arguments = parser.parse_args()
+    ours = Ours(arguments.programs.resolve(), arguments.backend)
+    table = TABLES[arguments.table]
+    gpus = arguments.gpus or ours.gpus()
+    with tempfile.TemporaryDirectory() as scratch:
+        facts = provenance(ours, gpus, Path(scratch))
+        rows, lines = measured(ours, table, gpus, Path(scratch))
+    title = {"ten": "Ten collectives", "half": "Halves in CUDA graphs"}[arguments.table]
+    page = [f"# {title}: {machine_line(facts)}", ""]
+    page += [f"Every program with `{table['ranks']} {gpus} {' '.join(table['flags'])}`.", ""]
+    page += {"ten": ten, "half": half}[arguments.table](rows)
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as kept:
+        kept.write("\n".join([json.dumps({"kind": "provenance", **facts}), *lines]) + "\n")
+    Path(f"{arguments.results}.md").write_text("\n".join(page) + "\n")
+    print("\n".join(page))
+
+
+if __name__ == "__main__":
+    main()
