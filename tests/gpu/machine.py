@@ -70,9 +70,8 @@ class Running:
         except subprocess.TimeoutExpired as late:
             self.kill()
             said = [text.decode() if isinstance(text, bytes) else text or "" for text in (late.stdout, late.stderr)]
-            raise AssertionError(
-                f"{self.process.args} hung for {within_s} s; it had printed:\n{''.join(said)}"
-            ) from None
+            what = " ".join(map(str, self.process.args)) if isinstance(self.process.args, list) else ""
+            raise AssertionError(f"{what} hung for {within_s} s; it had printed:\n{''.join(said)}") from None
         lines = self.record.read_text().splitlines() if self.record.exists() else []
         return Finished(self.process.returncode, stdout, stderr, [json.loads(line) for line in lines])
 
