@@ -56,9 +56,9 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
     return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), std::move(faults));
   }
   require_nccl_can(options);
-  return make_nccl_backend(
-      {ranks, first_rank, first_device(options, world, survey), options.nccl_library, options.null_stream, false},
-      survey);
+  return make_nccl_backend({ranks, first_rank, first_device(options, world, survey), options.nccl_library,
+                            options.null_stream, false, options.settings.gpus_per_thread},
+                           survey);
 }
 
 /// The variables that change what is measured, without those that tell processes apart.
@@ -171,8 +171,7 @@ class Part {
 JobResult run_as_one_of(const Options& options, const World& world) {
   const SignalMask mask;
   std::signal(SIGXFSZ, SIG_IGN);
-  // Looked for in a child process, and so before there are threads.
-  const GpuSurvey survey = survey_for(options);
+  const GpuSurvey survey = survey_for(options, false);
   const auto collective = make_collective(options.collective, options.collective_settings);
   smallest_group(options, *collective);
 

@@ -20,7 +20,8 @@ namespace {
 
 std::unique_ptr<Backend> make_backend(const Options& options) {
   if (options.backend == "mpi") return make_mpi_backend(World{}, options.faults);
-  const GpuSurvey survey = survey_for(options);
+  const bool forks = options.settings.processes > 1;
+  const GpuSurvey survey = survey_for(options, forks);
   if (chooses_host(options, survey)) {
     require_host_can(options);
     Faults faults;
@@ -29,8 +30,8 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
                                          std::move(faults));
   }
   require_nccl_can(options);
-  const bool forks = options.settings.processes > 1;
-  return make_nccl_backend({options.ranks(), 0, options.first_device, options.nccl_library, options.null_stream, forks},
+  return make_nccl_backend({options.ranks(), 0, options.first_device, options.nccl_library, options.null_stream, forks,
+                            options.settings.gpus_per_thread},
                            survey);
 }
 

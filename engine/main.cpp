@@ -77,7 +77,7 @@ std::string version_text() {
 
 /// One line for each GPU: index, bus id, name. Why there is none is no error, so it goes to stderr.
 void list_devices(const std::string& program) {
-  const GpuSurvey survey = survey_gpus();
+  const GpuSurvey survey = survey_gpus(false);
   if (survey.gpus.empty()) complain(program, "no GPU: " + survey.why_none);
   for (std::size_t i = 0; i < survey.gpus.size(); ++i)
     fmt::print("{} {} {}\n", i, survey.gpus[i].bus_id, survey.gpus[i].name);

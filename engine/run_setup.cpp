@@ -120,8 +120,8 @@ bool chooses_host(const Options& options, const GpuSurvey& survey) {
   return options.backend == "host" || (options.backend == "auto" && survey.gpus.empty());
 }
 
-GpuSurvey survey_for(const Options& options) {
-  return options.backend == "host" || options.backend == "mpi" ? GpuSurvey{} : survey_gpus();
+GpuSurvey survey_for(const Options& options, bool forks_follow) {
+  return options.backend == "host" || options.backend == "mpi" ? GpuSurvey{} : survey_gpus(forks_follow);
 }
 
 }  // namespace busbw

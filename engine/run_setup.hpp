@@ -37,7 +37,7 @@ void require_host_can(const Options& options);
 void require_nccl_can(const Options& options);
 /// Whether the run is on the host: it was named, or there is no GPU.
 bool chooses_host(const Options& options, const GpuSurvey& survey);
-/// The GPUs, unless the host or MPI was named.
-GpuSurvey survey_for(const Options& options);
+/// The GPUs, unless the host or MPI was named; `forks_follow`: this process will run its ranks in forks.
+GpuSurvey survey_for(const Options& options, bool forks_follow);
 
 }  // namespace busbw

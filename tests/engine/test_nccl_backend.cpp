@@ -8,9 +8,11 @@
 using namespace busbw;
 
 TEST_CASE("survey_gpus: GPUs, or a sentence why there are none and what to do") {
-  const GpuSurvey survey = survey_gpus();
-  CHECK(survey.gpus.empty() != survey.why_none.empty());
-  if (survey.gpus.empty()) check_names(survey.why_none, {"--backend host"});
+  for (const bool forks_follow : {true, false}) {
+    const GpuSurvey survey = survey_gpus(forks_follow);
+    CHECK(survey.gpus.empty() != survey.why_none.empty());
+    if (survey.gpus.empty()) check_names(survey.why_none, {"--backend host"});
+  }
 }
 
 TEST_CASE("make_nccl_backend: without GPUs an error of the environment that says why") {

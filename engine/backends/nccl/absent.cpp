@@ -4,7 +4,7 @@
 
 namespace busbw {
 
-GpuSurvey survey_gpus() {
+GpuSurvey survey_gpus(bool) {
   return {{}, "this build has no GPU engine: build with CUDA's compiler at hand (docs/gpu.md), or use --backend host"};
 }
 

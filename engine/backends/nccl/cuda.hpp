@@ -4,25 +4,55 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "backends/nccl/device_errors.hpp"
 #include "support/error.hpp"
 
 namespace busbw {
 
-/// Throws EnvironmentError: what was done, what CUDA says.
-inline void check_cuda(cudaError_t error, const char* doing) {
+/// Throws EnvironmentError: where (such as "rank 3 on GPU 0000:0f:00"), in doing what, what CUDA says, the remedy.
+inline void check_cuda(cudaError_t error, std::string_view where, const char* doing) {
   if (error == cudaSuccess) return;
-  throw EnvironmentError(fmt::format("{} failed: {} ({})", doing, cudaGetErrorString(error), cudaGetErrorName(error)));
+  throw EnvironmentError(device_error_sentence(where, doing, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
+
+/// Another current device of this thread, for as long as this lives.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) {
+    cudaGetDevice(&before_);
+    changed_ = before_ != device && cudaSetDevice(device) == cudaSuccess;
+  }
+  ~OnDevice() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
 
 /// Memory of the current device.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  explicit DeviceMemory(std::size_t bytes) : bytes_(bytes) {
+  /// `what` it is for, as in "a send buffer".
+  DeviceMemory(std::size_t bytes, std::string_view where, const char* what) : bytes_(bytes) {
     void* memory = nullptr;
-    check_cuda(cudaMalloc(&memory, bytes), "allocating GPU memory");
+    const cudaError_t error = cudaMalloc(&memory, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is told here
+      std::size_t free = 0, total = 0;
+      const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
+      throw EnvironmentError(
+          out_of_memory_sentence(where, what, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
+    }
+    check_cuda(error, where, "allocating GPU memory");
     memory_ = static_cast<std::byte*>(memory);
   }
   DeviceMemory(DeviceMemory&& other) noexcept
@@ -43,10 +73,29 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
+/// A stream of the current device that waits for no other, or the null stream, which waits for all.
+class CudaStream {
+ public:
+  CudaStream(bool null_stream, std::string_view where) {
+    if (!null_stream)
+      check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), where, "making a CUDA stream");
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  ~CudaStream() {
+    if (stream_) cudaStreamDestroy(stream_);
+  }
+  cudaStream_t get() const { return stream_; }
+  bool is_null() const { return stream_ == nullptr; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
 /// A point in a stream's order, with a time.
 class Event {
  public:
-  Event() { check_cuda(cudaEventCreate(&event_), "making a CUDA event"); }
+  explicit Event(std::string_view where) { check_cuda(cudaEventCreate(&event_), where, "making a CUDA event"); }
   Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   Event& operator=(Event&&) = delete;
   ~Event() {
@@ -56,6 +105,30 @@ class Event {
 
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+/// Operations of one stream that were recorded, ready to be launched as often as wanted.
+class Graph {
+ public:
+  /// Ends the recording of `stream`, which this thread began, and brings what was recorded to the current device.
+  Graph(cudaStream_t stream, std::string_view where) {
+    cudaGraph_t recorded = nullptr;
+    check_cuda(cudaStreamEndCapture(stream, &recorded), where, "ending the recording of a CUDA graph");
+    const cudaError_t made = cudaGraphInstantiate(&launched_, recorded, 0);
+    cudaGraphDestroy(recorded);
+    check_cuda(made, where, "instantiating a CUDA graph");
+    const cudaError_t uploaded = cudaGraphUpload(launched_, stream);
+    if (uploaded == cudaSuccess) return;
+    cudaGraphExecDestroy(launched_);
+    check_cuda(uploaded, where, "uploading a CUDA graph");
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() { cudaGraphExecDestroy(launched_); }
+  cudaGraphExec_t get() const { return launched_; }
+
+ private:
+  cudaGraphExec_t launched_ = nullptr;
 };
 
 }  // namespace busbw

@@ -2,20 +2,20 @@
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
+#include <future>
+#include <limits>
 #include <optional>
-#include <stdexcept>
 
 #include "backends/nccl/cuda.hpp"
+#include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
 #include "backends/nccl/nvml.hpp"
 #include "support/file_hash.hpp"
+#include "backends/nccl/nccl_survey.hpp"
 
 namespace busbw {
 namespace {
@@ -23,64 +23,15 @@ namespace {
 // What NCCL takes for itself of each GPU: channels and their buffers, a few hundred MB with many peers.
 constexpr std::size_t kNcclBytes = std::size_t{1} << 30;
 
-/// A GPU as it comes through a pipe.
-struct PlainGpu {
-  char name[256];
-  char bus_id[16];
-  std::size_t free_bytes;
-};
-
-struct PlainSurvey {
-  int count;  // negative: CUDA's error
-  PlainGpu gpus[64];
-};
-
-/// In the child: everything here may initialise CUDA.
-PlainSurvey look() {
-  PlainSurvey survey{};
-  int count = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return {-static_cast<int>(error), {}};
-  survey.count = std::min<int>(count, std::size(survey.gpus));
-  for (int i = 0; i < survey.count; ++i) {
-    cudaDeviceProp properties{};
-    PlainGpu& gpu = survey.gpus[i];
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
-    std::memcpy(gpu.name, properties.name, sizeof(gpu.name) - 1);
-    cudaDeviceGetPCIBusId(gpu.bus_id, sizeof(gpu.bus_id), i);
-    std::size_t total = 0;
-    if (cudaSetDevice(i) != cudaSuccess || cudaMemGetInfo(&gpu.free_bytes, &total) != cudaSuccess) gpu.free_bytes = 0;
-  }
-  return survey;
-}
-
-/// The same from a child process; nothing where that could not be made or did not come back.
-std::optional<PlainSurvey> look_in_child() {
-  int ends[2];
-  if (pipe(ends) != 0) return std::nullopt;
-  const pid_t child = fork();
-  if (child == 0) {
-    const PlainSurvey survey = look();
-    const bool whole = write(ends[1], &survey, sizeof(survey)) == static_cast<ssize_t>(sizeof(survey));
-    _exit(whole ? 0 : 1);
-  }
-  close(ends[1]);
-  PlainSurvey survey{};
-  std::size_t got = 0;
-  while (child > 0 && got < sizeof(survey)) {
-    const ssize_t part = read(ends[0], reinterpret_cast<char*>(&survey) + got, sizeof(survey) - got);
-    if (part <= 0) break;
-    got += static_cast<std::size_t>(part);
-  }
-  close(ends[0]);
-  if (child > 0) waitpid(child, nullptr, 0);
-  if (got < sizeof(survey)) return std::nullopt;
-  return survey;
-}
-
-/// "0000:0F:00.0" as "0000:0f:00", the form that nccl-tests prints.
-std::string printed_bus_id(std::string bus_id) {
-  std::ranges::transform(bus_id, bus_id.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return bus_id.substr(0, bus_id.find('.'));
+/// Throws where a rank would have no GPU of its own.
+std::vector<Gpu> enough(const std::vector<Gpu>& gpus, const NcclRequest& request) {
+  const int needed = request.first_device + request.ranks;
+  if (needed > static_cast<int>(gpus.size()))
+    throw EnvironmentError(
+        fmt::format("GPUs {} to {} are needed for the ranks here, and this process sees {}; ask for fewer ranks or "
+                    "processes (-t, -g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
+                    request.first_device, needed - 1, gpus.size()));
+  return gpus;
 }
 
 /// "13.0" of 13000.
@@ -88,16 +39,18 @@ std::string cuda_version_text(int version) { return fmt::format("{}.{}", version
 
 class NcclBackend final : public Backend {
  public:
+  /// Where no forks follow, CUDA's contexts are made while the library is loaded.
   NcclBackend(const NcclRequest& request, const GpuSurvey& survey)
-      : request_(request), gpus_(survey.gpus), library_(load_nccl(request.library)), hash_(library_.path) {
+      : request_(request),
+        gpus_(enough(survey.gpus, request)),
+        memory_(look_for_free_memory(request.first_device, request.forks ? 0 : request.ranks)),
+        library_(load_nccl(request.library)),
+        hash_(library_.path) {
     if (request.forks) hash_.get();
-    const int needed = request.first_device + request.ranks;
-    if (needed > static_cast<int>(gpus_.size()))
-      throw EnvironmentError(
-          fmt::format("GPUs {} to {} are needed for the ranks here, and this process sees {}; ask for fewer ranks or "
-                      "processes (-t, "
-                      "-g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
-                      request.first_device, needed - 1, gpus_.size()));
+    for (std::size_t i = 0; i < memory_.size(); ++i)
+      gpus_[static_cast<std::size_t>(request_.first_device) + i].free_bytes = memory_[i].get();
+    for (int first = 0; first < request_.ranks; first += request_.gpus_per_thread)
+      launch_groups_.push_back(std::make_unique<LaunchGroup>(request_.gpus_per_thread));
   }
 
   std::string name() const override { return "nccl"; }
@@ -112,9 +65,15 @@ class NcclBackend final : public Backend {
     return {number, gpu.bus_id, gpu.name};
   }
   std::size_t available_bytes(int ranks) const override {
-    std::size_t least = gpus_.at(static_cast<std::size_t>(request_.first_device)).free_bytes;
-    for (int rank = 0; rank < request_.ranks; ++rank)
-      least = std::min(least, gpus_.at(static_cast<std::size_t>(request_.first_device + rank)).free_bytes);
+    std::size_t least = std::numeric_limits<std::size_t>::max();
+    for (int rank = 0; rank < request_.ranks; ++rank) {
+      const Gpu& gpu = gpus_.at(static_cast<std::size_t>(request_.first_device + rank));
+      if (!gpu.free_bytes)
+        throw EnvironmentError(fmt::format(
+            "CUDA does not say what memory is free on GPU {} ({}); see nvidia-smi for its state and its compute mode",
+            request_.first_device + rank, gpu.bus_id));
+      least = std::min(least, *gpu.free_bytes);
+    }
     return least * static_cast<std::size_t>(ranks);
   }
   std::size_t work_bytes(int ranks) const override { return kNcclBytes * static_cast<std::size_t>(ranks); }
@@ -136,9 +95,17 @@ class NcclBackend final : public Backend {
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     const int index = world.rank() - request_.first_rank;
-    check_cuda(cudaSetDevice(device(index).index), "choosing the GPU");
-    return std::make_unique<NcclCommunicator>(library_, world, group, buffer_bytes_, request_.null_stream,
-                                              nvml() ? nvml()->gpu(device(index).bus_id) : std::nullopt);
+    NcclRank rank;
+    rank.device = device(index);
+    rank.buffer_bytes = buffer_bytes_;
+    rank.null_stream = request_.null_stream;
+    rank.all_here = world.size() == request_.ranks;
+    rank.launch_group = launch_groups_.at(static_cast<std::size_t>(index / request_.gpus_per_thread)).get();
+    rank.place = index % request_.gpus_per_thread;
+    if (nvml()) rank.nvml = nvml()->gpu(rank.device.bus_id);
+    check_cuda(cudaSetDevice(rank.device.index), fmt::format("rank {} on GPU {}", world.rank(), rank.device.bus_id),
+               "choosing the GPU");
+    return std::make_unique<NcclCommunicator>(library_, world, group, rank);
   }
 
  private:
@@ -150,33 +117,16 @@ class NcclBackend final : public Backend {
 
   NcclRequest request_;
   std::vector<Gpu> gpus_;
+  std::vector<std::future<std::optional<std::size_t>>> memory_;
   NcclLibrary library_;
   FileHash hash_;
   mutable std::once_flag nvml_once_;
   mutable std::optional<Nvml> nvml_;
+  std::vector<std::unique_ptr<LaunchGroup>> launch_groups_;  // one for each -t thread here
   std::size_t buffer_bytes_ = 0;
 };
 
 }  // namespace
-
-GpuSurvey survey_gpus() {
-  const std::optional<PlainSurvey> found = look_in_child();
-  if (!found)
-    return {{}, "the child process that looks for GPUs did not come back; run nvidia-smi and see what it says"};
-  if (found->count < 0) {
-    const auto error = static_cast<cudaError_t>(-found->count);
-    return {{},
-            fmt::format("CUDA says: {}; check the driver with nvidia-smi, or use --backend host",
-                        cudaGetErrorString(error))};
-  }
-  GpuSurvey survey;
-  for (int i = 0; i < found->count; ++i) {
-    const PlainGpu& gpu = found->gpus[i];
-    survey.gpus.push_back({gpu.name, printed_bus_id(gpu.bus_id), gpu.free_bytes});
-  }
-  if (survey.gpus.empty()) survey.why_none = "CUDA finds no GPU (see CUDA_VISIBLE_DEVICES), use --backend host";
-  return survey;
-}
 
 std::unique_ptr<Backend> make_nccl_backend(const NcclRequest& request, const GpuSurvey& survey) {
   if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.why_none);

@@ -2,6 +2,7 @@
 // GPUs with NCCL, or with a library that has NCCL's interface. What is declared here is there in every build; a build
 // without CUDA has no GPUs and says so.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace busbw {
 struct Gpu {
   std::string name;    // "NVIDIA H200"
   std::string bus_id;  // "0000:0f:00"
-  std::size_t free_bytes = 0;
+  std::optional<std::size_t> free_bytes;  // known where the survey was made before forks
 };
 
 /// The GPUs that this process may use. Where there are none, `why_none` says why, and what to do.
@@ -22,8 +23,8 @@ struct GpuSurvey {
   std::string why_none;
 };
 
-/// Looks in a child process, because a process that has looked cannot be forked any more.
-GpuSurvey survey_gpus();
+/// `forks_follow`: looks in a child process, because a process that has looked cannot be forked any more.
+GpuSurvey survey_gpus(bool forks_follow);
 
 struct NcclRequest {
   int ranks = 1;          // that this process, and what it forks, runs
@@ -32,6 +33,7 @@ struct NcclRequest {
   std::string library;    // --library; empty: look for it
   bool null_stream = false;  // -y
   bool forks = false;        // the ranks run in forks of this process
+  int gpus_per_thread = 1;   // -g: so many ranks, one after the other, have their operations launched by one thread
 };
 
 /// Throws EnvironmentError where a rank would have no GPU of its own, or where there is no library.

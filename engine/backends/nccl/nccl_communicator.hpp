@@ -1,39 +1,41 @@
 #pragma once
 // One rank's membership in one NCCL communicator, on one GPU.
-#include <cuda_runtime_api.h>
-
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/backend.hpp"
 #include "backends/nccl/cuda.hpp"
-#include "backends/nccl/nccl_library.hpp"
+#include "backends/nccl/cuda_gate.hpp"
+#include "backends/nccl/launch_group.hpp"
+#include "backends/nccl/nccl_comm.hpp"
+#include "backends/nccl/nccl_launcher.hpp"
 #include "backends/nccl/nvml.hpp"
 
 namespace busbw {
 
-/// CUDA events in one stream.
-class EventStamps final : public Stamps {
- public:
-  explicit EventStamps(cudaStream_t stream) : stream_(stream) {}
-  void reset(std::size_t count) override;
-  void set(std::size_t index) override;
-  double between_s(std::size_t from, std::size_t to) const override;
-
- private:
-  cudaStream_t stream_;
-  std::vector<Event> events_;  // kept for the next batch
+/// What the backend decides for one rank.
+struct NcclRank {
+  Device device;
+  std::size_t buffer_bytes = 0;
+  bool null_stream = false;
+  bool all_here = true;  // the communicator has no ranks but those that this process, and what it forks, runs
+  LaunchGroup* launch_group = nullptr;
+  int place = 0;  // in the launch group
+  std::optional<NvmlGpu> nvml;
 };
 
-/// Belongs to the thread that made it, whose current device is the rank's GPU. Every call throws EnvironmentError with
-/// NCCL's or CUDA's own words, and `synchronize` throws Aborted once the job is.
-class NcclCommunicator final : public Communicator {
+/// Belongs to the thread that made it, whose current device is the rank's GPU. What is issued goes through the rank's
+/// launch group; filling and comparing, which nobody times, is this thread's own. Every call throws EnvironmentError with
+/// NCCL's or CUDA's own words, and waits throw Aborted once the job is.
+class NcclCommunicator final : public Communicator, private Stamps, private Gate {
  public:
-  /// Allocates both buffers and joins `group` under NCCL. `library`, `world` and `group` must outlive this.
-  NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, std::size_t buffer_bytes, bool null_stream,
-                   std::optional<NvmlGpu> nvml);
+  /// Allocates both buffers and joins `group` under NCCL. All but `rank` must outlive this.
+  NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRank& rank);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -53,36 +55,58 @@ class NcclCommunicator final : public Communicator {
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void begin_group() override;
-  void end_group() override;
+  void begin_group() override { submit(Launch::Kind::begin_group); }
+  void end_group() override { submit(Launch::Kind::end_group); }
+  void flush() override { member_.flush(); }
   void synchronize() override;
-  Stamps* stamps() override { return &stamps_; }
+  Stamps* stamps() override { return this; }
   std::optional<DeviceCondition> condition() override {
     return nvml_ ? std::optional(nvml_->condition()) : std::nullopt;
   }
+  Gate* gate() override { return this; }
+  /// The null stream cannot be recorded.
+  bool can_record() const override { return !stream_.is_null(); }
+  void begin_recording() override { submit(Launch::Kind::begin_recording); }
+  std::unique_ptr<Recording> end_recording() override;
 
   void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override;
   void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches&) override;
 
  private:
-  ncclRedOp_t redop_of(Redop redop, Dtype dtype);
-  const unsigned char* tile_on_device(const Tile& tile);
-  void check(ncclResult_t result, const char* doing) const;
+  class GraphRecording;
 
-  const NcclLibrary& library_;
+  void reset(std::size_t count) override;
+  void set(std::size_t index) override { submit(Launch::Kind::stamp, index); }
+  double between_s(std::size_t from, std::size_t to) const override;
+
+  void close() override { submit(Launch::Kind::close_gate, ++closings_); }
+  void open() override { gate_.open(closings_); }
+  std::size_t room() const override;
+
+  void submit(Launch::Kind kind, std::size_t count = 0);
+  void submit(Launch::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
+              Redop redop = Redop::sum, int root = 0);
+  /// Waits for what this rank's own thread has put into its stream.
+  void wait_for_own();
+  const unsigned char* tile_on_device(const Tile& tile);
+
   Team& world_;
   Team& group_;
+  std::string where_;
+  bool all_here_;
+  std::optional<NvmlGpu> nvml_;
   DeviceMemory send_;
   DeviceMemory recv_;
   DeviceMemory differing_;  // one counter of `compare`
-  bool owns_stream_;
-  cudaStream_t stream_ = nullptr;
-  EventStamps stamps_;
-  ncclComm_t comm_ = nullptr;
-  std::optional<NvmlGpu> nvml_;
-  std::map<Dtype, ncclRedOp_t> premulsums_;
+  CudaStream stream_;
+  std::vector<Event> events_;  // the stamps, kept for the next batch
+  CudaGate gate_;
+  std::uint64_t closings_ = 0;
+  NcclComm comm_;
+  NcclLauncher launcher_;
   std::map<Tile, DeviceMemory> tiles_;
+  LaunchGroup::Member member_;  // goes first: until then the launcher may be at work
 };
 
 }  // namespace busbw

@@ -1,0 +1,55 @@
+#pragma once
+// The words through which the host opens a gate in one device's stream.
+#include <string>
+
+#include "backends/nccl/cuda.hpp"
+#include "backends/nccl/gate_kernel.hpp"
+
+namespace busbw {
+
+/// Opens by itself when it goes, so that no device waits for ever.
+class CudaGate {
+ public:
+  /// For the current device. `where`: who, for errors.
+  explicit CudaGate(std::string where) : where_(std::move(where)) {
+    void* words = nullptr;
+    check_cuda(cudaHostAlloc(&words, sizeof(GateWords), cudaHostAllocMapped | cudaHostAllocPortable), where_,
+               "allocating memory that host and GPU share");
+    words_ = new (words) GateWords{0, 0};
+    void* seen = nullptr;
+    const cudaError_t error = cudaHostGetDevicePointer(&seen, words_, 0);
+    if (error != cudaSuccess) cudaFreeHost(words_);
+    check_cuda(error, where_, "mapping memory that host and GPU share");
+    seen_by_device_ = static_cast<GateWords*>(seen);
+  }
+  CudaGate(const CudaGate&) = delete;
+  CudaGate& operator=(const CudaGate&) = delete;
+  ~CudaGate() {
+    open_for_good();
+    cudaFreeHost(words_);  // waits for the device
+  }
+
+  /// What comes after this in `stream`, which belongs to the current device, waits for `open` of that closing.
+  void close(unsigned long long closing, cudaStream_t stream) {
+    check_cuda(launch_gate(seen_by_device_, closing, stream), where_, "closing a gate");
+  }
+  /// From any thread: all closings up to this one are over.
+  void open(unsigned long long closing) { __atomic_store_n(&words_->opened, closing, __ATOMIC_RELEASE); }
+  void open_for_good() { open(~0ULL); }
+  /// Throws where a closing took so long that the device went on without having been told.
+  void check_in_time() const {
+    if (__atomic_load_n(&words_->expired, __ATOMIC_ACQUIRE) != 0)
+      throw EnvironmentError(
+          fmt::format("{}: operations were held back on the GPU for so long that it went on by itself, so their times "
+                      "mean nothing; "
+                      "see what stopped or starved this process (its other ranks, swapping, a debugger), and run again",
+                      where_));
+  }
+
+ private:
+  std::string where_;
+  GateWords* words_ = nullptr;
+  GateWords* seen_by_device_ = nullptr;
+};
+
+}  // namespace busbw

@@ -1,0 +1,245 @@
+#include "backends/nccl/launch_group.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "rendezvous/wait.hpp"
+
+namespace busbw {
+namespace {
+
+// Launches that a rank may be ahead of the first one.
+constexpr std::size_t kSlots = 256;
+// Looks between two that give the core away, some microseconds. Giving it away oftener costs the thread that launches,
+// which may share a core with this one, more than looking does.
+constexpr unsigned kLooksPerYield = 64;
+
+/// Returns once `ready()` holds; `look_up()`, which may throw, is called now and then.
+template <class Ready, class LookUp>
+void spin_until(const Ready& ready, const LookUp& look_up) {
+  for (unsigned look = 1; !ready(); ++look) {
+    if (look % kLooksPerYield == 0) {
+      look_up();
+      sched_yield();
+    } else {
+      pause_briefly();
+    }
+  }
+}
+
+void throw_if_aborted(const Team& world) {
+  if (world.aborted()) throw Aborted();
+}
+
+bool starts_jointly(Launch::Kind kind) { return kind <= Launch::Kind::exchange; }
+
+}  // namespace
+
+const char* name(Launch::Kind kind) {
+  switch (kind) {
+    case Launch::Kind::all_reduce: return "all_reduce";
+    case Launch::Kind::reduce: return "reduce";
+    case Launch::Kind::reduce_scatter: return "reduce_scatter";
+    case Launch::Kind::all_gather: return "all_gather";
+    case Launch::Kind::broadcast: return "broadcast";
+    case Launch::Kind::gather: return "gather";
+    case Launch::Kind::scatter: return "scatter";
+    case Launch::Kind::alltoall: return "alltoall";
+    case Launch::Kind::exchange: return "exchange";
+    case Launch::Kind::copy: return "copy";
+    case Launch::Kind::begin_group: return "begin_group";
+    case Launch::Kind::end_group: return "end_group";
+    case Launch::Kind::stamp: return "stamp";
+    case Launch::Kind::begin_recording: return "begin_recording";
+    case Launch::Kind::end_recording: return "end_recording";
+    case Launch::Kind::issue_recording: return "issue_recording";
+    case Launch::Kind::close_gate: return "close_gate";
+    case Launch::Kind::synchronize: return "synchronize";
+  }
+  throw std::logic_error("name: not a Launch::Kind");
+}
+
+/// What a rank has submitted: one writer, one reader. Each of the two counts is on a line that one side alone writes.
+struct LaunchGroup::Place {
+  std::vector<Launch> slots = std::vector<Launch>(kSlots);
+  std::atomic<Launcher*> launcher{nullptr};
+  std::atomic<bool> leaving{false};
+  alignas(64) std::atomic<std::uint64_t> submitted{0};
+  alignas(64) std::atomic<std::uint64_t> done{0};
+  // The first member's own.
+  alignas(64) std::uint64_t submitted_seen = 0;
+  std::uint64_t next = 0;
+
+  Launch& at(std::uint64_t number) { return slots[number % kSlots]; }
+};
+
+LaunchGroup::LaunchGroup(int members) : finished_(static_cast<std::size_t>(members)) {
+  for (int i = 0; i < members; ++i) places_.push_back(std::make_unique<Place>());
+}
+
+LaunchGroup::~LaunchGroup() = default;
+
+LaunchGroup::Member::Member(LaunchGroup& group, int index, Launcher& launcher, const Team& world)
+    : group_(group), index_(index), launcher_(launcher), world_(world) {
+  if (index_ > 0) {
+    group_.places_[static_cast<std::size_t>(index_)]->launcher.store(&launcher_, std::memory_order_release);
+    return;
+  }
+  First expected = First::absent;
+  if (!group_.first_.compare_exchange_strong(expected, First::joined)) throw Aborted();
+}
+
+LaunchGroup::Member::~Member() {
+  if (index_ == 0) {
+    launcher_.recover();
+    group_.for_siblings([](Place& place) {
+      if (Launcher* const theirs = place.launcher.load(std::memory_order_acquire)) theirs->recover();
+    });
+    group_.first_.store(First::left, std::memory_order_release);
+    return;
+  }
+  Place& place = *group_.places_[static_cast<std::size_t>(index_)];
+  place.leaving.store(true, std::memory_order_release);
+  First expected = First::absent;
+  if (!group_.first_.compare_exchange_strong(expected, First::refused))
+    spin_until([&] { return group_.first_.load(std::memory_order_acquire) != First::joined; }, [] {});
+  place.launcher.store(nullptr, std::memory_order_release);
+  for (Launch& launch : place.slots) launch.recording.reset();
+}
+
+Launch& LaunchGroup::Member::draft() {
+  if (index_ == 0) return own_;
+  Place& place = *group_.places_[static_cast<std::size_t>(index_)];
+  if (submitted_ - done_seen_ >= kSlots) {
+    // With half of the slots free again the two sides do not fight over every single one.
+    spin_until(
+        [&] {
+          done_seen_ = place.done.load(std::memory_order_acquire);
+          return submitted_ - done_seen_ <= kSlots / 2;
+        },
+        [&] {
+          throw_if_aborted(world_);
+          if (group_.first_.load(std::memory_order_acquire) == First::left)
+            throw std::logic_error(fmt::format("member {} of a launch group goes on, and the first has ended", index_));
+        });
+  }
+  return place.at(submitted_);
+}
+
+void LaunchGroup::Member::submit() {
+  if (index_ == 0) {
+    group_.do_for_all(own_, launcher_, world_);
+    own_.recording.reset();
+    return;
+  }
+  Place& place = *group_.places_[static_cast<std::size_t>(index_)];
+  place.submitted.store(++submitted_, std::memory_order_release);
+}
+
+void LaunchGroup::Member::flush() {
+  if (index_ == 0) return;
+  Place& place = *group_.places_[static_cast<std::size_t>(index_)];
+  spin_until(
+      [&] {
+        done_seen_ = place.done.load(std::memory_order_acquire);
+        return done_seen_ == submitted_;
+      },
+      [&] {
+        throw_if_aborted(world_);
+        if (group_.first_.load(std::memory_order_acquire) == First::left &&
+            place.done.load(std::memory_order_acquire) != submitted_)
+          throw std::logic_error(fmt::format("member {} of a launch group asks for {}, and the first has ended", index_,
+                                             name(place.at(submitted_ - 1).kind)));
+      });
+}
+
+template <class Each>
+void LaunchGroup::for_siblings(const Each& each) {
+  for (std::size_t i = 1; i < places_.size(); ++i) each(*places_[i]);
+}
+
+/// The first member's thread: all that it submits is done here, with what the others submitted beside it.
+void LaunchGroup::do_for_all(const Launch& own, Launcher& launcher, const Team& world) {
+  try {
+    for_siblings([&](Place& place) { await(place, own, world); });
+    run_all(own, launcher, world);
+  } catch (...) {
+    // What is recorded must be ended by the thread that began it.
+    launcher.recover();
+    for_siblings([](Place& place) {
+      if (Launcher* const theirs = place.launcher.load(std::memory_order_acquire)) theirs->recover();
+    });
+    throw;
+  }
+  for_siblings([](Place& place) {
+    place.at(place.next).recording.reset();
+    place.done.store(++place.next, std::memory_order_release);
+  });
+}
+
+/// Waits until the member has submitted its next launch, which must be of the same kind.
+void LaunchGroup::await(Place& place, const Launch& own, const Team& world) {
+  if (place.submitted_seen == place.next) {
+    spin_until(
+        [&] {
+          place.submitted_seen = place.submitted.load(std::memory_order_acquire);
+          return place.submitted_seen != place.next;
+        },
+        [&] {
+          throw_if_aborted(world);
+          if (place.leaving.load(std::memory_order_acquire) &&
+              place.submitted.load(std::memory_order_acquire) == place.next)
+            throw std::logic_error(
+                fmt::format("a member of a launch group has ended, and the first asks for {}", name(own.kind)));
+        });
+  }
+  const Launch::Kind theirs = place.at(place.next).kind;
+  if (theirs != own.kind)
+    throw std::logic_error(fmt::format("a member of a launch group asks for {} where the first asks for {}",
+                                       name(theirs), name(own.kind)));
+}
+
+void LaunchGroup::run_all(const Launch& own, Launcher& launcher, const Team& world) {
+  const auto run_each = [&] {
+    launcher.run(own);
+    for_siblings([](Place& place) { place.launcher.load(std::memory_order_relaxed)->run(place.at(place.next)); });
+  };
+  switch (own.kind) {
+    case Launch::Kind::synchronize: wait_until_finished(launcher, world); return;
+    case Launch::Kind::begin_group: launcher.begin_joint(); return;
+    case Launch::Kind::end_group: launcher.end_joint(); return;
+    default: break;
+  }
+  if (size() == 1 || !starts_jointly(own.kind)) {
+    run_each();
+    return;
+  }
+  launcher.begin_joint();
+  run_each();
+  launcher.end_joint();
+}
+
+/// As nccl-tests waits: without sleeping, each device asked in its turn.
+void LaunchGroup::wait_until_finished(Launcher& launcher, const Team& world) {
+  std::ranges::fill(finished_, 0);
+  std::size_t missing = places_.size();
+  for (unsigned look = 1;; ++look) {
+    bool some = false;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      Launcher& theirs = i == 0 ? launcher : *places_[i]->launcher.load(std::memory_order_relaxed);
+      if (finished_[i] || !theirs.finished()) continue;
+      finished_[i] = 1;
+      some = true;
+      --missing;
+    }
+    if (missing == 0) return;
+    if (some) continue;
+    if (look % kLooksPerYield == 0) throw_if_aborted(world);
+    sched_yield();
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,124 @@
+#pragma once
+// The ranks of one -t thread: each says from a thread of its own what it wants done, and the first of them does it for
+// all, operation by operation. As in nccl-tests one thread then drives its -g GPUs, and no other asks the driver
+// anything while operations are timed.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "rendezvous/team.hpp"
+#include "support/types.hpp"
+
+namespace busbw {
+
+/// What one rank wants done, in the order of its stream.
+struct Launch {
+  enum class Kind : std::uint8_t {
+    all_reduce,
+    reduce,
+    reduce_scatter,
+    all_gather,
+    broadcast,
+    gather,
+    scatter,
+    alltoall,
+    exchange,
+    copy,  // `count` bytes
+    begin_group,
+    end_group,
+    stamp,  // number `count`
+    begin_recording,
+    end_recording,
+    issue_recording,
+    close_gate,  // for the `count`-th time
+    synchronize,
+  };
+  Kind kind = Kind::synchronize;
+  Dtype dtype = Dtype::float32;
+  Redop redop = Redop::sum;
+  int root = 0;
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  std::size_t count = 0;
+  std::shared_ptr<void> recording;  // of issue_recording
+  std::vector<Transfer> sends;      // of exchange
+  std::vector<Transfer> recvs;
+};
+
+/// "all_reduce", "copy", ...
+const char* name(Launch::Kind);
+
+/// Does it, for one rank. Called by the thread of the group's first rank alone.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  /// Any kind but begin_group, end_group and synchronize.
+  virtual void run(const Launch&) = 0;
+  /// What any launchers of this thread run in between is started as one.
+  virtual void begin_joint() = 0;
+  virtual void end_joint() = 0;
+  /// Whether all that was run has finished on the device.
+  virtual bool finished() = 0;
+  /// After a failure: ends what was begun and cannot go on.
+  virtual void recover() noexcept = 0;
+};
+
+/// Made before its ranks' threads, for one communicator of each of them.
+class LaunchGroup {
+ public:
+  explicit LaunchGroup(int members);
+  ~LaunchGroup();
+  LaunchGroup(const LaunchGroup&) = delete;
+  LaunchGroup& operator=(const LaunchGroup&) = delete;
+  int size() const { return static_cast<int>(places_.size()); }
+
+  /// One rank's part in the group, from its own thread. All members submit the same kinds in the same order. Every wait
+  /// ends with Aborted once the job is; a member that asks for something else than the first one, or for less or more,
+  /// is a std::logic_error that says so.
+  class Member {
+   public:
+    /// `launcher` and `world` must outlive this.
+    Member(LaunchGroup& group, int index, Launcher& launcher, const Team& world);
+    /// Of the first member: recovers all launchers. Of another: waits for that, because the first might use its launcher.
+    ~Member();
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    /// Where to write the next launch; only `kind` and what belongs to it need be set.
+    Launch& draft();
+    /// The first member returns when it is done for all, another as soon as it is noted (a bounded number of them).
+    void submit();
+    /// Returns when all that was submitted is done, which with a `synchronize` means: has finished.
+    void flush();
+
+   private:
+    LaunchGroup& group_;
+    int index_;
+    Launcher& launcher_;
+    const Team& world_;
+    Launch own_;  // the first member's draft
+    std::uint64_t submitted_ = 0;
+    std::uint64_t done_seen_ = 0;
+  };
+
+ private:
+  struct Place;
+  enum class First : int { absent, joined, left, refused };
+
+  void do_for_all(const Launch& own, Launcher& launcher, const Team& world);
+  void await(Place& place, const Launch& own, const Team& world);
+  void run_all(const Launch& own, Launcher& launcher, const Team& world);
+  void wait_until_finished(Launcher& launcher, const Team& world);
+  template <class Each>
+  void for_siblings(const Each& each);
+
+  std::vector<std::unique_ptr<Place>> places_;  // of the first member: unused
+  std::vector<unsigned char> finished_;         // while the first member waits
+  std::atomic<First> first_{First::absent};
+};
+
+}  // namespace busbw

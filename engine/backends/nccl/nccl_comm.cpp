@@ -1,0 +1,69 @@
+#include "backends/nccl/nccl_comm.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <exception>
+#include <span>
+#include <stdexcept>
+
+#include "backends/nccl/device_errors.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+
+ncclDataType_t nccl_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::int8: return ncclInt8;
+    case Dtype::uint8: return ncclUint8;
+    case Dtype::int32: return ncclInt32;
+    case Dtype::uint32: return ncclUint32;
+    case Dtype::int64: return ncclInt64;
+    case Dtype::uint64: return ncclUint64;
+    case Dtype::float16: return ncclFloat16;
+    case Dtype::float32: return ncclFloat32;
+    case Dtype::float64: return ncclFloat64;
+    case Dtype::bfloat16: return ncclBfloat16;
+    case Dtype::f8e4m3: return ncclFloat8e4m3;
+    case Dtype::f8e5m2: return ncclFloat8e5m2;
+  }
+  throw std::logic_error("nccl_type: not a Dtype");
+}
+
+NcclComm::NcclComm(const NcclLibrary& library, const Team& world, Team& group, std::string where)
+    : library_(library), world_(world), where_(std::move(where)) {
+  ncclUniqueId id{};
+  if (group.rank() == 0) check(library_.call.get_unique_id(&id), "ncclGetUniqueId");
+  const Bytes shared = group.broadcast(std::as_bytes(std::span(&id, 1)));
+  std::memcpy(&id, shared.data(), sizeof(id));
+  check(library_.call.comm_init_rank(&comm_, group.size(), id, group.rank()), "ncclCommInitRank");
+}
+
+NcclComm::~NcclComm() {
+  if (!comm_) return;
+  if (world_.aborted() || std::uncaught_exceptions() > 0) {
+    library_.call.comm_abort(comm_);
+  } else {
+    library_.call.comm_destroy(comm_);
+  }
+}
+
+void NcclComm::check(ncclResult_t result, const char* doing) const {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  // A GPU that is lost fails every later call of CUDA, too, and CUDA knows the better name for it.
+  if (const cudaError_t cuda = cudaPeekAtLastError();
+      result == ncclUnhandledCudaError && is_device_lost(cudaGetErrorName(cuda)))
+    throw EnvironmentError(device_error_sentence(where_, doing, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));
+  const std::string last = library_.last_error();
+  throw EnvironmentError(fmt::format("{}: {} failed: {}{}; run with NCCL_DEBUG=WARN for NCCL's own account", where_,
+                                     doing, library_.call.get_error_string(result), last.empty() ? "" : ": " + last));
+}
+
+void NcclComm::check_async() const {
+  ncclResult_t noticed = ncclSuccess;
+  check(library_.call.comm_get_async_error(comm_, &noticed), "ncclCommGetAsyncError");
+  check(noticed, "a collective");
+}
+
+}  // namespace busbw

@@ -1,0 +1,37 @@
+#pragma once
+// An ncclComm_t with an owner, and NCCL's errors as exceptions.
+#include <string>
+#include <utility>
+
+#include "backends/nccl/nccl_library.hpp"
+#include "rendezvous/team.hpp"
+#include "support/types.hpp"
+
+namespace busbw {
+
+ncclDataType_t nccl_type(Dtype dtype);
+
+class NcclComm {
+ public:
+  /// Joins `group` under the id that its first member makes, on the current device. The library, `world` and what is in
+  /// `where`, "rank 3 on GPU 0000:0f:00", are for as long as this lives.
+  NcclComm(const NcclLibrary& library, const Team& world, Team& group, std::string where);
+  /// Of an aborted job, or where this rank failed: aborts, which waits for nobody.
+  ~NcclComm();
+  NcclComm(const NcclComm&) = delete;
+  NcclComm& operator=(const NcclComm&) = delete;
+
+  ncclComm_t get() const { return comm_; }
+  /// Throws EnvironmentError with NCCL's own words.
+  void check(ncclResult_t result, const char* doing) const;
+  /// What NCCL has noticed since: throws as `check`.
+  void check_async() const;
+
+ private:
+  const NcclLibrary& library_;
+  const Team& world_;
+  std::string where_;
+  ncclComm_t comm_ = nullptr;
+};
+
+}  // namespace busbw

@@ -1,0 +1,204 @@
+#include "backends/nccl/nccl_launcher.hpp"
+
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "support/dispatch.hpp"
+#include "support/float_formats.hpp"
+#include "verify/values.hpp"
+
+namespace busbw {
+namespace {
+
+// Looks at a device between two at NCCL's own state of things.
+constexpr unsigned kLooksPerAsyncCheck = 64;
+
+/// A whole number as an element. (An integer cast to a small float would be taken for its bits.)
+template <class T>
+T element_of(double value) {
+  if constexpr (kIsFloat<T>) {
+    return round_to<T>(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+}  // namespace
+
+NcclLauncher::NcclLauncher(const NcclLibrary& library, const NcclComm& comm, DeviceSeat seat, CudaGate& gate)
+    : call_(library.call), comm_(comm), seat_(std::move(seat)), gate_(gate) {}
+
+NcclLauncher::~NcclLauncher() {
+  for (const auto& [dtype, redop] : premulsums_) call_.redop_destroy(redop, comm_.get());
+}
+
+void NcclLauncher::run(const Launch& launch) {
+  // Only the null stream depends on what device is current: each has one.
+  std::optional<OnDevice> on_device;
+  if (!seat_.stream) on_device.emplace(seat_.device);
+  call(launch);
+}
+
+void NcclLauncher::call(const Launch& launch) {
+  const ncclComm_t comm = comm_.get();
+  const cudaStream_t stream = seat_.stream;
+  switch (launch.kind) {
+    case Launch::Kind::all_reduce:
+      comm_.check(call_.all_reduce(launch.send, launch.recv, launch.count, nccl_type(launch.dtype),
+                                   redop_of(launch.redop, launch.dtype), comm, stream),
+                  "ncclAllReduce");
+      return;
+    case Launch::Kind::reduce:
+      comm_.check(call_.reduce(launch.send, launch.recv, launch.count, nccl_type(launch.dtype),
+                               redop_of(launch.redop, launch.dtype), launch.root, comm, stream),
+                  "ncclReduce");
+      return;
+    case Launch::Kind::reduce_scatter:
+      comm_.check(call_.reduce_scatter(launch.send, launch.recv, launch.count, nccl_type(launch.dtype),
+                                       redop_of(launch.redop, launch.dtype), comm, stream),
+                  "ncclReduceScatter");
+      return;
+    case Launch::Kind::all_gather:
+      comm_.check(call_.all_gather(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), comm, stream),
+                  "ncclAllGather");
+      return;
+    case Launch::Kind::broadcast:
+      comm_.check(
+          call_.broadcast(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), launch.root, comm, stream),
+          "ncclBroadcast");
+      return;
+    case Launch::Kind::gather: gather(launch); return;
+    case Launch::Kind::scatter: scatter(launch); return;
+    case Launch::Kind::alltoall: alltoall(launch); return;
+    case Launch::Kind::exchange: exchange(launch.sends, launch.recvs, launch.dtype); return;
+    case Launch::Kind::copy:
+      check_cuda(cudaMemcpyAsync(launch.recv, launch.send, launch.count, cudaMemcpyDeviceToDevice, stream), seat_.where,
+                 "copying on the GPU");
+      return;
+    case Launch::Kind::stamp: stamp(launch.count); return;
+    case Launch::Kind::begin_recording: begin_recording(); return;
+    case Launch::Kind::end_recording: end_recording(); return;
+    case Launch::Kind::issue_recording:
+      check_cuda(cudaGraphLaunch(static_cast<Graph*>(launch.recording.get())->get(), stream), seat_.where,
+                 "launching a CUDA graph");
+      return;
+    case Launch::Kind::close_gate: {
+      const OnDevice on_device(seat_.device);
+      gate_.close(launch.count, stream);
+      return;
+    }
+    case Launch::Kind::begin_group:
+    case Launch::Kind::end_group:
+    case Launch::Kind::synchronize: break;
+  }
+  throw std::logic_error("NcclLauncher: what concerns all of a launch group is no rank's own");
+}
+
+void NcclLauncher::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
+  const ncclDataType_t type = nccl_type(dtype);
+  comm_.check(call_.group_start(), "ncclGroupStart");
+  for (const Transfer& each : sends)
+    if (each.count > 0)
+      comm_.check(call_.send(each.data, each.count, type, each.peer, comm_.get(), seat_.stream), "ncclSend");
+  for (const Transfer& each : recvs)
+    if (each.count > 0)
+      comm_.check(call_.recv(each.data, each.count, type, each.peer, comm_.get(), seat_.stream), "ncclRecv");
+  comm_.check(call_.group_end(), "ncclGroupEnd");
+}
+
+// These are made of sends and receives, which only read what is sent.
+
+void NcclLauncher::gather(const Launch& launch) {
+  const Transfer mine{launch.root, const_cast<std::byte*>(launch.send), launch.count};
+  recvs_.clear();
+  for (int peer = 0; seat_.rank == launch.root && peer < seat_.ranks; ++peer)
+    recvs_.push_back({peer, launch.recv + launch.count * size_bytes(launch.dtype) * peer, launch.count});
+  exchange({&mine, 1}, recvs_, launch.dtype);
+}
+
+void NcclLauncher::scatter(const Launch& launch) {
+  const Transfer mine{launch.root, launch.recv, launch.count};
+  sends_.clear();
+  auto* const send = const_cast<std::byte*>(launch.send);
+  for (int peer = 0; seat_.rank == launch.root && peer < seat_.ranks; ++peer)
+    sends_.push_back({peer, send + launch.count * size_bytes(launch.dtype) * peer, launch.count});
+  exchange(sends_, {&mine, 1}, launch.dtype);
+}
+
+void NcclLauncher::alltoall(const Launch& launch) {
+  const std::size_t part = launch.count * size_bytes(launch.dtype);
+  auto* const send = const_cast<std::byte*>(launch.send);
+  sends_.clear();
+  recvs_.clear();
+  for (int peer = 0; peer < seat_.ranks; ++peer) {
+    sends_.push_back({peer, send + part * peer, launch.count});
+    recvs_.push_back({peer, launch.recv + part * peer, launch.count});
+  }
+  exchange(sends_, recvs_, launch.dtype);
+}
+
+/// In a recording the event is one of the graph's nodes, and each launch of it gives the event a new time.
+void NcclLauncher::stamp(std::size_t number) {
+  const unsigned flags = recording_ ? cudaEventRecordExternal : cudaEventRecordDefault;
+  check_cuda(cudaEventRecordWithFlags(seat_.stamps[number].get(), seat_.stream, flags), seat_.where,
+             "recording a CUDA event");
+}
+
+/// Other threads may allocate and copy meanwhile: only this one's calls are held to what a recording allows.
+void NcclLauncher::begin_recording() {
+  check_cuda(cudaStreamBeginCapture(seat_.stream, cudaStreamCaptureModeThreadLocal), seat_.where,
+             "beginning to record a CUDA graph");
+  recording_ = true;
+}
+
+void NcclLauncher::end_recording() {
+  const OnDevice on_device(seat_.device);
+  recording_ = false;
+  graph_ = std::make_shared<Graph>(seat_.stream, seat_.where);
+}
+
+void NcclLauncher::begin_joint() { comm_.check(call_.group_start(), "ncclGroupStart"); }
+void NcclLauncher::end_joint() { comm_.check(call_.group_end(), "ncclGroupEnd"); }
+
+bool NcclLauncher::finished() {
+  std::optional<OnDevice> on_device;
+  if (!seat_.stream) on_device.emplace(seat_.device);
+  const cudaError_t state = cudaStreamQuery(seat_.stream);
+  if (state == cudaErrorNotReady) {
+    if (++looks_ % kLooksPerAsyncCheck == 0) comm_.check_async();
+    return false;
+  }
+  check_cuda(state, seat_.where, "waiting for the GPU");
+  gate_.check_in_time();
+  return true;
+}
+
+void NcclLauncher::recover() noexcept {
+  gate_.open_for_good();
+  if (!std::exchange(recording_, false)) return;
+  cudaGraph_t unfinished = nullptr;
+  if (cudaStreamEndCapture(seat_.stream, &unfinished) == cudaSuccess && unfinished) cudaGraphDestroy(unfinished);
+}
+
+ncclRedOp_t NcclLauncher::redop_of(Redop redop, Dtype dtype) {
+  switch (redop) {
+    case Redop::sum: return ncclSum;
+    case Redop::prod: return ncclProd;
+    case Redop::max: return ncclMax;
+    case Redop::min: return ncclMin;
+    case Redop::avg: return ncclAvg;
+    case Redop::mulsum: break;
+  }
+  const auto known = premulsums_.find(dtype);
+  if (known != premulsums_.end()) return known->second;
+  ncclRedOp_t made{};
+  with_element_type(dtype, [&]<class T>() {
+    auto scalar = element_of<T>(mulsum_scalar(seat_.rank));
+    comm_.check(call_.redop_create_premulsum(&made, &scalar, nccl_type(dtype), ncclScalarHostImmediate, comm_.get()),
+                "ncclRedOpCreatePreMulSum");
+  });
+  return premulsums_[dtype] = made;
+}
+
+}  // namespace busbw

@@ -1,0 +1,118 @@
+#include "backends/nccl/nccl_survey.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <iterator>
+#include <string>
+
+#include "backends/nccl/nccl_backend.hpp"
+
+namespace busbw {
+namespace {
+
+/// A GPU as it comes through a pipe.
+struct PlainGpu {
+  char name[256];
+  char bus_id[16];
+  bool free_known;
+  std::size_t free_bytes;
+};
+
+struct PlainSurvey {
+  int count;  // negative: CUDA's error
+  PlainGpu gpus[64];
+};
+
+std::optional<std::size_t> free_memory(int device) {
+  std::size_t free = 0, total = 0;
+  if (cudaSetDevice(device) != cudaSuccess || cudaMemGetInfo(&free, &total) != cudaSuccess) return std::nullopt;
+  return free;
+}
+
+/// Everything here may initialise CUDA.
+PlainSurvey look(bool with_memory) {
+  PlainSurvey survey{};
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return {-static_cast<int>(error), {}};
+  survey.count = std::min<int>(count, std::size(survey.gpus));
+  auto memory = look_for_free_memory(0, with_memory ? survey.count : 0);
+  for (int i = 0; i < survey.count; ++i) {
+    cudaDeviceProp properties{};
+    PlainGpu& gpu = survey.gpus[i];
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    std::memcpy(gpu.name, properties.name, sizeof(gpu.name) - 1);
+    cudaDeviceGetPCIBusId(gpu.bus_id, sizeof(gpu.bus_id), i);
+  }
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const auto free = memory[i].get();
+    survey.gpus[i].free_known = free.has_value();
+    survey.gpus[i].free_bytes = free.value_or(0);
+  }
+  return survey;
+}
+
+/// The same from a child process; nothing where that could not be made or did not come back.
+std::optional<PlainSurvey> look_in_child() {
+  int ends[2];
+  if (pipe(ends) != 0) return std::nullopt;
+  const pid_t child = fork();
+  if (child == 0) {
+    const PlainSurvey survey = look(true);
+    const bool whole = write(ends[1], &survey, sizeof(survey)) == static_cast<ssize_t>(sizeof(survey));
+    _exit(whole ? 0 : 1);
+  }
+  close(ends[1]);
+  PlainSurvey survey{};
+  std::size_t got = 0;
+  while (child > 0 && got < sizeof(survey)) {
+    const ssize_t part = read(ends[0], reinterpret_cast<char*>(&survey) + got, sizeof(survey) - got);
+    if (part <= 0) break;
+    got += static_cast<std::size_t>(part);
+  }
+  close(ends[0]);
+  if (child > 0) waitpid(child, nullptr, 0);
+  if (got < sizeof(survey)) return std::nullopt;
+  return survey;
+}
+
+/// "0000:0F:00.0" as "0000:0f:00", the form that nccl-tests prints.
+std::string printed_bus_id(std::string bus_id) {
+  std::ranges::transform(bus_id, bus_id.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return bus_id.substr(0, bus_id.find('.'));
+}
+
+}  // namespace
+
+std::vector<std::future<std::optional<std::size_t>>> look_for_free_memory(int first_device, int devices) {
+  std::vector<std::future<std::optional<std::size_t>>> found;
+  for (int i = 0; i < devices; ++i) found.push_back(std::async(std::launch::async, free_memory, first_device + i));
+  return found;
+}
+
+GpuSurvey survey_gpus(bool forks_follow) {
+  const std::optional<PlainSurvey> found = forks_follow ? look_in_child() : look(false);
+  if (!found)
+    return {{}, "the child process that looks for GPUs did not come back; run nvidia-smi and see what it says"};
+  if (found->count < 0) {
+    const auto error = static_cast<cudaError_t>(-found->count);
+    return {{},
+            fmt::format("CUDA says: {}; check the driver with nvidia-smi, or use --backend host",
+                        cudaGetErrorString(error))};
+  }
+  GpuSurvey survey;
+  for (int i = 0; i < found->count; ++i) {
+    const PlainGpu& gpu = found->gpus[i];
+    survey.gpus.push_back({gpu.name, printed_bus_id(gpu.bus_id),
+                           gpu.free_known ? std::optional<std::size_t>(gpu.free_bytes) : std::nullopt});
+  }
+  if (survey.gpus.empty()) survey.why_none = "CUDA finds no GPU (see CUDA_VISIBLE_DEVICES), use --backend host";
+  return survey;
+}
+
+}  // namespace busbw
