@@ -119,7 +119,8 @@ class Part {
       open_sinks(options_, job_, *reporter);
     }
     const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter->begin(all, backend_->facts()); },
-                                 [&](const CaseRows& rows) { reporter->rows(rows); }};
+                                 [&](const CaseRows& rows) { reporter->rows(rows); },
+                                 [&](int rank) { tell_failure(job_, rank); }};
     const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
                                      [&](const std::optional<Failure>& failure) {
                                        if (reporter) return reporter->finish(failure);

@@ -69,7 +69,8 @@ JobResult run_here(const Options& options) {
   open_sinks(options, job, reporter);
 
   const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter.begin(all, backend->facts()); },
-                               [&](const CaseRows& rows) { reporter.rows(rows); }};
+                               [&](const CaseRows& rows) { reporter.rows(rows); },
+                               [&](int rank) { tell_failure(job, rank); }};
   const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), limit_s(options)};
   const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
                                    [&](const std::optional<Failure>& failure) { return reporter.finish(failure); }};

@@ -80,12 +80,8 @@ class RankThreads {
   static void run_guarded(Job& job, const JobCallbacks& callbacks, int rank) {
     try {
       callbacks.run_rank(rank);
-    } catch (const Aborted&) {
-    } catch (const Error& error) {
-      job.abort(error.exit(), job.told_by(rank, error.what()));
-    } catch (const std::exception& error) {
-      job.abort(Exit::environment, fmt::format("{} failed in phase {}: {}", job.rank_name(rank),
-                                               name(job.progress(rank).phase), error.what()));
+    } catch (...) {
+      tell_failure(job, rank);
     }
   }
 
@@ -260,6 +256,18 @@ void throw_if_interrupted() {
     case SIGHUP:
     case SIGTERM: throw Error(Exit::terminated, "terminated");
     default: return;
+  }
+}
+
+void tell_failure(Job& job, int rank) {
+  try {
+    throw;
+  } catch (const Aborted&) {
+  } catch (const Error& error) {
+    job.abort(error.exit(), job.told_by(rank, error.what()));
+  } catch (const std::exception& error) {
+    job.abort(Exit::environment, fmt::format("{} failed in phase {}: {}", job.rank_name(rank),
+                                             name(job.progress(rank).phase), error.what()));
   }
 }
 

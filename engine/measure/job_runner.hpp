@@ -42,6 +42,9 @@ class SignalMask {
 /// Throws Error where a signal that a SignalMask holds back has come: for waits before `run_job`.
 void throw_if_interrupted();
 
+/// While an exception that a rank threw is handled: its reason goes to all ranks of the job. The first one stands.
+void tell_failure(Job& job, int rank);
+
 /// Returns when every rank has ended. A rank that does not end after an abort is left behind: `abandoned` then says that
 /// the process must end without waiting for its threads.
 struct JobResult {

@@ -24,10 +24,13 @@ struct RunPlan {
   int ranks() const { return settings.processes * ranks_per_process(); }
 };
 
-/// Called on rank 0, in this order; each may throw, which ends the run.
+/// The first two are called on rank 0, in this order; each may throw, which ends the run.
 struct RunCallbacks {
   std::function<void(const std::vector<RankInfo>&)> begin;
   std::function<void(const CaseRows&)> rows;
+  /// On any rank, while its exception is handled and before it leaves the communicator, which may take the others: tells
+  /// them.
+  std::function<void(int rank)> failed = {};
 };
 
 }  // namespace busbw

@@ -278,18 +278,23 @@ class RankRun {
   std::uint64_t checks_ = 0;
 };
 
-}  // namespace
+/// What a rank has together with others, from the time it has it.
+struct Joined {
+  std::unique_ptr<Team> group;
+  std::unique_ptr<Communicator> communicator;
+};
 
-void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks) {
+void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks, Joined& joined) {
   world.enter(Phase::rendezvous);
   backend.enter(Phase::rendezvous, world.rank());
   world.barrier();
 
   world.enter(Phase::initialisation);
   const int process = world.rank() / plan.ranks_per_process();
-  const auto group = world.split(plan.split.colour(process));
-  const auto communicator = backend.connect(world, *group);
-  communicator->enter(Phase::initialisation);
+  joined.group = world.split(plan.split.colour(process));
+  joined.communicator = backend.connect(world, *joined.group);
+  Communicator& communicator = *joined.communicator;
+  communicator.enter(Phase::initialisation);
   const auto infos = world.gather(rank_info_message(plan, backend, world.rank()));
   if (world.rank() == 0) {
     std::vector<RankInfo> ranks;
@@ -299,7 +304,19 @@ void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallb
   }
   // From here on a rank may be lost, and then the outputs that tell of it have begun.
   world.barrier();
-  RankRun(plan, world, *communicator, callbacks).sweep();
+  RankRun(plan, world, communicator, callbacks).sweep();
+}
+
+}  // namespace
+
+void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks) {
+  Joined joined;
+  try {
+    run_member(plan, backend, world, callbacks, joined);
+  } catch (...) {
+    if (callbacks.failed) callbacks.failed(world.rank());
+    throw;
+  }
 }
 
 }  // namespace busbw

@@ -277,3 +277,25 @@ TEST_CASE("run_job: processes end with the one that started them") {
   CHECK_FALSE(alive((*pids)[0]));
   CHECK_FALSE(alive((*pids)[1]));
 }
+
+TEST_CASE(
+    "tell_failure: an error's exit code and sentence, another exception's words and phase, and nothing of Aborted") {
+  const auto failure_of = [](const auto& error) {
+    LocalJob job(2);
+    try {
+      throw error;
+    } catch (...) {
+      tell_failure(job, 1);
+    }
+    return job.failure();
+  };
+  const auto known = failure_of(UsageError("too many"));
+  REQUIRE(known);
+  CHECK(known->exit == Exit::usage);
+  CHECK(known->message == "too many");
+  const auto unknown = failure_of(std::runtime_error("odd"));
+  REQUIRE(unknown);
+  CHECK(unknown->exit == Exit::environment);
+  CHECK(unknown->message.find("rank 1 failed in phase") == 0);
+  CHECK(!failure_of(Aborted()));
+}
