@@ -51,14 +51,18 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
   const int first_rank = world.rank * ranks;
   if (chooses_host(options, survey)) {
     require_host_can(options);
-    Faults faults;
-    for (const std::string& fault : options.faults) faults.push_back(parse_fault(fault));
-    return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), std::move(faults));
+    return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
   }
   require_nccl_can(options);
-  return make_nccl_backend({ranks, first_rank, first_device(options, world, survey), options.nccl_library,
-                            options.null_stream, false, options.settings.gpus_per_thread},
-                           survey);
+  NcclRequest request{ranks,
+                      first_rank,
+                      first_device(options, world, survey),
+                      options.nccl_library,
+                      options.null_stream,
+                      false,
+                      options.settings.gpus_per_thread};
+  request.faults = parse_faults(options.faults);
+  return make_nccl_backend(request, survey);
 }
 
 /// The variables that change what is measured, without those that tell processes apart.

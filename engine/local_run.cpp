@@ -24,15 +24,19 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
   const GpuSurvey survey = survey_for(options, forks);
   if (chooses_host(options, survey)) {
     require_host_can(options);
-    Faults faults;
-    for (const std::string& fault : options.faults) faults.push_back(parse_fault(fault));
     return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
-                                         std::move(faults));
+                                         parse_faults(options.faults));
   }
   require_nccl_can(options);
-  return make_nccl_backend({options.ranks(), 0, options.first_device, options.nccl_library, options.null_stream, forks,
-                            options.settings.gpus_per_thread},
-                           survey);
+  NcclRequest request{options.ranks(),
+                      0,
+                      options.first_device,
+                      options.nccl_library,
+                      options.null_stream,
+                      forks,
+                      options.settings.gpus_per_thread};
+  request.faults = parse_faults(options.faults);
+  return make_nccl_backend(request, survey);
 }
 
 std::vector<std::string> warnings(const Options& options, const Backend& backend) {

@@ -253,9 +253,6 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
     refuse(options.host_cannot,
            fmt::format("--library {}: the {} uses no NCCL library; leave it out", options.nccl_library, host));
   }
-  if (given.has("--fault"))
-    refuse(options.nccl_cannot, fmt::format("--fault {}: faults are made on the host backend only; add --backend host",
-                                            given.text("--fault", "")));
 }
 
 /// What the MPI backend cannot do is known before MPI is started, which takes its time.

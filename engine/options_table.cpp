@@ -69,7 +69,7 @@ const std::vector<Flag>& flag_table() {
       {"-D", "--device_implementation", "N", "kernel of our own instead of NCCL's operation (default 0)", kGpu},
       {"-V", "--device_cta_count", "N", "CTAs of that kernel (default 16)", kGpu},
       {"-M", "--memory", "0|1", "report GPU memory (default 0)", kGpu},
-      {"", "--fault", "FAULT", "make a fault on the host backend, such as flip:rank=1,index=7,bit=3", kTests},
+      {"", "--fault", "FAULT", "make a fault, such as flip:rank=1,index=7,bit=3", kTests},
   };
   return flags;
 }

@@ -1,4 +1,4 @@
-#include "backends/host/faults.hpp"
+#include "backends/faults.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -46,7 +46,7 @@ CLOCK = re.compile(
 )
 # What the host backend has for ranks in host memory, however their data travels: MPI's ranks use it, too.
 HOST_MEMORY = {
-    f"backends/host/{name}.hpp" for name in ("faults", "host_rank", "machine", "rank_buffers", "reduce_kernel", "share")
+    f"backends/host/{name}.hpp" for name in ("host_rank", "machine", "rank_buffers", "reduce_kernel", "share")
 }
 # Where a library's header may be included: the files whose path matches.
 LIBRARIES = {
@@ -213,7 +213,7 @@ def test_there_is_something_to_look_at() -> None:
     [
         ("engine/output/text.cpp", '#include "measure/clock.hpp"', "against the arrows"),
         ("engine/backends/mpi/mpi_backend.cpp", '#include "backends/host/channels.hpp"', "against the arrows"),
-        ("engine/backends/nccl/nccl_backend.cpp", '#include "backends/host/faults.hpp"', "against the arrows"),
+        ("engine/backends/nccl/nccl_backend.cpp", '#include "backends/host/machine.hpp"', "against the arrows"),
         ("engine/support/types.hpp", '#include "verify/values.hpp"', "against the arrows"),
         ("engine/verify/values.cpp", '#include "backends/backend.hpp"', "against the arrows"),
         ("engine/collectives/reduce.cpp", '#include "backends/host/arena.hpp"', "against the arrows"),

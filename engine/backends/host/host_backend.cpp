@@ -1,14 +1,11 @@
 #include "backends/host/host_backend.hpp"
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <utility>
 
 #include "backends/host/host_communicator.hpp"
 #include "backends/host/machine.hpp"
 #include "backends/host/share.hpp"
-#include "support/error.hpp"
 
 namespace busbw {
 
@@ -19,11 +16,7 @@ HostBackend::HostBackend(int processes, int threads_per_process, std::string ver
       faults_(std::move(faults)),
       cpu_name_(busbw::cpu_name()),
       cache_bytes_(last_cache_bytes()) {
-  for (const Fault& fault : faults_) {
-    if (fault.rank >= ranks_) {
-      throw UsageError(fmt::format("--fault with rank={}: allowed is a rank from 0 to {}", fault.rank, ranks_ - 1));
-    }
-  }
+  require_ranks(faults_, ranks_);
 }
 
 Device HostBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backends/backend.hpp"
-#include "backends/host/faults.hpp"
+#include "backends/faults.hpp"
 #include "backends/host/workspace.hpp"
 
 namespace busbw {

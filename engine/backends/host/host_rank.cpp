@@ -1,6 +1,5 @@
 #include "backends/host/host_rank.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -24,17 +23,6 @@ void HostRank::compare(const std::byte* at, const Stream& stream, std::uint64_t 
 
 void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from && bytes != 0) std::memcpy(to, from, bytes);
-}
-
-std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes) {
-  std::byte* begin = nullptr;
-  std::byte* end = nullptr;
-  for (const Transfer& recv : recvs) {
-    if (recv.count == 0) continue;
-    begin = begin == nullptr ? recv.data : std::min(begin, recv.data);
-    end = std::max(end, recv.data + recv.count * element_bytes);
-  }
-  return {begin, end};
 }
 
 }  // namespace busbw

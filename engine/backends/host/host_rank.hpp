@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "backends/host/faults.hpp"
+#include "backends/faults.hpp"
 
 namespace busbw {
 
@@ -35,8 +35,5 @@ class HostRank : public Communicator {
 
 /// Copies; nothing where the data is there already.
 void move_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
-
-/// The memory from the first byte received to the last: an exchange's result, as faults see it.
-std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes);
 
 }  // namespace busbw

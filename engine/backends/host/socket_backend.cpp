@@ -69,11 +69,7 @@ void SocketBackend::reserve(int ranks, std::size_t buffer_bytes) {
 
 std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   if (!buffers_) throw std::logic_error("SocketBackend::connect: nothing was reserved");
-  for (const Fault& fault : faults_) {
-    if (fault.rank >= world.size())
-      throw UsageError(
-          fmt::format("--fault with rank={}: allowed is a rank from 0 to {}", fault.rank, world.size() - 1));
-  }
+  require_ranks(faults_, world.size());
   {
     const std::lock_guard lock(mutex_);
     allow_descriptors(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) + kOtherDescriptors);

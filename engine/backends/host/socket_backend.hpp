@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "backends/host/faults.hpp"
+#include "backends/faults.hpp"
 #include "backends/host/rank_buffers.hpp"
 #include "support/network.hpp"
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "backends/backend.hpp"
-#include "backends/host/faults.hpp"
+#include "backends/faults.hpp"
 #include "backends/host/rank_buffers.hpp"
 #include "backends/mpi/mpi_reduction.hpp"
 

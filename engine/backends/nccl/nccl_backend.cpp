@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 
+#include "backends/faulty_backend.hpp"
 #include "backends/nccl/cuda.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
@@ -130,7 +131,10 @@ class NcclBackend final : public Backend {
 
 std::unique_ptr<Backend> make_nccl_backend(const NcclRequest& request, const GpuSurvey& survey) {
   if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.why_none);
-  return std::make_unique<NcclBackend>(request, survey);
+  const auto copy = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+    check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "--fault", "copying a result");
+  };
+  return with_faults(std::make_unique<NcclBackend>(request, survey), request.faults, copy);
 }
 
 }  // namespace busbw

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "backends/faults.hpp"
 
 namespace busbw {
 
@@ -34,6 +35,7 @@ struct NcclRequest {
   bool null_stream = false;  // -y
   bool forks = false;        // the ranks run in forks of this process
   int gpus_per_thread = 1;   // -g: so many ranks, one after the other, have their operations launched by one thread
+  Faults faults = {};        // --fault
 };
 
 /// Throws EnvironmentError where a rank would have no GPU of its own, or where there is no library.

@@ -1,4 +1,4 @@
-#include "backends/host/faults.hpp"
+#include "backends/faults.hpp"
 
 #include <fmt/format.h>
 #include <time.h>
@@ -111,6 +111,18 @@ Fault parse_fault(std::string_view text) {
   return fault;
 }
 
+Faults parse_faults(std::span<const std::string> texts) {
+  Faults faults;
+  for (const std::string& text : texts) faults.push_back(parse_fault(text));
+  return faults;
+}
+
+void require_ranks(std::span<const Fault> faults, int ranks) {
+  for (const Fault& fault : faults)
+    if (fault.rank >= ranks)
+      throw UsageError(fmt::format("--fault with rank={}: allowed is a rank from 0 to {}", fault.rank, ranks - 1));
+}
+
 void strike(std::span<const Fault> faults, Phase phase, int world_rank) {
   for (const Fault& fault : faults) {
     if (fault.rank != world_rank || fault.phase != phase) continue;
@@ -134,6 +146,12 @@ void RankFaults::before_operation() const {
   }
 }
 
+bool RankFaults::spoil_results() const {
+  return phase_ == Phase::check && std::ranges::any_of(mine_, [](const Fault& fault) {
+           return fault.kind == Fault::Kind::flip || fault.kind == Fault::Kind::overrun;
+         });
+}
+
 void RankFaults::after_operation(std::span<std::byte> result, std::size_t element_bytes) {
   if (phase_ != Phase::check || result.empty()) return;
   for (const Fault& fault : mine_) {
@@ -152,6 +170,17 @@ void RankFaults::overrun(std::byte* end) {
   overrun_at_ = end;
   overrun_with_ = ~*end;
   *end = overrun_with_;
+}
+
+std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes) {
+  std::byte* begin = nullptr;
+  std::byte* end = nullptr;
+  for (const Transfer& recv : recvs) {
+    if (recv.count == 0) continue;
+    begin = begin == nullptr ? recv.data : std::min(begin, recv.data);
+    end = std::max(end, recv.data + recv.count * element_bytes);
+  }
+  return {begin, end};
 }
 
 }  // namespace busbw

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "backends/backend.hpp"
 #include "support/phase.hpp"
 
 namespace busbw {
@@ -32,6 +34,10 @@ using Faults = std::vector<Fault>;
 /// From "delay:rank=1,us=500", "flip:rank=1,index=7,bit=3", "overrun:rank=1", "die:rank=1,phase=warmup" or
 /// "hang:rank=1,phase=timing". Throws UsageError naming what is allowed.
 Fault parse_fault(std::string_view text);
+Faults parse_faults(std::span<const std::string> texts);
+
+/// Throws UsageError when a fault is of a rank that a job of `ranks` does not have.
+void require_ranks(std::span<const Fault> faults, int ranks);
 
 /// Makes `world_rank` die or hang if one of the faults says so for `phase`.
 void strike(std::span<const Fault> faults, Phase phase, int world_rank);
@@ -43,6 +49,8 @@ class RankFaults {
 
   void enter(Phase phase);
   void before_operation() const;
+  /// Whether `after_operation` would change a result in this phase.
+  bool spoil_results() const;
   /// `result`: what the operation wrote for this rank, in elements of `element_bytes`; empty where it wrote nothing,
   /// and then nothing is changed. Nor is an element or a bit that the result does not have.
   void after_operation(std::span<std::byte> result, std::size_t element_bytes);
@@ -56,5 +64,8 @@ class RankFaults {
   std::byte* overrun_at_ = nullptr;
   std::byte overrun_with_{};
 };
+
+/// The memory from the first byte received to the last: an exchange's result, as faults see it.
+std::span<std::byte> result_of(std::span<const Transfer> recvs, std::size_t element_bytes);
 
 }  // namespace busbw

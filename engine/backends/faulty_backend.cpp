@@ -1,0 +1,164 @@
+#include "backends/faulty_backend.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+/// What one operation wrote for this rank.
+struct Result {
+  std::span<std::byte> memory;
+  std::size_t element_bytes;
+};
+
+class FaultyCommunicator final : public Communicator {
+ public:
+  FaultyCommunicator(std::unique_ptr<Communicator> inner, std::span<const Fault> faults, int world_rank,
+                     const MemoryCopy& copy)
+      : inner_(std::move(inner)), faults_(faults, world_rank), copy_(copy) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  std::span<std::byte> send_buffer() override { return inner_->send_buffer(); }
+  std::span<std::byte> recv_buffer() override { return inner_->recv_buffer(); }
+
+  void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) override {
+    faults_.before_operation();
+    inner_->all_reduce(send, recv, count, dtype, redop);
+    wrote(recv, count, dtype);
+  }
+  void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop, int root) override {
+    faults_.before_operation();
+    inner_->reduce(send, recv, count, dtype, redop, root);
+    if (rank() == root) wrote(recv, count, dtype);
+  }
+  void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
+                      Redop redop) override {
+    faults_.before_operation();
+    inner_->reduce_scatter(send, recv, recv_count, dtype, redop);
+    wrote(recv, recv_count, dtype);
+  }
+  void all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) override {
+    faults_.before_operation();
+    inner_->all_gather(send, recv, send_count, dtype);
+    wrote(recv, send_count * static_cast<std::size_t>(size()), dtype);
+  }
+  void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
+    faults_.before_operation();
+    inner_->broadcast(send, recv, count, dtype, root);
+    wrote(recv, count, dtype);
+  }
+  void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) override {
+    faults_.before_operation();
+    inner_->gather(send, recv, send_count, dtype, root);
+    if (rank() == root) wrote(recv, send_count * static_cast<std::size_t>(size()), dtype);
+  }
+  void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) override {
+    faults_.before_operation();
+    inner_->scatter(send, recv, recv_count, dtype, root);
+    wrote(recv, recv_count, dtype);
+  }
+  void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
+    faults_.before_operation();
+    inner_->alltoall(send, recv, count, dtype);
+    wrote(recv, count * static_cast<std::size_t>(size()), dtype);
+  }
+  void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) override {
+    faults_.before_operation();
+    inner_->exchange(sends, recvs, dtype);
+    const std::span<std::byte> result = result_of(recvs, size_bytes(dtype));
+    wrote(result.data(), result.size() / size_bytes(dtype), dtype);
+  }
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_->copy(to, from, bytes); }
+  void begin_group() override { inner_->begin_group(); }
+  void end_group() override { inner_->end_group(); }
+  void flush() override { inner_->flush(); }
+  void synchronize() override {
+    inner_->synchronize();
+    for (const Result& result : std::exchange(results_, {})) spoil(result);
+  }
+  Stamps* stamps() override { return inner_->stamps(); }
+  bool can_record() const override { return inner_->can_record(); }
+  void begin_recording() override { inner_->begin_recording(); }
+  std::unique_ptr<Recording> end_recording() override { return inner_->end_recording(); }
+  Gate* gate() override { return inner_->gate(); }
+  std::optional<DeviceCondition> condition() override { return inner_->condition(); }
+  void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override {
+    inner_->fill(at, stream, first, elements);
+  }
+  void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+               std::uint64_t index_base, Mismatches& mismatches) override {
+    inner_->compare(at, stream, first, elements, index_base, mismatches);
+  }
+  void enter(Phase phase) override {
+    faults_.enter(phase);
+    inner_->enter(phase);
+  }
+
+ private:
+  void wrote(std::byte* at, std::size_t elements, Dtype dtype) {
+    const std::size_t bytes = elements * size_bytes(dtype);
+    if (bytes != 0 && faults_.spoil_results()) results_.push_back({{at, bytes}, size_bytes(dtype)});
+  }
+
+  /// The byte behind the result belongs to what a fault may change.
+  void spoil(const Result& result) {
+    const std::size_t bytes = result.memory.size();
+    on_host_.resize(bytes + 1);
+    copy_(on_host_.data(), result.memory.data(), bytes + 1);
+    faults_.after_operation(std::span(on_host_).first(bytes), result.element_bytes);
+    copy_(result.memory.data(), on_host_.data(), bytes + 1);
+  }
+
+  std::unique_ptr<Communicator> inner_;
+  RankFaults faults_;
+  const MemoryCopy& copy_;
+  std::vector<Result> results_;  // of operations that may not have finished
+  std::vector<std::byte> on_host_;
+};
+
+class FaultyBackend final : public Backend {
+ public:
+  FaultyBackend(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy)
+      : inner_(std::move(inner)), faults_(std::move(faults)), copy_(std::move(copy)) {}
+
+  std::string name() const override { return inner_->name(); }
+  std::string version() const override { return inner_->version(); }
+  std::optional<LibraryInfo> library() const override { return inner_->library(); }
+  std::string headers() const override { return inner_->headers(); }
+  Device device(int index) const override { return inner_->device(index); }
+  std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
+  std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
+  std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
+  std::vector<std::string> diagnosis() const override { return inner_->diagnosis(); }
+  void reserve(int ranks, std::size_t buffer_bytes) override { inner_->reserve(ranks, buffer_bytes); }
+  void enter(Phase phase, int world_rank) override {
+    strike(faults_, phase, world_rank);
+    inner_->enter(phase, world_rank);
+  }
+  std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
+    require_ranks(faults_, world.size());
+    return std::make_unique<FaultyCommunicator>(inner_->connect(world, group), faults_, world.rank(), copy_);
+  }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  Faults faults_;
+  MemoryCopy copy_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> with_faults(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy) {
+  if (faults.empty()) return inner;
+  return std::make_unique<FaultyBackend>(std::move(inner), std::move(faults), std::move(copy));
+}
+
+}  // namespace busbw
