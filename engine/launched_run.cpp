@@ -129,8 +129,9 @@ class Part {
                                      [&](const std::optional<Failure>& failure) {
                                        if (reporter) return reporter->finish(failure);
                                        return failure ? static_cast<int>(failure->exit) : 0;
-                                     }};
-    const JobLayout layout{1, plan.ranks_per_process(), limit_s(options_)};
+                                     },
+                                     [&] { return backend_->diagnosis(); }};
+    const JobLayout layout{1, plan.ranks_per_process(), limit_s(options_), options_.collective};
     const JobResult result = run_part_of_job(job_, plan.first_rank, layout, job_callbacks);
     complain_about(options_, result.outcome.message, result.outcome.exit_code);
     if (result.abandoned) {

@@ -75,9 +75,10 @@ JobResult run_here(const Options& options) {
   const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter.begin(all, backend->facts()); },
                                [&](const CaseRows& rows) { reporter.rows(rows); },
                                [&](int rank) { tell_failure(job, rank); }};
-  const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), limit_s(options)};
+  const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), limit_s(options), options.collective};
   const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
-                                   [&](const std::optional<Failure>& failure) { return reporter.finish(failure); }};
+                                   [&](const std::optional<Failure>& failure) { return reporter.finish(failure); },
+                                   [&] { return backend->diagnosis(); }};
   const JobResult result = run_job(job, layout, job_callbacks);
   complain_about(options, result.outcome.message, result.outcome.exit_code);
   // Threads that were left behind still use what this scope owns.

@@ -76,6 +76,7 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
   if (failure) {
     exit = failure->exit;
     end.message = failure->message;
+    end.details = failure->details;
   } else if (out_of_bounds_ > 0) {
     exit = Exit::wrong_data;
     end.message = "wrong data: the '#' lines under the rows name the first wrong elements";
@@ -106,6 +107,9 @@ int Reporter::finish(const std::optional<Failure>& failure) {
       failed(Exit::environment, error.what());
     }
   }
+  // Without a table there is no other place for them.
+  if (info_.ranks.empty())
+    for (const std::string& detail : end.details) complain(info_.program, detail);
   if (!failure && !end.message.empty()) complain(info_.program, end.message);
   return end.exit_code;
 }

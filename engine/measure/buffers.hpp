@@ -52,6 +52,8 @@ class CaseBuffers {
   std::byte* recv_data(Placement placement) const {
     return placement == Placement::in_place ? recv_ + shape_.recv_inplace_offset * rank_ * element_bytes_ : recv_;
   }
+  /// Bytes that an operation sends or receives, whichever is more: the size column.
+  std::size_t region_bytes() const { return region_bytes_; }
   /// The whole regions that the case uses in either buffer.
   std::span<std::byte> send_region() const { return {send_, shape_.send_count * element_bytes_}; }
   std::span<std::byte> recv_region(Placement placement) const {

@@ -22,6 +22,7 @@
 namespace busbw {
 namespace {
 
+constexpr double kAskingS = 8.0;           // that a diagnosis may take
 constexpr double kGraceS = 2.0;            // for ranks to end by themselves once the job is aborted
 constexpr long kTickNs = 100'000'000;      // between two looks; ends of ranks and signals wake earlier
 
@@ -102,10 +103,49 @@ class Grace {
   std::optional<double> since_s_;
 };
 
-/// Signals and time limits of the whole job.
+/// Notices, in the process of rank 0, that ranks do not get on or that one was lost, and asks then what they are doing.
+class Diagnostician {
+ public:
+  Diagnostician(Job& job, const JobLayout& layout, const JobCallbacks& callbacks)
+      : job_(job), layout_(layout), callbacks_(callbacks), watchdog_(job, layout.limit_s, monotonic_s()) {}
+
+  void look() {
+    if (!job_.watches_all_ranks() || asked_) return;
+    if (const auto why = job_.failure()) {
+      if (why->exit == Exit::rank_lost) ask();
+    } else if (const auto stalled = watchdog_.look(monotonic_s())) {
+      ask();  // while they hang: once the job is aborted they do something else
+      job_.abort(Exit::rank_lost, *stalled);
+    }
+  }
+
+  /// Why the job ended early, if it did, with what was found out.
+  std::optional<Failure> failure() const {
+    auto why = job_.failure();
+    if (why && why->exit == Exit::rank_lost) why->details = details_;
+    return why;
+  }
+
+ private:
+  void ask() {
+    asked_ = true;
+    if (std::string operations = last_operations(job_, layout_.collective); !operations.empty())
+      details_.push_back(std::move(operations));
+    for (std::string& sentence : callbacks_.diagnose()) details_.push_back(std::move(sentence));
+  }
+
+  Job& job_;
+  const JobLayout& layout_;
+  const JobCallbacks& callbacks_;
+  Watchdog watchdog_;
+  bool asked_ = false;
+  std::vector<std::string> details_;
+};
+
+/// Signals that end the whole job.
 class Supervisor {
  public:
-  Supervisor(Job& job, double limit_s) : job_(job), watchdog_(job, limit_s, monotonic_s()) {}
+  explicit Supervisor(Job& job) : job_(job) {}
 
   /// Waits a tick, or until something happens.
   void watch() {
@@ -115,8 +155,6 @@ class Supervisor {
       case SIGTERM: interrupt(Exit::terminated, "terminated"); break;
       default: break;
     }
-    if (!job_.watches_all_ranks()) return;
-    if (const auto stalled = watchdog_.look(monotonic_s())) job_.abort(Exit::rank_lost, *stalled);
   }
 
  private:
@@ -127,17 +165,20 @@ class Supervisor {
   }
 
   Job& job_;
-  Watchdog watchdog_;
 };
 
 JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
   RankThreads threads(job, first_rank, layout.ranks_per_process, callbacks);
-  Supervisor supervisor(job, layout.limit_s);
+  Supervisor supervisor(job);
+  Diagnostician diagnostician(job, layout, callbacks);
   Grace grace;
-  while (threads.running() && !grace.over(job)) supervisor.watch();
+  while (threads.running() && !grace.over(job)) {
+    supervisor.watch();
+    diagnostician.look();
+  }
   const bool abandoned = threads.running();
   abandoned ? threads.abandon() : threads.join();
-  const auto failure = job.failure();
+  const auto failure = diagnostician.failure();
   return {{callbacks.finish(failure), failure ? failure->message : std::string()}, abandoned};
 }
 
@@ -147,10 +188,14 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(static_cast<int>(Exit::rank_lost));  // it died before that took effect
   RankThreads threads(job, process * layout.ranks_per_process, layout.ranks_per_process, callbacks);
+  Diagnostician diagnostician(job, layout, callbacks);
   Grace grace;
-  while (threads.running() && !grace.over(job)) wait_for_signal();
+  while (threads.running() && !grace.over(job)) {
+    wait_for_signal();
+    if (process == 0) diagnostician.look();
+  }
   if (!threads.running()) threads.join();
-  _exit(process == 0 ? callbacks.finish(job.failure()) : 0);
+  _exit(process == 0 ? callbacks.finish(diagnostician.failure()) : 0);
 }
 
 class Children {
@@ -187,9 +232,14 @@ class Children {
     }
   }
 
-  void kill_all() {
-    for (const pid_t pid : pids_)
-      if (pid != 0) kill(pid, SIGKILL);
+  /// Those from process `first` on.
+  void kill_from(std::size_t first) {
+    for (std::size_t process = first; process < pids_.size(); ++process)
+      if (pids_[process] != 0) kill(pids_[process], SIGKILL);
+  }
+
+  void wait_until(double until_s) {
+    for (reap(); running() && monotonic_s() < until_s; reap()) wait_for_signal();
   }
 
  private:
@@ -213,16 +263,21 @@ class Children {
 
 JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
   Children children(job, layout, callbacks);
-  Supervisor supervisor(job, layout.limit_s);
+  Supervisor supervisor(job);
+  // Process 0 looks at the ranks itself and asks them; this is for when it cannot.
+  Watchdog watchdog(job, layout.limit_s + kAskingS, monotonic_s());
   Grace grace;
   // Children have a grace of their own in which rank 0 finishes the output.
   bool killed = false;
   for (children.reap(); children.running(); children.reap()) {
     supervisor.watch();
+    if (const auto stalled = watchdog.look(monotonic_s())) job.abort(Exit::rank_lost, *stalled);
     if (grace.over(job) && !std::exchange(killed, true)) {
-      const double until_s = monotonic_s() + kGraceS;
-      for (children.reap(); children.running() && monotonic_s() < until_s; children.reap()) wait_for_signal();
-      children.kill_all();
+      children.wait_until(monotonic_s() + kGraceS);
+      children.kill_from(1);
+      // It may be asking what the ranks were doing.
+      children.wait_until(monotonic_s() + kAskingS);
+      children.kill_from(0);
     }
   }
   if (const auto failure = job.failure()) return {{static_cast<int>(failure->exit), failure->message}};

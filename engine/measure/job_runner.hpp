@@ -3,6 +3,8 @@
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "rendezvous/local_job.hpp"
 
@@ -12,6 +14,7 @@ struct JobLayout {
   int processes = 1;
   int ranks_per_process = 1;
   double limit_s = 0;  // see Watchdog
+  std::string collective = {};  // that the ranks run
 };
 
 struct JobCallbacks {
@@ -19,6 +22,9 @@ struct JobCallbacks {
   std::function<void(int rank)> run_rank;
   /// Called once, in the process of rank 0, after its ranks have ended or were given up. Returns the exit code.
   std::function<int(const std::optional<Failure>&)> finish;
+  /// What the library that is measured says of the ranks here, while they hang or just after one was lost: up to some
+  /// seconds of asking. Called in the process of rank 0.
+  std::function<std::vector<std::string>()> diagnose = [] { return std::vector<std::string>(); };
 };
 
 struct JobOutcome {

@@ -253,6 +253,7 @@ class RankRun {
       rank_case.seed = ++checks_;
       checker.prepare(rank_case, placement);
       world_.barrier();
+      world_.issues(buffers.region_bytes());
       plan_.collective.run(communicator_, buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
       communicator_.synchronize();
       world_.barrier();

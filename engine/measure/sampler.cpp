@@ -21,6 +21,7 @@ constexpr std::size_t kUnstampedStride = 256;
 }  // namespace
 
 void Sampler::run_once(Placement placement, std::uint64_t number) {
+  world_.issues(buffers_.region_bytes());
   collective_.run(communicator_, buffers_.call(placement, number, dtype_, redop_, root_));
   if (settings_.blocking == 0) return;
   communicator_.synchronize();

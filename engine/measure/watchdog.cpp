@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
 
 namespace busbw {
 namespace {
 
 constexpr std::size_t kNamedRanks = 8;
+constexpr std::size_t kNamedOperations = 4;
 
 std::string list_of(const Job& job, const std::vector<int>& ranks) {
   std::string text = job.rank_name(ranks.front());
@@ -17,6 +21,27 @@ std::string list_of(const Job& job, const std::vector<int>& ranks) {
 }
 
 }  // namespace
+
+std::string last_operations(const Job& job, const std::string& collective) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<int>, std::greater<>> by_operation;
+  for (int rank = 0; rank < job.ranks(); ++rank) {
+    const RankProgress progress = job.progress(rank);
+    by_operation[{progress.operations, progress.operation_bytes}].push_back(rank);
+  }
+  if (by_operation.begin()->first.first == 0) return {};
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& [operation, ranks] : by_operation) {
+    if (++named > kNamedOperations) break;
+    text += text.empty() ? "last issued: " : "; ";
+    text += operation.first == 0 ? "none by " + list_of(job, ranks)
+                                 : fmt::format("operation {} ({}, {} bytes) by {}", operation.first, collective,
+                                               operation.second, list_of(job, ranks));
+  }
+  if (by_operation.size() > kNamedOperations)
+    text += fmt::format("; {} others by other ranks", by_operation.size() - kNamedOperations);
+  return text;
+}
 
 std::optional<std::string> Watchdog::look(double now_s) {
   std::vector<std::uint64_t> steps;

@@ -243,6 +243,7 @@ void NcclTestsText::end(const RunEnd& end) {
   append(out, "#\n# Collective test concluded: {}\n#\n", program_);
   if (ended_early(end) && !end.message.empty()) {
     append_comment(out, "error: " + end.message);
+    for (const std::string& detail : end.details) append_comment(out, detail);
   } else {
     out += '\n';
   }

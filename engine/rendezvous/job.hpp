@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/team.hpp"
 #include "support/error.hpp"
@@ -15,12 +16,15 @@ namespace busbw {
 struct Failure {
   Exit exit = Exit::good;
   std::string message;
+  std::vector<std::string> details = {};  // what is known of the ranks besides, in this process alone
 };
 
 /// How far a rank has got; steps are comparable between ranks, since all take the same.
 struct RankProgress {
   Phase phase = Phase::rendezvous;
   std::uint64_t steps = 0;
+  std::uint64_t operations = 0;       // that it has issued
+  std::uint64_t operation_bytes = 0;  // of the last of them
 };
 
 class Job {

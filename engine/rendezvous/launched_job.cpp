@@ -338,7 +338,11 @@ std::unique_ptr<Team> LaunchedJob::team(int rank) {
     own_ranks_[own].steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw Aborted();
   };
-  return std::make_unique<StoreTeam>(*stores_[own], MemberState{[this] { return aborted(); }, on_step},
+  const auto on_issue = [&rank_shown = own_ranks_[own]](std::uint64_t bytes) {
+    rank_shown.operations.store(rank_shown.operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    rank_shown.operation_bytes.store(bytes, std::memory_order_relaxed);
+  };
+  return std::make_unique<StoreTeam>(*stores_[own], MemberState{[this] { return aborted(); }, on_step, on_issue},
                                      std::move(everybody), rank, "the job");
 }
 
@@ -385,7 +389,8 @@ std::optional<Failure> LaunchedJob::failure() const {
 RankProgress LaunchedJob::progress(int rank) const {
   if (!is_mine(rank)) return server_ ? server_->progress(rank) : RankProgress{};
   const Rank& own = own_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
-  return {static_cast<Phase>(own.phase.load(std::memory_order_relaxed)), own.steps.load(std::memory_order_relaxed)};
+  return {static_cast<Phase>(own.phase.load(std::memory_order_relaxed)), own.steps.load(std::memory_order_relaxed),
+          own.operations.load(std::memory_order_relaxed), own.operation_bytes.load(std::memory_order_relaxed)};
 }
 
 std::string LaunchedJob::rank_name(int rank) const {
@@ -436,7 +441,9 @@ void LaunchedJob::talk_to_store() {
       MessageWriter beat;
       for (const Rank& rank : own_ranks_)
         beat.add(static_cast<std::uint8_t>(rank.phase.load(std::memory_order_relaxed)))
-            .add(rank.steps.load(std::memory_order_relaxed));
+            .add(rank.steps.load(std::memory_order_relaxed))
+            .add(rank.operations.load(std::memory_order_relaxed))
+            .add(rank.operation_bytes.load(std::memory_order_relaxed));
       control_->send(Frame::beat, beat.bytes());
     }
     const auto received = control_->receive(kTickMs);

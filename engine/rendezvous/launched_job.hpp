@@ -64,6 +64,8 @@ class LaunchedJob final : public Job {
   struct Rank {
     std::atomic<int> phase{0};
     std::atomic<std::uint64_t> steps{0};
+    std::atomic<std::uint64_t> operations{0};
+    std::atomic<std::uint64_t> operation_bytes{0};
   };
 
   void serve();

@@ -24,6 +24,8 @@ constexpr std::size_t kCacheLine = 64;
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
+  std::atomic<std::uint64_t> operations;
+  std::atomic<std::uint64_t> operation_bytes;
   Barrier world_barrier;  // used in rank 0's block only
   Barrier group_barrier;
   std::uint64_t message_bytes;
@@ -54,6 +56,13 @@ class LocalJob::MemberTeam final : public Team {
     own.phase.store(static_cast<int>(phase), std::memory_order_relaxed);
     own.steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw Aborted();
+  }
+
+  void issues(std::uint64_t bytes) override {
+    RankBlock& own = job_.block(members_[mine_]);
+    // This rank alone writes them.
+    own.operations.store(own.operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    own.operation_bytes.store(bytes, std::memory_order_relaxed);
   }
 
   void barrier() override {
@@ -162,7 +171,8 @@ std::optional<Failure> LocalJob::failure() const {
 
 RankProgress LocalJob::progress(int rank) const {
   const RankBlock& shown = block(rank);
-  return {static_cast<Phase>(shown.phase.load(std::memory_order_relaxed)), shown.steps.load(std::memory_order_relaxed)};
+  return {static_cast<Phase>(shown.phase.load(std::memory_order_relaxed)), shown.steps.load(std::memory_order_relaxed),
+          shown.operations.load(std::memory_order_relaxed), shown.operation_bytes.load(std::memory_order_relaxed)};
 }
 
 }  // namespace busbw

@@ -379,7 +379,9 @@ void TcpServer::take_beat(int process_number, MessageReader& reader) {
   Process& process = processes_[static_cast<std::size_t>(process_number)];
   for (RankProgress& rank : process.ranks) {
     const Phase phase = take_phase_from(reader);
-    rank = {phase, reader.take<std::uint64_t>()};
+    const auto steps = reader.take<std::uint64_t>();
+    const auto operations = reader.take<std::uint64_t>();
+    rank = {phase, steps, operations, reader.take<std::uint64_t>()};
   }
   process.silent_ticks = 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // RANKS FIND EACH OTHER HERE: what the ranks of a job can do together before and beside the collectives they measure.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace busbw {
 
-/// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted` and `enter` is made by
-/// all members in the same order. A wait ends with `Aborted` once any rank has aborted the job.
+/// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted`, `enter` and `issues` is made
+/// by all members in the same order. A wait ends with `Aborted` once any rank has aborted the job.
 class Team {
  public:
   virtual ~Team() = default;
@@ -30,6 +31,8 @@ class Team {
   /// Tells the watchdog how far this rank is: a phase, and one step of progress within it. Throws Aborted once the job
   /// is, so that a rank which never has to wait ends, too.
   virtual void enter(Phase phase) = 0;
+  /// Tells the watchdog that this rank issues its next operation, on so many bytes. Costs some nanoseconds.
+  virtual void issues(std::uint64_t bytes) = 0;
 };
 
 }  // namespace busbw

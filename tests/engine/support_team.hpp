@@ -90,6 +90,7 @@ class ThreadTeam final : public Team {
   bool aborted() const override { return shared_->job->aborted.load(std::memory_order_relaxed); }
 
   void enter(Phase) override {}
+  void issues(std::uint64_t) override {}
 
   /// Makes every wait of every team of the job end with Aborted.
   void abort() {

@@ -24,6 +24,8 @@ struct Seen {
   std::atomic<int> finishes;
   std::atomic<pid_t> finished_in;
   std::atomic<int> exit_of_failure;  // -1: finish was called without a failure
+  std::atomic<int> details;          // that finish was told
+  std::atomic<pid_t> asked_in;       // process that was asked what its ranks are doing
 };
 
 JobCallbacks callbacks_of(const Shared<Seen>& seen, std::function<void(int rank)> run_rank, int exit_code = 0) {
@@ -35,7 +37,12 @@ JobCallbacks callbacks_of(const Shared<Seen>& seen, std::function<void(int rank)
             ++seen->finishes;
             seen->finished_in = getpid();
             seen->exit_of_failure = failure ? static_cast<int>(failure->exit) : -1;
+            seen->details = failure ? static_cast<int>(failure->details.size()) : 0;
             return failure ? static_cast<int>(failure->exit) : exit_code;
+          },
+          [&seen] {
+            seen->asked_in = getpid();
+            return std::vector<std::string>{"it sleeps", "and dreams"};
           }};
 }
 
@@ -250,6 +257,37 @@ TEST_CASE("run_job: ranks that hang or stop are given up after the limit, and na
   check_names(process.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
   check_names(first_process.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 0 ", "rendezvous"});
   check_names(stopped.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
+}
+
+TEST_CASE(
+    "run_job: when ranks hang, or one is lost, rank 0's process asks what they are doing and tells it at the end") {
+  for (const Layout layout : {Layout{1, 2}, Layout{2, 1}}) {
+    for (const bool dies : {false, true}) {
+      if (dies && layout.processes == 1) continue;
+      ChildProcess child([layout, dies] {
+        const auto& seen = *new Shared<Seen>;
+        auto& job = *new LocalJob(2);
+        const auto& callbacks = *new JobCallbacks(callbacks_of(seen, [&, dies](int rank) {
+          const auto team = job.team(rank);
+          team->issues(1024);
+          if (rank == 1) dies ? static_cast<void>(raise(SIGKILL)) : hang();
+          team->barrier();
+        }));
+        run_job(job, {layout.processes, layout.threads, 0.3, "all_reduce"}, callbacks);
+        return std::to_string(seen->details) + (seen->asked_in == seen->finished_in ? " in the same process" : "");
+      });
+      CHECK(child.said() == "3 in the same process");
+    }
+  }
+}
+
+TEST_CASE("run_job: nothing is asked when the job ends for a reason of its own") {
+  const Shared<Seen> seen;
+  LocalJob job(2);
+  run_job(job, {1, 2, kPatient}, callbacks_of(seen, [](int) { throw EnvironmentError("no memory"); }));
+  CHECK(seen->exit_of_failure == 3);
+  CHECK(seen->asked_in == 0);
+  CHECK(seen->details == 0);
 }
 
 TEST_CASE("run_job: processes end with the one that started them") {

@@ -117,10 +117,17 @@ TEST_CASE("LaunchedJob: the first process knows how far all are, and each is nam
   std::atomic<bool> seen{false};
   CHECK(run_job_of(2, at_loopback(port), [&](LaunchedJob& job, int process) {
           const auto team = job.team(process);
-          if (process == 1) team->enter(Phase::check);
+          if (process == 1) {
+            team->issues(1024);
+            team->issues(2048);
+            team->enter(Phase::check);
+          }
           if (process == 0) {
-            while (job.progress(1).phase != Phase::check || job.progress(1).steps == 0)
+            while (job.progress(1).phase != Phase::check || job.progress(1).steps == 0 ||
+                   job.progress(1).operations == 0)
               std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            CHECK(job.progress(1).operations == 2);
+            CHECK(job.progress(1).operation_bytes == 2048);
             CHECK(job.rank_name(1) == "rank 1 on " + host_name());
             seen = true;
           }

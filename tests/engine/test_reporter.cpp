@@ -222,6 +222,17 @@ TEST_CASE("reporter: an error at the end does not hide why the run failed, nor i
   CHECK(exit_code == 4);
 }
 
+TEST_CASE("reporter: what ranks were doing stands on stderr where there is no table to hold it") {
+  const Failure lost{Exit::rank_lost, "rank 3 is gone", {"last issued: ...", "NCCL says ..."}};
+  RunInfo not_begun = test::made_up_run();
+  not_begun.ranks.clear();
+  Reporter without_table(std::move(not_begun), {});
+  CHECK(stderr_of([&] { without_table.finish(lost); }) ==
+        "all_reduce_perf: last issued: ...\nall_reduce_perf: NCCL says ...\n");
+  Reporter with_table(test::made_up_run(), {});
+  CHECK(stderr_of([&] { with_table.finish(lost); }) == "");
+}
+
 TEST_CASE("reporter: a run that never began still ends its sinks") {
   Told told;
   Reporter reporter(test::made_up_run(), {});

@@ -378,7 +378,12 @@ TEST_CASE("TcpServer: a process that is silent for too long is lost, one that be
   Served served(settings(2, 1, 10));
   TcpChannel beats = welcomed(served.where, process_greeting(0, 2));
   const TcpChannel silent = welcomed(served.where, process_greeting(1, 2));
-  const Bytes beat = MessageWriter().add(static_cast<std::uint8_t>(Phase::timing)).add(std::uint64_t{42}).bytes();
+  const Bytes beat = MessageWriter()
+                         .add(static_cast<std::uint8_t>(Phase::timing))
+                         .add(std::uint64_t{42})
+                         .add(std::uint64_t{7})
+                         .add(std::uint64_t{1024})
+                         .bytes();
   for (int i = 0; i < 600 && !served.server.failure(); ++i) {
     beats.send(Frame::beat, beat);
     beats.receive(kTickMs);
@@ -388,6 +393,8 @@ TEST_CASE("TcpServer: a process that is silent for too long is lost, one that be
                                                 "nothing was heard from it for 1 s"});
   CHECK(served.server.progress(0).phase == Phase::timing);
   CHECK(served.server.progress(0).steps == 42);
+  CHECK(served.server.progress(0).operations == 7);
+  CHECK(served.server.progress(0).operation_bytes == 1024);
 }
 
 TEST_CASE("TcpServer: a process that leaves is not lost when its connection ends") {

@@ -91,3 +91,25 @@ TEST_CASE("watchdog: ranks at the same step are not accused") {
   check_names(*sentence, {"0.5 s", "check", "same step", "-T"});
   for (const char* rank : {"rank 0", "rank 1", "rank 2", "ranks"}) CHECK(sentence->find(rank) == std::string::npos);
 }
+
+TEST_CASE("last_operations: ranks that issued the same one are named together, the furthest first") {
+  Scene scene(4);
+  CHECK(last_operations(scene.job, "all_reduce").empty());
+  for (const int rank : {0, 1, 3}) {
+    scene.teams[static_cast<std::size_t>(rank)]->issues(8);
+    if (rank != 1) scene.teams[static_cast<std::size_t>(rank)]->issues(1024);
+  }
+  CHECK(last_operations(scene.job, "all_reduce") ==
+        "last issued: operation 2 (all_reduce, 1024 bytes) by rank 0, rank 3; operation 1 (all_reduce, 8 bytes) by "
+        "rank 1; "
+        "none by rank 2");
+}
+
+TEST_CASE("last_operations: many ranks that are all apart are not all told") {
+  Scene scene(20);
+  for (int rank = 0; rank < 20; ++rank)
+    for (int operation = 0; operation < rank; ++operation) scene.teams[static_cast<std::size_t>(rank)]->issues(8);
+  const std::string text = last_operations(scene.job, "reduce");
+  check_names(text, {"operation 19 (reduce, 8 bytes) by rank 19; ", "16 others by other ranks"});
+  CHECK(text.size() < 400);
+}

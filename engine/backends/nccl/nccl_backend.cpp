@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <future>
 #include <limits>
+#include <mutex>
 #include <optional>
 
 #include "backends/faulty_backend.hpp"
@@ -14,9 +14,10 @@
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
-#include "backends/nccl/nvml.hpp"
-#include "support/file_hash.hpp"
 #include "backends/nccl/nccl_survey.hpp"
+#include "backends/nccl/nvml.hpp"
+#include "backends/nccl/ras_service.hpp"
+#include "support/file_hash.hpp"
 
 namespace busbw {
 namespace {
@@ -93,6 +94,20 @@ class NcclBackend final : public Backend {
     if (links) facts.emplace_back("nvlinks_per_gpu", std::to_string(*links));
     return facts;
   }
+  std::vector<std::string> diagnosis() const override {
+    std::vector<std::string> sentences;
+    live_.for_each([&](int rank, ncclComm_t communicator) {
+      ncclResult_t state = ncclSuccess;
+      const ncclResult_t asked = library_.call.comm_get_async_error(communicator, &state);
+      sentences.push_back(fmt::format("NCCL's asynchronous state of rank {}: {}", rank,
+                                      library_.call.get_error_string(asked == ncclSuccess ? state : asked)));
+    });
+    if (const std::string last = library_.last_error(); !last.empty())
+      sentences.push_back("NCCL's last error: " + last);
+    if (const auto ras = ras_address(process_environment))
+      for (const std::string& line : ask_ras(*ras)) sentences.push_back("NCCL's RAS service: " + line);
+    return sentences;
+  }
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     const int index = world.rank() - request_.first_rank;
@@ -103,6 +118,7 @@ class NcclBackend final : public Backend {
     rank.all_here = world.size() == request_.ranks;
     rank.launch_group = launch_groups_.at(static_cast<std::size_t>(index / request_.gpus_per_thread)).get();
     rank.place = index % request_.gpus_per_thread;
+    rank.live = &live_;
     if (nvml()) rank.nvml = nvml()->gpu(rank.device.bus_id);
     check_cuda(cudaSetDevice(rank.device.index), fmt::format("rank {} on GPU {}", world.rank(), rank.device.bus_id),
                "choosing the GPU");
@@ -121,6 +137,7 @@ class NcclBackend final : public Backend {
   std::vector<std::future<std::optional<std::size_t>>> memory_;
   NcclLibrary library_;
   FileHash hash_;
+  LiveCommunicators live_;
   mutable std::once_flag nvml_once_;
   mutable std::optional<Nvml> nvml_;
   std::vector<std::unique_ptr<LaunchGroup>> launch_groups_;  // one for each -t thread here

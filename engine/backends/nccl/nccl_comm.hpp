@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/nccl/live_communicators.hpp"
 #include "backends/nccl/nccl_library.hpp"
 #include "rendezvous/team.hpp"
 #include "support/types.hpp"
@@ -13,9 +14,9 @@ ncclDataType_t nccl_type(Dtype dtype);
 
 class NcclComm {
  public:
-  /// Joins `group` under the id that its first member makes, on the current device. The library, `world` and what is in
-  /// `where`, "rank 3 on GPU 0000:0f:00", are for as long as this lives.
-  NcclComm(const NcclLibrary& library, const Team& world, Team& group, std::string where);
+  /// Joins `group` under the id that its first member makes, on the current device. The library, `world`, `live` and what
+  /// is in `where`, "rank 3 on GPU 0000:0f:00", are for as long as this lives.
+  NcclComm(const NcclLibrary& library, const Team& world, Team& group, std::string where, LiveCommunicators& live);
   /// Of an aborted job, or where this rank failed: aborts, which waits for nobody.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
@@ -31,6 +32,7 @@ class NcclComm {
   const NcclLibrary& library_;
   const Team& world_;
   std::string where_;
+  LiveCommunicators& live_;
   ncclComm_t comm_ = nullptr;
 };
 

@@ -57,7 +57,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       differing_(sizeof(unsigned long long), where_, "a counter"),
       stream_(rank.null_stream, where_),
       gate_(where_),
-      comm_(library, world, group, where_),
+      comm_(library, world, group, where_, *rank.live),
       launcher_(library, comm_, {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_}, gate_),
       member_(*rank.launch_group, rank.place, launcher_, world) {}
 

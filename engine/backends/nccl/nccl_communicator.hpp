@@ -27,6 +27,7 @@ struct NcclRank {
   LaunchGroup* launch_group = nullptr;
   int place = 0;  // in the launch group
   std::optional<NvmlGpu> nvml;
+  LiveCommunicators* live = nullptr;
 };
 
 /// Belongs to the thread that made it, whose current device is the rank's GPU. What is issued goes through the rank's
