@@ -123,7 +123,7 @@ def machine_line(facts: dict[str, Any]) -> str:
     """One line for a results page."""
     said = facts["facts"]
     parts = [facts["machine"], facts["date"], f"busbw {facts['busbw']}"]
-    for name, words in (("nccl_version", "NCCL"), ("cuda_driver", "CUDA driver"), ("driver_version", "driver")):
+    for name, words in (("nccl_version", "NCCL"), ("cuda_driver", "CUDA driver"), ("driver", "driver")):
         if name in said:
             parts.append(f"{words} {said[name]}")
     return ", ".join(parts)

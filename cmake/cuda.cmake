@@ -31,8 +31,16 @@ print(next((p for p in s.submodule_search_locations if os.path.isdir(p)), '') if
 endif()
 
 if(busbw_has_cuda)
+  # As far as the compiler goes: CUDA 13 begins at sm_75, compilers before 12.8 end at sm_90. GPUs newer than the newest of
+  # these take its intermediate code.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120)
+    execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
+    foreach(architecture 70 75 80 86 89 90 100 120)
+      if(known MATCHES "compute_${architecture}\n")
+        list(APPEND CMAKE_CUDA_ARCHITECTURES ${architecture}-real)
+      endif()
+    endforeach()
+    list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "-real$" "" AT -1)
   endif()
   get_filename_component(busbw_toolkit ${CMAKE_CUDA_COMPILER} DIRECTORY)
   get_filename_component(busbw_toolkit ${busbw_toolkit} DIRECTORY)
