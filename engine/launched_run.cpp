@@ -161,6 +161,8 @@ class Part {
                                      agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
     info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
     info.warnings = agreement_.warnings;
+    const auto of_backend = backend_->warnings();
+    info.warnings.insert(info.warnings.end(), of_backend.begin(), of_backend.end());
     return info;
   }
 

@@ -40,7 +40,7 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
 }
 
 std::vector<std::string> warnings(const Options& options, const Backend& backend) {
-  if (backend.name() != "host") return {};
+  if (backend.name() != "host") return backend.warnings();
   const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
   if (options.ranks() <= processors) return {};
   return {

@@ -197,6 +197,10 @@ void read_measurement(const Given& given, Options& options) {
     if (!settings.max_time_s || *settings.max_time_s <= 0)
       throw given.refuse("--max-time", "a time above 0, such as 500ms, 60s or 2m");
   }
+  if (options.null_stream && settings.graph_launches > 0)
+    throw UsageError(fmt::format(
+        "-y 1 (--stream_null) and -G {} (--cudagraph) exclude each other: CUDA cannot record the null stream",
+        settings.graph_launches));
   settings.placement = given.text("--placement", "both");
   if (settings.placement != "both" && settings.placement != "in" && settings.placement != "out")
     throw given.refuse("--placement", "in, out or both");

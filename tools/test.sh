@@ -12,7 +12,7 @@ fi
 
 # Races need threads: under the thread sanitizer, which is slow, only the tests that have some are run.
 threaded='*test_local_job*,*test_barrier*,*test_channels*,*test_host_backend*,*test_host_communicator*,*test_workspace*'
-threaded+=',*test_store*,*test_tcp_*,*test_launched_job*'
+threaded+=',*test_launch_group*,*test_store*,*test_tcp_*,*test_launched_job*'
 threaded+=',*test_runner*,*test_sampler*,*test_checker*,*test_watchdog*,*test_job_runner*'
 
 for preset in dev asan tsan; do

@@ -148,6 +148,8 @@ class Backend {
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Facts for the record: which library from where, which driver.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
+  /// What of the machine or the environment makes results other than one would expect, each with what to do.
+  virtual std::vector<std::string> warnings() const { return {}; }
   /// Sentences about what the ranks here are doing, for when a job does not get on: the last operation of each, what the
   /// library says of errors. Called from a thread that is none of theirs, while they hang.
   virtual std::vector<std::string> diagnosis() const { return {}; }

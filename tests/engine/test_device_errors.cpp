@@ -32,6 +32,15 @@ TEST_CASE("is_device_lost: what a context does not survive, and nothing else") {
     CHECK_MESSAGE(!is_device_lost(name), name);
 }
 
+TEST_CASE(
+    "remedy_of_library_error: that of CUDA's error where the library quotes one, otherwise the library's own account") {
+  CHECK(remedy_of_library_error("Cuda failure 2 'out of memory'").find("lower -e") != std::string_view::npos);
+  CHECK(remedy_of_library_error("Cuda failure 719 'unspecified launch failure'").find("Xid") != std::string_view::npos);
+  CHECK(remedy_of_library_error("Cuda failure 'uncorrectable ECC error encountered'").find("ECC") !=
+        std::string_view::npos);
+  CHECK(remedy_of_library_error("").find("NCCL_DEBUG=WARN") != std::string_view::npos);
+}
+
 TEST_CASE("out_of_memory_sentence: what was asked for, and what is free where that is known") {
   CHECK(
       out_of_memory_sentence("rank 2 on GPU 0000:0f:00", "a send buffer", std::size_t{8} << 30, std::size_t{1} << 30) ==

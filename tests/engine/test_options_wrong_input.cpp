@@ -215,3 +215,8 @@ TEST_CASE("options: whatever is accepted is within its bounds") {
     }
   }
 }
+
+TEST_CASE("options: CUDA cannot record the null stream, so -y and -G exclude each other") {
+  check_names(refusal_of("-y 1 -G 4"), {"-y 1", "-G 4", "null stream"});
+  CHECK(options_of("-y 0 -G 0").settings.graph_launches == 0);
+}

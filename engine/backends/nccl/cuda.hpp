@@ -110,13 +110,9 @@ class Event {
 /// Operations of one stream that were recorded, ready to be launched as often as wanted.
 class Graph {
  public:
-  /// Ends the recording of `stream`, which this thread began, and brings what was recorded to the current device.
-  Graph(cudaStream_t stream, std::string_view where) {
-    cudaGraph_t recorded = nullptr;
-    check_cuda(cudaStreamEndCapture(stream, &recorded), where, "ending the recording of a CUDA graph");
-    const cudaError_t made = cudaGraphInstantiate(&launched_, recorded, 0);
-    cudaGraphDestroy(recorded);
-    check_cuda(made, where, "instantiating a CUDA graph");
+  /// Brings what was recorded to the current device; `recorded` stays the caller's.
+  Graph(cudaGraph_t recorded, cudaStream_t stream, std::string_view where) {
+    check_cuda(cudaGraphInstantiate(&launched_, recorded, 0), where, "instantiating a CUDA graph");
     const cudaError_t uploaded = cudaGraphUpload(launched_, stream);
     if (uploaded == cudaSuccess) return;
     cudaGraphExecDestroy(launched_);

@@ -1,6 +1,8 @@
 #pragma once
 // The words through which the host opens a gate in one device's stream.
+#include <new>
 #include <string>
+#include <utility>
 
 #include "backends/nccl/cuda.hpp"
 #include "backends/nccl/gate_kernel.hpp"
@@ -10,8 +12,8 @@ namespace busbw {
 /// Opens by itself when it goes, so that no device waits for ever.
 class CudaGate {
  public:
-  /// For the current device. `where`: who, for errors.
-  explicit CudaGate(std::string where) : where_(std::move(where)) {
+  /// For a stream of the current device. `where`: who, for errors.
+  CudaGate(std::string where, cudaStream_t stream) : where_(std::move(where)) {
     void* words = nullptr;
     check_cuda(cudaHostAlloc(&words, sizeof(GateWords), cudaHostAllocMapped | cudaHostAllocPortable), where_,
                "allocating memory that host and GPU share");
@@ -21,6 +23,10 @@ class CudaGate {
     if (error != cudaSuccess) cudaFreeHost(words_);
     check_cuda(error, where_, "mapping memory that host and GPU share");
     seen_by_device_ = static_cast<GateWords*>(seen);
+    // An open gate, so that the kernel is loaded: loading one may wait for all that runs on the device.
+    const cudaError_t launched = launch_gate(seen_by_device_, 0, stream);
+    if (launched != cudaSuccess) cudaFreeHost(words_);
+    check_cuda(launched, where_, "launching a kernel");
   }
   CudaGate(const CudaGate&) = delete;
   CudaGate& operator=(const CudaGate&) = delete;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "support/quantity.hpp"
 
@@ -80,6 +81,20 @@ std::string device_error_sentence(std::string_view where, std::string_view doing
 bool is_device_lost(std::string_view name) {
   const Remedy* const known = remedy_for(name);
   return known && known->lost;
+}
+
+std::string_view remedy_of_library_error(std::string_view said) {
+  // cudaGetErrorString's texts, which NCCL quotes ("Cuda failure 2 'out of memory'").
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTexts{{
+      {"out of memory", "cudaErrorMemoryAllocation"},
+      {"unspecified launch failure", "cudaErrorLaunchFailure"},
+      {"illegal memory access", "cudaErrorIllegalAddress"},
+      {"uncorrectable ECC error", "cudaErrorECCUncorrectable"},
+      {"uncorrectable NVLink error", "cudaErrorNvlinkUncorrectable"},
+  }};
+  for (const auto& [text, name] : kTexts)
+    if (said.find(text) != std::string_view::npos) return remedy_for(name)->words;
+  return "run with NCCL_DEBUG=WARN for NCCL's own account";
 }
 
 std::string out_of_memory_sentence(std::string_view where, std::string_view what, std::size_t asked_bytes,

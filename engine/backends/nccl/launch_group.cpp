@@ -55,6 +55,7 @@ const char* name(Launch::Kind kind) {
     case Launch::Kind::stamp: return "stamp";
     case Launch::Kind::begin_recording: return "begin_recording";
     case Launch::Kind::end_recording: return "end_recording";
+    case Launch::Kind::make_ready: return "make_ready";
     case Launch::Kind::issue_recording: return "issue_recording";
     case Launch::Kind::close_gate: return "close_gate";
     case Launch::Kind::synchronize: return "synchronize";
@@ -177,6 +178,7 @@ void LaunchGroup::do_for_all(const Launch& own, Launcher& launcher, const Team& 
   for_siblings([](Place& place) {
     place.at(place.next).recording.reset();
     place.done.store(++place.next, std::memory_order_release);
+    __builtin_prefetch(&place.at(place.next));  // from the other thread's cache, and most often written already
   });
 }
 

@@ -15,8 +15,8 @@
 
 namespace busbw {
 
-/// What one rank wants done, in the order of its stream.
-struct Launch {
+/// What one rank wants done, in the order of its stream. Whole cache lines, which go from one thread to another.
+struct alignas(64) Launch {
   enum class Kind : std::uint8_t {
     all_reduce,
     reduce,
@@ -33,6 +33,7 @@ struct Launch {
     stamp,  // number `count`
     begin_recording,
     end_recording,
+    make_ready,  // what was recorded, once no rank of the group records
     issue_recording,
     close_gate,  // for the `count`-th time
     synchronize,

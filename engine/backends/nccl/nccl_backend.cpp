@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <future>
 #include <limits>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "backends/nccl/nccl_library.hpp"
 #include "backends/nccl/nccl_survey.hpp"
 #include "backends/nccl/nvml.hpp"
+#include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
 #include "support/file_hash.hpp"
 
@@ -45,6 +47,7 @@ class NcclBackend final : public Backend {
   NcclBackend(const NcclRequest& request, const GpuSurvey& survey)
       : request_(request),
         gpus_(enough(survey.gpus, request)),
+        without_access_(survey.without_access),
         memory_(look_for_free_memory(request.first_device, request.forks ? 0 : request.ranks)),
         library_(load_nccl(request.library)),
         hash_(library_.path) {
@@ -108,6 +111,16 @@ class NcclBackend final : public Backend {
       for (const std::string& line : ask_ras(*ras)) sentences.push_back("NCCL's RAS service: " + line);
     return sentences;
   }
+  std::vector<std::string> warnings() const override {
+    std::vector<std::pair<std::string, std::string>> pairs;
+    const int end = request_.first_device + request_.ranks;
+    const auto used = [&](int gpu) { return gpu >= request_.first_device && gpu < end; };
+    for (const auto& [one, other] : without_access_)
+      if (used(one) && used(other)) pairs.emplace_back(gpus_[one].bus_id, gpus_[other].bus_id);
+    const char* const disable = std::getenv("NCCL_P2P_DISABLE");
+    const auto warning = request_.ranks > 1 ? peer_access_warning(pairs, disable ? disable : "") : std::nullopt;
+    return warning ? std::vector<std::string>{*warning} : std::vector<std::string>{};
+  }
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     const int index = world.rank() - request_.first_rank;
@@ -134,6 +147,7 @@ class NcclBackend final : public Backend {
 
   NcclRequest request_;
   std::vector<Gpu> gpus_;
+  std::vector<std::pair<int, int>> without_access_;
   std::vector<std::future<std::optional<std::size_t>>> memory_;
   NcclLibrary library_;
   FileHash hash_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -22,6 +23,7 @@ struct Gpu {
 struct GpuSurvey {
   std::vector<Gpu> gpus;
   std::string why_none;
+  std::vector<std::pair<int, int>> without_access{};  // to each other's memory, by CUDA's numbers
 };
 
 /// `forks_follow`: looks in a child process, because a process that has looked cannot be forked any more.

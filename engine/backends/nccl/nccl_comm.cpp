@@ -59,8 +59,8 @@ void NcclComm::check(ncclResult_t result, const char* doing) const {
       result == ncclUnhandledCudaError && is_device_lost(cudaGetErrorName(cuda)))
     throw EnvironmentError(device_error_sentence(where_, doing, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));
   const std::string last = library_.last_error();
-  throw EnvironmentError(fmt::format("{}: {} failed: {}{}; run with NCCL_DEBUG=WARN for NCCL's own account", where_,
-                                     doing, library_.call.get_error_string(result), last.empty() ? "" : ": " + last));
+  throw EnvironmentError(fmt::format("{}: {} failed: {}{}; {}", where_, doing, library_.call.get_error_string(result),
+                                     last.empty() ? "" : ": " + last, remedy_of_library_error(last)));
 }
 
 void NcclComm::check_async() const {

@@ -56,7 +56,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       recv_(rank.buffer_bytes, where_, "a receive buffer"),
       differing_(sizeof(unsigned long long), where_, "a counter"),
       stream_(rank.null_stream, where_),
-      gate_(where_),
+      gate_(where_, stream_.get()),
       comm_(library, world, group, where_, *rank.live),
       launcher_(library, comm_, {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_}, gate_),
       member_(*rank.launch_group, rank.place, launcher_, world) {}
@@ -140,6 +140,7 @@ void NcclCommunicator::synchronize() {
 
 std::unique_ptr<Recording> NcclCommunicator::end_recording() {
   submit(Launch::Kind::end_recording);
+  submit(Launch::Kind::make_ready);
   member_.flush();
   return std::make_unique<GraphRecording>(launcher_.take_graph(), member_);
 }

@@ -100,13 +100,13 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
   DeviceMemory send_;
   DeviceMemory recv_;
   DeviceMemory differing_;  // one counter of `compare`
+  std::map<Tile, DeviceMemory> tiles_;
   CudaStream stream_;
   std::vector<Event> events_;  // the stamps, kept for the next batch
   CudaGate gate_;
   std::uint64_t closings_ = 0;
   NcclComm comm_;
   NcclLauncher launcher_;
-  std::map<Tile, DeviceMemory> tiles_;
   LaunchGroup::Member member_;  // goes first: until then the launcher may be at work
 };
 

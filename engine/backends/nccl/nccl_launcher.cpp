@@ -79,6 +79,7 @@ void NcclLauncher::call(const Launch& launch) {
     case Launch::Kind::stamp: stamp(launch.count); return;
     case Launch::Kind::begin_recording: begin_recording(); return;
     case Launch::Kind::end_recording: end_recording(); return;
+    case Launch::Kind::make_ready: make_ready(); return;
     case Launch::Kind::issue_recording:
       check_cuda(cudaGraphLaunch(static_cast<Graph*>(launch.recording.get())->get(), stream), seat_.where,
                  "launching a CUDA graph");
@@ -153,9 +154,15 @@ void NcclLauncher::begin_recording() {
 }
 
 void NcclLauncher::end_recording() {
-  const OnDevice on_device(seat_.device);
   recording_ = false;
-  graph_ = std::make_shared<Graph>(seat_.stream, seat_.where);
+  check_cuda(cudaStreamEndCapture(seat_.stream, &recorded_), seat_.where, "ending the recording of a CUDA graph");
+}
+
+/// Allocates, which this thread may not while it records for another rank.
+void NcclLauncher::make_ready() {
+  const OnDevice on_device(seat_.device);
+  graph_ = std::make_shared<Graph>(recorded_, seat_.stream, seat_.where);
+  cudaGraphDestroy(std::exchange(recorded_, nullptr));
 }
 
 void NcclLauncher::begin_joint() { comm_.check(call_.group_start(), "ncclGroupStart"); }
@@ -176,9 +183,8 @@ bool NcclLauncher::finished() {
 
 void NcclLauncher::recover() noexcept {
   gate_.open_for_good();
-  if (!std::exchange(recording_, false)) return;
-  cudaGraph_t unfinished = nullptr;
-  if (cudaStreamEndCapture(seat_.stream, &unfinished) == cudaSuccess && unfinished) cudaGraphDestroy(unfinished);
+  if (std::exchange(recording_, false)) cudaStreamEndCapture(seat_.stream, &recorded_);
+  if (recorded_) cudaGraphDestroy(std::exchange(recorded_, nullptr));
 }
 
 ncclRedOp_t NcclLauncher::redop_of(Redop redop, Dtype dtype) {

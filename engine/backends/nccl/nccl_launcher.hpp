@@ -49,6 +49,7 @@ class NcclLauncher final : public Launcher {
   void stamp(std::size_t number);
   void begin_recording();
   void end_recording();
+  void make_ready();
   ncclRedOp_t redop_of(Redop redop, Dtype dtype);
 
   const NcclFunctions& call_;
@@ -56,6 +57,7 @@ class NcclLauncher final : public Launcher {
   DeviceSeat seat_;
   CudaGate& gate_;
   bool recording_ = false;
+  cudaGraph_t recorded_ = nullptr;  // until it is made ready
   std::shared_ptr<Graph> graph_;
   std::map<Dtype, ncclRedOp_t> premulsums_;
   std::vector<Transfer> sends_;  // of the operations that are made of them

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "backends/nccl/nccl_backend.hpp"
 
@@ -27,7 +28,17 @@ struct PlainGpu {
 struct PlainSurvey {
   int count;  // negative: CUDA's error
   PlainGpu gpus[64];
+  bool out_of_reach[64][64];  // neither sees the other's memory
 };
+
+/// Whether two GPUs lack access, in either direction. Asking makes no context.
+bool lack_access(int one, int other) {
+  for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
+    int can = 0;
+    if (cudaDeviceCanAccessPeer(&can, from, to) == cudaSuccess && !can) return true;
+  }
+  return false;
+}
 
 std::optional<std::size_t> free_memory(int device) {
   std::size_t free = 0, total = 0;
@@ -39,7 +50,8 @@ std::optional<std::size_t> free_memory(int device) {
 PlainSurvey look(bool with_memory) {
   PlainSurvey survey{};
   int count = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return {-static_cast<int>(error), {}};
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
+    return {-static_cast<int>(error), {}, {}};
   survey.count = std::min<int>(count, std::size(survey.gpus));
   auto memory = look_for_free_memory(0, with_memory ? survey.count : 0);
   for (int i = 0; i < survey.count; ++i) {
@@ -48,6 +60,7 @@ PlainSurvey look(bool with_memory) {
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
     std::memcpy(gpu.name, properties.name, sizeof(gpu.name) - 1);
     cudaDeviceGetPCIBusId(gpu.bus_id, sizeof(gpu.bus_id), i);
+    for (int other = 0; other < i; ++other) survey.out_of_reach[other][i] = lack_access(other, i);
   }
   for (std::size_t i = 0; i < memory.size(); ++i) {
     const auto free = memory[i].get();
@@ -111,6 +124,9 @@ GpuSurvey survey_gpus(bool forks_follow) {
     survey.gpus.push_back({gpu.name, printed_bus_id(gpu.bus_id),
                            gpu.free_known ? std::optional<std::size_t>(gpu.free_bytes) : std::nullopt});
   }
+  for (int i = 0; i < found->count; ++i)
+    for (int other = 0; other < i; ++other)
+      if (found->out_of_reach[other][i]) survey.without_access.emplace_back(other, i);
   if (survey.gpus.empty()) survey.why_none = "CUDA finds no GPU (see CUDA_VISIBLE_DEVICES), use --backend host";
   return survey;
 }

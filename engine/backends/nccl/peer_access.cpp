@@ -1,0 +1,31 @@
+#include "backends/nccl/peer_access.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace busbw {
+namespace {
+
+constexpr std::size_t kNamedPairs = 4;
+
+}  // namespace
+
+std::optional<std::string> peer_access_warning(const std::vector<std::pair<std::string, std::string>>& pairs,
+                                               std::string_view p2p_disable) {
+  if (!p2p_disable.empty() && p2p_disable != "0")
+    return fmt::format(
+        "NCCL_P2P_DISABLE={} is set, so GPUs move data through the host's memory; unset it to use their own links",
+        p2p_disable);
+  if (pairs.empty()) return std::nullopt;
+  std::string named;
+  for (std::size_t i = 0; i < std::min(pairs.size(), kNamedPairs); ++i)
+    named += fmt::format("{}{} and {}", i == 0 ? "" : ", ", pairs[i].first, pairs[i].second);
+  if (pairs.size() > kNamedPairs) named += fmt::format(" and {} more pairs", pairs.size() - kNamedPairs);
+  return fmt::format(
+      "GPUs {} have no access to each other's memory, so NCCL moves their data through the host's; see busbw topo and "
+      "nvidia-smi topo -p2p r, and turn PCIe ACS off where no virtual machine needs it",
+      named);
+}
+
+}  // namespace busbw
