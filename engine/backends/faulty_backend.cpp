@@ -137,6 +137,7 @@ class FaultyBackend final : public Backend {
   std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
   std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
+  std::vector<std::string> warnings() const override { return inner_->warnings(); }
   std::vector<std::string> diagnosis() const override { return inner_->diagnosis(); }
   void reserve(int ranks, std::size_t buffer_bytes) override { inner_->reserve(ranks, buffer_bytes); }
   void enter(Phase phase, int world_rank) override {
