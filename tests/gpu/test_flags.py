@@ -4,7 +4,7 @@ import pytest
 
 from .machine import Machine, expect_nothing_wrong
 
-SMALL = ["-b", 8, "-e", "1M", "-f", 512, "-n", 10]
+SMALL = ["--sizes", "8,4K,1M", "-n", 10]
 
 
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
