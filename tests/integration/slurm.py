@@ -1,8 +1,8 @@
 """A real Slurm on this machine: munge, the controller and some nodes as child processes, in a folder of its own.
 
 Debian's slurm-wlm and munge are enough; root is needed, because every virtual node gets a host name and a table of host
-names of its own (namespaces of mounts and of names). All sockets are on loopback, and nothing outside the folder is
-written.
+names of its own (namespaces of mounts, of names, and of processes, so that none outlives its node). All sockets are on
+loopback, and nothing outside the folder is written.
 """
 
 import os
@@ -20,6 +20,7 @@ CPUS = 4
 GPUS = ("/dev/null", "/dev/zero")
 """What Slurm takes for a node's GPUs; there are none."""
 OUTER = ("SLURM_", "SBATCH_", "SRUN_")
+NAMESPACES = ("--mount", "--uts", "--pid")
 STARTS_WITHIN_S = 60.0
 ENDS_WITHIN_S = 20.0
 
@@ -71,7 +72,7 @@ def why_not() -> str:
         return f"not installed: {' '.join(missing)} (Debian: slurm-wlm and munge; tools/setup.sh test installs them)"
     if os.geteuid() != 0:
         return "only root may give virtual nodes host names of their own"
-    tried = subprocess.run(["unshare", "--mount", "--uts", "true"], capture_output=True, text=True)
+    tried = subprocess.run(["unshare", *NAMESPACES, "--fork", "--mount-proc", "true"], capture_output=True, text=True)
     if tried.returncode != 0:
         return f"this machine allows no namespaces: {tried.stderr.strip()}"
     return ""
@@ -109,17 +110,14 @@ class Slurm:
         own = 'mount --bind "$1/hosts" /etc/hosts && mount -t tmpfs none "$1/private"'
         start = 'echo "$2" >/proc/sys/kernel/hostname && exec slurmd -D -N "$2" -f "$1/slurm.conf"'
         words = ["sh", "-c", f"{own} && {start}", "sh", str(self.folder), node]
-        self._spawn(node, "unshare", "--mount", "--uts", *words)
+        # The daemon is the first process of a table of its own: when it ends, however that is, nothing of it goes on.
+        self._spawn(node, "unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", *words)
 
     def crash_node(self, node: str) -> None:
         """What a power cut does: the daemon, the steps and their tasks end at once, unheard."""
         daemon = self._processes.pop(node)
-        uts = _namespace(daemon.pid)
         daemon.kill()
         daemon.wait()
-        for pid in self._processes_of_this_cluster():
-            if _namespace(pid) == uts:
-                _kill(pid)
 
     @contextmanager
     def without_controller(self) -> Iterator[None]:
@@ -132,6 +130,17 @@ class Slurm:
         finally:
             self._spawn("slurmctld", "slurmctld", "-D", "-f", self.environment["SLURM_CONF"])
             self._wait(lambda: self.run("squeue", check=False).returncode == 0, "an answer of the controller")
+
+    def restart_nodes(self) -> None:
+        """All steps end with their nodes. One whose end nobody could be told of would keep them for minutes."""
+        for node in self.nodes:
+            self.crash_node(node)
+        names = f"NodeName={','.join(self.nodes)}"
+        self.run("scontrol", "update", names, "State=DOWN", "Reason=restarted")
+        for node in self.nodes:
+            self.start_node(node)
+        self.run("scontrol", "update", names, "State=RESUME")
+        self._wait(self._all_idle, "all nodes idle again")
 
     def recover(self, node: str) -> None:
         """Brings a node back that crashed."""
@@ -153,6 +162,10 @@ class Slurm:
     def jobs(self) -> list[str]:
         """The ids of all jobs that wait or run."""
         return self.run("squeue", "--noheader", "--format=%i").stdout.split()
+
+    def ranks(self) -> list[int]:
+        """The processes of busbw's engine that run on the nodes."""
+        return [pid for pid in self._processes_of_this_cluster() if _program(pid) == "busbw-engine"]
 
     def clear(self) -> None:
         """Cancels what a test left behind."""
@@ -262,11 +275,11 @@ def _path() -> str:
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
 
-def _namespace(pid: int) -> str:
+def _program(pid: int) -> str:
     try:
-        return str(Path(f"/proc/{pid}/ns/uts").readlink())
+        return Path(f"/proc/{pid}/exe").readlink().name
     except OSError:
-        return ""
+        return ""  # it has ended meanwhile
 
 
 def _kill(pid: int) -> None:

@@ -382,6 +382,21 @@ def test_an_interrupt_reaches_a_batch_job_once_slurm_is_back(cluster: Cluster) -
     expect_nothing_left(cluster)
 
 
+def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
+    launching.wait_for_rows()
+    assert len(cluster.slurm.ranks()) == 2
+    with cluster.slurm.without_controller():
+        launching.interrupt()
+        done = launching.finish()
+        assert cluster.slurm.ranks() == []
+    assert done.code == 130, done.stderr
+    assert done.records[-1]["exit_code"] == 130  # in good order
+    assert "all processes have ended, but Slurm was not heard" in done.stderr
+    cluster.slurm.restart_nodes()
+    expect_nothing_left(cluster)
+
+
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
 def test_an_interrupt_cancels_a_job_that_waits(cluster: Cluster, by: str) -> None:
     cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 100")

@@ -245,6 +245,13 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
             ["mpirun", "--mpi", "openmpi", "--store-folder", "/x", "--port", "7", "--hosts", "a", "all_reduce"],
             ["--store-folder"],
         ),
+        (["mpirun", "--hosts", "a", "--store-folder", "", "--", "all_reduce"], ["--store-folder is empty"]),
+        (["mpirun", "--hosts", "a", "--root-address", "", "--", "all_reduce"], ["--root-address is empty"]),
+        (["mpirun", "--hosts", "a", "--root-address", "x y", "--", "all_reduce"], ["--root-address", "x y"]),
+        (["slurm", "--folder", "", "--", "all_reduce"], ["--folder is empty"]),
+        (["slurm", "--partition", "", "--", "all_reduce"], ["--partition is empty"]),
+        (["local", "--records", "", "--", "all_reduce"], ["--records is empty"]),
+        (["local", "--program-path", "", "--", "all_reduce"], ["--program-path is empty"]),
     ],
 )
 def test_a_doubt_is_refused_before_anything_runs(

@@ -162,6 +162,15 @@ def test_where_there_is_no_slurm(capsys: pytest.CaptureFixture[str], here: Path)
     assert list(here.iterdir()) == []
 
 
+def test_a_dry_run_of_an_order_that_only_slurm_knows(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    text = dry(capsys, "--topology-order", "--nodes", "2")
+    assert "there is no scontrol here: NODES-BY-SWITCH stands for the nodes" in text
+    assert "printf '%s\\n' NODES-BY-SWITCH >" in text
+    assert list(here.iterdir()) == []
+    error = said(capsys, "--topology-order", "--program-path", "x", *ALL_REDUCE, code=3)
+    assert "there is no scontrol here" in error
+
+
 def test_nothing_to_come_back_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["launch", "attach", str(tmp_path / "nowhere")]) == 2
     assert "holds no job of Slurm" in capsys.readouterr().err

@@ -15,7 +15,8 @@ NAME = "busbw-all-reduce-1a2b3c"
 AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
 SRUN = """#!/bin/sh
 trap 'echo TERM >>"$FAKE/srun.told"; exit 143' TERM
-echo "# table"
+trap 'echo USR1 >>"$FAKE/srun.told"; [ ! -e "$FAKE/srun.heeds" ] || exit 130' USR1
+[ -e "$FAKE/srun.waits" ] || echo "# table"
 for _ in $(seq 600); do [ -e "$FAKE/srun.end" ] && exit 130; sleep 0.1; done
 """
 
@@ -30,24 +31,59 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     return FakeSlurm(tmp_path)
 
 
-def interrupted() -> tuple[int, list[str], list[str]]:
-    """The exit code of a run that a Ctrl-C comes to at its first line; its statuses, and what stderr says."""
+def told(fake: FakeSlurm) -> list[str]:
+    return (fake.folder / "srun.told").read_text().split()
+
+
+def interrupted(*, waits: bool = False) -> tuple[int, list[str], list[str]]:
+    """The exit code of a run that a Ctrl-C comes to at its first line; its statuses, and what stderr says.
+
+    Args:
+        waits: There is no first line, because no rank runs yet; it comes while srun waits.
+    """
     statuses: list[str] = []
     errors: list[str] = []
 
-    def interrupt(_line: bytes) -> None:
-        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    def interrupt(_line: bytes = b"") -> None:
+        threading.Timer(0.5 if waits else 0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 
+    if waits:
+        (Path(os.environ["FAKE"]) / "srun.waits").touch()
+        interrupt()
     watch = Watch(interrupt, lambda: None, statuses.append, lambda line, _who: errors.append(line.decode()))
     return slurm_step.run(Command(("srun",)), (), NAME, watch), statuses, errors
 
 
-def test_an_interrupt_while_slurm_is_away_ends_srun(fake: FakeSlurm) -> None:
+def test_an_interrupt_goes_to_running_ranks_by_srun_alone(fake: FakeSlurm) -> None:
+    (fake.folder / "srun.heeds").touch()
+    code, _, errors = interrupted()
+    assert code == 130
+    assert told(fake) == ["USR1"]
+    assert not any("--signal" in asked for asked in fake.asked("scancel"))
+    assert errors == []
+
+
+def test_where_slurm_is_away_when_all_have_ended_it_is_said_what_may_go_on(fake: FakeSlurm) -> None:
+    (fake.folder / "srun.heeds").touch()
+    for name in ("squeue", "scancel"):
+        fake.says(name, error=AWAY, code=1)
+    code, _, errors = interrupted()
+    assert code == 130
+    assert told(fake) == ["USR1"]
+    (said,) = errors
+    assert "all processes have ended" in said
+    assert f"scancel --name={NAME}" in said
+
+
+def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
+    fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_step, "_ORDERLY_S", 0.3)
     fake.says("squeue", error=AWAY, code=1)
     fake.says("scancel", error=AWAY, code=1)
     code, statuses, errors = interrupted()
     assert code == 130
-    assert (fake.folder / "srun.told").read_text() == "TERM\n"
+    assert told(fake) == ["USR1", "TERM"]
     assert any(status.startswith("interrupted, and srun is ended: ") for status in statuses)
     assert any("`squeue --steps` says what goes on" in error for error in errors)
 
@@ -57,24 +93,24 @@ def test_an_interrupt_while_slurms_commands_hang_ends_srun(fake: FakeSlurm, monk
         monkeypatch.setattr(f"busbw.launchers.slurm_queue.{name}", 0.3)
     for name in ("squeue", "scancel"):
         (fake.folder / name).write_text("#!/bin/sh\nexec sleep 60\n")
-    assert interrupted()[0] == 130
-    assert (fake.folder / "srun.told").read_text() == "TERM\n"
+    assert interrupted(waits=True)[0] == 130
+    assert told(fake) == ["TERM"]
 
 
 def test_an_interrupt_before_there_is_a_step_ends_srun(fake: FakeSlurm) -> None:
-    assert interrupted()[0] == 130
-    assert (fake.folder / "srun.told").read_text() == "TERM\n"
+    assert interrupted(waits=True)[0] == 130
+    assert told(fake) == ["TERM"]
 
 
-def test_an_interrupt_goes_to_the_step_where_slurm_answers(fake: FakeSlurm) -> None:
+def test_an_interrupt_before_the_first_line_goes_to_the_step_where_slurm_answers(fake: FakeSlurm) -> None:
     fake.says("squeue", f"12.0 {NAME}\n")
     (fake.folder / "scancel").write_text((fake.folder / "scancel").read_text() + '\ntouch "$FAKE/srun.end"\n')
     text = (fake.folder / "scancel").read_text().replace("exit ", ": ")
     (fake.folder / "scancel").write_text(text)
-    code, _, errors = interrupted()
+    code, _, errors = interrupted(waits=True)
     assert code == 130
     assert fake.asked("scancel")[0] == "scancel --signal=INT 12.0"
-    assert (fake.folder / "srun.told").read_text() == ""
+    assert told(fake) == []
     assert errors == []
 
 
@@ -84,5 +120,5 @@ def test_a_step_that_does_not_end_is_cancelled_and_then_srun_is_ended(
     monkeypatch.setattr(slurm_step, "_ORDERLY_S", 0.3)
     fake.says("squeue", f"12.0 {NAME}\n")
     assert interrupted()[0] == 130
-    assert fake.asked("scancel")[:2] == ["scancel --signal=INT 12.0", "scancel 12.0"]
-    assert (fake.folder / "srun.told").read_text() == "TERM\n"
+    assert fake.asked("scancel")[0] == "scancel 12.0"
+    assert told(fake) == ["USR1", "TERM"]

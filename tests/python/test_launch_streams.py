@@ -100,10 +100,20 @@ def test_records_and_table_are_taken_apart(tmp_path: Path) -> None:
     table: list[bytes] = []
     with RecordFile(tmp_path / "out.jsonl") as records:
         first = FirstProcess(records, table.append)
-        for line in [b"# head\n", b'{"kind":"run"}\n', b"  8 row\n", b"\n", b'{"kind":"end"', b"\xff\n"]:
+        for line in [b"# head\n", b'{"kind":"run"}\n', b"  8 row\n", b"\n", b'{"kind":"end"}', b"\xff\n"]:
             first.take(line)
     assert table == [b"# head\n", b"  8 row\n", b"\n", b"\xff\n"]
-    assert (tmp_path / "out.jsonl").read_bytes() == b'{"kind":"run"}\n{"kind":"end"'
+    assert (tmp_path / "out.jsonl").read_bytes() == b'{"kind":"run"}\n{"kind":"end"}\n'
+
+
+def test_what_is_left_of_a_record_that_was_cut_off_is_not_kept(tmp_path: Path) -> None:
+    with RecordFile(tmp_path / "r.jsonl") as records:
+        first = FirstProcess(records, lambda _line: None)
+        first.take(b'{"kind":"run"}\n')
+        first.take(b'{"kind":"row","samples":[1,2\n')
+        first.take(b'{"kind":"row","sam')
+        first.take(b'{"kind":"end"}')
+    assert (tmp_path / "r.jsonl").read_text() == '{"kind":"run"}\n{"kind":"end"}\n'
 
 
 def test_a_record_is_on_disk_at_once(tmp_path: Path) -> None:

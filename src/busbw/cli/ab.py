@@ -18,6 +18,7 @@ from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.compare import exit_code, share, show
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
+from busbw.cli.paths import NamedPath
 from busbw.compare import RESOLUTION, Comparison
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.store import default_folder, new_run, run_name
@@ -54,7 +55,7 @@ _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
 @click.option("--budget", "budget_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop then.")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path),
+    type=NamedPath(),
     metavar="FOLDER",
     help="Where the blocks' records go; a new folder in place of one in the store.",
 )

@@ -9,6 +9,7 @@ import click
 
 from busbw import readers
 from busbw.cli.output import write_whole
+from busbw.cli.paths import NamedPath
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
 from busbw.logs import Log
@@ -22,7 +23,7 @@ from busbw.store import find
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NamedPath(dir_okay=False),
     metavar="FILE",
     help="Where it goes, in place of what was there.  [default: standard output]",
 )

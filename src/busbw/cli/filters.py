@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from busbw.cli.paths import NamedPath
 from busbw.errors import UsageError
 from busbw.store import STORE_VARIABLE, Filter
 
@@ -34,7 +34,7 @@ _OPTIONS = (
     click.option("--sizes", metavar="MIN..MAX", help="Only these sizes: 1M..1G, or one: 8M."),
     click.option(
         "--store",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=NamedPath(file_okay=False),
         metavar="FOLDER",
         help=f"Where the runs are.  [default: ${STORE_VARIABLE}, or busbw-records here]",
     ),

@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import engine, readers
+from busbw.cli.paths import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece
@@ -65,7 +66,7 @@ def _more(one: float | None, other: float | None) -> float | None:
 
 
 @click.command(name="import")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=NamedPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one object: tables, rows, refused rows, warnings.")
 @click.option("--rows", "as_rows", is_flag=True, help="Print every row as a line of JSON; logs of any length.")
 @click.option(

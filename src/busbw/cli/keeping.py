@@ -12,6 +12,7 @@ from typing import TypeVar
 import click
 import msgspec
 
+from busbw.cli.paths import NamedPath
 from busbw.errors import UsageError
 from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
 
@@ -23,13 +24,13 @@ def keeping_options(command: Command) -> Command:
     records = click.option(
         "--records",
         "records_path",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=NamedPath(dir_okay=False),
         metavar="FILE",
         help="Where the record goes; a new file in place of a run in the store.",
     )
     store = click.option(
         "--store",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=NamedPath(file_okay=False),
         metavar="FOLDER",
         help=f"Where the run is kept.  [default: ${STORE_VARIABLE}, or busbw-records here]",
     )

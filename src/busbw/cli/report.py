@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from busbw import readers, system
 from busbw.cli.output import write_whole
+from busbw.cli.paths import NamedPath
 from busbw.cli.references import against_of
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.expect import system_of
@@ -27,7 +28,7 @@ from busbw.units import count_text
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    type=NamedPath(dir_okay=False, allow_dash=True),
     metavar="FILE",
     default="report.html",
     show_default=True,

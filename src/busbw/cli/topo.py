@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from busbw.cli.output import write_whole
+from busbw.cli.paths import NamedPath
 from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, width_of
 from busbw.terminal.console import WIDEST
@@ -22,7 +23,7 @@ _MOST_BYTES = 16 * 2**20
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each machine instead.")
 @click.option(
     "--svg",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NamedPath(dir_okay=False),
     metavar="FILE",
     help="Also draw it into FILE; - is standard output, without the table.",
 )

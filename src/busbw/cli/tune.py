@@ -17,6 +17,7 @@ from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.ab import new_folder
 from busbw.cli.compare import share
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
+from busbw.cli.paths import NamedPath
 from busbw.compare import RESOLUTION, SizeResult
 from busbw.errors import UsageError
 from busbw.terminal import Cell, Column, console, lines, width_of
@@ -70,7 +71,7 @@ TUNER_FILE = "nccl_tuner.conf"
 )
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path),
+    type=NamedPath(),
     metavar="FOLDER",
     help="Where records and results go; a new folder in place of one in the store.",
 )

@@ -42,7 +42,7 @@ _REMEDIES = {
 class Rules:
     """When and how processes are ended; `processes.run_all` says what each means."""
 
-    on_interrupt: Callable[[], None] | None = None
+    on_interrupt: Callable[[], int | None] | None = None
     end_signal: int = signal.SIGKILL
     grace_s: float | None = None
     limit_s: float | None = None
@@ -254,7 +254,9 @@ class Children:
             if self._watch and has_more:
                 self._watch.on_status("interrupted: the processes are ending; Ctrl-C again ends them at once")
             if self._handled == 1 and self._rules.on_interrupt:
-                self._rules.on_interrupt()
+                if instead := self._rules.on_interrupt():
+                    for child in self._children:
+                        _interrupt(child, instead)
             elif self._handled > 1 and has_more:
                 self._signal_groups(self._rules.end_signal if self._handled == 2 else signal.SIGKILL)
             else:

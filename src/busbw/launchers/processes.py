@@ -23,7 +23,7 @@ def run_all(
     commands: Sequence[Command],
     watch: Watch | None = None,
     *,
-    on_interrupt: Callable[[], None] | None = None,
+    on_interrupt: Callable[[], int | None] | None = None,
     end_signal: int = signal.SIGKILL,
     grace_s: float | None = None,
     limit_s: float | None = None,
@@ -39,7 +39,8 @@ def run_all(
     Args:
         commands: The first one's stdout is the job's.
         watch: Without it the output of the commands goes where ours goes; without `on_error` their stderr does.
-        on_interrupt: Called at the first interrupt in place of passing it on, for what is ended in another way.
+        on_interrupt: Called at the first interrupt in place of passing it on, for what is ended in another way, or by
+            the signal that it returns.
         end_signal: Ends a command at once: at the second interrupt, and when this process dies without a word.
         grace_s: When a command fails the others may take so long to end by themselves; then they are ended.
         limit_s: All are ended after so long.

@@ -15,6 +15,14 @@ BATCH_LOG = "batch.log"
 _SHELL = ("sh", "-c", 'trap : INT TERM HUP; "$@"; exit $?', "sh")
 """Around each process: it makes an exit code of a signal. When a task itself ends by one, srun ends the step at once
 and drops what the others still have to say (seen with Slurm 22.05)."""
+_SHELL_UNDER_SRUN = (
+    *("sh", "-c"),
+    "trap '' USR1; \"$@\" & pid=$!; trap : INT TERM HUP; trap 'kill -INT $pid' USR1; "
+    "wait $pid; code=$?; while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done; exit $code",
+    "sh",
+)
+"""The same where srun is run from here. SIGUSR1, which srun hands to its tasks without asking the controller, is an
+interrupt for the program."""
 _SAID_BY_FILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
 EXPORT = "--export=ALL"
 """Hands the environment on, the token in it: a site may have told Slurm not to (SBATCH_EXPORT, SLURM_EXPORT_ENV)."""
@@ -133,7 +141,7 @@ def srun(job: Job, where: Where) -> tuple[str, ...]:
         words = (*job_options(job, where), *step)
     if where.hosts:  # they come from a file
         words = tuple(option for option in words if option_name(option) not in _SAID_BY_FILE)
-    return ("srun", *merged(words), *_SHELL, *job.command)
+    return ("srun", *merged(words), *_SHELL_UNDER_SRUN, *job.command)
 
 
 def variables(job: Job, where: Where, *, first_host: str = "") -> dict[str, str]:

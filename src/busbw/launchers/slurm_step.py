@@ -68,7 +68,8 @@ class _Step:
             self.heard.take(line)
         except BrokenPipeError:
             self.interrupted_code = Exit.OUTPUT_CLOSED
-            self.interrupt()
+            self._begin_to_end()
+            self._tell_slurm()
             raise
 
     def take_error(self, line: bytes, _process: object) -> None:
@@ -107,20 +108,40 @@ class _Step:
     def end(self) -> None:
         """Nothing of it goes on, even where srun itself was killed."""
         why_not = self._cancel() or slurm_queue.cancel_named(self._name)
-        if why_not:
+        if not why_not:
+            return
+        if self.must_end:
             self.heard.say(f"srun has ended, but Slurm was not heard ({why_not}); `squeue --steps` says what goes on")
+        else:
+            self.heard.say(
+                f"all processes have ended, but Slurm was not heard ({why_not}) and may keep their nodes until it is: "
+                f"scancel --name={self._name}"
+            )
 
-    def interrupt(self) -> None:
-        """The ranks end in good order; where none runs yet, what waits is cancelled; where Slurm is away, srun ends."""
+    def interrupt(self) -> int | None:
+        """The ranks end in good order; where none runs yet, what waits is cancelled; where Slurm is away, srun ends.
+
+        Returns:
+            The signal that srun hands to ranks that are known to run, whether or not its controller answers.
+        """
         self.interrupted_code = self.interrupted_code or Exit.INTERRUPTED
+        self._begin_to_end()
+        if self.heard.lines:
+            return signal.SIGUSR1
+        self._tell_slurm()
+        return None
+
+    def _begin_to_end(self) -> None:
         self._watch.on_status("interrupted: the processes are ending; again ends srun at once")
         self._kill_at_s = monotonic() + _ORDERLY_S
-        if why_not := self._cancel(signal="INT"):
+
+    def _tell_slurm(self) -> None:
+        if why_not := self._cancel(how="INT"):
             self._end_srun(why_not)
         elif not self._has_found:
             self._end_srun("it has no step yet")
 
-    def _cancel(self, *, signal: str = "") -> str:
+    def _cancel(self, *, how: str = "") -> str:
         """Cancels the step, or gives it a signal, or cancels what waits for nodes; why it did not work."""
         try:
             running = slurm_queue.step_named(self._name)
@@ -128,7 +149,7 @@ class _Step:
             return error.what
         self._has_found = bool(running or self._queued)
         if running:
-            return slurm_queue.cancel(running, signal=signal)
+            return slurm_queue.cancel(running, signal=how)
         if self._queued:
             return slurm_queue.cancel(self._queued)
         return slurm_queue.cancel_named(self._name)

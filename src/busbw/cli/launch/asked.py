@@ -161,6 +161,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         plot_when: str,
         **own: object,
     ) -> int:
+        _refuse_empty(click.get_current_context())
         collective = named_collective(words)
         asked = Asked(
             collective=collective,
@@ -180,6 +181,17 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
+
+
+def _refuse_empty(context: click.Context) -> None:
+    """An empty word is what is left of a shell's variable that was not set; it would mean something else each time.
+
+    Raises:
+        UsageError: An option has one.
+    """
+    for parameter in context.command.params:
+        if parameter.name and context.params.get(parameter.name) == "":
+            raise UsageError(f"{parameter.opts[-1]} is empty", remedy="say what it is, or leave it out")
 
 
 def _engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from busbw.cli.keeping import keeping_options
 from busbw.cli.launch.asked import Asked
 from busbw.cli.launch.slurm_steps import carry_out_steps
 from busbw.cli.outcome import plot_option
+from busbw.cli.paths import NamedPath
 from busbw.errors import UsageError
 from busbw.launchers import slurm as launcher
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=NamedPath())
 @keeping_options
 @plot_option
 def attach(folder: Path, records_path: Path | None, store: Path | None, plot_when: str) -> int:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from busbw.errors import BusbwError, UsageError
 
 
@@ -55,8 +57,17 @@ class FirstProcess:
         self._on_table = on_table
 
     def take(self, line: bytes) -> None:
-        """Takes a line, newline included."""
-        if line.startswith(b"{"):
-            self._records.write(line)
-        else:
+        """Takes a line, newline included; the last one may be without. The rest of a record that was cut is none."""
+        if not line.startswith(b"{"):
             self._on_table(line)
+        elif _is_whole(line):
+            self._records.write(line if line.endswith(b"\n") else line + b"\n")
+
+
+def _is_whole(record: bytes) -> bool:
+    """Whether it is JSON to its end: who is killed may die in the middle of a line."""
+    try:
+        msgspec.json.decode(record, type=msgspec.Raw)
+    except msgspec.MsgspecError:
+        return False
+    return True

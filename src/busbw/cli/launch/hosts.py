@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from busbw.cli.launch.asked import require_possible
+from busbw.cli.paths import NamedPath
 from busbw.errors import UsageError
 from busbw.files import read_written
 from busbw.launchers.hosts import Host, parse_hostfile, parse_hosts, total
@@ -33,7 +34,7 @@ def host_options(command: Callable[..., int]) -> Callable[..., int]:
         ),
         click.option(
             "--hostfile",
-            type=click.Path(path_type=Path),
+            type=NamedPath(),
             metavar="FILE",
             help="A host on each line: host, host slots=8, or host:8.",
         ),

@@ -14,7 +14,8 @@ import click
 from busbw.cli.launch.asked import COMMAND, Asked, common_options
 from busbw.cli.launch.hosts import PORTS, named_hosts
 from busbw.cli.launch.slurm_steps import carry_out_steps
-from busbw.errors import Exit, UsageError
+from busbw.cli.paths import NamedPath
+from busbw.errors import BusbwError, Exit, UsageError
 from busbw.launchers import slurm as launcher
 from busbw.launchers import slurm_queue
 from busbw.launchers.hosts import Host
@@ -63,7 +64,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option("--exclusive/--shared", default=True, show_default=True, help="Whether nodes are ours alone.")
 @click.option(
     "--hostfile",
-    type=click.Path(path_type=Path),
+    type=NamedPath(),
     metavar="FILE",
     help="Nodes in the order of the ranks: host, host slots=8, or host:8.",
 )
@@ -85,7 +86,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
 )
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path),
+    type=NamedPath(),
     metavar="FOLDER",
     help="A new one that the nodes share, for a batch job's output.  [default: busbw-slurm/NAME]",
 )
@@ -130,10 +131,9 @@ def slurm(
     count = nodes or (around.nodes if not is_batch else 0) or 1
     hosts = named_hosts(None, hostfile, processes=per_node)
     order: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     if topology_order:
-        switches = by_switch(slurm_queue.read(["scontrol", "show", "topology"]))
-        if not switches:
-            raise UsageError("Slurm knows no switches here", remedy="leave --topology-order out, or give --hostfile")
+        switches, remarks = _switches(dry_run=asked.dry_run)
         named = [host.name for host in hosts] or (parse_hostlist(around.node_list)[:count] if not is_batch else [])
         counts = {host.name: host.processes for host in hosts}
         hosts = tuple(Host(name, counts.get(name, per_node)) for name in in_order(named, switches))
@@ -165,6 +165,7 @@ def slurm(
         click.echo(script(plain, replace(where, standalone=True), made_by), nl=False)
         return Exit.GOOD
     rendered = launcher.render(job, where)
+    rendered = replace(rendered, remarks=(*rendered.remarks, *remarks))
     if detach and not asked.dry_run:
         _detach(launcher.start(rendered), where)
         return Exit.GOOD
@@ -226,6 +227,25 @@ def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> 
         raise UsageError(
             "where the output goes and how often a job runs is settled here", remedy="use --folder, --steps"
         )
+
+
+def _switches(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
+    """All nodes, switch by switch, and what is to be said of that: a dry run needs no Slurm.
+
+    Raises:
+        BusbwError: Slurm cannot be asked.
+        UsageError: It knows no switches.
+    """
+    try:
+        switches = by_switch(slurm_queue.read(["scontrol", "show", "topology"]))
+    except BusbwError as error:
+        if not dry_run:
+            raise
+        remark = f"{error.what}: NODES-BY-SWITCH stands for the nodes that Slurm would name, switch by switch."
+        return ["NODES-BY-SWITCH"], (remark,)
+    if not switches:
+        raise UsageError("Slurm knows no switches here", remedy="leave --topology-order out, or give --hostfile")
+    return switches, ()
 
 
 def _processes_per_node(asked: Asked, given: int | None, gpus: int | None, around: _Allocation) -> int:
