@@ -72,9 +72,10 @@ struct DeviceCondition {
   std::vector<std::string> slowed_by;   // what holds the clock back, such as "power limit"; empty: nothing does
 };
 
-/// One rank's membership in one communicator, with its two buffers. Collectives are called by all ranks in the same
-/// order. They are issued in order; `synchronize` returns when all that were issued have finished. Counts are in
-/// elements and mean what they mean in NCCL's API; buffers may be in place as NCCL defines it.
+/// One rank's membership in one communicator, with its two buffers. What is issued, of operations, stamps, recordings and
+/// closings of the gate, and `synchronize` are called by all ranks in the same order: one may do it for others. Operations are
+/// issued in order; `synchronize` returns when all that were issued have finished. Counts are in elements and mean what
+/// they mean in NCCL's API; buffers may be in place as NCCL defines it.
 class Communicator {
  public:
   virtual ~Communicator() = default;

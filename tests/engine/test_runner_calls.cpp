@@ -1,0 +1,150 @@
+// What a rank asks of its communicator while it runs: all ranks the same, in the same order, whatever they have to move. A
+// backend in which one rank launches for others relies on it.
+#include <string>
+#include <vector>
+
+#include "support_run.hpp"
+
+using namespace busbw;
+
+namespace {
+
+using Calls = std::vector<std::string>;
+
+/// The communicator of the host backend, which notes what is called.
+class NotingCommunicator final : public Communicator {
+ public:
+  NotingCommunicator(std::unique_ptr<Communicator> inner, Calls& calls) : inner_(std::move(inner)), calls_(calls) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  std::span<std::byte> send_buffer() override { return inner_->send_buffer(); }
+  std::span<std::byte> recv_buffer() override { return inner_->recv_buffer(); }
+  void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) override {
+    calls_.emplace_back("all_reduce");
+    inner_->all_reduce(send, recv, count, dtype, redop);
+  }
+  void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop, int root) override {
+    calls_.emplace_back("reduce");
+    inner_->reduce(send, recv, count, dtype, redop, root);
+  }
+  void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) override {
+    calls_.emplace_back("reduce_scatter");
+    inner_->reduce_scatter(send, recv, count, dtype, redop);
+  }
+  void all_gather(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
+    calls_.emplace_back("all_gather");
+    inner_->all_gather(send, recv, count, dtype);
+  }
+  void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
+    calls_.emplace_back("broadcast");
+    inner_->broadcast(send, recv, count, dtype, root);
+  }
+  void gather(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
+    calls_.emplace_back("gather");
+    inner_->gather(send, recv, count, dtype, root);
+  }
+  void scatter(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
+    calls_.emplace_back("scatter");
+    inner_->scatter(send, recv, count, dtype, root);
+  }
+  void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
+    calls_.emplace_back("alltoall");
+    inner_->alltoall(send, recv, count, dtype);
+  }
+  void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) override {
+    calls_.emplace_back("exchange");
+    inner_->exchange(sends, recvs, dtype);
+  }
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    calls_.emplace_back("copy");
+    inner_->copy(to, from, bytes);
+  }
+  void begin_group() override { calls_.emplace_back("begin_group"); }
+  void end_group() override { calls_.emplace_back("end_group"); }
+  void synchronize() override {
+    calls_.emplace_back("synchronize");
+    inner_->synchronize();
+  }
+  void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override {
+    inner_->fill(at, stream, first, elements);
+  }
+  void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+               std::uint64_t index_base, Mismatches& mismatches) override {
+    inner_->compare(at, stream, first, elements, index_base, mismatches);
+  }
+
+ private:
+  std::unique_ptr<Communicator> inner_;
+  Calls& calls_;
+};
+
+class NotingBackend final : public Backend {
+ public:
+  explicit NotingBackend(int ranks) : inner_(1, ranks, "0"), calls_(static_cast<std::size_t>(ranks)) {}
+  std::string name() const override { return inner_.name(); }
+  std::string version() const override { return inner_.version(); }
+  Device device(int index) const override { return inner_.device(index); }
+  std::size_t available_bytes(int ranks) const override { return inner_.available_bytes(ranks); }
+  std::size_t work_bytes(int ranks) const override { return inner_.work_bytes(ranks); }
+  void reserve(int ranks, std::size_t bytes) override { inner_.reserve(ranks, bytes); }
+  std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
+    return std::make_unique<NotingCommunicator>(inner_.connect(world, group),
+                                                calls_[static_cast<std::size_t>(world.rank())]);
+  }
+  const std::vector<Calls>& calls() const { return calls_; }
+
+ private:
+  HostBackend inner_;
+  std::vector<Calls> calls_;
+};
+
+/// What each rank called in a run of two sizes, of which the smaller leaves some ranks nothing to move.
+std::vector<Calls> calls_of(const std::string& name, int ranks, RunSettings settings, const CollectiveSettings& own) {
+  const auto collective = make_collective(name, own);
+  settings.processes = ranks;
+  const RunPlan plan{*collective, {{configuration_of(name, 1)}, {4, 4096}, 1},
+                     settings,    {Placement::out_of_place, Placement::in_place},
+                     {},          4096};
+  NotingBackend backend(ranks);
+  backend.reserve(ranks, buffer_bytes(plan.max_bytes, 0));
+  LocalJob job(ranks);
+  const RunCallbacks callbacks{[](const std::vector<RankInfo>&) {}, [](const CaseRows&) {}};
+  const auto ends = run_as_threads(job, [&](Team& world) { run_rank(plan, backend, world, callbacks); });
+  CHECK(ends == std::vector<std::string>(static_cast<std::size_t>(ranks)));
+  return backend.calls();
+}
+
+void check_alike(const std::string& name, int ranks, const RunSettings& settings, const CollectiveSettings& own = {}) {
+  const auto calls = calls_of(name, ranks, settings, own);
+  REQUIRE(!calls[0].empty());
+  for (int rank = 1; rank < ranks; ++rank) {
+    CAPTURE(rank);
+    CHECK(calls[static_cast<std::size_t>(rank)] == calls[0]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("run_rank: in every collective all ranks ask for the same things in the same order") {
+  for (const CollectiveEntry& entry : all_collectives()) {
+    CAPTURE(entry.name);
+    check_alike(std::string(entry.name), 4, RunSetup::few_iterations());
+  }
+}
+
+TEST_CASE("run_rank: and in a ping-pong, where one rank of a pair sends first") {
+  CollectiveSettings settings;
+  settings.ping_pong = true;
+  check_alike("sendrecv", 4, RunSetup::few_iterations(), settings);
+}
+
+TEST_CASE("run_rank: and with aggregated operations and waits between them") {
+  for (const int blocking : {0, 1, 2, 3}) {
+    CAPTURE(blocking);
+    RunSettings settings = RunSetup::few_iterations();
+    settings.blocking = blocking;
+    settings.aggregated_iterations = 2;
+    check_alike("hypercube", 4, settings);
+    check_alike("all_reduce", 3, settings);
+  }
+}
