@@ -16,11 +16,11 @@ constexpr std::size_t kMostTiles = 256;                      // of up to 128 KiB
 constexpr std::size_t kCopiedBytes = std::size_t{64} << 20;  // of a wrong result at a time
 constexpr unsigned kLooksPerAbortCheck = 64;
 
-// A stream takes about 1,024 launches before the next one waits, and an operation of NCCL is a few (the kernel, and
-// where it needs its own streams a record and a wait of an event for each). NCCL's own ring of work, a MiB, holds no
-// fewer. Where proxies move data over a network, each operation takes several of their some thousand slots for every
-// channel and peer.
-constexpr std::size_t kRoomHere = 64;
+// A stream takes about 1,024 launches before the next one waits, and an operation of NCCL is a few: the kernel, and
+// where it needs its own streams a record and a wait of an event for each; with copy engines a copy and a signal for
+// each peer, some 20 with 8 GPUs. NCCL's own ring of work, a MiB, holds no fewer. Where proxies move data over a
+// network, each operation takes several of their some thousand slots for every channel and peer.
+constexpr std::size_t kRoomHere = 40;
 constexpr std::size_t kRoomOverNetwork = 8;
 
 std::string place_of(const Team& world, const Device& device) {
