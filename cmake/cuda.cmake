@@ -21,11 +21,12 @@ print(next((p for p in s.submodule_search_locations if os.path.isdir(p)), '') if
       set(CMAKE_CUDA_COMPILER ${busbw_nvcc})
     endif()
   endif()
-  find_path(busbw_nccl_include nccl.h HINTS ${site}/nccl/include /usr/local/cuda/include)
+  # NCCL 2.28 brought its device API, for the kernels of -D; the library that is loaded may be older.
+  find_path(busbw_nccl_include nccl_device.h HINTS ${site}/nccl/include /usr/local/cuda/include)
   if(CMAKE_CUDA_COMPILER AND busbw_nccl_include)
     set(busbw_has_cuda TRUE)
   elseif(BUSBW_CUDA STREQUAL ON)
-    message(FATAL_ERROR "BUSBW_CUDA=ON: CUDA's compiler (${CMAKE_CUDA_COMPILER}) or nccl.h (${busbw_nccl_include}) "
+    message(FATAL_ERROR "BUSBW_CUDA=ON: CUDA's compiler (${CMAKE_CUDA_COMPILER}) or nccl_device.h (${busbw_nccl_include}) "
                         "was not found; see cmake/cuda.cmake")
   endif()
 endif()

@@ -62,6 +62,7 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
                       false,
                       options.settings.gpus_per_thread};
   request.faults = parse_faults(options.faults);
+  request.flags = nccl_flags(options);
   return make_nccl_backend(request, survey);
 }
 
@@ -124,7 +125,8 @@ class Part {
     }
     const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter->begin(all, backend_->facts()); },
                                  [&](const CaseRows& rows) { reporter->rows(rows); },
-                                 [&](int rank) { tell_failure(job_, rank); }};
+                                 [&](int rank) { tell_failure(job_, rank); },
+                                 [&](std::vector<RankMemory> memory) { reporter->memory(std::move(memory)); }};
     const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
                                      [&](const std::optional<Failure>& failure) {
                                        if (reporter) return reporter->finish(failure);

@@ -36,6 +36,7 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
                       forks,
                       options.settings.gpus_per_thread};
   request.faults = parse_faults(options.faults);
+  request.flags = nccl_flags(options);
   return make_nccl_backend(request, survey);
 }
 
@@ -74,7 +75,8 @@ JobResult run_here(const Options& options) {
 
   const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter.begin(all, backend->facts()); },
                                [&](const CaseRows& rows) { reporter.rows(rows); },
-                               [&](int rank) { tell_failure(job, rank); }};
+                               [&](int rank) { tell_failure(job, rank); },
+                               [&](std::vector<RankMemory> memory) { reporter.memory(std::move(memory)); }};
   const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), limit_s(options), options.collective};
   const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
                                    [&](const std::optional<Failure>& failure) { return reporter.finish(failure); },

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "options_table.hpp"
+#include "support/device_kernels.hpp"
 #include "support/error.hpp"
 #include "support/quantity.hpp"
 
@@ -218,12 +219,12 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
     bool nccl_can;
   };
   constexpr std::array flags{GpuFlag{"--cudagraph", 0, kMaxInt, "launches CUDA graphs", false},
-                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL", false},
-                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy", false},
+                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL", true},
+                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy", true},
                              GpuFlag{"--stream_null", 0, 1, "uses CUDA's null stream", true},
-                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU", false},
-                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU", false},
-                             GpuFlag{"--memory", 0, 1, "reports GPU memory", false}};
+                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU", true},
+                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU", true},
+                             GpuFlag{"--memory", 0, 1, "reports GPU memory", true}};
   const auto refuse = [](std::string& sentence, std::string why) {
     if (sentence.empty()) sentence = std::move(why);
   };
@@ -257,6 +258,38 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
     refuse(options.host_cannot,
            fmt::format("--library {}: the {} uses no NCCL library; leave it out", options.nccl_library, host));
   }
+}
+
+/// -R, -x, -M, -D and -V, as settings.
+void read_nccl_flags(const Given& given, Options& options) {
+  RunSettings& settings = options.settings;
+  settings.local_register = given.integer("--local_register", 0, 0, 2);
+  if (given.has("--cta_policy")) settings.cta_policy = given.integer("--cta_policy", 0, 0, 2);
+  settings.report_memory = given.on("--memory");
+  settings.device_implementation = given.integer("--device_implementation", 0, 0, 4);
+  const auto ctas = given.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMostDeviceCtas);
+  if (settings.device_implementation > 0) settings.device_cta_count = ctas;
+}
+
+/// Why the kernel of -D cannot run what is asked for; empty where it can.
+std::string why_no_kernel(const Options& options) {
+  const int number = options.settings.device_implementation;
+  if (number == 0) return "";
+  const std::string asked = fmt::format("-D {} (--device_implementation)", number);
+  const auto kernel = find_device_kernel(options.collective, number);
+  if (!kernel) {
+    const std::string numbers = device_kernels_of(options.collective);
+    return fmt::format("{}: {} has no such kernel; allowed is {}", asked, options.program,
+                       numbers.empty() ? "0 (all_reduce_perf and alltoall_perf have kernels)" : "0, " + numbers);
+  }
+  if (options.settings.local_register != 2)
+    return fmt::format("{}: a kernel needs buffers in symmetric windows; add -R 2", asked);
+  for (const Dtype dtype : options.data.dtypes)
+    for (const Redop redop : options.data.redops)
+      if (!takes(*kernel, dtype, redop))
+        return fmt::format("{} with -o {} and -d {}: allowed is {}", asked, name(redop), name(dtype),
+                           taken_by(*kernel));
+  return "";
 }
 
 /// What the MPI backend cannot do is known before MPI is started, which takes its time.
@@ -364,8 +397,10 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   options.args.insert(options.args.end(), arguments.begin(), arguments.end());
   read_outputs(given, options);
   read_gpu_flags(given, environment, options);
+  read_nccl_flags(given, options);
   read_sizes(given, options);
   read_data(given, options);
+  if (options.nccl_cannot.empty()) options.nccl_cannot = why_no_kernel(options);
   read_measurement(given, options);
   options.collective_settings.ping_pong = given.on("--ping-pong");
   if (options.collective_settings.ping_pong && collective != "sendrecv")

@@ -66,8 +66,8 @@ const std::vector<Flag>& flag_table() {
       {"-R", "--local_register", "0|1|2", "register buffers: 1 locally, 2 symmetrically (default 0)", kGpu},
       {"-x", "--cta_policy", "0|1|2", "NCCL's CTA policy: default, efficiency, zero", kGpu},
       {"-y", "--stream_null", "0|1", "use the null stream (default 0)", kGpu},
-      {"-D", "--device_implementation", "N", "kernel of our own instead of NCCL's operation (default 0)", kGpu},
-      {"-V", "--device_cta_count", "N", "CTAs of that kernel (default 16)", kGpu},
+      {"-D", "--device_implementation", "N", "all_reduce, alltoall: kernel N on NCCL's device API; needs -R 2 (default 0)", kGpu},
+      {"-V", "--device_cta_count", "N", "CTAs of that kernel, 1 to 128 (default 16)", kGpu},
       {"-M", "--memory", "0|1", "report GPU memory (default 0)", kGpu},
       {"", "--fault", "FAULT", "make a fault, such as flip:rank=1,index=7,bit=3", kTests},
   };

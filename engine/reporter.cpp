@@ -72,6 +72,7 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
   end.out_of_bounds = out_of_bounds_;
   if (measurements_ > 0) end.average_busbw_bytes_per_s = busbw_sum_bytes_per_s_ / static_cast<double>(measurements_);
   end.min_busbw_bytes_per_s = min_busbw_bytes_per_s_;
+  end.memory = memory_;
   Exit exit = Exit::good;
   if (failure) {
     exit = failure->exit;

@@ -2,6 +2,7 @@
 // Rank 0's end of a run: hands rows to the sinks, keeps the tally, and says how the run ended.
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "output/sink.hpp"
@@ -19,6 +20,7 @@ class Reporter {
   /// `facts`: the backend's, which it knows once the ranks are connected.
   void begin(const std::vector<RankInfo>& ranks, const std::vector<std::pair<std::string, std::string>>& facts);
   void rows(const CaseRows& rows);
+  void memory(std::vector<RankMemory> memory) { memory_ = std::move(memory); }
   /// Ends the sinks, says on stderr what the exit code alone would not, and returns that code.
   int finish(const std::optional<Failure>& failure);
 
@@ -33,6 +35,7 @@ class Reporter {
   std::uint64_t out_of_bounds_ = 0;
   double busbw_sum_bytes_per_s_ = 0;
   std::uint64_t measurements_ = 0;
+  std::vector<RankMemory> memory_;
 };
 
 }  // namespace busbw

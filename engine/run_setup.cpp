@@ -116,6 +116,18 @@ void require_nccl_can(const Options& options) {
   if (!options.nccl_cannot.empty()) throw UsageError(options.nccl_cannot);
 }
 
+NcclFlags nccl_flags(const Options& options) {
+  const RunSettings& settings = options.settings;
+  NcclFlags flags;
+  if (settings.local_register == 1) flags.registration = Registration::local;
+  if (settings.local_register == 2) flags.registration = Registration::symmetric;
+  flags.cta_policy = settings.cta_policy;
+  flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
+  flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
+  flags.reports_memory = settings.report_memory;
+  return flags;
+}
+
 bool chooses_host(const Options& options, const GpuSurvey& survey) {
   return options.backend == "host" || (options.backend == "auto" && survey.gpus.empty());
 }

@@ -35,6 +35,8 @@ void complain_about(const Options& options, const std::string& message, int exit
 void require_host_can(const Options& options);
 /// The same for NCCL.
 void require_nccl_can(const Options& options);
+/// What the command line asks of NCCL beyond its collectives.
+NcclFlags nccl_flags(const Options& options);
 /// Whether the run is on the host: it was named, or there is no GPU.
 bool chooses_host(const Options& options, const GpuSurvey& survey);
 /// The GPUs, unless the host or MPI was named; `forks_follow`: this process will run its ranks in forks.

@@ -72,6 +72,15 @@ struct DeviceCondition {
   std::vector<std::string> slowed_by;   // what holds the clock back, such as "power limit"; empty: nothing does
 };
 
+/// Where the memory of a rank's device went, in bytes; what cannot be told is missing. Others may take and give memory
+/// in the same moment, so a share can be negative.
+struct MemoryUse {
+  std::optional<std::int64_t> context_bytes;     // what the device's runtime took to begin with
+  std::optional<std::int64_t> library_bytes;     // what joining the communicator took
+  std::optional<std::int64_t> buffer_bytes;      // the rank's buffers, their registration included
+  std::optional<std::int64_t> collective_bytes;  // what was taken since
+};
+
 /// One rank's membership in one communicator, with its two buffers. What is issued, of operations, stamps, recordings and
 /// closings of the gate, and `synchronize` are called by all ranks in the same order: one may do it for others. Operations are
 /// issued in order; `synchronize` returns when all that were issued have finished. Counts are in elements and mean what
@@ -120,6 +129,8 @@ class Communicator {
   virtual Gate* gate() { return nullptr; }
   /// Of the rank's device, now; cheap enough to be asked before and after each batch. Missing where nothing tells.
   virtual std::optional<DeviceCondition> condition() { return std::nullopt; }
+  /// Of the rank's device, now. Missing where nothing tells.
+  virtual std::optional<MemoryUse> memory() { return std::nullopt; }
 
   /// Writes `elements` elements of `stream` from position `first` on to the rank's memory at `at`.
   virtual void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) = 0;

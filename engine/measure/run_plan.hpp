@@ -31,6 +31,7 @@ struct RunCallbacks {
   /// On any rank, while its exception is handled and before it leaves the communicator, which may take the others: tells
   /// them.
   std::function<void(int rank)> failed = {};
+  std::function<void(std::vector<RankMemory>)> memory = {};  // with -M, after the last row; may be empty
 };
 
 }  // namespace busbw

@@ -9,6 +9,7 @@
 
 #include "measure/checker.hpp"
 #include "measure/clock.hpp"
+#include "measure/memory_report.hpp"
 #include "measure/reduce_ranks.hpp"
 #include "measure/rows.hpp"
 #include "measure/stopping.hpp"
@@ -306,6 +307,10 @@ void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCal
   // From here on a rank may be lost, and then the outputs that tell of it have begun.
   world.barrier();
   RankRun(plan, world, communicator, callbacks).sweep();
+  if (plan.settings.report_memory) {
+    auto memory = gather_memory(world, communicator);
+    if (world.rank() == 0 && callbacks.memory) callbacks.memory(std::move(memory));
+  }
 }
 
 }  // namespace

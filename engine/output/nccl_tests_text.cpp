@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "output/memory_line.hpp"
 #include "output/verdict.hpp"
 #include "support/error.hpp"
 
@@ -240,7 +241,7 @@ void NcclTestsText::end(const RunEnd& end) {
          !end.min_busbw_bytes_per_s ? ""
          : fast_enough(end)         ? "OK"
                                     : "FAILED");
-  append(out, "#\n# Collective test concluded: {}\n#\n", program_);
+  append(out, "#\n# Collective test concluded: {}\n{}#\n", program_, memory_line(end.memory));
   if (ended_early(end) && !end.message.empty()) {
     append_comment(out, "error: " + end.message);
     for (const std::string& detail : end.details) append_comment(out, detail);

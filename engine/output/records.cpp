@@ -86,6 +86,11 @@ void write_settings(JsonText& line, const RunSettings& settings) {
   line.field("target_ci_percent", scaled(settings.target_ci, 100));
   line.field("max_time_s", settings.max_time_s);
   line.field("timeout_s", settings.timeout_s);
+  line.field("local_register", settings.local_register);
+  line.field("cta_policy", settings.cta_policy);
+  line.field("device_implementation", settings.device_implementation);
+  line.field("device_cta_count", settings.device_cta_count);
+  line.field("report_memory", settings.report_memory);
   line.close_object();
 }
 
@@ -173,6 +178,22 @@ void write_rank_times(JsonText& line, const std::vector<double>& rank_times_s) {
   line.close_array();
 }
 
+void write_memory(JsonText& line, const std::vector<RankMemory>& ranks) {
+  line.key("memory");
+  if (ranks.empty()) return line.value(nullptr);
+  line.open_array();
+  for (const RankMemory& rank : ranks) {
+    line.open_object();
+    line.field("rank", rank.rank);
+    line.field("context_bytes", rank.context_bytes);
+    line.field("library_bytes", rank.library_bytes);
+    line.field("buffer_bytes", rank.buffer_bytes);
+    line.field("collective_bytes", rank.collective_bytes);
+    line.close_object();
+  }
+  line.close_array();
+}
+
 void write_samples(JsonText& line, const std::vector<std::vector<double>>& rank_samples_s) {
   line.key("samples_us");
   line.open_array();
@@ -235,6 +256,7 @@ void Records::end(const RunEnd& end) {
   line_.field("average_busbw_gbps", scaled(end.average_busbw_bytes_per_s, 1 / kBytesPerGb));
   line_.field("demanded_busbw_gbps", scaled(end.min_busbw_bytes_per_s, 1 / kBytesPerGb));
   line_.field("end_time", end.end_time_iso);
+  write_memory(line_, end.memory);
   finish_line();
 }
 

@@ -54,6 +54,11 @@ struct RunSettings {
   std::optional<double> target_ci;   // half-width of the 95 % interval of the median, as a fraction of the median
   std::optional<double> max_time_s;  // time budget of one placement of one row
   int timeout_s = 0;                 // -T; 0: the default limit
+  int local_register = 0;                // -R
+  std::optional<int> cta_policy;         // -x
+  int device_implementation = 0;         // -D; 0: the library's own operation
+  std::optional<int> device_cta_count;   // CTAs of -D's kernel; missing without one
+  bool report_memory = false;            // -M
 };
 
 /// Everything that is known before the first row.
@@ -144,6 +149,15 @@ struct Row {
 /// All groups' rows of one case, in group order; one row without NCCL_TESTS_SPLIT.
 using CaseRows = std::vector<Row>;
 
+/// Where the memory of one rank's device went, in bytes; what could not be told is missing. Shares may be negative.
+struct RankMemory {
+  int rank = 0;
+  std::optional<std::int64_t> context_bytes;     // what the device's runtime took to begin with
+  std::optional<std::int64_t> library_bytes;     // what joining the communicator took
+  std::optional<std::int64_t> buffer_bytes;      // buffers and their registration
+  std::optional<std::int64_t> collective_bytes;  // what the collectives took
+};
+
 /// How a run ended.
 struct RunEnd {
   int exit_code = 0;
@@ -155,6 +169,7 @@ struct RunEnd {
   std::uint64_t out_of_bounds = 0;  // nccl-tests' footer: (rank, placement, row) triples with wrong data
   std::optional<double> average_busbw_bytes_per_s;  // missing without a row
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
+  std::vector<RankMemory> memory;               // of all ranks, with -M
 };
 
 }  // namespace busbw

@@ -55,6 +55,15 @@ class Settings(Struct, kw_only=True, frozen=True):
     ]
     max_time_s: Annotated[float | None, Meta(description="Time budget of one placement of one row (--max-time).")]
     timeout_s: Annotated[int, Meta(description="Seconds without progress of any rank (-T); 0 is without limit.")]
+    local_register: Annotated[
+        int, Meta(description="Buffers' registration with NCCL (-R): 0 none, 1 local, 2 symmetric windows.")
+    ] = 0
+    cta_policy: Annotated[int | None, Meta(description="NCCL's CTA policy (-x); null where NCCL chose.")] = None
+    device_implementation: Annotated[
+        int, Meta(description="Kernel on NCCL's device API (-D); 0 is the library's own operation.")
+    ] = 0
+    device_cta_count: Annotated[int | None, Meta(description="CTAs of that kernel (-V); null without one.")] = None
+    report_memory: Annotated[bool, Meta(description="Whether GPU memory is reported (-M).")] = False
 
 
 class Library(Struct, kw_only=True, frozen=True):
@@ -181,6 +190,16 @@ class Notice(Struct, tag_field="kind", tag="warning", kw_only=True, frozen=True)
     message: Annotated[str, Meta(description="The sentence.")]
 
 
+class Memory(Struct, kw_only=True, frozen=True):
+    """Where the memory of one rank's device went (-M). Others may take memory meanwhile: a share can be negative."""
+
+    rank: Annotated[int, Meta(description="In the whole job.")]
+    context_bytes: Annotated[int | None, Meta(description="What CUDA took to begin with; null where nothing tells.")]
+    library_bytes: Annotated[int | None, Meta(description="What joining the communicator took; null as above.")]
+    buffer_bytes: Annotated[int | None, Meta(description="Buffers and their registration; null as above.")]
+    collective_bytes: Annotated[int | None, Meta(description="What was taken since; null as above.")]
+
+
 class End(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     """The last line: how the run ended. Without it the run was killed."""
 
@@ -195,6 +214,7 @@ class End(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     average_busbw_gbps: Annotated[float | None, Meta(description="The footer's average; null without a row.")]
     demanded_busbw_gbps: Annotated[float | None, Meta(description="NCCL_TESTS_MIN_BW; null without.")]
     end_time: Annotated[str, Meta(description="ISO 8601 with zone.")]
+    memory: Annotated[list[Memory] | None, Meta(description="Of all ranks; null without -M.")] = None
 
 
 Record = Header | Row | Notice | End

@@ -10,7 +10,7 @@
 namespace busbw {
 
 /// A rank with two buffers that does nothing but count how often it is waited for.
-class IdleCommunicator final : public Communicator {
+class IdleCommunicator : public Communicator {
  public:
   IdleCommunicator(int rank, int size, std::size_t buffer_bytes)
       : rank_(rank), size_(size), send_(buffer_bytes), recv_(buffer_bytes) {}

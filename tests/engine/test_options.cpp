@@ -56,21 +56,21 @@ const std::vector<FlagEffect>& effects() {
       {"", "--max-time", "500ms", [](const Options& o) { return o.settings.max_time_s == doctest::Approx(0.5); }},
       {"", "--fault", "overrun:rank=0",
        [](const Options& o) { return o.faults == std::vector<std::string>{"overrun:rank=0"}; }},
-      // Of the GPU's flags the values that ask for nothing.
       {"-G", "--cudagraph", "0", [](const Options& o) { return o.settings.graph_launches == 0; }},
-      {"-R", "--local_register", "0", [](const Options&) { return true; }},
+      {"-R", "--local_register", "1", [](const Options& o) { return o.settings.local_register == 1; }},
+      {"-x", "--cta_policy", "2", [](const Options& o) { return o.settings.cta_policy == 2; }},
       {"-y", "--stream_null", "1", [](const Options& o) { return o.null_stream; }},
       {"", "--library", "/x/libnccl.so", [](const Options& o) { return o.nccl_library == "/x/libnccl.so"; }},
       {"", "--backend", "nccl", [](const Options& o) { return o.backend == "nccl"; }},
-      {"-D", "--device_implementation", "0", [](const Options&) { return true; }},
-      {"-M", "--memory", "0", [](const Options&) { return true; }},
+      {"-D", "--device_implementation", "2", [](const Options& o) { return o.settings.device_implementation == 2; }},
+      {"-M", "--memory", "1", [](const Options& o) { return o.settings.report_memory; }},
   };
   return all;
 }
 
-/// Flags whose effects are tested elsewhere: -K needs -I, --ping-pong needs sendrecv, the rest is for GPUs only.
+/// Flags whose effects are tested elsewhere: -K needs -I, --ping-pong needs sendrecv, -V needs -D.
 bool tested_elsewhere(std::string_view long_name) {
-  for (const char* other : {"--per_iter_skip", "--ping-pong", "--cta_policy", "--device_cta_count"})
+  for (const char* other : {"--per_iter_skip", "--ping-pong", "--device_cta_count"})
     if (long_name == other) return true;
   return false;
 }
@@ -113,6 +113,11 @@ TEST_CASE("options: defaults are nccl-tests 2.19.6's") {
   CHECK_FALSE(settings.report_cputime);
   CHECK_FALSE(settings.report_timestamps);
   CHECK(settings.timeout_s == 0);
+  CHECK(settings.local_register == 0);
+  CHECK_FALSE(settings.cta_policy);
+  CHECK(settings.device_implementation == 0);
+  CHECK_FALSE(settings.device_cta_count);
+  CHECK_FALSE(settings.report_memory);
   CHECK(settings.placement == "both");
   CHECK_FALSE(settings.target_ci);
   CHECK_FALSE(settings.max_time_s);
@@ -285,4 +290,15 @@ TEST_CASE("options: alltoallv's variables, only where they matter") {
   for (const char* value : {"yes", ""}) refused("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", value);
   check_names(refusal_of("", {{"NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "/nowhere"}}, "alltoallv"), {"/nowhere"});
   check_names(refusal_of("-b 8 -e 1M", all, "alltoallv"), {"-b", "-e", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"});
+}
+
+TEST_CASE("options: -V counts the CTAs of -D's kernel, 16 if not given, and means nothing without one") {
+  CHECK(options_of("-R 2 -D 1 -V 32").settings.device_cta_count == 32);
+  CHECK(options_of("-R 2 -D 1").settings.device_cta_count == 16);
+  CHECK_FALSE(options_of("-V 32").settings.device_cta_count);
+}
+
+TEST_CASE("options: -x 0 is NCCL's default by name, no -x is NCCL's choice") {
+  CHECK(options_of("-x 0").settings.cta_policy == 0);
+  CHECK_FALSE(options_of("").settings.cta_policy);
 }

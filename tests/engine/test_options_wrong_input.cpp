@@ -120,7 +120,7 @@ TEST_CASE("options: what only a GPU can honour is refused on the host, by its na
     const auto flag = words(line);
     check_names(options_of(line).host_cannot, {flag[0], flag[1], "host backend"});
   }
-  for (const char* line : {"-G -1", "-R 3", "-x 3", "-y 2", "-D 5", "-V 129", "-M 2"}) {
+  for (const char* line : {"-G -1", "-R 3", "-x 3", "-x -1", "-y 2", "-D 5", "-V 129", "-V 0", "-V -1", "-M 2"}) {
     CAPTURE(line);
     check_names(refusal_of(line), {words(line)[0], "allowed"});
   }
@@ -132,13 +132,29 @@ TEST_CASE("options: what only a GPU can honour is refused on the host, by its na
 }
 
 TEST_CASE("options: what the NCCL backend cannot do is refused there, by its name and what it is for") {
-  for (const char* line : {"-G 1", "-R 1", "-x 0", "-D 1", "-V 16", "-M 1", "--fault flip:rank=0"}) {
+  for (const char* line : {"-G 1", "-D 1", "--fault flip:rank=0"}) {
     CAPTURE(line);
     const auto flag = words(line);
     check_names(options_of(line).nccl_cannot, {flag[0], flag[1]});
   }
-  for (const char* line : {"-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so"})
+  for (const char* line : {"-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so", "-R 1", "-R 2", "-x 0", "-M 1", "-V 8",
+                           "-R 2 -D 1", "-R 2 -D 4 -V 128"})
     CHECK(options_of(line).nccl_cannot.empty());
+}
+
+TEST_CASE("options: a kernel that cannot run what is asked for is refused, with what it can") {
+  const auto cannot = [](const std::string& line, const std::string& collective = "all_reduce") {
+    return options_of(line, {}, collective).nccl_cannot;
+  };
+  check_names(cannot("-D 2"), {"-D 2 (--device_implementation)", "symmetric windows", "-R 2"});
+  check_names(cannot("-D 2 -R 1"), {"-D 2", "-R 2"});
+  check_names(cannot("-D 1 -R 2", "all_gather"), {"-D 1", "all_gather_perf", "all_reduce_perf and alltoall_perf"});
+  check_names(cannot("-D 1 -R 2 -o mulsum"), {"-D 1", "-o mulsum", "-d float", "allowed is -o sum, prod"});
+  check_names(cannot("-D 1 -R 2 -o all"), {"-o mulsum"});
+  check_names(cannot("-D 3 -R 2 -d half"), {"-D 3", "-d half", "-d float or double"});
+  CHECK(cannot("-D 1 -R 2 -d all -o avg").empty());
+  CHECK(cannot("-D 4 -R 2 -d double").empty());
+  for (const char* line : {"-D 1 -R 2 -d all", "-D 4 -R 2 -o mulsum"}) CHECK(cannot(line, "alltoall").empty());
 }
 
 TEST_CASE("options: random junk gives options, a request or a usage error, never anything else") {

@@ -37,6 +37,8 @@ void write_everything(Records& sink) {
   RunInfo run = made_up_run();
   run.settings.target_ci = 0.01;
   run.settings.max_time_s = 60;
+  run.settings.local_register = 2;
+  run.settings.cta_policy = 1;
   run.notes = {"-f 1: steps of 1048576 bytes (-i) are used"};
   run.warnings = {"4 ranks share 2 cores; times include waiting for a core"};
   sink.begin(run);
@@ -74,6 +76,11 @@ void write_everything(Records& sink) {
   end.message = "5 wrong elements in 1 of 3 rows; see the lines above";
   end.out_of_bounds = 1;
   end.min_busbw_bytes_per_s = 1e9;
+  end.memory = {{.rank = 0,
+                 .context_bytes = {},
+                 .library_bytes = 367001600,
+                 .buffer_bytes = 2097152,
+                 .collective_bytes = -1024}};
   sink.end(end);
 }
 

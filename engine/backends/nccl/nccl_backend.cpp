@@ -12,6 +12,7 @@
 
 #include "backends/faulty_backend.hpp"
 #include "backends/nccl/cuda.hpp"
+#include "backends/nccl/flag_needs.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
@@ -52,6 +53,9 @@ class NcclBackend final : public Backend {
         library_(load_nccl(request.library)),
         hash_(library_.path) {
     if (request.forks) hash_.get();
+    const std::string why_not = lacking(needs_of(request.flags, NCCL_VERSION_CODE), library_.version, library_.path,
+                                        [&](const char* function) { return library_.find(function) != nullptr; });
+    if (!why_not.empty()) throw EnvironmentError(why_not);
     for (std::size_t i = 0; i < memory_.size(); ++i)
       gpus_[static_cast<std::size_t>(request_.first_device) + i].free_bytes = memory_[i].get();
     for (int first = 0; first < request_.ranks; first += request_.gpus_per_thread)
@@ -127,6 +131,7 @@ class NcclBackend final : public Backend {
     NcclRank rank;
     rank.device = device(index);
     rank.buffer_bytes = buffer_bytes_;
+    rank.flags = request_.flags;
     rank.null_stream = request_.null_stream;
     rank.all_here = world.size() == request_.ranks;
     rank.launch_group = launch_groups_.at(static_cast<std::size_t>(index / request_.gpus_per_thread)).get();

@@ -9,6 +9,7 @@
 
 #include "backends/backend.hpp"
 #include "backends/faults.hpp"
+#include "backends/nccl/nccl_flags.hpp"
 
 namespace busbw {
 
@@ -38,6 +39,7 @@ struct NcclRequest {
   bool forks = false;        // the ranks run in forks of this process
   int gpus_per_thread = 1;   // -g: so many ranks, one after the other, have their operations launched by one thread
   Faults faults = {};        // --fault
+  NcclFlags flags = {};
 };
 
 /// Throws EnvironmentError where a rank would have no GPU of its own, or where there is no library.

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "backends/nccl/device_errors.hpp"
+#include "backends/nccl/nccl_join.hpp"
 #include "support/error.hpp"
 
 namespace busbw {
@@ -31,26 +32,28 @@ ncclDataType_t nccl_type(Dtype dtype) {
   throw std::logic_error("nccl_type: not a Dtype");
 }
 
-NcclComm::NcclComm(const NcclLibrary& library, const Team& world, Team& group, std::string where,
-                   LiveCommunicators& live)
+NcclComm::NcclComm(const NcclLibrary& library, const NcclFlags& flags, const Team& world, Team& group,
+                   std::string where, LiveCommunicators& live)
     : library_(library), world_(world), where_(std::move(where)), live_(live) {
   ncclUniqueId id{};
   if (group.rank() == 0) check(library_.call.get_unique_id(&id), "ncclGetUniqueId");
   const Bytes shared = group.broadcast(std::as_bytes(std::span(&id, 1)));
   std::memcpy(&id, shared.data(), sizeof(id));
-  check(library_.call.comm_init_rank(&comm_, group.size(), id, group.rank()), "ncclCommInitRank");
+  check(join_communicator(library_, flags, id, group.rank(), group.size(), &comm_), "ncclCommInitRank");
   live_.add(world_.rank(), comm_);
 }
 
 NcclComm::~NcclComm() {
   if (!comm_) return;
   live_.remove(world_.rank());
-  if (world_.aborted() || std::uncaught_exceptions() > 0) {
-    library_.call.comm_abort(comm_);
-  } else {
+  if (ends_in_order()) {
     library_.call.comm_destroy(comm_);
+  } else {
+    library_.call.comm_abort(comm_);
   }
 }
+
+bool NcclComm::ends_in_order() const { return !world_.aborted() && std::uncaught_exceptions() == 0; }
 
 void NcclComm::check(ncclResult_t result, const char* doing) const {
   if (result == ncclSuccess || result == ncclInProgress) return;

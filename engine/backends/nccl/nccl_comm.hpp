@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/nccl/live_communicators.hpp"
+#include "backends/nccl/nccl_flags.hpp"
 #include "backends/nccl/nccl_library.hpp"
 #include "rendezvous/team.hpp"
 #include "support/types.hpp"
@@ -16,13 +17,16 @@ class NcclComm {
  public:
   /// Joins `group` under the id that its first member makes, on the current device. The library, `world`, `live` and what
   /// is in `where`, "rank 3 on GPU 0000:0f:00", are for as long as this lives.
-  NcclComm(const NcclLibrary& library, const Team& world, Team& group, std::string where, LiveCommunicators& live);
+  NcclComm(const NcclLibrary& library, const NcclFlags& flags, const Team& world, Team& group, std::string where,
+           LiveCommunicators& live);
   /// Of an aborted job, or where this rank failed: aborts, which waits for nobody.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
   ncclComm_t get() const { return comm_; }
+  /// Whether it would be destroyed now and not aborted: what belongs to it is given back first then.
+  bool ends_in_order() const;
   /// Throws EnvironmentError with NCCL's own words.
   void check(ncclResult_t result, const char* doing) const;
   /// What NCCL has noticed since: throws as `check`.

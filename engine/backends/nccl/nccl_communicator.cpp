@@ -52,14 +52,39 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       where_(place_of(world, rank.device)),
       all_here_(rank.all_here),
       nvml_(rank.nvml),
-      send_(rank.buffer_bytes, where_, "a send buffer"),
-      recv_(rank.buffer_bytes, where_, "a receive buffer"),
+      memory_(rank.flags.reports_memory),
+      send_(library, rank.buffer_bytes, where_, "a send buffer"),
+      recv_(library, rank.buffer_bytes, where_, "a receive buffer"),
       differing_(sizeof(unsigned long long), where_, "a counter"),
       stream_(rank.null_stream, where_),
       gate_(where_, stream_.get()),
-      comm_(library, world, group, where_, *rank.live),
-      launcher_(library, comm_, {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_}, gate_),
+      comm_(join(library, rank)),
+      registration_(register_buffers(library, rank.flags)),
+      kernel_(make_kernel(library, rank.flags)),
+      launcher_(library, comm_,
+                {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_, kernel_.get()}, gate_),
       member_(*rank.launch_group, rank.place, launcher_, world) {}
+
+NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRank& rank) {
+  memory_.buffers_made();
+  return NcclComm(library, rank.flags, world_, group_, where_, *rank.live);
+}
+
+std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclLibrary& library,
+                                                                     const NcclFlags& flags) {
+  memory_.library_joined();
+  if (flags.registration == Registration::none) return nullptr;
+  auto made = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, send_, recv_);
+  memory_.buffers_made();
+  return made;
+}
+
+std::unique_ptr<DeviceComm> NcclCommunicator::make_kernel(const NcclLibrary& library, const NcclFlags& flags) {
+  if (!flags.kernel) return nullptr;
+  auto made = std::make_unique<DeviceComm>(library, comm_, where_, size(), flags, *registration_);
+  memory_.library_joined();
+  return made;
+}
 
 NcclCommunicator::~NcclCommunicator() {
   // Another rank may have failed while this one was held back.

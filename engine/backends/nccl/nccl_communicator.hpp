@@ -11,7 +11,10 @@
 #include "backends/backend.hpp"
 #include "backends/nccl/cuda.hpp"
 #include "backends/nccl/cuda_gate.hpp"
+#include "backends/nccl/device_comm.hpp"
 #include "backends/nccl/launch_group.hpp"
+#include "backends/nccl/memory_book.hpp"
+#include "backends/nccl/nccl_buffers.hpp"
 #include "backends/nccl/nccl_comm.hpp"
 #include "backends/nccl/nccl_launcher.hpp"
 #include "backends/nccl/nvml.hpp"
@@ -23,6 +26,7 @@ struct NcclRank {
   Device device;
   std::size_t buffer_bytes = 0;
   bool null_stream = false;
+  NcclFlags flags;
   bool all_here = true;  // the communicator has no ranks but those that this process, and what it forks, runs
   LaunchGroup* launch_group = nullptr;
   int place = 0;  // in the launch group
@@ -43,8 +47,8 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
 
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
-  std::span<std::byte> send_buffer() override { return {send_.data(), send_.size()}; }
-  std::span<std::byte> recv_buffer() override { return {recv_.data(), recv_.size()}; }
+  std::span<std::byte> send_buffer() override { return send_.span(); }
+  std::span<std::byte> recv_buffer() override { return recv_.span(); }
 
   void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop) override;
   void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop, int root) override;
@@ -64,6 +68,7 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
   std::optional<DeviceCondition> condition() override {
     return nvml_ ? std::optional(nvml_->condition()) : std::nullopt;
   }
+  std::optional<MemoryUse> memory() override { return memory_.use(); }
   Gate* gate() override { return this; }
   /// The null stream cannot be recorded.
   bool can_record() const override { return !stream_.is_null(); }
@@ -90,6 +95,10 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
               Redop redop = Redop::sum, int root = 0);
   /// Waits for what this rank's own thread has put into its stream.
   void wait_for_own();
+  // The steps of joining, in this order.
+  NcclComm join(const NcclLibrary& library, const NcclRank& rank);
+  std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclFlags& flags);
+  std::unique_ptr<DeviceComm> make_kernel(const NcclLibrary& library, const NcclFlags& flags);
   const unsigned char* tile_on_device(const Tile& tile);
 
   Team& world_;
@@ -97,8 +106,9 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
   std::string where_;
   bool all_here_;
   std::optional<NvmlGpu> nvml_;
-  DeviceMemory send_;
-  DeviceMemory recv_;
+  MemoryBook memory_;
+  NcclBuffer send_;
+  NcclBuffer recv_;
   DeviceMemory differing_;  // one counter of `compare`
   std::map<Tile, DeviceMemory> tiles_;
   CudaStream stream_;
@@ -106,6 +116,8 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
   CudaGate gate_;
   std::uint64_t closings_ = 0;
   NcclComm comm_;
+  std::unique_ptr<NcclRegistration> registration_;  // with -R
+  std::unique_ptr<DeviceComm> kernel_;              // with -D
   NcclLauncher launcher_;
   LaunchGroup::Member member_;  // goes first: until then the launcher may be at work
 };

@@ -45,6 +45,7 @@ void NcclLauncher::call(const Launch& launch) {
   const cudaStream_t stream = seat_.stream;
   switch (launch.kind) {
     case Launch::Kind::all_reduce:
+      if (seat_.kernel) return run_kernel(launch);
       comm_.check(call_.all_reduce(launch.send, launch.recv, launch.count, nccl_type(launch.dtype),
                                    redop_of(launch.redop, launch.dtype), comm, stream),
                   "ncclAllReduce");
@@ -96,6 +97,11 @@ void NcclLauncher::call(const Launch& launch) {
   throw std::logic_error("NcclLauncher: what concerns all of a launch group is no rank's own");
 }
 
+void NcclLauncher::run_kernel(const Launch& launch) {
+  const OnDevice on_device(seat_.device);
+  seat_.kernel->run(launch.send, launch.recv, launch.count, launch.dtype, launch.redop, seat_.stream);
+}
+
 void NcclLauncher::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   const ncclDataType_t type = nccl_type(dtype);
   comm_.check(call_.group_start(), "ncclGroupStart");
@@ -108,9 +114,14 @@ void NcclLauncher::exchange(std::span<const Transfer> sends, std::span<const Tra
   comm_.check(call_.group_end(), "ncclGroupEnd");
 }
 
-// These are made of sends and receives, which only read what is sent.
+// These are made of sends and receives, which only read what is sent, where the library has no operation of its own; as
+// in nccl-tests.
 
 void NcclLauncher::gather(const Launch& launch) {
+  if (call_.gather)
+    return comm_.check(call_.gather(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), launch.root,
+                                    comm_.get(), seat_.stream),
+                       "ncclGather");
   const Transfer mine{launch.root, const_cast<std::byte*>(launch.send), launch.count};
   recvs_.clear();
   for (int peer = 0; seat_.rank == launch.root && peer < seat_.ranks; ++peer)
@@ -119,6 +130,10 @@ void NcclLauncher::gather(const Launch& launch) {
 }
 
 void NcclLauncher::scatter(const Launch& launch) {
+  if (call_.scatter)
+    return comm_.check(call_.scatter(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), launch.root,
+                                     comm_.get(), seat_.stream),
+                       "ncclScatter");
   const Transfer mine{launch.root, launch.recv, launch.count};
   sends_.clear();
   auto* const send = const_cast<std::byte*>(launch.send);
@@ -128,6 +143,11 @@ void NcclLauncher::scatter(const Launch& launch) {
 }
 
 void NcclLauncher::alltoall(const Launch& launch) {
+  if (seat_.kernel) return run_kernel(launch);
+  if (call_.alltoall)
+    return comm_.check(call_.alltoall(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), comm_.get(),
+                                      seat_.stream),
+                       "ncclAlltoAll");
   const std::size_t part = launch.count * size_bytes(launch.dtype);
   auto* const send = const_cast<std::byte*>(launch.send);
   sends_.clear();

@@ -8,6 +8,7 @@
 
 #include "backends/nccl/cuda.hpp"
 #include "backends/nccl/cuda_gate.hpp"
+#include "backends/nccl/device_comm.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/nccl_comm.hpp"
 
@@ -21,6 +22,7 @@ struct DeviceSeat {
   int ranks;
   cudaStream_t stream;
   const std::vector<Event>& stamps;
+  const DeviceComm* kernel;  // what runs instead of NCCL's operation; null without -D
 };
 
 class NcclLauncher final : public Launcher {
@@ -42,6 +44,7 @@ class NcclLauncher final : public Launcher {
 
  private:
   void call(const Launch&);
+  void run_kernel(const Launch&);
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype);
   void gather(const Launch&);
   void scatter(const Launch&);

@@ -8,6 +8,11 @@
 #include "backends/nccl/open_library.hpp"
 #include "support/error.hpp"
 
+// The device API's, of nccl_device.h, which few files need.
+struct ncclDevComm;
+struct ncclDevCommRequirements;
+struct ncclTeam;
+
 namespace busbw {
 
 /// What is said where `library` lacks a function that is called.
@@ -57,6 +62,20 @@ struct NcclFunctions {
   NcclFunction<decltype(&::ncclRecv)> recv;
   NcclFunction<decltype(&::ncclRedOpCreatePreMulSum)> redop_create_premulsum;
   NcclFunction<decltype(&::ncclRedOpDestroy)> redop_destroy;
+  // Where the library is too old for them, a flag that needs them says so (flag_needs.hpp).
+  NcclFunction<decltype(&::ncclMemAlloc)> mem_alloc;                           // 2.19
+  NcclFunction<decltype(&::ncclMemFree)> mem_free;                             // 2.19
+  NcclFunction<decltype(&::ncclCommRegister)> comm_register;                   // 2.19
+  NcclFunction<decltype(&::ncclCommDeregister)> comm_deregister;               // 2.19
+  NcclFunction<decltype(&::ncclCommInitRankConfig)> comm_init_rank_config;     // 2.14
+  NcclFunction<decltype(&::ncclCommWindowRegister)> comm_window_register;      // 2.27
+  NcclFunction<decltype(&::ncclCommWindowDeregister)> comm_window_deregister;  // 2.27
+  NcclFunction<decltype(&::ncclAlltoAll)> alltoall;                            // 2.28
+  NcclFunction<decltype(&::ncclGather)> gather;                                // 2.28
+  NcclFunction<decltype(&::ncclScatter)> scatter;                              // 2.28
+  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*)> dev_comm_create;  // 2.28
+  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevComm*)> dev_comm_destroy;                           // 2.28
+  NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;                                                           // 2.28
 };
 
 /// A library that stays loaded.

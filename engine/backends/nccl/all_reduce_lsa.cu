@@ -1,0 +1,57 @@
+// All-reduce by loads and stores of the peers' memory, an element at a time: -D 1. All ranks within reach of each other;
+// every type; sum, prod, max, min, avg; any alignment; in place too. Each element belongs to one thread of one rank,
+// which loads it from all ranks, reduces it, and stores the result to all.
+#include <nccl_device.h>
+
+#include "backends/nccl/device_call.hpp"
+#include "backends/nccl/device_reduction.cuh"
+#include "backends/nccl/kernel_share.hpp"
+
+namespace busbw {
+namespace {
+
+template <class Reduction>
+__global__ void __launch_bounds__(kKernelThreads)
+    all_reduce_lsa(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
+                   const Reduction reduction) {
+  using Element = typename Reduction::Element;
+  using Stored = typename Element::Stored;
+  // All ranks have arrived before any peer's memory is touched, and none leaves before all have stored.
+  ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+
+  const int ranks = comm.nRanks;
+  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, ranks);
+  for (std::size_t at = worker.index; at < call.count; at += worker.count) {
+    const auto from = [&](int peer) {
+      const auto* data = static_cast<const Stored*>(ncclGetLsaPointer(call.send_window, call.send_offset, peer));
+      return Element::widen(data[at]);
+    };
+    auto value = from(0);
+    for (int peer = 1; peer < ranks; ++peer) value = reduction.combine(value, from(peer));
+    const Stored result = Element::round(reduction.finish(value, ranks));
+    for (int peer = 0; peer < ranks; ++peer)
+      static_cast<Stored*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer))[at] = result;
+  }
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+}
+
+struct Launch {
+  const DeviceCall& call;
+  const ncclDevComm& comm;
+  cudaStream_t stream;
+
+  template <class Reduction>
+  void run(const Reduction& reduction) const {
+    all_reduce_lsa<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, reduction);
+  }
+};
+
+}  // namespace
+
+cudaError_t launch_all_reduce_lsa(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+  if (!with_reduction(call.dtype, call.redop, Launch{call, comm, stream})) return cudaErrorInvalidValue;
+  return cudaGetLastError();
+}
+
+}  // namespace busbw

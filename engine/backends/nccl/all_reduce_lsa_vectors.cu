@@ -1,0 +1,126 @@
+// All-reduce by loads and stores of the peers' memory, 16 bytes at a time: -D 2. All ranks within reach of each other;
+// every type; sum, prod, max, min, avg; any alignment, by single elements where send and receive buffer are aligned
+// differently; in place too. As -D 1, but each thread has several loads under way before it reduces what came.
+#include <nccl_device.h>
+
+#include "backends/nccl/device_call.hpp"
+#include "backends/nccl/device_reduction.cuh"
+#include "backends/nccl/kernel_share.hpp"
+
+namespace busbw {
+namespace {
+
+/// The elements of one load.
+template <class Stored>
+union alignas(kVectorBytes) Vector {
+  uint4 words;
+  Stored elements[kVectorBytes / sizeof(Stored)];
+  __device__ Vector() {}
+};
+
+/// One rank's work, with the pointers to all ranks' memory.
+template <class Reduction>
+struct Work {
+  using Element = typename Reduction::Element;
+  using Stored = typename Element::Stored;
+  using Wide = typename Element::Wide;
+  static constexpr unsigned kElements = kVectorBytes / sizeof(Stored);
+  /// Vectors of one thread under way at a time.
+  static constexpr unsigned kRows = Reduction::kAtOnce > kElements ? Reduction::kAtOnce / kElements : 1;
+
+  const DeviceCall& call;
+  const Reduction& reduction;
+  int ranks;
+
+  __device__ const Stored* from(int peer) const {
+    return static_cast<const Stored*>(ncclGetLsaPointer(call.send_window, call.send_offset, peer));
+  }
+  __device__ Stored* to(int peer) const {
+    return static_cast<Stored*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer));
+  }
+
+  __device__ void one(std::size_t at) const {
+    Wide value = Element::widen(from(0)[at]);
+    for (int peer = 1; peer < ranks; ++peer) value = reduction.combine(value, Element::widen(from(peer)[at]));
+    const Stored result = Element::round(reduction.finish(value, ranks));
+    for (int peer = 0; peer < ranks; ++peer) to(peer)[at] = result;
+  }
+
+  /// `rows` vectors, 32 apart, from number `at` on of those that begin at element `head`.
+  template <unsigned rows>
+  __device__ void vectors(std::size_t head, std::size_t at) const {
+    Wide values[rows][kElements];
+#pragma unroll 1
+    for (int peer = 0; peer < ranks; ++peer) {
+      const auto* data = reinterpret_cast<const uint4*>(from(peer) + head) + at;
+      Vector<Stored> loaded[rows];
+#pragma unroll
+      for (unsigned row = 0; row < rows; ++row) loaded[row].words = data[row * kWarpThreads];
+#pragma unroll
+      for (unsigned row = 0; row < rows; ++row)
+#pragma unroll
+        for (unsigned i = 0; i < kElements; ++i) {
+          const Wide value = Element::widen(loaded[row].elements[i]);
+          values[row][i] = peer == 0 ? value : reduction.combine(values[row][i], value);
+        }
+    }
+    Vector<Stored> results[rows];
+#pragma unroll
+    for (unsigned row = 0; row < rows; ++row)
+#pragma unroll
+      for (unsigned i = 0; i < kElements; ++i)
+        results[row].elements[i] = Element::round(reduction.finish(values[row][i], ranks));
+#pragma unroll 1
+    for (int peer = 0; peer < ranks; ++peer) {
+      auto* data = reinterpret_cast<uint4*>(to(peer) + head) + at;
+#pragma unroll
+      for (unsigned row = 0; row < rows; ++row) data[row * kWarpThreads] = results[row].words;
+    }
+  }
+};
+
+template <class Reduction>
+__global__ void __launch_bounds__(kKernelThreads)
+    all_reduce_lsa_vectors(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
+                           const Reduction reduction) {
+  constexpr unsigned kRows = Work<Reduction>::kRows;
+  ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+
+  const Work<Reduction> work{call, reduction, comm.nRanks};
+  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  const VectorRange range =
+      split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Work<Reduction>::kElements);
+  for (std::size_t at = first_vector(worker, kRows); at < range.vectors; at += vector_stride(worker, kRows)) {
+    if (at + (kRows - 1) * kWarpThreads < range.vectors) {
+      work.template vectors<kRows>(range.head, at);
+    } else {
+#pragma unroll 1
+      for (std::size_t last = at; last < range.vectors; last += kWarpThreads) work.template vectors<1>(range.head, last);
+    }
+  }
+  // What lies before and after the vectors.
+  for (std::size_t at = worker.index; at < range.head + range.tail; at += worker.count)
+    work.one(at < range.head ? at : call.count - range.tail + at - range.head);
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+}
+
+struct Launch {
+  const DeviceCall& call;
+  const ncclDevComm& comm;
+  cudaStream_t stream;
+
+  template <class Reduction>
+  void run(const Reduction& reduction) const {
+    all_reduce_lsa_vectors<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, reduction);
+  }
+};
+
+}  // namespace
+
+cudaError_t launch_all_reduce_lsa_vectors(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+  if (!with_reduction(call.dtype, call.redop, Launch{call, comm, stream})) return cudaErrorInvalidValue;
+  return cudaGetLastError();
+}
+
+}  // namespace busbw

@@ -1,0 +1,43 @@
+// All-reduce by NVLink multicast, an element at a time: -D 3. All ranks within reach of each other and of one multicast
+// object, on GPUs from compute capability 9.0 on; sum of float or double; any alignment; in place too. Each element
+// belongs to one thread of one rank: the switch adds all ranks' elements as it loads, and stores to all.
+#include <nccl_device.h>
+
+#include "backends/nccl/device_call.hpp"
+#include "backends/nccl/kernel_share.hpp"
+#include "backends/nccl/multicast.cuh"
+#include "support/types.hpp"
+
+namespace busbw {
+namespace {
+
+template <class Number>
+__global__ void __launch_bounds__(kKernelThreads)
+    all_reduce_multimem(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
+  ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, true};
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+
+  const auto* const from =
+      static_cast<const Number*>(ncclGetLsaMultimemPointer(call.send_window, call.send_offset, comm));
+  auto* const to = static_cast<Number*>(ncclGetLsaMultimemPointer(call.recv_window, call.recv_offset, comm));
+  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  for (std::size_t at = worker.index; at < call.count; at += worker.count)
+    store_to_all(to + at, load_sum_of_all(from + at));
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+}
+
+}  // namespace
+
+cudaError_t launch_all_reduce_multimem(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+  if (call.redop != Redop::sum) return cudaErrorInvalidValue;
+  if (call.dtype == Dtype::float32) {
+    all_reduce_multimem<float><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);
+  } else if (call.dtype == Dtype::float64) {
+    all_reduce_multimem<double><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);
+  } else {
+    return cudaErrorInvalidValue;
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace busbw

@@ -1,0 +1,65 @@
+// All-to-all by stores to peers within reach, and beyond by transfers that the GPU itself starts on the network: -D 4.
+// Needs NCCL's GIN; every type, as nothing is computed; any alignment; not in place. As -D 1 near by and -D 3 far away.
+#include <nccl_device.h>
+
+#include "backends/nccl/device_call.hpp"
+#include "backends/nccl/element_words.cuh"
+#include "backends/nccl/kernel_share.hpp"
+
+namespace busbw {
+namespace {
+
+template <class Word>
+__global__ void __launch_bounds__(kKernelThreads)
+    alltoall_hybrid(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
+  const unsigned signal = blockIdx.x;
+  ncclGin gin{comm, 0};
+  const std::uint64_t before = gin.readSignal(signal);
+  ncclBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, ncclTeamTagWorld{}, gin, blockIdx.x};
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire, ncclGinFenceLevel::Relaxed);
+
+  const ncclTeam world = ncclTeamWorld(comm);
+  const ncclTeam near = ncclTeamLsa(comm);
+  const int first_near = world.rank - near.rank;
+  const std::size_t part_bytes = call.count * sizeof(Word);
+  const Worker worker = worker_of_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
+  for (std::size_t at = worker.index; at < static_cast<std::size_t>(world.nRanks); at += worker.count) {
+    const int peer = static_cast<int>(at);
+    if (peer >= first_near && peer < first_near + near.nRanks) continue;
+    gin.put(world, peer, call.recv_window, call.recv_offset + world.rank * part_bytes, call.send_window,
+            call.send_offset + peer * part_bytes, part_bytes, ncclGin_SignalInc{signal});
+  }
+
+  const auto* const send = static_cast<const Word*>(ncclGetLocalPointer(call.send_window, call.send_offset));
+  for (std::size_t at = worker.index; at < call.count; at += worker.count)
+    for (int step = 0; step < near.nRanks; ++step) {
+      const int peer = peer_of_step(near.rank, step, near.nRanks);
+      auto* const recv = static_cast<Word*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer));
+      recv[world.rank * call.count + at] = send[(first_near + peer) * call.count + at];
+    }
+
+  if (blockIdx.x == sending_block(world.rank, blockDim.x, gridDim.x))
+    gin.waitSignal(ncclCoopCta{}, signal, before + (world.nRanks - near.nRanks));
+  gin.flush(ncclCoopCta{});
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);
+}
+
+struct Launch {
+  const DeviceCall& call;
+  const ncclDevComm& comm;
+  cudaStream_t stream;
+
+  template <class Word>
+  void run() const {
+    alltoall_hybrid<Word><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);
+  }
+};
+
+}  // namespace
+
+cudaError_t launch_alltoall_hybrid(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+  with_word(call.dtype, Launch{call, comm, stream});
+  return cudaGetLastError();
+}
+
+}  // namespace busbw

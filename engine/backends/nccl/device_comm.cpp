@@ -1,0 +1,126 @@
+#include "backends/nccl/device_comm.hpp"
+
+#include <fmt/format.h>
+#include <nccl_device.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "backends/nccl/cuda.hpp"
+#include "backends/nccl/device_call.hpp"
+#include "support/error.hpp"
+
+namespace busbw {
+namespace {
+
+std::string flag_of(const DeviceKernelInfo& kernel) {
+  return fmt::format("-D {} (--device_implementation)", kernel.number);
+}
+
+/// Before NCCL is asked for it: multicast that was switched off must not be touched.
+void require_multicast(const DeviceKernelInfo& kernel, const std::string& where) {
+  const char* const set = std::getenv("NCCL_NVLS_ENABLE");
+  if (set && std::string_view(set) == "0")
+    throw EnvironmentError(
+        fmt::format("{} needs NVLink multicast, which NCCL_NVLS_ENABLE=0 switches off; unset it where the machine can, "
+                    "or use -D 1 or 2",
+                    flag_of(kernel)));
+  int device = 0;
+  int major = 0;
+  check_cuda(cudaGetDevice(&device), where, "asking for the current GPU");
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), where,
+             "asking what the GPU can");
+  if (major < 9)
+    throw EnvironmentError(
+        fmt::format("{} needs NVLink multicast, which GPUs before compute capability 9.0 do not have; this one is of {}; "
+                    "use -D 1 or 2",
+                    flag_of(kernel), major));
+}
+
+ncclDevCommRequirements requirements_of(const DeviceKernelInfo& kernel, int ctas) {
+#ifdef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER
+  ncclDevCommRequirements needs = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+#else
+  ncclDevCommRequirements needs{};
+#endif
+  if (kernel.gin) {
+    needs.barrierCount = ctas;
+    needs.ginSignalCount = ctas;
+#if NCCL_VERSION_CODE >= 22907
+    needs.ginConnectionType = NCCL_GIN_CONNECTION_FULL;
+#elif NCCL_VERSION_CODE >= 22900
+    needs.ginForceEnable = true;
+#endif
+  } else {
+    needs.lsaBarrierCount = ctas;
+    needs.lsaMultimem = kernel.multimem;
+  }
+  return needs;
+}
+
+}  // namespace
+
+DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, std::string where, int ranks,
+                       const NcclFlags& flags, const NcclRegistration& buffers)
+    : library_(library),
+      comm_(comm),
+      where_(std::move(where)),
+      buffers_(buffers),
+      kernel_(*flags.kernel),
+      ctas_(flags.kernel_ctas),
+      device_(std::make_unique<ncclDevComm>()) {
+  if (const int near = library.call.team_lsa(comm.get()).nRanks; kernel_.reaches_all && near != ranks)
+    throw EnvironmentError(
+        fmt::format("{}: {} loads and stores the memory of all {} ranks, of which this one reaches {}; use GPUs that "
+                    "reach each other (see nvidia-smi topo -p2p r), or leave -D out",
+                    where_, flag_of(kernel_), ranks, near));
+  if (kernel_.multimem) require_multicast(kernel_, where_);
+  const ncclDevCommRequirements needs = requirements_of(kernel_, ctas_);
+  const ncclResult_t result = library.call.dev_comm_create(comm.get(), &needs, device_.get());
+  const char* const special = kernel_.gin        ? "a network whose transfers a GPU starts itself (GIN)"
+                              : kernel_.multimem ? "NVLink multicast"
+                                                 : nullptr;
+  if (result != ncclSuccess && special) {
+    const std::string said = library.last_error();
+    throw EnvironmentError(fmt::format("{}: {} needs {}, and NCCL finds none: {}{}{}; use -D 1 or 2", where_,
+                                       flag_of(kernel_), special, library.call.get_error_string(result),
+                                       said.empty() ? "" : ": ", said));
+  }
+  comm.check(result, "ncclDevCommCreate");
+  // NCCL may hand out a device communicator without what was asked for.
+  const bool lacks = (kernel_.gin && device_->ginContextCount == 0) ||
+                     (kernel_.multimem && !device_->lsaMultimem.mcBasePtr);
+  if (!lacks) return;
+  library.call.dev_comm_destroy(comm.get(), device_.get());
+  throw EnvironmentError(fmt::format("{}: {} needs {}, and NCCL finds none; use -D 1 or 2", where_, flag_of(kernel_),
+                                     special));
+}
+
+DeviceComm::~DeviceComm() {
+  if (comm_.ends_in_order()) library_.call.dev_comm_destroy(comm_.get(), device_.get());
+}
+
+void DeviceComm::run(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
+                     cudaStream_t stream) const {
+  const WindowPlace from = buffers_.place(send);
+  const WindowPlace to = buffers_.place(recv);
+  const DeviceCall call{from.window, from.offset_bytes, to.window, to.offset_bytes,
+                        count,       dtype,             redop,     static_cast<unsigned>(ctas_)};
+  const auto launch = [&] {
+    switch (kernel_.kernel) {
+      case DeviceKernel::all_reduce_lsa: return launch_all_reduce_lsa(call, *device_, stream);
+      case DeviceKernel::all_reduce_lsa_vectors: return launch_all_reduce_lsa_vectors(call, *device_, stream);
+      case DeviceKernel::all_reduce_multimem: return launch_all_reduce_multimem(call, *device_, stream);
+      case DeviceKernel::all_reduce_multimem_vectors: return launch_all_reduce_multimem_vectors(call, *device_, stream);
+      case DeviceKernel::alltoall_lsa: return launch_alltoall_lsa(call, *device_, stream);
+      case DeviceKernel::alltoall_lsa_vectors: return launch_alltoall_lsa_vectors(call, *device_, stream);
+      case DeviceKernel::alltoall_gin: return launch_alltoall_gin(call, *device_, stream);
+      case DeviceKernel::alltoall_hybrid: return launch_alltoall_hybrid(call, *device_, stream);
+    }
+    return cudaErrorInvalidValue;
+  };
+  check_cuda(launch(), where_, "launching a kernel of -D");
+}
+
+}  // namespace busbw

@@ -1,0 +1,136 @@
+#pragma once
+// Elements and operators as kernels compute them: loaded from their format, reduced in a wider type, rounded once.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "support/types.hpp"
+
+namespace busbw {
+
+/// An element's format in memory: `Stored`, the type it is reduced in: `Wide`, and the way from one to the other.
+/// Integers are reduced as themselves, modulo 2^bits.
+template <class T, class Unsigned>
+struct IntegerElement {
+  using Stored = T;
+  using Wide = T;
+  static __device__ Wide widen(Stored value) { return value; }
+  static __device__ Stored round(Wide value) { return value; }
+  static __device__ Wide sum(Wide a, Wide b) { return static_cast<T>(Unsigned(a) + Unsigned(b)); }
+  static __device__ Wide prod(Wide a, Wide b) { return static_cast<T>(Unsigned(a) * Unsigned(b)); }
+  static __device__ Wide larger(Wide a, Wide b) { return a < b ? b : a; }
+  static __device__ Wide smaller(Wide a, Wide b) { return b < a ? b : a; }
+  static __device__ Wide share(Wide sum, int ranks) { return static_cast<T>(sum / ranks); }
+};
+
+template <class F>
+struct FloatArithmetic {
+  using Wide = F;
+  static __device__ Wide sum(Wide a, Wide b) { return a + b; }
+  static __device__ Wide prod(Wide a, Wide b) { return a * b; }
+  static __device__ Wide larger(Wide a, Wide b) { return a < b ? b : a; }
+  static __device__ Wide smaller(Wide a, Wide b) { return b < a ? b : a; }
+  static __device__ Wide share(Wide sum, int ranks) { return sum / static_cast<F>(ranks); }
+};
+
+template <class F>
+struct PlainFloat : FloatArithmetic<F> {
+  using Stored = F;
+  static __device__ F widen(F value) { return value; }
+  static __device__ F round(F value) { return value; }
+};
+
+struct HalfElement : FloatArithmetic<float> {
+  using Stored = __half;
+  static __device__ float widen(__half value) { return __half2float(value); }
+  static __device__ __half round(float value) { return __float2half_rn(value); }
+};
+
+struct Bfloat16Element : FloatArithmetic<float> {
+  using Stored = __nv_bfloat16;
+  static __device__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
+  static __device__ __nv_bfloat16 round(float value) { return __float2bfloat16_rn(value); }
+};
+
+/// Fp8 is __nv_fp8_e4m3 or __nv_fp8_e5m2.
+template <class Fp8>
+struct Fp8Element : FloatArithmetic<float> {
+  using Stored = Fp8;
+  static __device__ float widen(Fp8 value) { return static_cast<float>(value); }
+  static __device__ Fp8 round(float value) { return Fp8(value); }
+};
+
+/// The sum, which is what most people ask for: kernels are unrolled for it. `kAtOnce`: values that a thread holds.
+template <class E>
+struct SumOf {
+  using Element = E;
+  using Wide = typename E::Wide;
+  static constexpr unsigned kAtOnce = sizeof(Wide) == 8 ? 16 : 32;
+  __device__ Wide combine(Wide a, Wide b) const { return E::sum(a, b); }
+  __device__ Wide finish(Wide value, int) const { return value; }
+};
+
+/// Any operator, chosen when the kernel runs: one small kernel for all of them keeps the program small.
+template <class E>
+struct ByOperator {
+  using Element = E;
+  using Wide = typename E::Wide;
+  static constexpr unsigned kAtOnce = 1;
+  Redop redop;
+  __device__ Wide combine(Wide a, Wide b) const {
+    switch (redop) {
+      case Redop::prod: return E::prod(a, b);
+      case Redop::max: return E::larger(a, b);
+      case Redop::min: return E::smaller(a, b);
+      default: return E::sum(a, b);
+    }
+  }
+  __device__ Wide finish(Wide value, int ranks) const { return redop == Redop::avg ? E::share(value, ranks) : value; }
+};
+
+/// Integers that are summed modulo 2^bits need no sign.
+template <class E>
+struct Summed {
+  using Element = E;
+};
+template <class T, class Unsigned>
+struct Summed<IntegerElement<T, Unsigned>> {
+  using Element = IntegerElement<std::make_unsigned_t<T>, Unsigned>;
+};
+
+/// Calls f.run(reduction) with an object of one of these; false for mulsum.
+template <class Element, class F>
+bool with_operator(Redop redop, const F& f) {
+  if (redop == Redop::mulsum) return false;
+  if (redop == Redop::sum) {
+    f.run(SumOf<typename Summed<Element>::Element>{});
+  } else {
+    f.run(ByOperator<Element>{redop});
+  }
+  return true;
+}
+
+/// The same for the elements of `dtype`.
+template <class F>
+bool with_reduction(Dtype dtype, Redop redop, const F& f) {
+  switch (dtype) {
+    case Dtype::int8: return with_operator<IntegerElement<std::int8_t, std::uint32_t>>(redop, f);
+    case Dtype::uint8: return with_operator<IntegerElement<std::uint8_t, std::uint32_t>>(redop, f);
+    case Dtype::int32: return with_operator<IntegerElement<std::int32_t, std::uint32_t>>(redop, f);
+    case Dtype::uint32: return with_operator<IntegerElement<std::uint32_t, std::uint32_t>>(redop, f);
+    case Dtype::int64: return with_operator<IntegerElement<std::int64_t, std::uint64_t>>(redop, f);
+    case Dtype::uint64: return with_operator<IntegerElement<std::uint64_t, std::uint64_t>>(redop, f);
+    case Dtype::float16: return with_operator<HalfElement>(redop, f);
+    case Dtype::float32: return with_operator<PlainFloat<float>>(redop, f);
+    case Dtype::float64: return with_operator<PlainFloat<double>>(redop, f);
+    case Dtype::bfloat16: return with_operator<Bfloat16Element>(redop, f);
+    case Dtype::f8e4m3: return with_operator<Fp8Element<__nv_fp8_e4m3>>(redop, f);
+    case Dtype::f8e5m2: return with_operator<Fp8Element<__nv_fp8_e5m2>>(redop, f);
+  }
+  return false;
+}
+
+}  // namespace busbw

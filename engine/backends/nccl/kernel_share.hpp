@@ -1,0 +1,65 @@
+#pragma once
+// Which thread of which rank's kernel moves which elements. Constant expressions, so that kernels and tests share them.
+#include <cstddef>
+#include <cstdint>
+
+namespace busbw {
+
+/// Bytes of the widest load and store.
+inline constexpr unsigned kVectorBytes = 16;
+inline constexpr unsigned kWarpThreads = 32;
+
+/// A range of elements: whole aligned vectors in the middle, single elements before and after them.
+struct VectorRange {
+  std::size_t head;     // elements before the first vector
+  std::size_t vectors;  // of kVectorBytes
+  std::size_t tail;     // elements after the last vector
+};
+
+/// How `count` elements of `element_bytes` (1, 2, 4 or 8) are split that are read from byte offset `from` and written to
+/// `to` of memory that is itself aligned. Where the two are aligned differently there are no vectors.
+constexpr VectorRange split_by_vectors(std::size_t from, std::size_t to, std::size_t count, unsigned element_bytes) {
+  if (from % kVectorBytes != to % kVectorBytes) return {count, 0, 0};
+  const std::size_t to_aligned = (kVectorBytes - from % kVectorBytes) % kVectorBytes / element_bytes;
+  const std::size_t head = to_aligned < count ? to_aligned : count;
+  const std::size_t vectors = (count - head) * element_bytes / kVectorBytes;
+  return {head, vectors, count - head - vectors * (kVectorBytes / element_bytes)};
+}
+
+/// One thread among those that share a piece of work.
+struct Worker {
+  std::size_t index;
+  std::size_t count;
+};
+
+/// A thread among those of all ranks' kernels, which have the same blocks; threads of a warp are neighbours.
+constexpr Worker worker_of_all(unsigned thread, unsigned block, unsigned threads, unsigned blocks, int rank,
+                               int ranks) {
+  return {thread + std::size_t{threads} * (static_cast<std::size_t>(rank) + std::size_t{block} * ranks),
+          std::size_t{threads} * blocks * ranks};
+}
+
+/// A thread among those of its own rank's kernel.
+constexpr Worker worker_of_rank(unsigned thread, unsigned block, unsigned threads, unsigned blocks) {
+  return {thread + std::size_t{threads} * block, std::size_t{threads} * blocks};
+}
+
+/// Where a thread begins among `vectors` that warps take in turns of `unroll` rows of 32, and how far its next turn is.
+/// Its place in row i is i * 32 further on.
+constexpr std::size_t first_vector(const Worker& worker, unsigned unroll) {
+  return worker.index / kWarpThreads * kWarpThreads * unroll + worker.index % kWarpThreads;
+}
+constexpr std::size_t vector_stride(const Worker& worker, unsigned unroll) { return worker.count * unroll; }
+
+/// The peer that `rank` turns to in its i-th step: each rank begins with another, so that they do not queue for one.
+constexpr int peer_of_step(int rank, int step, int ranks) {
+  const int peer = rank + 1 + step;
+  return peer < ranks ? peer : peer - ranks;
+}
+
+/// The block whose threads send to `peer` when thread t of the kernel sends to peers t, t + threads, ...
+constexpr unsigned sending_block(int peer, unsigned threads, unsigned blocks) {
+  return static_cast<unsigned>(peer) % (threads * blocks) / threads;
+}
+
+}  // namespace busbw

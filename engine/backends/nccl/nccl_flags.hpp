@@ -1,0 +1,20 @@
+#pragma once
+// What the command line asks of NCCL beyond its collectives.
+#include <optional>
+
+#include "support/device_kernels.hpp"
+
+namespace busbw {
+
+/// How the ranks' buffers are made known to NCCL (-R).
+enum class Registration { none, local, symmetric };
+
+struct NcclFlags {
+  Registration registration = Registration::none;  // -R
+  std::optional<int> cta_policy;                   // -x; NCCL's own choice without
+  std::optional<DeviceKernelInfo> kernel;          // -D; NCCL's own operation without
+  int kernel_ctas = kDefaultDeviceCtas;            // -V
+  bool reports_memory = false;                     // -M
+};
+
+}  // namespace busbw

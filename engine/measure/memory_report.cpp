@@ -1,0 +1,41 @@
+#include "measure/memory_report.hpp"
+
+#include <optional>
+
+#include "support/message.hpp"
+
+namespace busbw {
+namespace {
+
+Bytes message_of(const MemoryUse& use) {
+  MessageWriter writer;
+  for (const auto& share : {use.context_bytes, use.library_bytes, use.buffer_bytes, use.collective_bytes})
+    writer.add(share.has_value()).add(share.value_or(0));
+  return writer.bytes();
+}
+
+std::optional<std::int64_t> take_share(MessageReader& reader) {
+  const bool told = reader.take<bool>();
+  const auto bytes = reader.take<std::int64_t>();
+  if (!told) return std::nullopt;
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<RankMemory> gather_memory(Team& world, Communicator& communicator) {
+  const auto all = world.gather(message_of(communicator.memory().value_or(MemoryUse{})));
+  std::vector<RankMemory> ranks;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    MessageReader reader(all[rank]);
+    RankMemory memory;
+    memory.rank = static_cast<int>(rank);
+    for (auto share : {&RankMemory::context_bytes, &RankMemory::library_bytes, &RankMemory::buffer_bytes,
+                       &RankMemory::collective_bytes})
+      memory.*share = take_share(reader);
+    ranks.push_back(memory);
+  }
+  return ranks;
+}
+
+}  // namespace busbw

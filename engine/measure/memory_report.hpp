@@ -1,0 +1,14 @@
+#pragma once
+// -M: where the memory of every rank's device went.
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "rendezvous/team.hpp"
+#include "support/result.hpp"
+
+namespace busbw {
+
+/// All ranks' memory, by rank; on rank 0 only. All ranks call it.
+std::vector<RankMemory> gather_memory(Team& world, Communicator& communicator);
+
+}  // namespace busbw

@@ -1,0 +1,37 @@
+#include "support/device_kernels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace busbw {
+
+std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, int number) {
+  const auto found = std::ranges::find_if(kDeviceKernels, [&](const DeviceKernelInfo& info) {
+    return info.collective == collective && info.number == number;
+  });
+  if (found == kDeviceKernels.end()) return std::nullopt;
+  return *found;
+}
+
+bool takes(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
+  if (kernel.collective != "all_reduce") return true;
+  // Switches add floats and doubles; other types would take other instructions.
+  if (kernel.multimem) return redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
+  return redop != Redop::mulsum;  // whose factors are known to NCCL's own operation alone
+}
+
+std::string device_kernels_of(std::string_view collective) {
+  std::string numbers;
+  for (const DeviceKernelInfo& info : kDeviceKernels)
+    if (info.collective == collective) numbers += fmt::format("{}{}", numbers.empty() ? "" : ", ", info.number);
+  return numbers;
+}
+
+std::string taken_by(const DeviceKernelInfo& kernel) {
+  if (kernel.collective != "all_reduce") return "every type";
+  if (kernel.multimem) return "-o sum with -d float or double";
+  return "-o sum, prod, max, min or avg with every type";
+}
+
+}  // namespace busbw

@@ -1,0 +1,60 @@
+#include "support/device_kernels.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+TEST_CASE("find_device_kernel: the numbers are nccl-tests'") {
+  CHECK(find_device_kernel("all_reduce", 1)->kernel == DeviceKernel::all_reduce_lsa);
+  CHECK(find_device_kernel("all_reduce", 2)->kernel == DeviceKernel::all_reduce_lsa_vectors);
+  CHECK(find_device_kernel("all_reduce", 3)->kernel == DeviceKernel::all_reduce_multimem);
+  CHECK(find_device_kernel("all_reduce", 4)->kernel == DeviceKernel::all_reduce_multimem_vectors);
+  CHECK(find_device_kernel("alltoall", 1)->kernel == DeviceKernel::alltoall_lsa);
+  CHECK(find_device_kernel("alltoall", 2)->kernel == DeviceKernel::alltoall_lsa_vectors);
+  CHECK(find_device_kernel("alltoall", 3)->kernel == DeviceKernel::alltoall_gin);
+  CHECK(find_device_kernel("alltoall", 4)->kernel == DeviceKernel::alltoall_hybrid);
+  for (const char* other : {"all_gather", "alltoallv", "all_reduce_perf", ""}) {
+    CAPTURE(other);
+    for (int number = 0; number <= 4; ++number) CHECK_FALSE(find_device_kernel(other, number));
+    CHECK(device_kernels_of(other).empty());
+  }
+  CHECK_FALSE(find_device_kernel("all_reduce", 0));
+  CHECK_FALSE(find_device_kernel("all_reduce", 5));
+  CHECK(device_kernels_of("alltoall") == "1, 2, 3, 4");
+}
+
+TEST_CASE("device kernels: each has a number of its own, and says what it does") {
+  std::set<std::pair<std::string_view, int>> numbers;
+  for (const DeviceKernelInfo& info : kDeviceKernels) {
+    CHECK(numbers.emplace(info.collective, info.number).second);
+    CHECK_FALSE(info.does.empty());
+    CHECK(find_device_kernel(info.collective, info.number)->kernel == info.kernel);
+  }
+}
+
+TEST_CASE("takes: every type and operator, but mulsum, and multicast adds floats and doubles alone") {
+  for (const Dtype dtype : kDtypes) {
+    for (const Redop redop : kRedops) {
+      CAPTURE(name(dtype));
+      CAPTURE(name(redop));
+      CHECK(takes(*find_device_kernel("all_reduce", 1), dtype, redop) == (redop != Redop::mulsum));
+      CHECK(takes(*find_device_kernel("all_reduce", 2), dtype, redop) == (redop != Redop::mulsum));
+      const bool added = redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
+      CHECK(takes(*find_device_kernel("all_reduce", 3), dtype, redop) == added);
+      CHECK(takes(*find_device_kernel("all_reduce", 4), dtype, redop) == added);
+      for (int number = 1; number <= 4; ++number) CHECK(takes(*find_device_kernel("alltoall", number), dtype, redop));
+    }
+  }
+}
+
+TEST_CASE("taken_by: in words") {
+  check_names(taken_by(*find_device_kernel("all_reduce", 2)), {"sum", "prod", "max", "min", "avg", "every type"});
+  check_names(taken_by(*find_device_kernel("all_reduce", 3)), {"sum", "float", "double"});
+  CHECK(taken_by(*find_device_kernel("alltoall", 1)) == "every type");
+}

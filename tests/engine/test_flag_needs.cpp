@@ -1,0 +1,102 @@
+#include "backends/nccl/flag_needs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+constexpr int kHeaders = 22809;
+
+/// A library of some version that has these functions, and all that every version has.
+struct MadeUpLibrary {
+  int version;
+  std::set<std::string_view> functions;
+};
+
+const std::set<std::string_view> kOf218{"ncclCommInitRankConfig"};
+const std::set<std::string_view> kOf219{"ncclCommInitRankConfig", "ncclMemAlloc", "ncclMemFree", "ncclCommRegister",
+                                        "ncclCommDeregister"};
+const std::set<std::string_view> kOf227{"ncclCommInitRankConfig", "ncclMemAlloc",           "ncclMemFree",
+                                        "ncclCommRegister",       "ncclCommDeregister",     "ncclCommWindowRegister",
+                                        "ncclCommWindowDeregister"};
+const std::set<std::string_view> kOf228{"ncclCommInitRankConfig", "ncclMemAlloc",       "ncclMemFree",
+                                        "ncclCommRegister",       "ncclCommDeregister", "ncclCommWindowRegister",
+                                        "ncclCommWindowDeregister", "ncclDevCommCreate",  "ncclDevCommDestroy",
+                                        "ncclTeamLsa"};
+
+std::string sentence(const NcclFlags& flags, const MadeUpLibrary& library, int headers = kHeaders) {
+  return lacking(needs_of(flags, headers), library.version, "/lib/libnccl.so.2",
+                 [&](const char* function) { return library.functions.contains(function); });
+}
+
+NcclFlags registering(Registration kind) {
+  NcclFlags flags;
+  flags.registration = kind;
+  return flags;
+}
+
+NcclFlags with_policy(int policy) {
+  NcclFlags flags;
+  flags.cta_policy = policy;
+  return flags;
+}
+
+NcclFlags with_kernel() {
+  NcclFlags flags = registering(Registration::symmetric);
+  flags.kernel = find_device_kernel("all_reduce", 1);
+  return flags;
+}
+
+}  // namespace
+
+TEST_CASE("needs_of: without a flag nothing is needed, and every library does") {
+  CHECK(needs_of({}, kHeaders).empty());
+  CHECK(sentence({}, {21800, {}}).empty());
+}
+
+TEST_CASE("lacking: -R 1 needs 2.19") {
+  check_names(sentence(registering(Registration::local), {21803, kOf218}),
+              {"-R 1 (--local_register)", "ncclMemAlloc", "ncclCommRegister", "NCCL 2.18.3", "/lib/libnccl.so.2",
+               "2.19 or later", "leave -R out"});
+  CHECK(sentence(registering(Registration::local), {21903, kOf219}).empty());
+}
+
+TEST_CASE("lacking: -R 2 needs 2.27; only what is missing is named") {
+  const std::string said = sentence(registering(Registration::symmetric), {22605, kOf219});
+  check_names(said, {"-R 2", "ncclCommWindowRegister", "NCCL 2.26.5", "2.27 or later", "leave -R out"});
+  CHECK(said.find("ncclMemAlloc") == std::string::npos);
+  CHECK(sentence(registering(Registration::symmetric), {22703, kOf227}).empty());
+}
+
+TEST_CASE("lacking: -x needs 2.27, and -x 2 needs 2.28, though the function is older") {
+  for (const int policy : {0, 1}) {
+    check_names(sentence(with_policy(policy), {22602, kOf219}),
+                {"-x " + std::to_string(policy), "does not work with NCCL 2.26.2", "2.27 or later", "leave -x out"});
+    CHECK(sentence(with_policy(policy), {22700, kOf227}).empty());
+  }
+  check_names(sentence(with_policy(2), {22707, kOf227}), {"-x 2", "2.28 or later"});
+  CHECK(sentence(with_policy(2), {22803, kOf228}).empty());
+}
+
+TEST_CASE("lacking: -D needs the device API, which 2.29 changed") {
+  check_names(sentence(with_kernel(), {22707, kOf227}), {"-D 1", "ncclDevCommCreate", "2.28.9", "leave -D out"});
+  CHECK(sentence(with_kernel(), {22809, kOf228}).empty());
+  // Built for 2.28, later ones do not work, nor do earlier ones of 2.28.
+  check_names(sentence(with_kernel(), {22902, kOf228}), {"-D 1", "2.29.2", "2.28.9 up to, not including, 2.29"});
+  check_names(sentence(with_kernel(), {22803, kOf228}), {"-D 1", "2.28.3"});
+  // Built for 2.29 or later, it is the other way round.
+  CHECK(sentence(with_kernel(), {22907, kOf228}, 22907).empty());
+  CHECK(sentence(with_kernel(), {23000, kOf228}, 22907).empty());
+  check_names(sentence(with_kernel(), {22809, kOf228}, 22907), {"-D 1", "2.28.9", "2.29.7 or later"});
+}
+
+TEST_CASE("lacking: of several flags the first is named") {
+  NcclFlags flags = with_kernel();
+  flags.cta_policy = 2;
+  check_names(sentence(flags, {21803, kOf218}), {"-R 2"});
+}
