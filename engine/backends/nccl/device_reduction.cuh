@@ -5,7 +5,6 @@
 #include <cuda_fp8.h>
 
 #include <cstdint>
-#include <type_traits>
 
 #include "support/types.hpp"
 
@@ -96,9 +95,17 @@ template <class E>
 struct Summed {
   using Element = E;
 };
-template <class T, class Unsigned>
-struct Summed<IntegerElement<T, Unsigned>> {
-  using Element = IntegerElement<std::make_unsigned_t<T>, Unsigned>;
+template <>
+struct Summed<IntegerElement<std::int8_t, std::uint32_t>> {
+  using Element = IntegerElement<std::uint8_t, std::uint32_t>;
+};
+template <>
+struct Summed<IntegerElement<std::int32_t, std::uint32_t>> {
+  using Element = IntegerElement<std::uint32_t, std::uint32_t>;
+};
+template <>
+struct Summed<IntegerElement<std::int64_t, std::uint64_t>> {
+  using Element = IntegerElement<std::uint64_t, std::uint64_t>;
 };
 
 /// Calls f.run(reduction) with an object of one of these; false for mulsum.
