@@ -56,6 +56,7 @@ class NcclBackend final : public Backend {
     const std::string why_not = lacking(needs_of(request.flags, NCCL_VERSION_CODE), library_.version, library_.path,
                                         [&](const char* function) { return library_.find(function) != nullptr; });
     if (!why_not.empty()) throw EnvironmentError(why_not);
+    if (!request_.forks) nvml_opening_ = std::async(std::launch::async, [this] { nvml(); });
     for (std::size_t i = 0; i < memory_.size(); ++i)
       gpus_[static_cast<std::size_t>(request_.first_device) + i].free_bytes = memory_[i].get();
     for (int first = 0; first < request_.ranks; first += request_.gpus_per_thread)
@@ -161,6 +162,7 @@ class NcclBackend final : public Backend {
   mutable std::optional<Nvml> nvml_;
   std::vector<std::unique_ptr<LaunchGroup>> launch_groups_;  // one for each -t thread here
   std::size_t buffer_bytes_ = 0;
+  std::future<void> nvml_opening_;  // its end is waited for before all else goes
 };
 
 }  // namespace
