@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -82,10 +83,15 @@ class Ours:
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
     def gpus(self) -> int:
-        """How many there are."""
+        """How many there are. Ends the program where there is none."""
         if self.backend == "host":
             return 4
-        return sum(line[:1].isdigit() and "[cpu]" not in line for line in self.said("--list-devices").splitlines())
+        listed = self.said("--list-devices")
+        count = sum(line[:1].isdigit() and "[cpu]" not in line for line in listed.splitlines())
+        if count == 0:
+            print(f"there is no GPU here; --backend host tries this out. The engine says:\n{listed}", file=sys.stderr)
+            sys.exit(3)
+        return count
 
 
 @dataclass(frozen=True)
