@@ -174,6 +174,7 @@ void read_measurement(const Given& given, Options& options) {
   settings.parallel_init = given.on("--parallel_init");
   settings.report_cputime = given.on("--report_cputime");
   settings.report_timestamps = given.on("--report_timestamps");
+  settings.report_times = given.on("--report-times");
   settings.per_iteration = given.on("--per_iter_timing");
   settings.per_iteration_skip = given.integer("--per_iter_skip", 0, 0);
   if (given.has("--per_iter_skip") && !settings.per_iteration && settings.per_iteration_skip > 0)
@@ -182,12 +183,10 @@ void read_measurement(const Given& given, Options& options) {
   if (settings.per_iteration_skip >= settings.iterations)
     throw given.refuse("--per_iter_skip",
                        fmt::format("0 to {} (below -n {})", settings.iterations - 1, settings.iterations));
-  if (settings.per_iteration && settings.graph_launches > 0)
-    throw UsageError(
-        fmt::format("-I 1 (--per_iter_timing) and -G {} (--cudagraph) exclude each other", settings.graph_launches));
-  if (settings.blocking == 3 && settings.graph_launches > 0)
-    throw UsageError(
-        fmt::format("-z 3 (--blocking) and -G {} (--cudagraph) exclude each other", settings.graph_launches));
+  if (settings.blocking > 0 && settings.graph_launches > 0)
+    throw UsageError(fmt::format(
+        "-z {} (--blocking) and -G {} (--cudagraph) exclude each other: within a graph the host cannot wait",
+        settings.blocking, settings.graph_launches));
   if (given.has("--target-ci")) {
     settings.target_ci = parse_fraction(given.text("--target-ci", ""));
     if (!settings.target_ci || *settings.target_ci <= 0 || *settings.target_ci >= 1)
@@ -216,15 +215,14 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
     std::int64_t neutral;  // the value that asks for nothing; -1: there is none
     std::int64_t most;
     const char* purpose;
-    bool nccl_can;
   };
-  constexpr std::array flags{GpuFlag{"--cudagraph", 0, kMaxInt, "launches CUDA graphs", false},
-                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL", true},
-                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy", true},
-                             GpuFlag{"--stream_null", 0, 1, "uses CUDA's null stream", true},
-                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU", true},
-                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU", true},
-                             GpuFlag{"--memory", 0, 1, "reports GPU memory", true}};
+  constexpr std::array flags{GpuFlag{"--cudagraph", 0, kMaxInt, "launches CUDA graphs"},
+                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL"},
+                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy"},
+                             GpuFlag{"--stream_null", 0, 1, "uses CUDA's null stream"},
+                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU"},
+                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU"},
+                             GpuFlag{"--memory", 0, 1, "reports GPU memory"}};
   const auto refuse = [](std::string& sentence, std::string why) {
     if (sentence.empty()) sentence = std::move(why);
   };
@@ -235,7 +233,6 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
     const std::string asked = fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
     refuse(options.host_cannot,
            fmt::format("{}, which the {} cannot do; leave it out, or measure on GPUs", asked, host));
-    if (!flag.nccl_can) refuse(options.nccl_cannot, asked + ", which the NCCL backend cannot do; leave it out");
   }
   options.null_stream = given.on("--stream_null");
   options.settings.gpus_per_thread = static_cast<int>(given.integer("--ngpus", 1, 1, kMaxHostRanks));

@@ -91,6 +91,8 @@ class Collective {
   virtual void run(Communicator& communicator, const Call& call) const = 0;
   /// How many operations one `run` performs one after the other; times are per operation (2 for a ping-pong).
   virtual int operations_per_run() const { return 1; }
+  /// How many calls of the communicator one `run` makes, at most.
+  virtual int calls_per_run(int /*ranks*/) const { return 1; }
   /// What a table after each row shows about every rank, where the collective has one and the user asked for it.
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
     return std::nullopt;

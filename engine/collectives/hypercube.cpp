@@ -31,6 +31,7 @@ class Hypercube final : public Collective {
   Pieces expected(const Shape& shape, std::size_t, int, int ranks, int) const override {
     return from_every_rank(shape.send_count, ranks);
   }
+  int calls_per_run(int ranks) const override { return 1 + std::countr_zero(static_cast<unsigned>(ranks)); }
   void run(Communicator& communicator, const Call& call) const override {
     const std::size_t share_bytes = call.count * size_bytes(call.dtype);
     const int rank = communicator.rank();

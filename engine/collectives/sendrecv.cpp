@@ -45,6 +45,7 @@ class PingPong final : public Sendrecv {
     return fmt::format("--ping-pong pairs ranks up, and {} is an odd number of them", ranks);
   }
   int operations_per_run() const override { return 2; }
+  int calls_per_run(int) const override { return 2; }
 
   Pieces expected(const Shape& shape, std::size_t, int rank, int, int) const override {
     return {{.count = shape.recv_count, .source_rank = peer_of(rank)}};

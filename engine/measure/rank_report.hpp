@@ -1,7 +1,7 @@
 #pragma once
 // What one rank has to say of one placement.
 #include "measure/checker.hpp"
-#include "measure/sampler.hpp"
+#include "measure/samples.hpp"
 
 namespace busbw {
 

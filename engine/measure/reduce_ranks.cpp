@@ -4,17 +4,51 @@
 #include <numeric>
 
 namespace busbw {
-double combine_ranks(std::span<const RankReport> ranks, double Samples::* total, double operations, Average average) {
-  const auto total_s = [total](const RankReport& rank) { return rank.samples.*total; };
+
+double combine_ranks(std::span<const double> times_s, Average average) {
   switch (average) {
-    case Average::rank0: return total_s(ranks.front()) / operations;
-    case Average::min: return total_s(*std::ranges::min_element(ranks, {}, total_s)) / operations;
-    case Average::max: return total_s(*std::ranges::max_element(ranks, {}, total_s)) / operations;
+    case Average::rank0: return times_s.front();
+    case Average::min: return std::ranges::min(times_s);
+    case Average::max: return std::ranges::max(times_s);
     case Average::mean: break;
   }
-  const double sum_s = std::accumulate(ranks.begin(), ranks.end(), 0.0,
-                                       [&](double sum, const RankReport& rank) { return sum + total_s(rank); });
-  return sum_s / static_cast<double>(ranks.size()) / operations;
+  return std::accumulate(times_s.begin(), times_s.end(), 0.0) / static_cast<double>(times_s.size());
+}
+
+std::vector<double> rank_times_s(std::span<const RankReport> ranks) {
+  std::vector<double> times;
+  for (const RankReport& rank : ranks)
+    times.push_back(rank.samples.total_s / static_cast<double>(rank.samples.timed_operations));
+  return times;
+}
+
+std::vector<double> rank_launch_times_s(std::span<const RankReport> ranks) {
+  std::vector<double> times;
+  for (const RankReport& rank : ranks)
+    times.push_back(rank.samples.issue_s / static_cast<double>(rank.samples.timed_operations));
+  return times;
+}
+
+std::vector<double> rank_device_times_s(std::span<const RankReport> ranks) {
+  std::vector<double> times;
+  for (const RankReport& rank : ranks) {
+    if (rank.samples.device_operations == 0) return {};
+    times.push_back(rank.samples.device_s / static_cast<double>(rank.samples.device_operations));
+  }
+  return times;
+}
+
+std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double operations_per_iteration) {
+  // What a rank's first iteration took beyond its own duration it has waited for others: the last to come not at all.
+  const std::vector<double> durations_s = rank_device_times_s(ranks);
+  if (durations_s.empty()) return {};
+  std::vector<double> waited_s;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    waited_s.push_back((ranks[rank].samples.iteration_s.front() - durations_s[rank]) * operations_per_iteration);
+  const double longest_s = std::ranges::max(waited_s);
+  std::vector<double> arrivals_s;
+  for (const double each_s : waited_s) arrivals_s.push_back(longest_s - each_s);
+  return arrivals_s;
 }
 
 std::vector<double> last_rank_s(std::span<const RankReport> ranks) {

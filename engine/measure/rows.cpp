@@ -9,6 +9,7 @@
 #include "measure/clock.hpp"
 #include "measure/reduce_ranks.hpp"
 #include "measure/statistics.hpp"
+#include "measure/warnings.hpp"
 
 namespace busbw {
 namespace {
@@ -32,28 +33,44 @@ CheckResult check_result(const RunPlan& plan, Placement placement, const std::ve
   return result;
 }
 
-std::vector<std::string> warnings_of(const RunSettings& settings, const Measurement& measurement) {
-  std::vector<std::string> warnings;
-  const bool missed = settings.target_ci && measurement.stopped_by != StoppedBy::target_ci;
-  if (missed)
-    warnings.push_back(
-        fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; give more "
-                    "--max-time, or find what disturbs the machine",
-                    *settings.target_ci * 100, measurement.iteration_s.size()));
-  return warnings;
+DeviceClock device_clock(const Samples& samples) {
+  DeviceClock clock;
+  if (samples.before) clock.before_hz = samples.before->clock_hz;
+  if (!samples.after) return clock;
+  clock.after_hz = samples.after->clock_hz;
+  clock.most_hz = samples.after->most_clock_hz;
+  clock.slowed_by = samples.after->slowed_by;
+  return clock;
+}
+
+std::vector<DeviceClock> device_clocks(const std::vector<RankReport>& ranks) {
+  const auto tells = [](const RankReport& rank) { return rank.samples.before || rank.samples.after; };
+  std::vector<DeviceClock> clocks;
+  if (std::ranges::any_of(ranks, tells))
+    for (const RankReport& rank : ranks) clocks.push_back(device_clock(rank.samples));
+  return clocks;
 }
 
 Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report,
-                             const Traffic& traffic, const std::string& policy) {
+                             const Traffic& traffic, const std::string& policy, const std::vector<int>& members) {
   const RunSettings& settings = plan.settings;
   Measurement measurement;
   measurement.iteration_s = last_rank_s(report.ranks);
-  const double operations = static_cast<double>(measurement.iteration_s.size()) * settings.aggregated_iterations *
-                            plan.collective.operations_per_run();
   const auto average = static_cast<Average>(settings.average);
-  measurement.time_s = combine_ranks(report.ranks, &Samples::total_s, operations, average);
-  if (settings.report_cputime)
-    measurement.cpu_time_s = combine_ranks(report.ranks, &Samples::issue_s, operations, average);
+  measurement.rank_times_s = rank_times_s(report.ranks);
+  measurement.time_s = combine_ranks(measurement.rank_times_s, average);
+  const std::vector<double> launch_s = rank_launch_times_s(report.ranks);
+  if (settings.report_cputime) measurement.cpu_time_s = combine_ranks(launch_s, average);
+  if (report.ranks.front().samples.on_device) {
+    measurement.rank_launch_times_s = launch_s;
+    measurement.launch_time_s = combine_ranks(launch_s, average);
+  }
+  measurement.rank_device_times_s = rank_device_times_s(report.ranks);
+  if (!measurement.rank_device_times_s.empty())
+    measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, average);
+  measurement.rank_arrivals_s =
+      rank_arrivals_s(report.ranks, settings.aggregated_iterations * plan.collective.operations_per_run());
+  measurement.rank_clocks = device_clocks(report.ranks);
   const Bandwidth reached = bandwidth(traffic, measurement.time_s);
   measurement.algbw_bytes_per_s = reached.algbw_bytes_per_s;
   measurement.busbw_bytes_per_s = reached.busbw_bytes_per_s;
@@ -61,13 +78,11 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.statistics = summarise(std::span(measurement.iteration_s).subspan(skipped));
   if (settings.per_iteration && settings.processes > 1)
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
-  for (const RankReport& rank : report.ranks) {
-    measurement.rank_times_s.push_back(rank.samples.total_s / operations);
-    measurement.rank_samples_s.push_back(rank.samples.iteration_s);
-  }
+  for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
   measurement.stopped_by = report.stopped_by;
   measurement.check = check_result(plan, placement, report.ranks, policy);
-  measurement.warnings = warnings_of(settings, measurement);
+  measurement.warnings =
+      warnings_of(settings, measurement, static_cast<double>(report.ranks.front().samples.timed_operations), members);
   return measurement;
 }
 
@@ -113,7 +128,7 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   row.root = label.configuration.root;
   for (const auto& [placement, report] : placements) {
     auto& side = placement == Placement::in_place ? row.in_place : row.out_of_place;
-    side = make_measurement(plan, placement, report, traffic, policy);
+    side = make_measurement(plan, placement, report, traffic, policy, label.members);
   }
   add_rank_summary(plan, shape, element_bytes, row);
   row.timestamp = wall_time().local;

@@ -20,6 +20,7 @@ struct CaseLabel {
   std::uint64_t requested_bytes = 0;
   int group = 0;
   int cycle = 0;
+  std::vector<int> members;  // the group's ranks, in the job
 };
 
 /// `policy`: "exact", or what exact data cannot show.

@@ -1,5 +1,6 @@
 #include "measure/runner.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <map>
@@ -8,18 +9,20 @@
 #include <utility>
 
 #include "measure/checker.hpp"
-#include "measure/clock.hpp"
 #include "measure/memory_report.hpp"
-#include "measure/reduce_ranks.hpp"
+#include "measure/placement_sampling.hpp"
+#include "measure/rank_messages.hpp"
 #include "measure/rows.hpp"
-#include "measure/stopping.hpp"
+#include "support/error.hpp"
 #include "support/message.hpp"
 #include "support/provenance.hpp"
 
 namespace busbw {
 namespace {
 
-Bytes rank_info_message(const RunPlan& plan, const Backend& backend, int rank) {
+Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::optional<DeviceCondition>& condition,
+                        int rank) {
+  const bool tells_clock = condition && condition->most_clock_hz;
   const int process = rank / plan.ranks_per_process();
   const Device device = backend.device(rank - plan.first_rank);
   const std::optional<LibraryInfo> library = backend.library();
@@ -31,6 +34,8 @@ Bytes rank_info_message(const RunPlan& plan, const Backend& backend, int rank) {
       .add(device.index)
       .add(device.bus_id)
       .add(device.name)
+      .add(tells_clock)
+      .add(tells_clock ? *condition->most_clock_hz : 0.0)
       .add(library.has_value());
   if (library)
     writer.add(library->version).add(library->path).add(library->sha256.has_value()).add(library->sha256.value_or(""));
@@ -48,6 +53,9 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
   info.device = reader.take<int>();
   info.bus_id = reader.take_text();
   info.device_name = reader.take_text();
+  const bool tells_clock = reader.take<bool>();
+  const auto most_clock_hz = reader.take<double>();
+  if (tells_clock) info.most_clock_hz = most_clock_hz;
   if (reader.take<bool>()) {
     LibraryInfo library{reader.take_text(), reader.take_text(), {}};
     const bool has_hash = reader.take<bool>();
@@ -56,44 +64,6 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
     info.library = std::move(library);
   }
   return info;
-}
-
-Bytes samples_message(const Samples& samples) {
-  return MessageWriter().add(samples.total_s).add(samples.issue_s).add(samples.iteration_s).bytes();
-}
-
-Samples read_samples(const Bytes& bytes) {
-  MessageReader reader(bytes);
-  Samples samples;
-  samples.total_s = reader.take<double>();
-  samples.issue_s = reader.take<double>();
-  samples.iteration_s = reader.take_doubles();
-  return samples;
-}
-
-Bytes findings_message(const RankFindings& findings) {
-  MessageWriter writer;
-  writer.add(findings.wrong_elements).add(findings.first.size());
-  for (const WrongElement& wrong : findings.first)
-    writer.add(wrong.rank).add(wrong.place).add(wrong.index).add(wrong.expected).add(wrong.got);
-  return writer.bytes();
-}
-
-RankFindings read_findings(const Bytes& bytes) {
-  MessageReader reader(bytes);
-  RankFindings findings;
-  findings.wrong_elements = reader.take<std::uint64_t>();
-  const auto kept = reader.take<std::size_t>();
-  for (std::size_t i = 0; i < kept; ++i) {
-    WrongElement wrong;
-    wrong.rank = reader.take<int>();
-    wrong.place = reader.take_text();
-    wrong.index = reader.take<std::int64_t>();
-    wrong.expected = reader.take_text();
-    wrong.got = reader.take_text();
-    findings.first.push_back(std::move(wrong));
-  }
-  return findings;
 }
 
 /// One rank during the sweep.
@@ -150,7 +120,10 @@ class RankRun {
     std::map<Placement, StoppedBy> stopped_by;
     for (const Placement placement : plan_.placements) {
       world_reports[placement].resize(reports() ? world_.size() : 0);
-      stopped_by[placement] = sample(configuration, buffers, placement, world_reports[placement]);
+      stopped_by[placement] = sample_placement(
+          world_, communicator_,
+          {plan_.collective, buffers, configuration.dtype, configuration.redop, configuration.root, placement},
+          plan_.settings, world_reports[placement]);
       check({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0}, buffers, values,
             placement, world_reports[placement]);
       // The check left patterns behind that are no data to time.
@@ -165,7 +138,7 @@ class RankRun {
         placements[placement].stopped_by = stopped_by[placement];
         for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
       }
-      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle}, placements,
+      rows.push_back(make_row(plan_, {configuration, requested_bytes, colour, cycle, members}, placements,
                               policy_for(configuration, values, members.size())));
     }
     callbacks_.rows(rows);
@@ -175,73 +148,6 @@ class RankRun {
   std::string policy_for(const Configuration& configuration, const ReductionValues& values, std::size_t ranks) const {
     if (static_cast<int>(ranks) == communicator_.size()) return values.policy();
     return ReductionValues(configuration.dtype, configuration.redop, static_cast<int>(ranks)).policy();
-  }
-
-  StoppedBy sample(const Configuration& configuration, const CaseBuffers& buffers, Placement placement,
-                   std::vector<RankReport>& reports_of_all) {
-    Sampler sampler(world_, communicator_, plan_.collective, buffers, plan_.settings, configuration.dtype,
-                    configuration.redop, configuration.root);
-    enter(Phase::warmup);
-    sampler.warm_up(placement);
-    enter(Phase::timing);
-    const StoppedBy why = take_samples(sampler, placement, reports_of_all);
-    time_short_operations(sampler, placement, reports_of_all);
-    return why;
-  }
-
-  StoppedBy take_samples(Sampler& sampler, Placement placement, std::vector<RankReport>& reports_of_all) {
-    const StoppingRule rule{plan_.settings.target_ci, plan_.settings.max_time_s};
-    const double began_s = monotonic_s();
-    std::size_t next_look = 0;
-    for (;;) {
-      Samples batch;
-      sampler.run_batch(placement, batch);
-      const auto all = world_.gather(samples_message(batch));
-      for (std::size_t rank = 0; rank < all.size(); ++rank)
-        append(read_samples(all[rank]), reports_of_all[rank].samples);
-      if (!rule.target_ci && !rule.max_time_s) return StoppedBy::iterations;
-      std::optional<StoppedBy> decision;
-      if (reports()) {
-        // Looking costs a sort of all samples: only when there are noticeably more.
-        const std::size_t count = reports_of_all.front().samples.iteration_s.size();
-        const double elapsed_s = monotonic_s() - began_s;
-        if (count >= next_look || elapsed_s >= rule.max_time_s.value_or(elapsed_s + 1)) {
-          decision = rule.decide(last_rank_s(reports_of_all), elapsed_s);
-          next_look = count + count / 8;
-        }
-      }
-      decision = tell_all(decision);
-      if (decision) return *decision;
-    }
-  }
-
-  /// The total of operations that are short beside a reading of the clock, measured anew without one at each of them.
-  void time_short_operations(Sampler& sampler, Placement placement, std::vector<RankReport>& reports_of_all) {
-    std::size_t iterations = 0;
-    if (reports()) {
-      const Samples& own = reports_of_all.front().samples;
-      if (sampler.clock_matters(own)) iterations = own.iteration_s.size();
-    }
-    iterations = tell_all(iterations);
-    if (iterations == 0) return;
-    const auto all = world_.gather(MessageWriter().add(sampler.time_batch(placement, iterations)).bytes());
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const auto time = MessageReader(all[rank]).take<BatchTime>();
-      reports_of_all[rank].samples.total_s = time.total_s;
-      reports_of_all[rank].samples.issue_s = time.issue_s;
-    }
-  }
-
-  /// What rank 0 decided, on every rank.
-  template <class Value>
-  Value tell_all(const Value& decided) {
-    return MessageReader(world_.broadcast(MessageWriter().add(decided).bytes())).template take<Value>();
-  }
-
-  static void append(const Samples& batch, Samples& all) {
-    all.total_s += batch.total_s;
-    all.issue_s += batch.issue_s;
-    all.iteration_s.insert(all.iteration_s.end(), batch.iteration_s.begin(), batch.iteration_s.end());
   }
 
   void check(RankCase rank_case, const CaseBuffers& buffers, ReductionValues& values, Placement placement,
@@ -255,8 +161,7 @@ class RankRun {
       checker.prepare(rank_case, placement);
       world_.barrier();
       world_.issues(buffers.region_bytes());
-      plan_.collective.run(communicator_, buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
-      communicator_.synchronize();
+      run_checked(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
       world_.barrier();
       const RankFindings findings = checker.verify(rank_case, placement);
       const auto all = world_.gather(findings_message(findings));
@@ -267,8 +172,19 @@ class RankRun {
       }
       // As in nccl-tests the first check that fails is the last, and the row shows what it found.
       if (iteration + 1 == plan_.settings.check_iterations) return;
-      if (!tell_all(right)) return;
+      if (!told_by_first(world_, right)) return;
     }
+  }
+
+  /// What is recorded to be timed is also checked as a recording.
+  void run_checked(const Call& call) {
+    const bool records = plan_.settings.graph_launches > 0;
+    if (records) communicator_.begin_recording();
+    plan_.collective.run(communicator_, call);
+    std::unique_ptr<Recording> recording;
+    if (records) recording = communicator_.end_recording();
+    if (recording) recording->issue();
+    communicator_.synchronize();
   }
 
   const RunPlan& plan_;
@@ -297,7 +213,10 @@ void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCal
   joined.communicator = backend.connect(world, *joined.group);
   Communicator& communicator = *joined.communicator;
   communicator.enter(Phase::initialisation);
-  const auto infos = world.gather(rank_info_message(plan, backend, world.rank()));
+  if (plan.settings.graph_launches > 0 && !communicator.can_record())
+    throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot record operations here; leave it out",
+                                 plan.settings.graph_launches, backend.name()));
+  const auto infos = world.gather(rank_info_message(plan, backend, communicator.condition(), world.rank()));
   if (world.rank() == 0) {
     std::vector<RankInfo> ranks;
     for (std::size_t rank = 0; rank < infos.size(); ++rank)

@@ -15,84 +15,251 @@ constexpr int kBarrierAfterIteration = 3;
 constexpr double kClockMattersBelow_s = 10e-6;
 // An event between two operations costs a GPU's stream about a microsecond.
 constexpr double kEventMattersBelow_s = 300e-6;
+// Waiting for a graph before the next is launched costs some 20 us: 0.4 % of a graph this long.
+constexpr double kLaunchMattersBelow_s = 5e-3;
+// Asking a device for its clocks takes up to a millisecond: a batch this long hides it.
+constexpr double kBatchHidesAsking_s = 20e-3;
 // Iterations between two signs of life to the watch over progress, where every nanosecond counts.
 constexpr std::size_t kUnstampedStride = 256;
+// Graphs are launched and read one by one until there are this many samples.
+constexpr std::size_t kGraphSamples = 100'000;
+
+/// Closed from here on, and open in the end whatever happens.
+class ClosedGate {
+ public:
+  explicit ClosedGate(Gate& gate) : gate_(gate) { gate_.close(); }
+  ClosedGate(const ClosedGate&) = delete;
+  ClosedGate& operator=(const ClosedGate&) = delete;
+  ~ClosedGate() {
+    if (is_open_) return;
+    try {
+      gate_.open();
+    } catch (const std::exception&) {
+      // The error that brought us here is already on its way.
+    }
+  }
+  void open() {
+    is_open_ = true;
+    gate_.open();
+  }
+
+ private:
+  Gate& gate_;
+  bool is_open_ = false;
+};
 
 }  // namespace
 
-void Sampler::run_once(Placement placement, std::uint64_t number) {
-  world_.issues(buffers_.region_bytes());
-  collective_.run(communicator_, buffers_.call(placement, number, dtype_, redop_, root_));
+void Sampler::call(std::uint64_t number) {
+  world_.issues(case_.buffers.region_bytes());
+  case_.collective.run(communicator_,
+                       case_.buffers.call(case_.placement, number, case_.dtype, case_.redop, case_.root));
+}
+
+void Sampler::run_once(std::uint64_t number) {
+  call(number);
   if (settings_.blocking == 0) return;
   communicator_.synchronize();
   if (settings_.blocking == kBarrierAfterOperation) world_.barrier();
 }
 
-void Sampler::warm_up(Placement placement) {
-  const int iterations = std::max(1, settings_.warmup_iterations);
-  for (int iteration = 0; iteration < iterations; ++iteration) {
-    world_.enter(Phase::warmup);
-    run_once(placement, iteration);
+void Sampler::run_iteration(std::uint64_t iteration) {
+  const auto aggregated = static_cast<std::uint64_t>(settings_.aggregated_iterations);
+  const std::uint64_t first = iteration * aggregated;
+  // What waits after each operation cannot be started as one.
+  const bool as_one = aggregated > 1 && (settings_.blocking == 0 || settings_.blocking == kBarrierAfterIteration);
+  if (!as_one) {
+    for (std::uint64_t operation = 0; operation < aggregated; ++operation) run_once(first + operation);
+    return;
   }
+  communicator_.begin_group();
+  for (std::uint64_t operation = 0; operation < aggregated; ++operation) call(first + operation);
+  communicator_.end_group();
+  if (settings_.blocking != 0) communicator_.synchronize();
+}
+
+double Sampler::warm_up() {
+  const int count = std::max(1, settings_.warmup_iterations);
+  const double start_s = monotonic_s();
+  for (int number = 0; number < count; ++number) {
+    world_.enter(Phase::warmup);
+    run_once(static_cast<std::uint64_t>(number));
+  }
+  communicator_.synchronize();
+  expected_iteration_s_ = (monotonic_s() - start_s) / count * settings_.aggregated_iterations;
+  return expected_iteration_s_;
+}
+
+std::unique_ptr<Recording> Sampler::record(const std::function<void()>& operations) {
+  communicator_.begin_recording();
+  operations();
+  return communicator_.end_recording();
+}
+
+void Sampler::record_plain() {
+  if (plain_) return;
+  plain_ = record([this] {
+    for (std::size_t iteration = 0; iteration < iterations(); ++iteration) run_iteration(iteration);
+  });
+  // The first launch puts the graph on the device.
+  plain_->issue();
   communicator_.synchronize();
 }
 
-void Sampler::run_batch(Placement placement, Samples& samples) {
-  const auto iterations = static_cast<std::size_t>(settings_.iterations);
-  const auto aggregated = static_cast<std::size_t>(settings_.aggregated_iterations);
+void Sampler::record_stamped() {
+  if (stamped_) return;
+  Stamps& stamps = *device_stamps_;
+  stamps.reset(iterations() + 1);
+  stamped_ = record([&] {
+    for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
+      stamps.set(iteration);
+      run_iteration(iteration);
+    }
+    stamps.set(iterations());
+  });
+}
+
+std::size_t Sampler::stamped_launches() const {
+  const std::size_t enough = std::max<std::size_t>(1, kGraphSamples / iterations());
+  return std::min(static_cast<std::size_t>(settings_.graph_launches), enough);
+}
+
+void Sampler::stamped_batch(Samples& samples, bool is_total) {
+  samples.on_device = on_device_;
+  if (!records()) return stamped_launch(samples, is_total, true);
+  record_stamped();
+  const std::size_t launches = stamped_launches();
+  for (std::size_t launch = 0; launch < launches; ++launch) stamped_launch(samples, is_total, launch + 1 == launches);
+}
+
+void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
   const bool barrier_between = settings_.blocking == kBarrierAfterIteration;
-  // Iteration i lasts from stamp i to the next one, or where a barrier lies between, from stamp 2 i to the next one.
   const std::size_t stride = barrier_between ? 2 : 1;
-  Stamps& stamps = device_stamps_ ? *device_stamps_ : host_stamps_;
-  stamps.reset(iterations * stride + 1);
+  Stamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
+  if (!records()) stamps.reset(iterations() * stride + 1);
   world_.barrier();
   const double start_s = monotonic_s();
-  for (std::size_t iteration = 0; iteration < iterations; ++iteration) {
+  if (records()) {
     world_.enter(Phase::timing);
-    stamps.set(iteration * stride);
-    for (std::size_t operation = 0; operation < aggregated; ++operation)
-      run_once(placement, iteration * aggregated + operation);
-    if (barrier_between) {
-      stamps.set(iteration * stride + 1);
-      world_.barrier();
+    stamped_->issue();
+  } else {
+    for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
+      world_.enter(Phase::timing);
+      stamps.set(iteration * stride);
+      run_iteration(iteration);
+      if (barrier_between) {
+        stamps.set(iteration * stride + 1);
+        world_.barrier();
+      }
     }
+    stamps.set(iterations() * stride);
   }
-  stamps.set(iterations * stride);
+  communicator_.flush();
   const double issued_s = monotonic_s();
+  const auto ask = [&] {
+    if (is_last && on_device_) samples.after = communicator_.condition();
+  };
+  // The device is best asked at work, but asking must not be timed.
+  const bool asks_at_work =
+      !is_total || expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAsking_s;
+  if (asks_at_work) ask();
   communicator_.synchronize();
   const double done_s = monotonic_s();
-
+  if (!asks_at_work) ask();
+  const std::size_t first = samples.iteration_s.size();
+  read_stamps(samples, is_total);
+  if (!is_total) return;
   double sum_s = 0;
-  for (std::size_t iteration = 0; iteration < iterations; ++iteration) {
-    const double elapsed_s = stamps.between_s(iteration * stride, iteration * stride + 1);
-    sum_s += elapsed_s;
-    samples.iteration_s.push_back(elapsed_s / operations_per_iteration());
-  }
+  for (std::size_t i = first; i < samples.iteration_s.size(); ++i)
+    sum_s += samples.iteration_s[i] * operations_per_iteration();
   // The device's clock knows nothing of what launching costs, which is part of the time.
-  const bool by_host_clock = device_stamps_ && !barrier_between;
+  const bool by_host_clock = on_device_ && !barrier_between;
   samples.total_s += by_host_clock ? done_s - start_s : sum_s;
   samples.issue_s += by_host_clock ? issued_s - start_s : sum_s;
+  samples.timed_operations += iterations() * static_cast<std::uint64_t>(operations_per_iteration());
 }
 
-bool Sampler::clock_matters(const Samples& samples) const {
+void Sampler::read_stamps(Samples& samples, bool is_total) {
+  // Iteration i lasts from stamp i to the next one, or where a barrier lies between, from stamp 2 i to the next one.
+  const std::size_t stride = settings_.blocking == kBarrierAfterIteration ? 2 : 1;
+  const Stamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
+  const bool is_device_time = is_total && on_device_ && settings_.blocking == 0;
+  for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
+    const double elapsed_s = stamps.between_s(iteration * stride, iteration * stride + 1);
+    samples.iteration_s.push_back(elapsed_s / operations_per_iteration());
+    // In the first one the rank may have waited for others.
+    if (!is_device_time || (iteration == 0 && iterations() > 1)) continue;
+    samples.device_s += elapsed_s;
+    samples.device_operations += static_cast<std::uint64_t>(operations_per_iteration());
+  }
+}
+
+bool Sampler::stamps_matter(double iteration_s) const {
   // With a barrier after each iteration, which is not timed, the clock must be read at each.
-  const double limit_s = device_stamps_ ? kEventMattersBelow_s : kClockMattersBelow_s;
-  return settings_.blocking != kBarrierAfterIteration &&
-         std::ranges::min(samples.iteration_s) * operations_per_iteration() < limit_s;
+  if (settings_.blocking == kBarrierAfterIteration) return false;
+  if (records() && iteration_s * static_cast<double>(iterations()) < kLaunchMattersBelow_s) return true;
+  return iteration_s < (on_device_ ? kEventMattersBelow_s : kClockMattersBelow_s);
 }
 
-BatchTime Sampler::time_batch(Placement placement, std::size_t iterations) {
-  const auto aggregated = static_cast<std::size_t>(settings_.aggregated_iterations);
+void Sampler::plain_batch(Samples& samples) {
+  if (records()) record_plain();
+  const auto launches = static_cast<std::size_t>(settings_.graph_launches);
   world_.barrier();
   const double start_s = monotonic_s();
-  for (std::size_t iteration = 0; iteration < iterations; ++iteration) {
-    if (iteration % kUnstampedStride == 0) world_.enter(Phase::timing);
-    for (std::size_t operation = 0; operation < aggregated; ++operation)
-      run_once(placement, iteration * aggregated + operation);
+  for (std::size_t launch = 0; launch < launches; ++launch) {
+    if (launch % kUnstampedStride == 0) world_.enter(Phase::timing);
+    plain_->issue();
   }
+  for (std::size_t iteration = 0; !records() && iteration < iterations(); ++iteration) {
+    if (iteration % kUnstampedStride == 0) world_.enter(Phase::timing);
+    run_iteration(iteration);
+  }
+  communicator_.flush();
   const double issued_s = monotonic_s();
   communicator_.synchronize();
-  return {.total_s = monotonic_s() - start_s, .issue_s = issued_s - start_s};
+  samples.total_s += monotonic_s() - start_s;
+  samples.issue_s += issued_s - start_s;
+  samples.timed_operations +=
+      std::max<std::size_t>(1, launches) * iterations() * static_cast<std::uint64_t>(operations_per_iteration());
+}
+
+std::size_t Sampler::iterations_behind(const Gate& gate) const {
+  const auto calls = static_cast<std::size_t>(case_.collective.calls_per_run(communicator_.size()));
+  const std::size_t before = calls + 2;  // one operation and two stamps
+  if (gate.room() <= before) return 0;
+  // A graph is one launch, of all iterations.
+  if (records()) return iterations();
+  const std::size_t each = calls * static_cast<std::size_t>(settings_.aggregated_iterations);
+  return std::min(iterations(), (gate.room() - before) / each);
+}
+
+void Sampler::gated_batch(Samples& samples) {
+  Gate* const gate = communicator_.gate();
+  // Who waits after each operation would wait for the gate.
+  if (!gate || !on_device_ || settings_.blocking != 0) return;
+  const std::size_t count = iterations_behind(*gate);
+  if (count == 0) return;
+  if (records()) record_plain();
+  world_.enter(Phase::timing);
+  device_stamps_->reset(2);
+  {
+    ClosedGate closed(*gate);
+    // Ranks open their gates one after the other: this operation, before the first stamp, waits for the last.
+    run_once(0);
+    device_stamps_->set(0);
+    if (records()) {
+      plain_->issue();
+    } else {
+      for (std::size_t iteration = 0; iteration < count; ++iteration) run_iteration(iteration);
+    }
+    device_stamps_->set(1);
+    communicator_.flush();
+    world_.barrier();
+    closed.open();
+  }
+  communicator_.synchronize();
+  samples.device_s = device_stamps_->between_s(0, 1);
+  samples.device_operations = count * static_cast<std::uint64_t>(operations_per_iteration());
 }
 
 }  // namespace busbw

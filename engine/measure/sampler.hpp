@@ -1,68 +1,83 @@
 #pragma once
-// The measuring loop: one batch of iterations on one rank, with a time for each.
+// The measuring loops: batches of iterations of one placement of one case on one rank, and what each batch tells.
 #include <cstdint>
-#include <vector>
+#include <functional>
+#include <memory>
 
 #include "collectives/collective.hpp"
 #include "measure/buffers.hpp"
 #include "measure/host_stamps.hpp"
+#include "measure/samples.hpp"
 #include "support/result.hpp"
 
 namespace busbw {
 
-/// What one rank measured; times are per operation, in seconds.
-struct Samples {
-  std::vector<double> iteration_s;  // one for each iteration
-  double total_s = 0;               // of all iterations, not per operation; see Sampler::clock_matters
-  double issue_s = 0;               // what of that the host was busy issuing operations
+/// One case in one placement, as the measuring loops run it.
+struct SampledCase {
+  const Collective& collective;
+  const CaseBuffers& buffers;
+  Dtype dtype;
+  Redop redop;
+  int root;
+  Placement placement;
 };
 
-/// How long all iterations of a batch took, and how long the host was busy issuing them; not per operation.
-struct BatchTime {
-  double total_s = 0;
-  double issue_s = 0;
-};
-
-/// Runs batches of one case in one placement on one rank.
 class Sampler {
  public:
-  Sampler(Team& world, Communicator& communicator, const Collective& collective, const CaseBuffers& buffers,
-          const RunSettings& settings, Dtype dtype, Redop redop, int root)
+  /// All must outlive it.
+  Sampler(Team& world, Communicator& communicator, const SampledCase& what, const RunSettings& settings)
       : world_(world),
         communicator_(communicator),
-        collective_(collective),
-        buffers_(buffers),
+        case_(what),
         settings_(settings),
         device_stamps_(communicator.stamps()),
-        dtype_(dtype),
-        redop_(redop),
-        root_(root) {}
+        on_device_(device_stamps_ != nullptr) {}
 
-  /// Untimed iterations in the placement that is timed; at least one, which also connects what connects on first use.
-  void warm_up(Placement placement);
-  /// settings.iterations timed iterations, appended to `samples`.
-  void run_batch(Placement placement, Samples& samples);
-  /// Whether an iteration is so short that reading the clock at each of them shows in the total. Then
-  /// `time_batch` tells the total.
-  bool clock_matters(const Samples& samples) const;
-  /// Iterations with the clock read only before and after all of them, as nccl-tests does.
-  BatchTime time_batch(Placement placement, std::size_t iterations);
+  /// Untimed iterations, at least one, which also connects what connects on first use. Seconds for one of them, rather too
+  /// many than too few.
+  double warm_up();
+  /// settings.iterations iterations between stamps, with -G all launches of them. Where `is_total`, the batch also tells
+  /// the total and the device's time: iterations are so long that the stamps between them do not show.
+  void stamped_batch(Samples& samples, bool is_total);
+  /// As many without stamps: the total, with the clock read only before and after all of them, as in nccl-tests.
+  void plain_batch(Samples& samples);
+  /// Iterations that all ranks issue before any starts: the device's time. Nothing where operations cannot be held back.
+  void gated_batch(Samples& samples);
+
+  /// Whether iterations of this length are so short that stamps between them show in the total.
+  bool stamps_matter(double iteration_s) const;
   /// Operations whose times one sample averages over.
-  int operations_per_iteration() const { return settings_.aggregated_iterations * collective_.operations_per_run(); }
+  int operations_per_iteration() const {
+    return settings_.aggregated_iterations * case_.collective.operations_per_run();
+  }
 
  private:
-  void run_once(Placement placement, std::uint64_t number);
+  bool records() const { return settings_.graph_launches > 0; }
+  std::size_t iterations() const { return static_cast<std::size_t>(settings_.iterations); }
+  std::size_t stamped_launches() const;
+  /// All operations of one iteration, with the waiting that -z asks for but the barrier of -z 3.
+  void run_iteration(std::uint64_t iteration);
+  /// One operation, and that waiting.
+  void run_once(std::uint64_t number);
+  void call(std::uint64_t number);
+  std::unique_ptr<Recording> record(const std::function<void()>& operations);
+  void record_plain();
+  void record_stamped();
+  void stamped_launch(Samples& samples, bool is_total, bool is_last);
+  void read_stamps(Samples& samples, bool is_total);
+  /// Iterations that fit behind the gate beside two stamps and one operation.
+  std::size_t iterations_behind(const Gate& gate) const;
 
   Team& world_;
   Communicator& communicator_;
-  const Collective& collective_;
-  const CaseBuffers& buffers_;
+  SampledCase case_;
   const RunSettings& settings_;
   Stamps* device_stamps_;  // null where the host's clock tells
+  bool on_device_;
+  double expected_iteration_s_ = 0;  // from the warm-up
   HostStamps host_stamps_;
-  Dtype dtype_;
-  Redop redop_;
-  int root_;
+  std::unique_ptr<Recording> plain_;
+  std::unique_ptr<Recording> stamped_;
 };
 
 }  // namespace busbw

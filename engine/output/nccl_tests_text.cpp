@@ -159,9 +159,21 @@ void append_wrong(std::string& out, const Row& row, Placement placement, const C
   }
 }
 
-void append_placement_notes(std::string& out, const Row& row, Placement placement) {
+/// "12.34 us", or N/A.
+std::string time_text(const std::optional<double>& time_s) {
+  return time_s ? fmt::format("{:.2f} us", *time_s * kUs) : std::string(kMissing);
+}
+
+/// The three times by name.
+void append_times(std::string& out, Placement placement, const Measurement& measurement) {
+  append(out, "# Times: {}: time {}, device time {}, launch time {}\n", placement_text(placement),
+         time_text(measurement.time_s), time_text(measurement.device_time_s), time_text(measurement.launch_time_s));
+}
+
+void append_placement_notes(std::string& out, const Row& row, Placement placement, bool with_times) {
   const auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
   if (!measurement) return;
+  if (with_times) append_times(out, placement, *measurement);
   append_wrong(out, row, placement, measurement->check);
   for (const std::string& sentence : measurement->warnings) {
     append_comment(out, fmt::format("Warning: {}: {}", placement_text(placement), sentence));
@@ -219,8 +231,8 @@ void NcclTestsText::rows(const CaseRows& rows) {
     append_policy(out, row);
     append_row(out, row);
     for (const std::string& line : row.comments) append_comment(out, line);
-    append_placement_notes(out, row, Placement::out_of_place);
-    append_placement_notes(out, row, Placement::in_place);
+    append_placement_notes(out, row, Placement::out_of_place, settings_.report_times);
+    append_placement_notes(out, row, Placement::in_place, settings_.report_times);
   }
   if (rows.size() > 1) {
     append(out, "# Sum over {} groups: out-of-place {}, in-place {}\n", rows.size(), sum_text(rows, &Row::out_of_place),

@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kUs = 1e6;
 constexpr double kBytesPerGb = 1e9;
+constexpr double kPerMega = 1e-6;
 constexpr int kSampleDecimals = 3;  // of a microsecond: what the clocks can tell
 
 std::string_view name(StoppedBy reason) {
@@ -82,6 +83,7 @@ void write_settings(JsonText& line, const RunSettings& settings) {
   line.field("parallel_init", settings.parallel_init);
   line.field("report_cputime", settings.report_cputime);
   line.field("report_timestamps", settings.report_timestamps);
+  line.field("report_times", settings.report_times);
   line.field("placement", settings.placement);
   line.field("target_ci_percent", scaled(settings.target_ci, 100));
   line.field("max_time_s", settings.max_time_s);
@@ -118,6 +120,7 @@ void write_ranks(JsonText& line, const std::vector<RankInfo>& ranks) {
     line.field("bus_id", rank.bus_id);
     line.field("device_name", rank.device_name);
     write_library(line, rank.library);
+    line.field("most_clock_mhz", scaled(rank.most_clock_hz, kPerMega));
     line.close_object();
   }
   line.close_array();
@@ -171,10 +174,24 @@ void write_check(JsonText& line, const CheckResult& check) {
   line.close_object();
 }
 
-void write_rank_times(JsonText& line, const std::vector<double>& rank_times_s) {
-  line.key("rank_times_us");
+void write_times(JsonText& line, std::string_view key, const std::vector<double>& times_s) {
+  line.key(key);
   line.open_array();
-  for (const double time_s : rank_times_s) line.value(time_s * kUs);
+  for (const double time_s : times_s) line.value(time_s * kUs);
+  line.close_array();
+}
+
+void write_clocks(JsonText& line, const std::vector<DeviceClock>& clocks) {
+  line.key("rank_clocks");
+  line.open_array();
+  for (const DeviceClock& clock : clocks) {
+    line.open_object();
+    line.field("before_mhz", scaled(clock.before_hz, kPerMega));
+    line.field("after_mhz", scaled(clock.after_hz, kPerMega));
+    line.field("most_mhz", scaled(clock.most_hz, kPerMega));
+    write_texts(line, "slowed_by", clock.slowed_by);
+    line.close_object();
+  }
   line.close_array();
 }
 
@@ -275,13 +292,19 @@ void Records::write_row(const Row& row, Placement placement, const Measurement& 
   line_.field("ranks", row.group_ranks);
   line_.field("cycle", row.cycle);
   line_.field("time_us", measurement.time_s * kUs);
+  line_.field("device_time_us", scaled(measurement.device_time_s, kUs));
+  line_.field("launch_time_us", scaled(measurement.launch_time_s, kUs));
   line_.field("cpu_time_us", scaled(measurement.cpu_time_s, kUs));
   line_.field("algbw_gbps", measurement.algbw_bytes_per_s / kBytesPerGb);
   line_.field("busbw_gbps", measurement.busbw_bytes_per_s / kBytesPerGb);
   write_statistics(line_, measurement.statistics);
   line_.field("stopped_by", name(measurement.stopped_by));
   write_check(line_, measurement.check);
-  write_rank_times(line_, measurement.rank_times_s);
+  write_times(line_, "rank_times_us", measurement.rank_times_s);
+  write_times(line_, "rank_device_times_us", measurement.rank_device_times_s);
+  write_times(line_, "rank_launch_times_us", measurement.rank_launch_times_s);
+  write_times(line_, "rank_arrivals_us", measurement.rank_arrivals_s);
+  write_clocks(line_, measurement.rank_clocks);
   write_samples(line_, measurement.rank_samples_s);
   write_texts(line_, "warnings", measurement.warnings);
   line_.field("timestamp", row.timestamp);

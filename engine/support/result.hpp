@@ -24,6 +24,7 @@ struct RankInfo {
   std::string bus_id;       // "0000:0f:00"; "cpu" on the host backend
   std::string device_name;  // "NVIDIA H200"; the processor's name on the host backend
   std::optional<LibraryInfo> library = {};  // that this rank measures; missing on the host backend
+  std::optional<double> most_clock_hz = {};  // that the device may reach; missing where nothing tells
 };
 
 /// The settings of a run that its header shows and its record keeps.
@@ -50,6 +51,7 @@ struct RunSettings {
   bool parallel_init = false;
   bool report_cputime = false;
   bool report_timestamps = false;
+  bool report_times = false;
   std::string placement = "both";
   std::optional<double> target_ci;   // half-width of the 95 % interval of the median, as a fraction of the median
   std::optional<double> max_time_s;  // time budget of one placement of one row
@@ -112,13 +114,30 @@ struct CheckResult {
 /// Why sampling of a placement ended.
 enum class StoppedBy { iterations, target_ci, max_time, sample_limit };
 
-/// One placement of one row.
+/// What a rank's device said of its clock around a measurement. What it did not say is missing.
+struct DeviceClock {
+  std::optional<double> before_hz;     // before the first operation
+  std::optional<double> after_hz;      // while the last ones ran, or just after them
+  std::optional<double> most_hz;       // that it may reach
+  std::vector<std::string> slowed_by;  // what held it back then; empty: nothing did
+};
+
+/// One placement of one row. Three times, per operation and combined over ranks by -a: `time_s` is nccl-tests', from the
+/// host's clock; `device_time_s` what the device takes, all ranks beginning together; `launch_time_s` what the host is busy
+/// for to issue it. The latter two only where a call returns before its operation is done.
 struct Measurement {
-  double time_s = 0;  // per operation, combined over ranks by -a: nccl-tests' `time`
+  double time_s = 0;
+  std::optional<double> device_time_s;
+  std::optional<double> launch_time_s;
   std::optional<double> cpu_time_s;  // with -C
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;
   std::vector<double> rank_times_s;                 // [rank in group], per operation; `time_s` combines them
+  std::vector<double> rank_device_times_s;          // [rank in group]; empty where there is no device time
+  std::vector<double> rank_launch_times_s;          // [rank in group]; empty where issuing is doing
+  std::vector<double>
+      rank_arrivals_s;  // [rank in group]: how long after the first rank it began; empty with no device time
+  std::vector<DeviceClock> rank_clocks;             // [rank in group]; empty where no device tells
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
   std::vector<double> iteration_s;  // per iteration: until its last rank ended
   std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes

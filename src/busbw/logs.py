@@ -23,6 +23,10 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """Per operation, by the log's own rule for combining ranks."""
     cpu_time_us: float | None = None
     """Per operation; what a log of nccl-tests shows with -C in place of the time."""
+    device_time_us: float | None = None
+    """What an operation takes on the device, all ranks beginning together."""
+    launch_time_us: float | None = None
+    """What the host is busy for to issue an operation."""
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
     derived: tuple[str, ...] = ()

@@ -48,6 +48,7 @@ class Settings(Struct, kw_only=True, frozen=True):
     parallel_init: Annotated[bool, Meta(description="Whether threads initialise at the same time (-p).")]
     report_cputime: Annotated[bool, Meta(description="Whether the table shows CPU time (-C).")]
     report_timestamps: Annotated[bool, Meta(description="Whether the table's rows end in a time (-S).")]
+    report_times: Annotated[bool, Meta(description="Whether the table names the three times (--report-times).")] = False
     placement: Annotated[Literal["in", "out", "both"], Meta(description="Placements measured (--placement).")]
     target_ci_percent: Annotated[
         float | None,
@@ -86,6 +87,9 @@ class Rank(Struct, kw_only=True, frozen=True):
     bus_id: Annotated[str, Meta(description="PCI bus id as 0000:0f:00; 'cpu' on the host backend.")]
     device_name: Annotated[str, Meta(description="Name of the GPU, or of the processor on the host backend.")]
     library: Annotated[Library | None, Meta(description="What it measures; null on the host backend.")] = None
+    most_clock_mhz: Annotated[
+        float | None, Meta(description="Clock that the device may reach; null where nothing tells.")
+    ] = None
 
 
 class Stats(Struct, kw_only=True, frozen=True):
@@ -104,6 +108,15 @@ class Stats(Struct, kw_only=True, frozen=True):
         tuple[float, float] | None,
         Meta(description="95 % confidence interval of the median; null where there are too few samples for one."),
     ]
+
+
+class Clock(Struct, kw_only=True, frozen=True):
+    """What a rank's device said of its clock around a measurement."""
+
+    before_mhz: Annotated[float | None, Meta(description="Before the first operation; null where nothing tells.")]
+    after_mhz: Annotated[float | None, Meta(description="While the last operations ran, or just after them.")]
+    most_mhz: Annotated[float | None, Meta(description="That it may reach; null where nothing tells.")]
+    slowed_by: Annotated[list[str], Meta(description="What held it back then; empty: nothing did.")]
 
 
 class WrongElement(Struct, kw_only=True, frozen=True):
@@ -163,6 +176,16 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     ranks: Annotated[int, Meta(description="Ranks of the group.", ge=1)]
     cycle: Annotated[int, Meta(description="Which pass over all rows (-N), from 0.", ge=0)]
     time_us: Annotated[float | None, Meta(description="Per operation, ranks combined by -a; null if not a number.")]
+    device_time_us: Annotated[
+        float | None,
+        Meta(
+            description="What an operation takes on the device, all ranks beginning together; null where none is known."
+        ),
+    ] = None
+    launch_time_us: Annotated[
+        float | None,
+        Meta(description="What the host is busy for to issue an operation; null where issuing it is doing it."),
+    ] = None
     cpu_time_us: Annotated[float | None, Meta(description="CPU time per operation; null without -C.")]
     algbw_gbps: Annotated[float | None, Meta(description="Algorithm bandwidth, 1e9 bytes/s; null if not a number.")]
     busbw_gbps: Annotated[float | None, Meta(description="Bus bandwidth, 1e9 bytes/s; null if not a number.")]
@@ -175,6 +198,22 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     rank_times_us: Annotated[
         list[float],
         Meta(description="Per rank of the group: time per operation over all iterations. `time_us` combines these."),
+    ] = msgspec.field(default_factory=list)
+    rank_device_times_us: Annotated[
+        list[float],
+        Meta(description="Per rank of the group; `device_time_us` combines these. Empty where there is none."),
+    ] = msgspec.field(default_factory=list)
+    rank_launch_times_us: Annotated[
+        list[float],
+        Meta(description="Per rank of the group; `launch_time_us` combines these. Empty where there is none."),
+    ] = msgspec.field(default_factory=list)
+    rank_arrivals_us: Annotated[
+        list[float],
+        Meta(description="Per rank of the group: how long after the first rank it began; empty without device times."),
+    ] = msgspec.field(default_factory=list)
+    rank_clocks: Annotated[
+        list[Clock],
+        Meta(description="Per rank of the group: its device's clock; empty where no device tells."),
     ] = msgspec.field(default_factory=list)
     samples_us: Annotated[
         list[list[float]],

@@ -63,7 +63,14 @@ inline Measurement made_up_detailed(double time_us) {
   Measurement measurement = made_up_measurement(time_us, 1000 / time_us, 1500 / time_us);
   const double time_s = measurement.time_s;
   measurement.cpu_time_s = time_s / 4;
+  measurement.device_time_s = time_s / 2;
+  measurement.launch_time_s = time_s / 8;
   measurement.rank_times_s = {time_s * 0.75, time_s * 1.25};
+  measurement.rank_device_times_s = {time_s * 0.375, time_s * 0.625};
+  measurement.rank_launch_times_s = {time_s / 8, time_s / 8};
+  measurement.rank_arrivals_s = {0, time_s * 3};
+  measurement.rank_clocks = {{.before_hz = 1.98e9, .after_hz = 1.5e9, .most_hz = 2e9, .slowed_by = {"power limit"}},
+                             {.before_hz = 1.98e9, .after_hz = 1.98e9, .most_hz = 2e9, .slowed_by = {}}};
   measurement.rank_samples_s = {{time_s * 0.5, time_s, time_s * 1.5}, {time_s * 0.75, time_s, time_s * 1.25}};
   measurement.iteration_s = {time_s * 0.75, time_s, time_s * 1.5};
   measurement.statistics = {.samples = 3,

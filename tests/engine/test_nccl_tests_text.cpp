@@ -191,6 +191,22 @@ TEST_CASE("golden: unchecked, not applicable, no operator, a root, comments and 
   check_golden("text_remarks.txt", captured.text());
 }
 
+TEST_CASE("the three times follow a row where they were asked for, and only there") {
+  RunInfo run = made_up_run();
+  Row row = made_up_row(8);
+  row.in_place->device_time_s.reset();
+  row.in_place->launch_time_s.reset();
+  const std::string without = whole_table(run, {{row}}, made_up_end(1));
+  run.settings.report_times = true;
+  const std::string with = whole_table(run, {{row}}, made_up_end(1));
+  const std::string lines =
+      "# Times: out-of-place: time 16.00 us, device time 8.00 us, launch time 2.00 us\n"
+      "# Times: in-place: time 32.00 us, device time N/A, launch time N/A\n";
+  const std::size_t at = with.find(lines);
+  REQUIRE(at != std::string::npos);
+  CHECK(with.substr(0, at) + with.substr(at + lines.size()) == without);
+}
+
 TEST_CASE("golden: groups, their sums, and the demanded bandwidth") {
   RunInfo run = made_up_run();
   for (RankInfo& rank : run.ranks) rank.group = rank.rank % 2;

@@ -53,6 +53,7 @@ const std::vector<FlagEffect>& effects() {
       {"", "--records", "/tmp/out.jsonl", [](const Options& o) { return o.records_path == "/tmp/out.jsonl"; }},
       {"", "--placement", "in", [](const Options& o) { return o.in_place && !o.out_of_place; }},
       {"", "--target-ci", "1%", [](const Options& o) { return o.settings.target_ci == doctest::Approx(0.01); }},
+      {"", "--report-times", "1", [](const Options& o) { return o.settings.report_times; }},
       {"", "--max-time", "500ms", [](const Options& o) { return o.settings.max_time_s == doctest::Approx(0.5); }},
       {"", "--fault", "overrun:rank=0",
        [](const Options& o) { return o.faults == std::vector<std::string>{"overrun:rank=0"}; }},
@@ -248,6 +249,20 @@ TEST_CASE("options: -K counts below -n, with -I") {
   CHECK(options_of("-I 1 -K 19").settings.per_iteration_skip == 19);
   CHECK(options_of("-I 1 -n 5 -K 4").settings.per_iteration_skip == 4);
   CHECK(options_of("-K 0").settings.per_iteration_skip == 0);
+}
+
+TEST_CASE("options: graphs are for GPUs, with a time for each iteration too") {
+  const Options options = options_of("-G 50 -I 1 -m 4");
+  CHECK(options.settings.graph_launches == 50);
+  CHECK(options.settings.per_iteration);
+  CHECK(options.nccl_cannot.empty());
+  check_names(options.host_cannot, {"-G", "50"});
+}
+
+TEST_CASE("options: the three times are named on request") {
+  CHECK_FALSE(options_of("").settings.report_times);
+  CHECK(options_of("--report-times 1").settings.report_times);
+  check_names(refusal_of("--report-times 2"), {"--report-times", "2"});
 }
 
 TEST_CASE("options: groups from the environment, and roots within the smallest of them") {

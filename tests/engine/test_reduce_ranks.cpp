@@ -7,26 +7,27 @@ using namespace busbw;
 namespace {
 
 RankReport report(const std::vector<double>& iteration_s, double total_s) {
-  return {.samples = {.iteration_s = iteration_s, .total_s = total_s, .issue_s = 0}, .findings = {}};
+  return {.samples = {.iteration_s = iteration_s, .total_s = total_s, .issue_s = total_s / 3, .timed_operations = 3},
+          .findings = {}};
 }
 
 const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12),
                                      report({1, 1, 1}, 3)};
 
-}  // namespace
-
-TEST_CASE("combine_ranks: rank 0, mean, minimum and maximum of the ranks' times per operation") {
-  CHECK(combine_ranks(kRanks, &Samples::total_s, 3, Average::rank0) == 3);
-  CHECK(combine_ranks(kRanks, &Samples::total_s, 3, Average::mean) == doctest::Approx(2.5));
-  CHECK(combine_ranks(kRanks, &Samples::total_s, 3, Average::min) == 1);
-  CHECK(combine_ranks(kRanks, &Samples::total_s, 3, Average::max) == 4);
-  CHECK(combine_ranks(kRanks, &Samples::total_s, 6, Average::max) == 2);
+/// First iteration and duration of a rank.
+RankReport on_device(double first_s, double duration_s) {
+  return {.samples = {.iteration_s = {first_s, duration_s}, .device_s = 2 * duration_s, .device_operations = 2},
+          .findings = {}};
 }
 
-TEST_CASE("combine_ranks: of any total") {
-  const std::vector<RankReport> ranks{{.samples = {.iteration_s = {}, .total_s = 9, .issue_s = 2}, .findings = {}},
-                                      {.samples = {.iteration_s = {}, .total_s = 9, .issue_s = 6}, .findings = {}}};
-  CHECK(combine_ranks(ranks, &Samples::issue_s, 2, Average::mean) == 2);
+}  // namespace
+
+TEST_CASE("combine_ranks: rank 0, mean, minimum and maximum of the ranks' times") {
+  const std::vector<double> times_s{3, 2, 4, 1};
+  CHECK(combine_ranks(times_s, Average::rank0) == 3);
+  CHECK(combine_ranks(times_s, Average::mean) == doctest::Approx(2.5));
+  CHECK(combine_ranks(times_s, Average::min) == 1);
+  CHECK(combine_ranks(times_s, Average::max) == 4);
 }
 
 TEST_CASE("combine_ranks: the numbers of -a") {
@@ -36,10 +37,23 @@ TEST_CASE("combine_ranks: the numbers of -a") {
   CHECK(static_cast<Average>(3) == Average::max);
 }
 
-TEST_CASE("combine_ranks: with one rank all are the same") {
-  const std::vector<RankReport> one{report({2}, 2)};
-  for (const Average average : {Average::rank0, Average::mean, Average::min, Average::max})
-    CHECK(combine_ranks(one, &Samples::total_s, 2, average) == 1);
+TEST_CASE("rank_times_s: totals by the operations that they are of") {
+  CHECK(rank_times_s(kRanks) == std::vector<double>{3, 2, 4, 1});
+  CHECK(rank_launch_times_s(kRanks)[2] == doctest::Approx(4.0 / 3));
+}
+
+TEST_CASE("rank_device_times_s: missing where one rank has none") {
+  CHECK(rank_device_times_s(kRanks).empty());
+  CHECK(rank_device_times_s(std::vector{on_device(9, 2), on_device(9, 3)}) == std::vector<double>{2, 3});
+  CHECK(rank_device_times_s(std::vector{on_device(9, 2), kRanks[0]}).empty());
+}
+
+TEST_CASE("rank_arrivals_s: who waited longest came first") {
+  // Rank 1 came 5 after rank 0; rank 2 takes longer, but came with rank 0.
+  const std::vector<RankReport> ranks{on_device(7, 2), on_device(2, 2), on_device(8, 3)};
+  CHECK(rank_arrivals_s(ranks, 1) == std::vector<double>{0, 5, 0});
+  CHECK(rank_arrivals_s(ranks, 10) == std::vector<double>{0, 50, 0});
+  CHECK(rank_arrivals_s(kRanks, 1).empty());
 }
 
 TEST_CASE("last_rank_s: each iteration ends with its last rank") {

@@ -1,5 +1,7 @@
 #include "measure/rows.hpp"
 
+#include <algorithm>
+
 #include "collectives/all.hpp"
 #include "support_errors.hpp"
 
@@ -15,7 +17,7 @@ struct Scene {
   }
   Row row(const std::map<Placement, PlacementReport>& placements, const std::string& policy = "exact") const {
     const RunPlan plan{*collective, {}, settings, {}, {}, 1 << 20};
-    return make_row(plan, {configuration, requested_bytes, 3, 2}, placements, policy);
+    return make_row(plan, {configuration, requested_bytes, 3, 2, {4, 5, 6, 7}}, placements, policy);
   }
   Row out_of_place(const PlacementReport& report) const { return row({{Placement::out_of_place, report}}); }
 
@@ -25,13 +27,30 @@ struct Scene {
   std::uint64_t requested_bytes = 4096;
 };
 
+RankReport rank_report(double first_s, double second_s, std::uint64_t operations) {
+  const double total_s = first_s + second_s;
+  return {
+      {.iteration_s = {first_s, second_s}, .total_s = total_s, .issue_s = total_s / 2, .timed_operations = operations},
+      {}};
+}
+
 /// Four ranks that took 1, 2, 3 and 6 ms in two iterations together, half of that to issue them.
-PlacementReport report() {
-  return {{{{{0.0004, 0.0006}, 0.001, 0.0005}, {}},
-           {{{0.001, 0.001}, 0.002, 0.001}, {}},
-           {{{0.0015, 0.0015}, 0.003, 0.0015}, {}},
-           {{{0.004, 0.002}, 0.006, 0.003}, {}}},
+PlacementReport report(std::uint64_t operations = 2) {
+  return {{rank_report(0.0004, 0.0006, operations), rank_report(0.001, 0.001, operations),
+           rank_report(0.0015, 0.0015, operations), rank_report(0.004, 0.002, operations)},
           StoppedBy::iterations};
+}
+
+/// The same ranks on devices where an operation takes 0.2, 0.2, 0.3 and 0.3 ms.
+PlacementReport on_devices() {
+  PlacementReport made = report();
+  for (std::size_t i = 0; i < made.ranks.size(); ++i) {
+    Samples& samples = made.ranks[i].samples;
+    samples.on_device = true;
+    samples.device_s = i < 2 ? 0.002 : 0.003;
+    samples.device_operations = 10;
+  }
+  return made;
 }
 
 WrongElement wrong(int rank, std::int64_t index) { return {rank, "receive buffer", index, "1", "2"}; }
@@ -74,12 +93,53 @@ TEST_CASE("make_row: time by -a, per operation, and what bandwidth that is") {
   }
 }
 
-TEST_CASE("make_row: aggregated operations and round trips are divided by") {
+TEST_CASE("make_row: times are divided by all operations that were timed") {
+  CHECK(Scene("all_reduce").out_of_place(report(10)).out_of_place->time_s == doctest::Approx(0.0003));
+}
+
+TEST_CASE("make_row: on a device three times are told by name, each combined by -a, and per rank") {
   Scene scene("all_reduce");
-  scene.settings.aggregated_iterations = 5;
-  CHECK(scene.out_of_place(report()).out_of_place->time_s == doctest::Approx(0.0015 / 5));
-  Scene ping_pong("sendrecv", {.alltoallv = {}, .ping_pong = true});
-  CHECK(ping_pong.out_of_place(report()).out_of_place->time_s == doctest::Approx(0.0015 / 2));
+  const Measurement measurement = *scene.out_of_place(on_devices()).out_of_place;
+  CHECK(measurement.time_s == doctest::Approx(0.0015));
+  CHECK(measurement.device_time_s == doctest::Approx(0.00025));
+  CHECK(measurement.launch_time_s == doctest::Approx(0.00075));
+  CHECK_FALSE(measurement.cpu_time_s);
+  CHECK(measurement.rank_times_s == std::vector<double>{0.0005, 0.001, 0.0015, 0.003});
+  REQUIRE(measurement.rank_device_times_s.size() == 4);
+  CHECK(measurement.rank_device_times_s[1] == doctest::Approx(0.0002));
+  CHECK(measurement.rank_device_times_s[3] == doctest::Approx(0.0003));
+  CHECK(measurement.rank_launch_times_s == std::vector<double>{0.00025, 0.0005, 0.00075, 0.0015});
+  // Rank 3 took 4 ms for the first one, of which 0.3 ms were its own: it came first.
+  REQUIRE(measurement.rank_arrivals_s.size() == 4);
+  CHECK(measurement.rank_arrivals_s[3] == 0);
+  CHECK(measurement.rank_arrivals_s[0] == doctest::Approx(0.0035));
+  CHECK(measurement.rank_clocks.empty());
+  scene.settings.average = 3;
+  CHECK(scene.out_of_place(on_devices()).out_of_place->device_time_s == doctest::Approx(0.0003));
+}
+
+TEST_CASE("make_row: where issuing is doing there is one time") {
+  const Measurement measurement = *Scene("all_reduce").out_of_place(report()).out_of_place;
+  CHECK_FALSE(measurement.device_time_s);
+  CHECK_FALSE(measurement.launch_time_s);
+  CHECK(measurement.rank_device_times_s.empty());
+  CHECK(measurement.rank_launch_times_s.empty());
+  CHECK(measurement.rank_arrivals_s.empty());
+}
+
+TEST_CASE("make_row: the clocks of all ranks' devices, what is not told missing, and warnings name ranks of the job") {
+  PlacementReport told = on_devices();
+  told.ranks[1].samples.before = DeviceCondition{.clock_hz = 1.98e9, .most_clock_hz = 2e9, .slowed_by = {}};
+  told.ranks[1].samples.after = DeviceCondition{.clock_hz = 1.4e9, .most_clock_hz = 2e9, .slowed_by = {"power limit"}};
+  const Measurement measurement = *Scene("all_reduce").out_of_place(told).out_of_place;
+  REQUIRE(measurement.rank_clocks.size() == 4);
+  CHECK_FALSE(measurement.rank_clocks[0].before_hz);
+  CHECK(measurement.rank_clocks[1].before_hz == 1.98e9);
+  CHECK(measurement.rank_clocks[1].after_hz == 1.4e9);
+  CHECK(measurement.rank_clocks[1].most_hz == 2e9);
+  CHECK(measurement.rank_clocks[1].slowed_by == std::vector<std::string>{"power limit"});
+  const auto names_rank = [](const std::string& sentence) { return sentence.find("rank 5 ") != std::string::npos; };
+  CHECK(std::ranges::count_if(measurement.warnings, names_rank) == 2);
 }
 
 TEST_CASE("make_row: an iteration takes as long as its last rank, and the summary is over those") {
@@ -160,22 +220,6 @@ TEST_CASE("make_row: not checked, not applicable and right are three things") {
 TEST_CASE("make_row: the bound that was used is told") {
   const Row row = Scene("all_reduce").row({{Placement::out_of_place, report()}}, "within 1 ulp");
   CHECK(row.out_of_place->check.policy == "within 1 ulp");
-}
-
-TEST_CASE("make_row: a missed target is a warning that says what to do, a met one is not") {
-  Scene scene("all_reduce");
-  scene.settings.target_ci = 0.01;
-  PlacementReport ended = report();
-  ended.stopped_by = StoppedBy::sample_limit;
-  const Measurement missed = *scene.out_of_place(ended).out_of_place;
-  CHECK(missed.stopped_by == StoppedBy::sample_limit);
-  REQUIRE(missed.warnings.size() == 1);
-  check_names(missed.warnings[0], {"--target-ci 1 %", "2 samples", "--max-time"});
-  ended.stopped_by = StoppedBy::target_ci;
-  CHECK(scene.out_of_place(ended).out_of_place->warnings.empty());
-  scene.settings.target_ci.reset();
-  ended.stopped_by = StoppedBy::max_time;
-  CHECK(scene.out_of_place(ended).out_of_place->warnings.empty());
 }
 
 TEST_CASE("make_row: alltoallv's summary follows the row, for each placement, with nccl-tests' figures") {

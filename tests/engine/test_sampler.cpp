@@ -55,7 +55,11 @@ struct Scene {
         job(1),
         world(job.team(0)),
         buffers(communicator, collective.shape(elements, 4, 1), Dtype::float32, kMax, 0),
-        sampler(*world, communicator, collective, buffers, settings, Dtype::float32, Redop::sum, 0) {}
+        sampler(*world, communicator, sampled(Placement::out_of_place), settings) {}
+
+  SampledCase sampled(Placement placement) const {
+    return {collective, buffers, Dtype::float32, Redop::sum, 0, placement};
+  }
 
   std::uint64_t steps() const { return job.progress(0).steps; }
   /// Where call `i` lies in the buffers, in regions.
@@ -86,7 +90,8 @@ RunSettings settings_of(int iterations, int aggregated, int blocking, int warmup
 TEST_CASE("sampler: warms up as often as asked for, in the placement that is timed, and always once") {
   for (const auto& [asked, run] : {std::pair{0, 1}, {1, 1}, {5, 5}}) {
     Scene scene(settings_of(3, 2, 0, asked));
-    scene.sampler.warm_up(Placement::in_place);
+    Sampler sampler(*scene.world, scene.communicator, scene.sampled(Placement::in_place), scene.settings);
+    CHECK(sampler.warm_up() > 0);
     CHECK(scene.collective.calls().size() == static_cast<std::size_t>(run));
     CHECK(scene.communicator.synchronized() == 1);
     for (const Call& call : scene.collective.calls()) CHECK(call.send == call.recv);
@@ -97,7 +102,7 @@ TEST_CASE("sampler: warms up as often as asked for, in the placement that is tim
 TEST_CASE("sampler: a batch is -n iterations of -m operations, each in the next region") {
   Scene scene(settings_of(3, 2, 0));
   Samples samples;
-  scene.sampler.run_batch(Placement::out_of_place, samples);
+  scene.sampler.stamped_batch(samples, true);
   REQUIRE(scene.collective.calls().size() == 6);
   for (std::size_t i = 0; i < 6; ++i) CHECK(scene.region(i) == i % 4);  // four regions of 16 bytes in 64
   CHECK(samples.iteration_s.size() == 3);
@@ -110,7 +115,7 @@ TEST_CASE("sampler: samples are per operation, and the total is the clock's") {
       Scene scene(settings_of(4, 3, blocking), operations_per_run);
       CHECK(scene.sampler.operations_per_iteration() == 3 * operations_per_run);
       Samples samples;
-      scene.sampler.run_batch(Placement::out_of_place, samples);
+      scene.sampler.stamped_batch(samples, true);
       for (const double sample : samples.iteration_s) CHECK(sample >= 0);
       const double sum = std::accumulate(samples.iteration_s.begin(), samples.iteration_s.end(), 0.0);
       CHECK(samples.total_s == doctest::Approx(sum * 3 * operations_per_run).epsilon(1e-9));
@@ -124,10 +129,9 @@ TEST_CASE("sampler: samples are by the device's clock where it has one, the tota
     Scene scene(settings_of(4, 3, blocking));
     CallsAsSeconds clock(scene.collective);
     scene.communicator.stamp_with(clock);
-    Sampler sampler(*scene.world, scene.communicator, scene.collective, scene.buffers, scene.settings, Dtype::float32,
-                    Redop::sum, 0);
+    Sampler sampler(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
     Samples samples;
-    sampler.run_batch(Placement::out_of_place, samples);
+    sampler.stamped_batch(samples, true);
     CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of a second each are one iteration
     CHECK(samples.issue_s <= samples.total_s);
     if (blocking == 3) {
@@ -135,7 +139,8 @@ TEST_CASE("sampler: samples are by the device's clock where it has one, the tota
     } else {
       CHECK(samples.total_s < 1.0);
     }
-    CHECK_FALSE(sampler.clock_matters(samples));
+    CHECK(samples.timed_operations == 12);
+    CHECK_FALSE(sampler.stamps_matter(3.0));
   }
 }
 
@@ -143,53 +148,51 @@ TEST_CASE("sampler: events matter up to longer iterations than readings of the h
   Scene scene(settings_of(2, 1, 0));
   CallsAsSeconds clock(scene.collective);
   scene.communicator.stamp_with(clock);
-  const Sampler on_device(*scene.world, scene.communicator, scene.collective, scene.buffers, scene.settings,
-                          Dtype::float32, Redop::sum, 0);
-  const Samples samples{.iteration_s = {100e-6}, .total_s = 1, .issue_s = 1};
-  CHECK(on_device.clock_matters(samples));
-  CHECK_FALSE(scene.sampler.clock_matters(samples));
+  const Sampler on_device(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
+  CHECK(on_device.stamps_matter(100e-6));
+  CHECK_FALSE(on_device.stamps_matter(301e-6));
+  CHECK_FALSE(scene.sampler.stamps_matter(100e-6));
 }
 
 TEST_CASE("sampler: a batch without stamps is as many operations, in the next region each, and its time") {
-  Scene scene(settings_of(3, 2, 0));
-  const BatchTime time = scene.sampler.time_batch(Placement::out_of_place, 600);
-  CHECK(time.issue_s > 0);
-  CHECK(time.total_s >= time.issue_s);
+  Scene scene(settings_of(600, 2, 0));
+  Samples samples;
+  scene.sampler.plain_batch(samples);
+  CHECK(samples.issue_s > 0);
+  CHECK(samples.total_s >= samples.issue_s);
+  CHECK(samples.timed_operations == 1200);
+  CHECK(samples.iteration_s.empty());
   REQUIRE(scene.collective.calls().size() == 1200);
   for (std::size_t i = 0; i < 1200; ++i) CHECK(scene.region(i) == i % 4);
   CHECK(scene.job.progress(0).phase == Phase::timing);
   CHECK(scene.steps() == 1 + 3);  // the barrier, and a sign of life every 256 iterations
 }
 
-TEST_CASE("sampler: the clock matters where an iteration is short, and never where its barrier is not timed") {
+TEST_CASE("sampler: stamps matter where an iteration is short, and never where its barrier is not timed") {
   struct Expected {
-    double iteration_s;  // per operation
+    double iteration_s;
     int blocking;
     bool matters;
   };
-  // an iteration of 2 x 3 operations
-  for (const Expected& expected : {Expected{1e-6, 0, true},
-                                   {1.6e-6, 0, true},
-                                   {1.7e-6, 0, false},
+  for (const Expected& expected : {Expected{9.9e-6, 0, true},
+                                   {10.1e-6, 0, false},
                                    {1e-3, 0, false},
-                                   {1e-6, 1, true},
-                                   {1e-6, 2, true},
-                                   {1e-6, 3, false}}) {
+                                   {9e-6, 1, true},
+                                   {9e-6, 2, true},
+                                   {9e-6, 3, false}}) {
     CAPTURE(expected.iteration_s);
     CAPTURE(expected.blocking);
     Scene scene(settings_of(2, 3, expected.blocking), 2);
-    // one slow iteration says nothing
-    const Samples samples{.iteration_s = {1.0, expected.iteration_s}, .total_s = 1, .issue_s = 1};
-    CHECK(scene.sampler.clock_matters(samples) == expected.matters);
+    CHECK(scene.sampler.stamps_matter(expected.iteration_s) == expected.matters);
   }
 }
 
 TEST_CASE("sampler: batches add up") {
   Scene scene(settings_of(5, 1, 0));
   Samples samples;
-  scene.sampler.run_batch(Placement::out_of_place, samples);
+  scene.sampler.stamped_batch(samples, true);
   const double first_s = samples.total_s;
-  scene.sampler.run_batch(Placement::out_of_place, samples);
+  scene.sampler.stamped_batch(samples, true);
   CHECK(samples.iteration_s.size() == 10);
   CHECK(samples.total_s > first_s);
 }
@@ -202,11 +205,11 @@ TEST_CASE("sampler: -z says what is waited for and where the barriers are") {
   };
   // 4 iterations of 3 operations
   for (const Expected& expected :
-       {Expected{0, 1, 1 + 4}, {1, 12 + 1, 1 + 4 + 12}, {2, 12 + 1, 1 + 4}, {3, 12 + 1, 1 + 4 + 4}}) {
+       {Expected{0, 1, 1 + 4}, {1, 12 + 1, 1 + 4 + 12}, {2, 12 + 1, 1 + 4}, {3, 4 + 1, 1 + 4 + 4}}) {
     CAPTURE(expected.blocking);
     Scene scene(settings_of(4, 3, expected.blocking));
     Samples samples;
-    scene.sampler.run_batch(Placement::out_of_place, samples);
+    scene.sampler.stamped_batch(samples, true);
     CHECK(scene.communicator.synchronized() == expected.synchronized);
     CHECK(scene.steps() == expected.steps);
   }

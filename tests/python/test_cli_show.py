@@ -36,6 +36,20 @@ def test_a_run_by_its_name(busbw: Busbw, here: Path, name: str) -> None:
     assert "over size" not in done.stdout
 
 
+def test_the_times_by_name_where_there_is_room(busbw: Busbw, here: Path) -> None:
+    kept(here)
+    header = {
+        columns: next(
+            line
+            for line in busbw("show", "last", environment={"COLUMNS": columns}).stdout.splitlines()
+            if "time us" in line
+        )
+        for columns in ("80", "240")
+    }
+    assert (header["240"].count("device"), header["240"].count("launch")) == (2, 2)
+    assert header["80"].count("launch") == 0
+
+
 @pytest.mark.parametrize("columns", [80, 140, 200])
 def test_it_fits_the_width(busbw: Busbw, columns: int) -> None:
     done = busbw("show", str(SINGLE), environment={"COLUMNS": str(columns)})

@@ -242,6 +242,11 @@ def test_cpu_time_stands_in_its_own_field(tmp_path: Path) -> None:
     assert log.rows[0].figures["out_of_place"].busbw_gbps == 383.79
 
 
+def test_the_three_times_of_records_stand_in_fields_of_their_own() -> None:
+    figure = readers.read(Path(__file__).parents[1] / "golden" / "records.jsonl").rows[0].figures["out_of_place"]
+    assert (figure.time_us, figure.device_time_us, figure.launch_time_us) == (16, 8, 2)
+
+
 def test_bandwidth_of_a_copy_beside_it(tmp_path: Path) -> None:
     rows = ""
     for line in ROWS.splitlines():

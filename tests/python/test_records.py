@@ -25,6 +25,7 @@ STRUCTS = [
     records.Settings,
     records.Rank,
     records.Stats,
+    records.Clock,
     records.Check,
     records.WrongElement,
 ]
@@ -109,6 +110,10 @@ def test_reading_a_whole_file() -> None:
     assert len(run.header.ranks) == 4
     assert [row.placement for row in run.rows] == ["out_of_place", "in_place", "out_of_place", "out_of_place"]
     assert run.rows[0].rank_times_us == [12, 20]
+    assert run.rows[0].device_time_us == 8
+    assert run.rows[0].launch_time_us == 2
+    assert run.rows[0].rank_arrivals_us == [0, 48]
+    assert run.rows[0].rank_clocks[0].slowed_by == ["power limit"]
     assert run.rows[0].samples_us == [[8, 16, 24], [12, 16, 20]]
     assert [row.check.wrong_elements for row in run.rows] == [0, 5, None, None]
     assert len(run.warnings) == 1

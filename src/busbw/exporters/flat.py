@@ -34,6 +34,8 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     placement: str
     time_us: float | None
     cpu_time_us: float | None
+    device_time_us: float | None
+    launch_time_us: float | None
     algbw_gbps: float | None
     busbw_gbps: float | None
     derived: str | None
@@ -94,6 +96,8 @@ def _flat(log: Log, number: int, table: Table, row: Row, placement: str, figure:
         placement=placement,
         time_us=figure.time_us,
         cpu_time_us=figure.cpu_time_us,
+        device_time_us=figure.device_time_us,
+        launch_time_us=figure.launch_time_us,
         algbw_gbps=figure.algbw_gbps,
         busbw_gbps=figure.busbw_gbps,
         derived=" ".join(figure.derived) or None,

@@ -167,6 +167,8 @@ def _figure(row: records.Row) -> Figure:
     return Figure(
         time_us=row.time_us,
         cpu_time_us=row.cpu_time_us,
+        device_time_us=row.device_time_us,
+        launch_time_us=row.launch_time_us,
         algbw_gbps=row.algbw_gbps,
         busbw_gbps=row.busbw_gbps,
         check=row.check.state,

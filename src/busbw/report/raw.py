@@ -57,6 +57,8 @@ def _placement(placement: Placement, figures: Sequence[Figure]) -> list[tuple[Co
     return [
         column("time us", [_plain(one.time_us, is_derived="time_us" in one.derived) for one in figures]),
         column("CPU time us", [_plain(one.cpu_time_us) for one in figures]),
+        column("device time us", [_plain(one.device_time_us) for one in figures]),
+        column("launch time us", [_plain(one.launch_time_us) for one in figures]),
         column("algbw GB/s", [_plain(one.algbw_gbps, is_derived="algbw_gbps" in one.derived) for one in figures]),
         column("busbw GB/s", [_plain(one.busbw_gbps, is_derived="busbw_gbps" in one.derived) for one in figures]),
         column("wrong", [_wrong(one) for one in figures]),

@@ -185,6 +185,8 @@ def _side(sides: _Sides, placement: Placement) -> list[Column]:
     spread = [figure.stats.cv_percent if figure.stats else None for figure in figures]
     return [
         Column("time us", [Cell(text) for text in times], group=group),
+        Column("device", [Cell(_number(figure.device_time_us)) for figure in figures], weight=12, group=group),
+        Column("launch", [Cell(_number(figure.launch_time_us)) for figure in figures], weight=6, group=group),
         Column("p99 us", [Cell(text) for text in p99], weight=10, group=group),
         Column(
             "cv %",

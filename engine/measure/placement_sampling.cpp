@@ -1,0 +1,121 @@
+#include "measure/placement_sampling.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "measure/clock.hpp"
+#include "measure/rank_messages.hpp"
+#include "measure/reduce_ranks.hpp"
+#include "measure/stopping.hpp"
+
+namespace busbw {
+namespace {
+
+void enter(Team& world, Communicator& communicator, Phase phase) {
+  world.enter(phase);
+  communicator.enter(phase);
+}
+
+void append(const Samples& batch, Samples& all) {
+  all.iteration_s.insert(all.iteration_s.end(), batch.iteration_s.begin(), batch.iteration_s.end());
+  all.total_s += batch.total_s;
+  all.issue_s += batch.issue_s;
+  all.timed_operations += batch.timed_operations;
+  all.device_s += batch.device_s;
+  all.device_operations += batch.device_operations;
+  all.on_device = all.on_device || batch.on_device;
+  if (batch.before) all.before = batch.before;
+  if (batch.after) all.after = batch.after;
+}
+
+/// Rank 0 hears what all ranks have found since they last said so.
+void collect(Team& world, const Samples& mine, std::vector<RankReport>& reports_of_all) {
+  const auto all = world.gather(samples_message(mine));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
+}
+
+/// The total of a batch comes from operations without stamps between them where those would show. Whether they do is known
+/// before only roughly; a batch that shows it is followed by one without.
+class Batches {
+ public:
+  Batches(Team& world, Sampler& sampler, double expected_iteration_s)
+      : world_(world), sampler_(sampler), stamps_matter_(decided(expected_iteration_s)) {}
+
+  Samples run() {
+    Samples batch;
+    if (!stamps_matter_) {
+      sampler_.stamped_batch(batch, true);
+      if (has_run_ || !found_short(batch)) return batch;
+      if (!batch.on_device) return with_own_total(std::move(batch));
+      // A device that was launched for the first time is warm now: once more from the start.
+      batch = {};
+    }
+    // The time first, as nccl-tests, which takes it right after its warm-up.
+    sampler_.plain_batch(batch);
+    sampler_.stamped_batch(batch, false);
+    return batch;
+  }
+  bool stamps_matter() const { return stamps_matter_; }
+
+ private:
+  bool found_short(const Samples& batch) {
+    has_run_ = true;
+    stamps_matter_ = decided(std::ranges::min(batch.iteration_s) * sampler_.operations_per_iteration());
+    return stamps_matter_;
+  }
+  Samples with_own_total(Samples batch) {
+    Samples with_total;
+    with_total.iteration_s = std::move(batch.iteration_s);
+    sampler_.plain_batch(with_total);
+    return with_total;
+  }
+  /// By rank 0, for all.
+  bool decided(double iteration_s) { return told_by_first(world_, sampler_.stamps_matter(iteration_s)); }
+
+  Team& world_;
+  Sampler& sampler_;
+  bool stamps_matter_;
+  bool has_run_ = false;
+};
+
+}  // namespace
+
+StoppedBy sample_placement(Team& world, Communicator& communicator, const SampledCase& what,
+                           const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
+  enter(world, communicator, Phase::warmup);
+  Sampler sampler(world, communicator, what, settings);
+  Samples around;
+  around.before = communicator.condition();
+  const double expected_iteration_s = sampler.warm_up();
+  enter(world, communicator, Phase::timing);
+  Batches batches(world, sampler, expected_iteration_s);
+
+  const StoppingRule rule{settings.target_ci, settings.max_time_s};
+  const bool has_rule = rule.target_ci || rule.max_time_s;
+  const double began_s = monotonic_s();
+  std::size_t next_look = 0;
+  std::optional<StoppedBy> decision;
+  while (!decision) {
+    collect(world, batches.run(), reports_of_all);
+    if (!has_rule) {
+      decision = StoppedBy::iterations;
+      break;
+    }
+    if (world.rank() == 0) {
+      // Looking costs a sort of all samples: only when there are noticeably more.
+      const std::size_t count = reports_of_all.front().samples.iteration_s.size();
+      const double elapsed_s = monotonic_s() - began_s;
+      if (count >= next_look || elapsed_s >= rule.max_time_s.value_or(elapsed_s + 1)) {
+        decision = rule.decide(last_rank_s(reports_of_all), elapsed_s);
+        next_look = count + count / 8;
+      }
+    }
+    decision = told_by_first(world, decision);
+  }
+  // Longer operations have told it between their stamps.
+  if (batches.stamps_matter()) sampler.gated_batch(around);
+  collect(world, around, reports_of_all);
+  return *decision;
+}
+
+}  // namespace busbw

@@ -1,0 +1,23 @@
+#pragma once
+// What ranks tell rank 0 of a placement, as bytes, and what rank 0 tells them.
+#include "measure/checker.hpp"
+#include "measure/samples.hpp"
+#include "rendezvous/team.hpp"
+#include "support/message.hpp"
+
+namespace busbw {
+
+/// All of `samples`.
+Bytes samples_message(const Samples& samples);
+Samples read_samples(const Bytes& bytes);
+
+Bytes findings_message(const RankFindings& findings);
+RankFindings read_findings(const Bytes& bytes);
+
+/// What rank 0 decided, on every rank.
+template <class Value>
+Value told_by_first(Team& team, const Value& decided) {
+  return MessageReader(team.broadcast(MessageWriter().add(decided).bytes())).template take<Value>();
+}
+
+}  // namespace busbw

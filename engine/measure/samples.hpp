@@ -1,0 +1,30 @@
+#pragma once
+// What one rank measured of one placement of one case.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "backends/backend.hpp"
+
+namespace busbw {
+
+struct Samples {
+  /// By the stamps, per operation: one for each iteration, in batches that each begin at a barrier.
+  std::vector<double> iteration_s = {};
+
+  /// By the host's clock, from a barrier until all operations were done: the `time`. Not per operation.
+  double total_s = 0;
+  double issue_s = 0;  // what of that the host was busy issuing operations
+  std::uint64_t timed_operations = 0;
+
+  /// By the device's clock, without launching and without waiting for late ranks. Not per operation.
+  double device_s = 0;
+  std::uint64_t device_operations = 0;  // 0: there is no device time
+
+  /// Whether operations go on after their call has returned, so that issuing and doing are two things.
+  bool on_device = false;
+  std::optional<DeviceCondition> before = {};  // before the first operation
+  std::optional<DeviceCondition> after = {};   // while the last ones ran, or just after them
+};
+
+}  // namespace busbw

@@ -1,0 +1,119 @@
+#include "measure/warnings.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace busbw {
+namespace {
+
+// A rank is slow to launch where it takes this much longer than the middle one of the ranks.
+constexpr double kSlowLaunch = 1.5;
+// A rank is late where it began so long after all others, and that is this share of the whole measurement.
+constexpr double kLate_s = 100e-6;
+constexpr double kLateShare = 0.1;
+// A clock has moved where what it was before and what it was after differ by this share of the greater.
+constexpr double kClockMoved = 0.05;
+
+double middle_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+void missed_target(const RunSettings& settings, const Measurement& measurement, std::vector<std::string>& warnings) {
+  if (!settings.target_ci || measurement.stopped_by == StoppedBy::target_ci) return;
+  warnings.push_back(
+      fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; give more "
+                  "--max-time, or find what disturbs the machine",
+                  *settings.target_ci * 100, measurement.iteration_s.size()));
+}
+
+/// Others wait for a rank that takes longer to launch an operation than the operation takes.
+void slow_to_launch(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
+  const auto& launch_s = measurement.rank_launch_times_s;
+  if (launch_s.size() < 2 || !measurement.device_time_s) return;
+  const auto slowest = std::ranges::max_element(launch_s);
+  const double usual_s = middle_of(launch_s);
+  if (*slowest <= kSlowLaunch * usual_s || *slowest <= *measurement.device_time_s) return;
+  warnings.push_back(
+      fmt::format("rank {} takes {:.1f} us to launch an operation, others {:.1f} us, and they wait for it; look what "
+                  "else runs on its host's processors, and to which its process is bound",
+                  ranks[static_cast<std::size_t>(slowest - launch_s.begin())], *slowest * 1e6, usual_s * 1e6));
+}
+
+/// One rank began so late that waiting for it is a part of the time.
+void came_late(const Measurement& measurement, double operations, const std::vector<int>& ranks,
+               std::vector<std::string>& warnings) {
+  const auto& arrivals_s = measurement.rank_arrivals_s;
+  if (arrivals_s.size() < 2) return;
+  const auto last = std::ranges::max_element(arrivals_s);
+  double before_s = 0;  // when the last but one came
+  for (auto each = arrivals_s.begin(); each != arrivals_s.end(); ++each)
+    if (each != last) before_s = std::max(before_s, *each);
+  const double late_s = *last - before_s;
+  const double share = late_s / (measurement.time_s * operations);
+  if (late_s < kLate_s || share < kLateShare) return;
+  warnings.push_back(fmt::format(
+      "rank {} began {:.0f} us after all others, which is as long as {:.0f} % of all operations timed; take "
+      "more of them (-n), and where it is always this rank, look at its host",
+      ranks[static_cast<std::size_t>(last - arrivals_s.begin())], late_s * 1e6, share * 100));
+}
+
+/// "rank 1" or "ranks 0 1 2".
+std::string ranks_text(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, " "));
+}
+
+void clock_moved(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
+  std::vector<int> moved;
+  double least_hz = 0;
+  double most_hz = 0;
+  for (std::size_t i = 0; i < measurement.rank_clocks.size(); ++i) {
+    const DeviceClock& clock = measurement.rank_clocks[i];
+    if (!clock.before_hz || !clock.after_hz) continue;
+    const auto [low_hz, high_hz] = std::minmax(*clock.before_hz, *clock.after_hz);
+    if (high_hz - low_hz <= kClockMoved * high_hz) continue;
+    least_hz = moved.empty() ? low_hz : std::min(least_hz, low_hz);
+    most_hz = std::max(most_hz, high_hz);
+    moved.push_back(ranks[i]);
+  }
+  if (moved.empty()) return;
+  warnings.push_back(
+      fmt::format("the clock of {} moved between {:.0f} and {:.0f} MHz; warm up longer (-w), or lock the clocks "
+                  "(nvidia-smi -lgc) and measure again",
+                  ranks_text(moved), least_hz / 1e6, most_hz / 1e6));
+}
+
+void slowed(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
+  std::vector<int> held;
+  std::set<std::string> reasons;
+  for (std::size_t i = 0; i < measurement.rank_clocks.size(); ++i) {
+    const DeviceClock& clock = measurement.rank_clocks[i];
+    if (clock.slowed_by.empty()) continue;
+    held.push_back(ranks[i]);
+    reasons.insert(clock.slowed_by.begin(), clock.slowed_by.end());
+  }
+  if (held.empty()) return;
+  warnings.push_back(
+      fmt::format("the device of {} is slowed by {}; look at its power and temperature (nvidia-smi -q -d "
+                  "PERFORMANCE,POWER,TEMPERATURE) before this time is compared with others",
+                  ranks_text(held), fmt::join(reasons, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_of(const RunSettings& settings, const Measurement& measurement, double operations,
+                                     const std::vector<int>& ranks) {
+  std::vector<std::string> warnings;
+  missed_target(settings, measurement, warnings);
+  slow_to_launch(measurement, ranks, warnings);
+  came_late(measurement, operations, ranks, warnings);
+  clock_moved(measurement, ranks, warnings);
+  slowed(measurement, ranks, warnings);
+  return warnings;
+}
+
+}  // namespace busbw

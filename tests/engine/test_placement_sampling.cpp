@@ -1,0 +1,121 @@
+#include "measure/placement_sampling.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "collectives/all.hpp"
+#include "rendezvous/local_job.hpp"
+#include "support_device.hpp"
+
+using namespace busbw;
+
+namespace {
+
+constexpr std::uint64_t kMax = 4096;
+
+/// One rank that samples one placement on a made-up device.
+struct Scene {
+  Scene(const MadeUpDevice& made_up, const RunSettings& settings)
+      : collective(make_collective("all_reduce", {})),
+        device(made_up, buffer_bytes(kMax, 0)),
+        job(1),
+        world(job.team(0)),
+        buffers(device, collective->shape(16, 4, 1), Dtype::float32, kMax, 0),
+        reports(1) {
+    stopped_by = sample_placement(
+        *world, device, {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::in_place}, settings, reports);
+  }
+  const Samples& samples() const { return reports[0].samples; }
+
+  std::unique_ptr<Collective> collective;
+  DeviceCommunicator device;
+  LocalJob job;
+  std::unique_ptr<Team> world;
+  CaseBuffers buffers;
+  std::vector<RankReport> reports;
+  StoppedBy stopped_by;
+};
+
+RunSettings settings_of(int iterations, int graph_launches = 0) {
+  RunSettings settings;
+  settings.iterations = iterations;
+  settings.graph_launches = graph_launches;
+  return settings;
+}
+
+constexpr double kShort_s = 10e-6;
+constexpr double kLong_s = 1e-3;
+
+}  // namespace
+
+TEST_CASE(
+    "sample_placement: short operations are timed without stamps, sampled with them, and then held behind the gate") {
+  const Scene scene({.operation_s = kShort_s, .launch_s = 5e-6}, settings_of(8));
+  CHECK(scene.stopped_by == StoppedBy::iterations);
+  CHECK(scene.samples().timed_operations == 8);
+  CHECK(scene.samples().iteration_s.size() == 8);
+  CHECK(scene.samples().iteration_s[3] == doctest::Approx(15e-6));
+  CHECK(scene.samples().device_operations == 8);
+  CHECK(scene.samples().device_s / 8 == doctest::Approx(kShort_s));
+}
+
+TEST_CASE("sample_placement: the warm-up tells what is short, so that the time is taken first") {
+  // Where the machine is busy a warm-up may seem long.
+  bool is_first = false;
+  for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
+    const Scene scene({.operation_s = kShort_s}, settings_of(3));
+    const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
+    is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + 3;
+    if (is_first) CHECK(scene.device.count("run") == 1 + 3 + 3 + 1 + 3);
+  }
+  CHECK(is_first);
+}
+
+TEST_CASE("sample_placement: no operation is measured twice where stamps do not show") {
+  MadeUpDevice device{.operation_s = kLong_s, .late_s = 0.5};
+  device.host_wait_s = 2e-3;  // what the warm-up takes by the host's clock
+  const Scene scene(device, settings_of(8));
+  CHECK(scene.device.count("run") == 1 + 8);
+  CHECK(scene.device.count("close") == 0);
+  CHECK(scene.samples().timed_operations == 8);
+  CHECK(scene.samples().device_operations == 7);  // the first one waited for others
+  CHECK(scene.samples().device_s / 7 == doctest::Approx(kLong_s));
+}
+
+TEST_CASE("sample_placement: after a warm-up that took long for other reasons it begins again") {
+  MadeUpDevice device{.operation_s = kShort_s};
+  device.host_wait_s = 2e-3;
+  const Scene scene(device, settings_of(8));
+  CHECK(scene.device.count("run") == 1 + 8 + 8 + 8 + 1 + 8);
+  CHECK(scene.samples().timed_operations == 8);
+  CHECK(scene.samples().iteration_s.size() == 8);
+  CHECK(scene.samples().device_operations == 8);
+}
+
+TEST_CASE("sample_placement: -G") {
+  const Scene scene({.operation_s = kShort_s, .launch_s = 5e-6}, settings_of(4, 3));
+  CHECK(scene.device.count("begin") == 2);  // with stamps and without
+  CHECK(scene.device.count("close") == 1);
+  CHECK(scene.samples().timed_operations == 12);
+  REQUIRE(scene.samples().iteration_s.size() == 12);
+  for (const double sample_s : scene.samples().iteration_s) CHECK(sample_s == doctest::Approx(kShort_s));
+  CHECK(scene.samples().device_operations == 4);
+}
+
+TEST_CASE("sample_placement: the device is asked before the first operation and once more") {
+  const Scene scene({.operation_s = kShort_s, .condition = DeviceCondition{1e9, {}, {}}}, settings_of(4));
+  CHECK(scene.device.count("ask") == 2);
+  CHECK(scene.device.log.front() == "ask");
+  CHECK(scene.samples().before);
+  CHECK(scene.samples().after);
+}
+
+TEST_CASE("sample_placement: a stopping rule goes on in whole batches, of the time too") {
+  RunSettings settings = settings_of(10);
+  settings.target_ci = 0.5;
+  const Scene scene({.operation_s = kShort_s}, settings);
+  CHECK(scene.stopped_by == StoppedBy::target_ci);
+  CHECK(scene.samples().iteration_s.size() % 10 == 0);
+  CHECK(scene.samples().timed_operations == scene.samples().iteration_s.size());
+}

@@ -1,0 +1,64 @@
+#include "measure/rank_messages.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support_job.hpp"
+
+using namespace busbw;
+
+TEST_CASE("samples arrive as they were sent") {
+  Samples sent{.iteration_s = {1, 2.5},
+               .total_s = 3,
+               .issue_s = 4,
+               .timed_operations = 5,
+               .device_s = 6,
+               .device_operations = 7,
+               .on_device = true,
+               .before = DeviceCondition{.clock_hz = 8, .most_clock_hz = std::nullopt, .slowed_by = {}},
+               .after = DeviceCondition{.clock_hz = std::nullopt, .most_clock_hz = 9, .slowed_by = {"heat", "power"}}};
+  const Samples got = read_samples(samples_message(sent));
+  CHECK(got.iteration_s == sent.iteration_s);
+  CHECK(got.total_s == 3);
+  CHECK(got.issue_s == 4);
+  CHECK(got.timed_operations == 5);
+  CHECK(got.device_s == 6);
+  CHECK(got.device_operations == 7);
+  CHECK(got.on_device);
+  REQUIRE(got.before);
+  CHECK(got.before->clock_hz == 8);
+  CHECK_FALSE(got.before->most_clock_hz);
+  REQUIRE(got.after);
+  CHECK_FALSE(got.after->clock_hz);
+  CHECK(got.after->most_clock_hz == 9);
+  CHECK(got.after->slowed_by == std::vector<std::string>{"heat", "power"});
+}
+
+TEST_CASE("a device that says nothing stays one that says nothing") {
+  const Samples got = read_samples(samples_message({}));
+  CHECK_FALSE(got.before);
+  CHECK_FALSE(got.after);
+  CHECK_FALSE(got.on_device);
+}
+
+TEST_CASE("findings arrive as they were sent") {
+  const RankFindings got = read_findings(findings_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
+  CHECK(got.wrong_elements == 9);
+  REQUIRE(got.first.size() == 1);
+  CHECK(got.first[0].rank == 2);
+  CHECK(got.first[0].place == "receive buffer");
+  CHECK(got.first[0].index == -3);
+  CHECK(got.first[0].expected == "1");
+  CHECK(got.first[0].got == "2");
+}
+
+TEST_CASE("what is cut off is refused") {
+  Bytes bytes = samples_message({.iteration_s = {1, 2}});
+  bytes.pop_back();
+  CHECK_THROWS_AS(read_samples(bytes), BrokenMessage);
+}
+
+TEST_CASE("what rank 0 decided is what all hear") {
+  LocalJob job(3);
+  const auto ends = run_as_threads(job, [](Team& world) { CHECK(told_by_first(world, world.rank() + 10) == 10); });
+  CHECK(ends == std::vector<std::string>(3));
+}

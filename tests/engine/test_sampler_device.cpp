@@ -1,0 +1,212 @@
+// The measuring loops on a device whose operations go on after their call: graphs, the gate, the three times.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "collectives/all.hpp"
+#include "measure/sampler.hpp"
+#include "rendezvous/local_job.hpp"
+#include "support/error.hpp"
+#include "support_device.hpp"
+
+using namespace busbw;
+
+namespace {
+
+constexpr std::uint64_t kMax = 4096;
+
+/// A sampler of one rank on a made-up device.
+struct Scene {
+  explicit Scene(const MadeUpDevice& made_up, const RunSettings& given, const char* name = "all_reduce", int size = 1)
+      : settings(given),
+        collective(make_collective(name, {})),
+        device(made_up, buffer_bytes(kMax, 0), size),
+        job(1),
+        world(job.team(0)),
+        buffers(device, collective->shape(16, 4, size), Dtype::float32, kMax, 0),
+        sampler(*world, device, {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place},
+                settings) {}
+
+  RunSettings settings;
+  std::unique_ptr<Collective> collective;
+  DeviceCommunicator device;
+  LocalJob job;
+  std::unique_ptr<Team> world;
+  CaseBuffers buffers;
+  Sampler sampler;
+  Samples samples;
+};
+
+RunSettings settings_of(int iterations, int aggregated = 1, int graph_launches = 0, int blocking = 0) {
+  RunSettings settings;
+  settings.iterations = iterations;
+  settings.aggregated_iterations = aggregated;
+  settings.graph_launches = graph_launches;
+  settings.blocking = blocking;
+  return settings;
+}
+
+using Words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("sampler: -G records the iterations once, launches them so often, and divides by all of them") {
+  Scene scene({}, settings_of(3, 2, 5));
+  scene.sampler.plain_batch(scene.samples);
+  const int put_on_device = 1;
+  CHECK(scene.device.count("begin") == 1);
+  CHECK(scene.device.count("end") == 1);
+  CHECK(scene.device.count("run") == 3 * 2);
+  CHECK(scene.device.count("issue") == put_on_device + 5);
+  CHECK(scene.device.count("wait") == put_on_device + 1);
+  CHECK(scene.samples.timed_operations == 3 * 2 * 5);
+  scene.sampler.plain_batch(scene.samples);
+  CHECK(scene.device.count("begin") == 1);
+  CHECK(scene.device.count("issue") == put_on_device + 5 + 5);
+}
+
+TEST_CASE("sampler: what is put on the device beforehand is not timed") {
+  Scene scene({}, settings_of(2, 1, 1));
+  scene.sampler.plain_batch(scene.samples);
+  CHECK(scene.device.log == Words{"begin", "run", "run", "end", "issue", "wait", "issue", "flush", "wait"});
+}
+
+TEST_CASE("sampler: -G with stamps between the iterations gives a sample for each of them in each launch") {
+  Scene scene({.operation_s = 0.5}, settings_of(3, 2, 4));
+  scene.sampler.stamped_batch(scene.samples, false);
+  CHECK(scene.device.count("begin") == 1);
+  CHECK(scene.device.count("issue") == 4);
+  CHECK(scene.device.count("wait") == 4);  // stamps are read after each launch
+  CHECK(scene.device.count("stamp 0") == 1);
+  CHECK(scene.device.count("stamp 3") == 1);
+  CHECK(scene.samples.iteration_s == std::vector<double>(12, 0.5));
+  CHECK(scene.samples.on_device);
+  CHECK(scene.samples.timed_operations == 0);
+  CHECK(scene.samples.device_operations == 0);
+}
+
+TEST_CASE("sampler: long graphs are launched once with stamps, which also tell the total and the device's time") {
+  Scene scene({.operation_s = 0.5}, settings_of(3, 1, 2));
+  scene.sampler.stamped_batch(scene.samples, true);
+  CHECK(scene.device.count("issue") == 2);
+  CHECK(scene.samples.timed_operations == 6);
+  CHECK(scene.samples.total_s > 0);
+  CHECK(scene.samples.device_operations == 4);  // not the first of each launch
+  CHECK(scene.samples.device_s == 2.0);
+}
+
+TEST_CASE("sampler: a hundred thousand samples of graphs are enough") {
+  Scene scene({}, settings_of(50'000, 1, 7));
+  scene.sampler.stamped_batch(scene.samples, false);
+  CHECK(scene.device.count("issue") == 2);
+  CHECK(scene.samples.iteration_s.size() == 100'000);
+}
+
+TEST_CASE("sampler: short graphs are timed without stamps and without waiting between launches") {
+  const Scene scene({}, settings_of(10, 1, 3));
+  CHECK(scene.sampler.stamps_matter(400e-6));  // 10 of them are 4 ms
+  CHECK_FALSE(scene.sampler.stamps_matter(600e-6));
+  CHECK_FALSE(Scene({}, settings_of(10)).sampler.stamps_matter(400e-6));
+}
+
+TEST_CASE("sampler: behind the gate there is neither launching nor waiting for others") {
+  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(10));
+  scene.sampler.gated_batch(scene.samples);
+  CHECK(scene.samples.device_operations == 10);
+  CHECK(scene.samples.device_s == 20.0);
+  // one operation lets all ranks begin together
+  CHECK(scene.device.log == Words{"close", "run", "stamp 0", "run", "run", "run", "run", "run", "run", "run", "run",
+                                  "run", "run", "stamp 1", "flush", "open", "wait"});
+  Samples with_launching;
+  scene.sampler.stamped_batch(with_launching, false);
+  CHECK(with_launching.iteration_s.front() == 55.0);
+  CHECK(with_launching.iteration_s.back() == 5.0);
+}
+
+TEST_CASE("sampler: no more is held back than there is room for, whatever calls an operation needs") {
+  for (const char* name : {"all_reduce", "hypercube"})
+    for (const std::size_t room : {4, 20, 37, 100})
+      for (const int aggregated : {1, 3}) {
+        CAPTURE(name);
+        CAPTURE(room);
+        CAPTURE(aggregated);
+        Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
+        scene.sampler.gated_batch(scene.samples);
+        CHECK(scene.device.most_behind_gate <= room);
+        if (room < 100) CHECK(scene.samples.device_operations < 50 * static_cast<std::size_t>(aggregated));
+        if (room >= 20) CHECK(scene.samples.device_operations > 0);
+      }
+}
+
+TEST_CASE("sampler: a graph is one launch behind the gate") {
+  Scene scene({.operation_s = 2, .room = 10}, settings_of(50, 1, 3));
+  scene.sampler.gated_batch(scene.samples);
+  CHECK(scene.samples.device_operations == 50);
+  CHECK(scene.samples.device_s == 100.0);
+  CHECK(scene.device.most_behind_gate == 4);
+}
+
+TEST_CASE("sampler: without a gate, without room, or with waiting between operations there is no gated batch") {
+  for (const auto& [device, settings] : {std::pair{MadeUpDevice{.has_gate = false}, settings_of(5)},
+                                         {MadeUpDevice{.room = 3}, settings_of(5)},
+                                         {MadeUpDevice{}, settings_of(5, 1, 0, 1)},
+                                         {MadeUpDevice{}, settings_of(5, 1, 0, 2)},
+                                         {MadeUpDevice{}, settings_of(5, 1, 0, 3)}}) {
+    Scene scene(device, settings);
+    scene.sampler.gated_batch(scene.samples);
+    CHECK(scene.samples.device_operations == 0);
+    CHECK(scene.device.log.empty());
+  }
+}
+
+TEST_CASE("sampler: the gate is opened when a rank gives up behind it") {
+  Scene scene({}, settings_of(5));
+  scene.device.when_flushed = [&] { scene.job.abort(Exit::rank_lost, "lost"); };
+  CHECK_THROWS_AS(scene.sampler.gated_batch(scene.samples), Aborted);
+  CHECK(scene.device.count("close") == 1);
+  CHECK(scene.device.count("open") == 1);
+}
+
+TEST_CASE("sampler: -m operations are issued as one, unless the host waits after each") {
+  for (const auto& [aggregated, blocking, groups] : {std::tuple{1, 0, 0}, {3, 0, 4}, {3, 1, 0}, {3, 2, 0}, {3, 3, 4}}) {
+    CAPTURE(aggregated);
+    CAPTURE(blocking);
+    Scene scene({}, settings_of(4, aggregated, 0, blocking));
+    scene.sampler.stamped_batch(scene.samples, true);
+    CHECK(scene.device.count("group") == groups);
+    CHECK(scene.device.count("grouped") == groups);
+    CHECK(scene.device.count("run") == 4 * aggregated);
+  }
+}
+
+TEST_CASE("sampler: -z 3 waits for what was issued as one, not within it") {
+  Scene scene({}, settings_of(1, 2, 0, 3));
+  scene.sampler.stamped_batch(scene.samples, true);
+  CHECK(scene.device.log ==
+        Words{"stamp 0", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2", "flush", "wait", "ask"});
+}
+
+TEST_CASE("sampler: with -z there is no device time, since the stamps hold the host's waiting") {
+  for (const int blocking : {1, 2, 3}) {
+    Scene scene({}, settings_of(4, 1, 0, blocking));
+    scene.sampler.stamped_batch(scene.samples, true);
+    CHECK(scene.samples.device_operations == 0);
+  }
+}
+
+TEST_CASE("sampler: the device is asked for its clocks while it works, but never within what is timed") {
+  const DeviceCondition condition{.clock_hz = 1.9e9, .most_clock_hz = 1.98e9, .slowed_by = {"power limit"}};
+  Scene scene({.condition = condition}, settings_of(2));
+  // Without a warm-up nothing says that the batch would hide the question.
+  const auto log_of = [&](bool is_total) {
+    scene.device.log.clear();
+    scene.samples.after.reset();
+    scene.sampler.stamped_batch(scene.samples, is_total);
+    REQUIRE(scene.samples.after);
+    CHECK(scene.samples.after->slowed_by == condition.slowed_by);
+    return Words(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
+  };
+  CHECK(log_of(true) == Words{"flush", "wait", "ask"});
+  CHECK(log_of(false) == Words{"flush", "ask", "wait"});
+}

@@ -1,0 +1,107 @@
+#include "measure/warnings.hpp"
+
+#include "support_errors.hpp"
+
+using namespace busbw;
+
+namespace {
+
+const std::vector<int> kRanks{4, 5, 6, 7};
+
+/// An ordinary measurement of four ranks on devices.
+Measurement ordinary() {
+  Measurement measurement;
+  measurement.time_s = 20e-6;
+  measurement.device_time_s = 9e-6;
+  measurement.rank_launch_times_s = {12e-6, 12e-6, 13e-6, 12e-6};
+  measurement.rank_arrivals_s = {0, 3e-6, 1e-6, 2e-6};
+  measurement.rank_clocks.assign(4, {.before_hz = 1.98e9, .after_hz = 1.95e9, .most_hz = 1.98e9, .slowed_by = {}});
+  return measurement;
+}
+
+std::vector<std::string> warnings(const Measurement& measurement, const RunSettings& settings = {}) {
+  return warnings_of(settings, measurement, 20, kRanks);
+}
+
+void check_one(const Measurement& measurement, std::initializer_list<std::string_view> words) {
+  const auto found = warnings(measurement);
+  REQUIRE(found.size() == 1);
+  check_names(found[0], words);
+}
+
+}  // namespace
+
+TEST_CASE("warnings: an ordinary measurement has none, nor one of which nothing more is known") {
+  CHECK(warnings(ordinary()).empty());
+  CHECK(warnings({}).empty());
+}
+
+TEST_CASE("warnings: a missed target says what to do, a met one is none") {
+  RunSettings settings;
+  settings.target_ci = 0.01;
+  Measurement measurement = ordinary();
+  measurement.iteration_s = {1, 2};
+  measurement.stopped_by = StoppedBy::sample_limit;
+  const auto missed = warnings(measurement, settings);
+  REQUIRE(missed.size() == 1);
+  check_names(missed[0], {"--target-ci 1 %", "2 samples", "--max-time"});
+  measurement.stopped_by = StoppedBy::target_ci;
+  CHECK(warnings(measurement, settings).empty());
+  measurement.stopped_by = StoppedBy::max_time;
+  CHECK(warnings(measurement).empty());
+}
+
+TEST_CASE("warnings: a rank that is slow to launch is named, where launching is what takes the time") {
+  Measurement measurement = ordinary();
+  measurement.rank_launch_times_s[2] = 31e-6;
+  check_one(measurement, {"rank 6 takes 31.0 us to launch", "others 12.0 us", "processors"});
+  measurement.rank_launch_times_s[2] = 18e-6;  // 1.5 times
+  CHECK(warnings(measurement).empty());
+  measurement.rank_launch_times_s[2] = 31e-6;
+  measurement.device_time_s = 400e-6;
+  CHECK(warnings(measurement).empty());
+  measurement.device_time_s.reset();
+  CHECK(warnings(measurement).empty());
+}
+
+TEST_CASE("warnings: of two ranks the slower to launch is named") {
+  Measurement measurement = ordinary();
+  measurement.rank_launch_times_s = {31e-6, 12e-6};
+  measurement.rank_arrivals_s.clear();
+  measurement.rank_clocks.clear();
+  check_one(measurement, {"rank 4 takes 31.0 us"});
+}
+
+TEST_CASE("warnings: a rank that came late is named where waiting for it is much of the time") {
+  Measurement measurement = ordinary();
+  measurement.rank_arrivals_s = {0, 3e-6, 203e-6, 2e-6};  // of 400 us in all
+  check_one(measurement, {"rank 6 began 200 us after all others", "50 %", "-n", "host"});
+  measurement.rank_arrivals_s[0] = 150e-6;  // another came nearly as late
+  CHECK(warnings(measurement).empty());
+  measurement.rank_arrivals_s[0] = 0;
+  measurement.time_s = 200e-6;
+  CHECK(warnings(measurement).empty());
+  measurement.time_s = 20e-6;
+  measurement.rank_arrivals_s[2] = 90e-6;
+  CHECK(warnings(measurement).empty());
+}
+
+TEST_CASE("warnings: a clock that moves is told with its ranks, whichever way it goes") {
+  for (const auto& [before_hz, after_hz] : {std::pair{1.98e9, 1.4e9}, {1.4e9, 1.98e9}}) {
+    Measurement measurement = ordinary();
+    measurement.rank_clocks[1].before_hz = measurement.rank_clocks[3].before_hz = before_hz;
+    measurement.rank_clocks[1].after_hz = measurement.rank_clocks[3].after_hz = after_hz;
+    check_one(measurement, {"clock of ranks 5 7 moved between 1400 and 1980 MHz", "-w", "-lgc"});
+    measurement.rank_clocks[1].before_hz = measurement.rank_clocks[3].after_hz = std::nullopt;
+    CHECK(warnings(measurement).empty());
+  }
+}
+
+TEST_CASE("warnings: what slows a device is told") {
+  Measurement measurement = ordinary();
+  measurement.rank_clocks[0].slowed_by = {"power limit"};
+  measurement.rank_clocks[3].slowed_by = {"heat", "power limit"};
+  check_one(measurement, {"ranks 4 7", "heat, power limit", "nvidia-smi"});
+  measurement.rank_clocks[3].slowed_by.clear();
+  check_one(measurement, {"rank 4 is slowed by power limit"});
+}
