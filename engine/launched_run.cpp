@@ -50,7 +50,7 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
   const int ranks = ranks_per_process(options);
   const int first_rank = world.rank * ranks;
   if (chooses_host(options, survey)) {
-    require_host_can(options);
+    require_host_can(options, survey);
     return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
   }
   require_nccl_can(options);
@@ -104,14 +104,15 @@ class Part {
   Part(const Options& options, const World& world, const GpuSurvey& survey, LaunchedJob& job)
       : options_(options),
         world_(world),
+        survey_(survey),
         job_(job),
         collective_(make_collective(options.collective, options.collective_settings)),
         backend_(make_backend(options, world, survey)) {}
 
   JobResult run() {
     const int sharing = world_.local_size * ranks_per_process(options_);
-    MemoryPlan memory =
-        plan_memory(options_.settings, sharing, backend_->available_bytes(sharing), backend_->work_bytes(sharing));
+    MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
+                                    backend_->work_bytes(sharing), backend_->scarcest_memory());
     require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
     agree(memory);
     RunPlan plan = make_plan(options_, *collective_, memory.max_bytes);
@@ -130,6 +131,10 @@ class Part {
     const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
                                      [&](const std::optional<Failure>& failure) {
                                        if (reporter) return reporter->finish(failure);
+                                       // Process 0 has the table; what is known here alone can only be said.
+                                       if (failure)
+                                         for (const std::string& detail : failure->details)
+                                           complain(options_.program, job_.told_by(plan.first_rank, detail));
                                        return failure ? static_cast<int>(failure->exit) : 0;
                                      },
                                      [&] { return backend_->diagnosis(); }};
@@ -161,6 +166,7 @@ class Part {
     info.machine.insert(info.machine.end(), agreement_.facts.begin(), agreement_.facts.end());
     info.notes.push_back(fmt::format("Launched by {}: {} processes on {} host{}", world_.launcher, world_.size,
                                      agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
+    for (const std::string& note : notes_on_backend(options_, survey_)) info.notes.push_back(note);
     info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
     info.warnings = agreement_.warnings;
     const auto of_backend = backend_->warnings();
@@ -170,6 +176,7 @@ class Part {
 
   const Options& options_;
   const World& world_;
+  const GpuSurvey& survey_;
   LaunchedJob& job_;
   std::unique_ptr<Collective> collective_;
   std::unique_ptr<Backend> backend_;

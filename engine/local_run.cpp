@@ -18,12 +18,12 @@
 namespace busbw {
 namespace {
 
-std::unique_ptr<Backend> make_backend(const Options& options) {
+bool forks(const Options& options) { return options.settings.processes > 1; }
+
+std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& survey) {
   if (options.backend == "mpi") return make_mpi_backend(World{}, options.faults);
-  const bool forks = options.settings.processes > 1;
-  const GpuSurvey survey = survey_for(options, forks);
   if (chooses_host(options, survey)) {
-    require_host_can(options);
+    require_host_can(options, survey);
     return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
                                          parse_faults(options.faults));
   }
@@ -33,7 +33,7 @@ std::unique_ptr<Backend> make_backend(const Options& options) {
                       options.first_device,
                       options.nccl_library,
                       options.null_stream,
-                      forks,
+                      forks(options),
                       options.settings.gpus_per_thread};
   request.faults = parse_faults(options.faults);
   request.flags = nccl_flags(options);
@@ -58,17 +58,19 @@ JobResult run_here(const Options& options) {
   std::signal(SIGXFSZ, SIG_IGN);
   const auto collective = make_collective(options.collective, options.collective_settings);
   smallest_group(options, *collective);
-  const auto backend = make_backend(options);
+  const GpuSurvey survey = survey_for(options, forks(options));
+  const auto backend = make_backend(options, survey);
 
   const int ranks = options.ranks();
-  const MemoryPlan memory =
-      plan_memory(options.settings, ranks, backend->available_bytes(ranks), backend->work_bytes(ranks));
+  const MemoryPlan memory = plan_memory(options.settings, ranks, backend->available_bytes(ranks),
+                                        backend->work_bytes(ranks), backend->scarcest_memory());
   require_room_for_samples(options.settings, ranks, available_memory_bytes());
   const RunPlan plan = make_plan(options, *collective, memory.max_bytes);
 
   LocalJob job(plan.ranks());
   backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
   RunInfo info = run_info(options, plan.settings, *backend, memory);
+  for (const std::string& note : notes_on_backend(options, survey)) info.notes.push_back(note);
   info.warnings = warnings(options, *backend);
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);

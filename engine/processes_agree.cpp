@@ -45,7 +45,15 @@ void require_same_library(const std::vector<ProcessFacts>& all) {
   }
 }
 
+/// NCCL 2.30 and later allow it to who asks for it.
+bool asks_for_shared_gpus(const ProcessFacts& process) {
+  return std::ranges::any_of(process.tuning, [](const auto& variable) {
+    return variable.first == "NCCL_MULTI_RANK_GPU_ENABLE" && variable.second == "1";
+  });
+}
+
 void require_own_gpus(const std::vector<ProcessFacts>& all, int ranks_per_process) {
+  if (std::ranges::all_of(all, asks_for_shared_gpus)) return;
   std::map<std::pair<std::string, std::string>, std::size_t> owners;  // (host, bus id): rank
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = 0; j < all[i].gpus.size(); ++j) {
@@ -53,8 +61,10 @@ void require_own_gpus(const std::vector<ProcessFacts>& all, int ranks_per_proces
       const auto [owner, is_first] = owners.try_emplace({all[i].host_identity, all[i].gpus[j]}, rank);
       if (is_first) continue;
       throw EnvironmentError(fmt::format(
-          "ranks {} and {} would share GPU {} of {}; start as many processes a node as it has GPUs, or give "
-          "each its own (CUDA_VISIBLE_DEVICES, NCCL_TESTS_DEVICE)",
+          "ranks {} and {} would share GPU {} of {}, of which parts (MIG) count as one; start as many processes a node "
+          "as "
+          "it has GPUs, or give each its own (CUDA_VISIBLE_DEVICES, NCCL_TESTS_DEVICE); NCCL from 2.30 on shares one "
+          "where NCCL_MULTI_RANK_GPU_ENABLE=1",
           owner->second, rank, all[i].gpus[j], all[i].host));
     }
   }

@@ -108,9 +108,6 @@ int Reporter::finish(const std::optional<Failure>& failure) {
       failed(Exit::environment, error.what());
     }
   }
-  // Without a table there is no other place for them.
-  if (info_.ranks.empty())
-    for (const std::string& detail : end.details) complain(info_.program, detail);
   if (!failure && !end.message.empty()) complain(info_.program, end.message);
   return end.exit_code;
 }

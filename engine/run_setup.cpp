@@ -108,8 +108,11 @@ void complain_about(const Options& options, const std::string& message, int exit
   if (!message.empty() && exit_code != static_cast<int>(Exit::output_closed)) complain(options.program, message);
 }
 
-void require_host_can(const Options& options) {
-  if (!options.host_cannot.empty()) throw UsageError(options.host_cannot);
+void require_host_can(const Options& options, const GpuSurvey& survey) {
+  if (options.host_cannot.empty()) return;
+  if (options.backend == "auto" && survey.has_engine)
+    throw EnvironmentError(fmt::format("{}; GPUs were looked for: {}", options.host_cannot, survey.why_none));
+  throw UsageError(options.host_cannot);
 }
 
 void require_nccl_can(const Options& options) {
@@ -130,6 +133,11 @@ NcclFlags nccl_flags(const Options& options) {
 
 bool chooses_host(const Options& options, const GpuSurvey& survey) {
   return options.backend == "host" || (options.backend == "auto" && survey.gpus.empty());
+}
+
+std::vector<std::string> notes_on_backend(const Options& options, const GpuSurvey& survey) {
+  if (options.backend != "auto" || !survey.has_engine || !survey.gpus.empty()) return {};
+  return {"Measured on the host: " + survey.why_none};
 }
 
 GpuSurvey survey_for(const Options& options, bool forks_follow) {

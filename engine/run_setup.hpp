@@ -32,13 +32,16 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter);
 void complain_about(const Options& options, const std::string& message, int exit_code);
 
 /// Throws UsageError where the command line asks the host backend for something that only GPUs have.
-void require_host_can(const Options& options);
+/// EnvironmentError where it was GPUs that were looked for, and there are none.
+void require_host_can(const Options& options, const GpuSurvey& survey);
 /// The same for NCCL.
 void require_nccl_can(const Options& options);
 /// What the command line asks of NCCL beyond its collectives.
 NcclFlags nccl_flags(const Options& options);
 /// Whether the run is on the host: it was named, or there is no GPU.
 bool chooses_host(const Options& options, const GpuSurvey& survey);
+/// What a person is told where the run is on the host because no GPU was found; mostly nothing.
+std::vector<std::string> notes_on_backend(const Options& options, const GpuSurvey& survey);
 /// The GPUs, unless the host or MPI was named; `forks_follow`: this process will run its ranks in forks.
 GpuSurvey survey_for(const Options& options, bool forks_follow);
 

@@ -156,6 +156,9 @@ class Backend {
   virtual Device device(int index) const = 0;
   /// Bytes that `ranks` ranks of this machine may take together.
   virtual std::size_t available_bytes(int ranks) const = 0;
+  /// Whose memory is the least, where ranks have memories of their own: "GPU 2 (0000:0f:00), which has the least free". Empty
+  /// where all share one.
+  virtual std::string scarcest_memory() const { return {}; }
   /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Facts for the record: which library from where, which driver.

@@ -135,6 +135,7 @@ class FaultyBackend final : public Backend {
   std::string headers() const override { return inner_->headers(); }
   Device device(int index) const override { return inner_->device(index); }
   std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
+  std::string scarcest_memory() const override { return inner_->scarcest_memory(); }
   std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
   std::vector<std::string> warnings() const override { return inner_->warnings(); }

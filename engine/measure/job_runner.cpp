@@ -103,17 +103,20 @@ class Grace {
   std::optional<double> since_s_;
 };
 
-/// Notices, in the process of rank 0, that ranks do not get on or that one was lost, and asks then what they are doing.
+/// Asks what the ranks are doing when one was lost and, where all ranks can be watched, when they do not get on.
 class Diagnostician {
  public:
   Diagnostician(Job& job, const JobLayout& layout, const JobCallbacks& callbacks)
       : job_(job), layout_(layout), callbacks_(callbacks), watchdog_(job, layout.limit_s, monotonic_s()) {}
 
   void look() {
-    if (!job_.watches_all_ranks() || asked_) return;
+    if (asked_) return;
     if (const auto why = job_.failure()) {
       if (why->exit == Exit::rank_lost) ask();
-    } else if (const auto stalled = watchdog_.look(monotonic_s())) {
+      return;
+    }
+    if (!job_.watches_all_ranks()) return;
+    if (const auto stalled = watchdog_.look(monotonic_s())) {
       ask();  // while they hang: once the job is aborted they do something else
       job_.abort(Exit::rank_lost, *stalled);
     }
@@ -129,8 +132,10 @@ class Diagnostician {
  private:
   void ask() {
     asked_ = true;
-    if (std::string operations = last_operations(job_, layout_.collective); !operations.empty())
-      details_.push_back(std::move(operations));
+    if (job_.watches_all_ranks()) {
+      std::string operations = last_operations(job_, layout_.collective);
+      if (!operations.empty()) details_.push_back(std::move(operations));
+    }
     for (std::string& sentence : callbacks_.diagnose()) details_.push_back(std::move(sentence));
   }
 

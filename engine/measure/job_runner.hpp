@@ -23,7 +23,7 @@ struct JobCallbacks {
   /// Called once, in the process of rank 0, after its ranks have ended or were given up. Returns the exit code.
   std::function<int(const std::optional<Failure>&)> finish;
   /// What the library that is measured says of the ranks here, while they hang or just after one was lost: up to some
-  /// seconds of asking. Called in the process of rank 0.
+  /// seconds of asking. Of forked processes only that of rank 0 is asked.
   std::function<std::vector<std::string>()> diagnose = [] { return std::vector<std::string>(); };
 };
 

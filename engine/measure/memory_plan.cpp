@@ -25,7 +25,8 @@ std::uint64_t whole_bytes(double bytes) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes) {
+MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,
+                       const std::string& scarcest) {
   const auto needed = [&](std::uint64_t max_bytes) {
     return 2.0 * ranks * static_cast<double>(buffer_bytes(max_bytes, settings.unalign_elements)) +
            static_cast<double>(work_bytes);
@@ -33,10 +34,10 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
   const double usable = kUsableShare * static_cast<double>(available_bytes);
   if (needed(settings.max_bytes) <= usable) return {settings.max_bytes, {}};
 
-  const std::string situation =
-      fmt::format("2 buffers of {} for each of {} ranks need {}, of {} free memory {} may be used",
-                  size_text(settings.max_bytes), ranks, size_text(whole_bytes(needed(settings.max_bytes))),
-                  size_text(available_bytes), size_text(whole_bytes(usable)));
+  const std::string situation = fmt::format(
+      "2 buffers of {} for each of {} ranks need {}, of {} free memory{} {} may be used", size_text(settings.max_bytes),
+      ranks, size_text(whole_bytes(needed(settings.max_bytes))), size_text(available_bytes),
+      scarcest.empty() ? "" : " (counted by " + scarcest + ")", size_text(whole_bytes(usable)));
   const double left = (usable - needed(0)) / (2.0 * ranks);
   const auto fits = left > 0 ? static_cast<std::uint64_t>(left) / kReducedToMultipleOf * kReducedToMultipleOf : 0;
   if (fits < settings.min_bytes || !settings.sizes_bytes.empty())

@@ -15,8 +15,9 @@ struct MemoryPlan {
 };
 
 /// Two buffers for each of `ranks` ranks and `work_bytes` must fit into 90 % of `available_bytes`. A list of sizes is never
-/// reduced. Throws EnvironmentError when the smallest size does not fit either.
-MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes);
+/// reduced. `scarcest`: Backend::scarcest_memory, named where it does not fit. Throws EnvironmentError when the smallest size does not fit either.
+MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,
+                       const std::string& scarcest = {});
 
 /// The samples of a row stay in memory until it is written. Throws EnvironmentError when one batch of -n does not fit into
 /// 90 % of `available_bytes`.

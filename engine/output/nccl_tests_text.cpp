@@ -242,8 +242,13 @@ void NcclTestsText::rows(const CaseRows& rows) {
 }
 
 void NcclTestsText::end(const RunEnd& end) {
-  if (!begun_) return;
   std::string out;
+  if (!begun_) {
+    // There is no table, and stderr holds the one sentence.
+    for (const std::string& detail : end.details) append_comment(out, detail);
+    stream_.write(out);
+    return;
+  }
   if (ended_early(end)) append_comment(out, "Run ended early: " + end.reason);
   // Where nothing was measured, nothing was right.
   const std::string_view verdict = end.out_of_bounds > 0 ? "FAILED" : end.rows > 0 ? "OK" : kMissing;
@@ -255,8 +260,8 @@ void NcclTestsText::end(const RunEnd& end) {
                                     : "FAILED");
   append(out, "#\n# Collective test concluded: {}\n{}#\n", program_, memory_line(end.memory));
   if (ended_early(end) && !end.message.empty()) {
-    append_comment(out, "error: " + end.message);
     for (const std::string& detail : end.details) append_comment(out, detail);
+    append_comment(out, "error: " + end.message);
   } else {
     out += '\n';
   }

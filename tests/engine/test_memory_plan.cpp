@@ -58,6 +58,13 @@ TEST_CASE("plan_memory: when even the smallest size does not fit, the sentence s
   check_names(sentence, {"32 MiB", "4 ranks", "256", "100 MiB", "90 MiB", "up to 11.", "-e"});
 }
 
+TEST_CASE("plan_memory: where memories differ the least one is named") {
+  const std::string sentence = sentence_of<EnvironmentError>([&] {
+    plan_memory(settings(32 * kMiB, 32 * kMiB), 4, 100 * kMiB, 0, "GPU 2 (0000:0f:00), which has the least");
+  });
+  check_names(sentence, {"100 MiB free memory (counted by GPU 2 (0000:0f:00), which has the least)"});
+}
+
 TEST_CASE("plan_memory: no memory at all, and work areas that take all of it, are refused too") {
   sentence_of<EnvironmentError>([] { plan_memory(settings(8, 8), 1, 0, 0); });
   sentence_of<EnvironmentError>([] { plan_memory(settings(8, 8), 1, kMiB, 100 * kMiB); });

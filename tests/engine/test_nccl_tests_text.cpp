@@ -246,6 +246,18 @@ TEST_CASE("golden: wrong data is named, and a check that is not exact too") {
   check_golden("text_wrong_data.txt", whole_table(made_up_run(), {{row}, {moved}, {bounded}, {bounded}}, end));
 }
 
+TEST_CASE("without a table what is known of the ranks is all that is said") {
+  CapturedText captured;
+  RunEnd end = made_up_end(0);
+  end.exit_code = 4;
+  end.message = "rank 3 did not come";
+  captured.sink().end(end);
+  CHECK(captured.text() == "");
+  end.details = {"NCCL's RAS service: DEAD"};
+  captured.sink().end(end);
+  CHECK(captured.text() == "# NCCL's RAS service: DEAD\n");
+}
+
 TEST_CASE("golden: an interrupted run and a lost rank keep their footer") {
   RunEnd end = made_up_end(1);
   end.exit_code = 130;

@@ -124,6 +124,14 @@ TEST_CASE("processes agree: a GPU belongs to one rank; the same bus on another h
               {"ranks 1 and 5", "GPU 0000:2a:00.0 of n1", "CUDA_VISIBLE_DEVICES"});
 }
 
+TEST_CASE("processes agree: a GPU is shared where all ask for it in NCCL's own way") {
+  std::vector<ProcessFacts> all{facts("n1", {"0000:17:00"}), facts("n1", {"0000:17:00"})};
+  all[0].tuning = {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}};
+  check_names(sentence_of<EnvironmentError>([&] { agreement_of(all, 1); }), {"NCCL_MULTI_RANK_GPU_ENABLE=1", "MIG"});
+  all[1].tuning = all[0].tuning;
+  CHECK_NOTHROW(agreement_of(all, 1));
+}
+
 TEST_CASE("processes agree: other tuning is a warning that names the variables and the first who differs") {
   std::vector<ProcessFacts> all{facts("n1"), facts("n2"), facts("n3")};
   all[1].tuning = {{"NCCL_ALGO", "Tree"}, {"NCCL_DEBUG", "WARN"}, {"NCCL_PROTO", "LL"}};

@@ -144,8 +144,10 @@ TEST_CASE("reporter: slower than demanded is exit code 5, within nine tenths") {
 
 TEST_CASE("reporter: wrong data is worse than slow, a failure is worse than both") {
   CHECK(outcome_of({{wrong_row(1)}}, {}, 1e12).exit_code == 1);
-  const Outcome lost = outcome_of({{wrong_row(1)}}, Failure{Exit::rank_lost, "rank 3 is gone"}, 1e12);
+  const Outcome lost =
+      outcome_of({{wrong_row(1)}}, Failure{Exit::rank_lost, "rank 3 is gone", {"last issued: none"}}, 1e12);
   CHECK(lost.exit_code == 4);
+  CHECK(lost.end.details == std::vector<std::string>{"last issued: none"});
   CHECK(lost.end.out_of_bounds == 1);
 }
 
@@ -220,17 +222,6 @@ TEST_CASE("reporter: an error at the end does not hide why the run failed, nor i
   CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{Exit::rank_lost, "rank 3 is gone"}); }) ==
         "all_reduce_perf: the disk is full\n");
   CHECK(exit_code == 4);
-}
-
-TEST_CASE("reporter: what ranks were doing stands on stderr where there is no table to hold it") {
-  const Failure lost{Exit::rank_lost, "rank 3 is gone", {"last issued: ...", "NCCL says ..."}};
-  RunInfo not_begun = test::made_up_run();
-  not_begun.ranks.clear();
-  Reporter without_table(std::move(not_begun), {});
-  CHECK(stderr_of([&] { without_table.finish(lost); }) ==
-        "all_reduce_perf: last issued: ...\nall_reduce_perf: NCCL says ...\n");
-  Reporter with_table(test::made_up_run(), {});
-  CHECK(stderr_of([&] { with_table.finish(lost); }) == "");
 }
 
 TEST_CASE("reporter: a run that never began still ends its sinks") {

@@ -17,9 +17,11 @@
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
 #include "backends/nccl/nccl_survey.hpp"
+#include "backends/nccl/no_gpu.hpp"
 #include "backends/nccl/nvml.hpp"
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
+#include "support/environment.hpp"
 #include "support/file_hash.hpp"
 
 namespace busbw {
@@ -32,15 +34,13 @@ constexpr std::size_t kNcclBytes = std::size_t{1} << 30;
 std::vector<Gpu> enough(const std::vector<Gpu>& gpus, const NcclRequest& request) {
   const int needed = request.first_device + request.ranks;
   if (needed > static_cast<int>(gpus.size()))
-    throw EnvironmentError(
-        fmt::format("GPUs {} to {} are needed for the ranks here, and this process sees {}; ask for fewer ranks or "
-                    "processes (-t, -g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
-                    request.first_device, needed - 1, gpus.size()));
+    throw EnvironmentError(fmt::format(
+        "GPUs {} to {} are needed for the ranks here, one each, and this process sees {}{}; ask for fewer ranks "
+        "or processes (-t, -g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
+        request.first_device, needed - 1, gpus.size(),
+        visible_devices_doubt(process_environment("CUDA_VISIBLE_DEVICES"), static_cast<int>(gpus.size()))));
   return gpus;
 }
-
-/// "13.0" of 13000.
-std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version / 10 % 100); }
 
 class NcclBackend final : public Backend {
  public:
@@ -86,6 +86,13 @@ class NcclBackend final : public Backend {
     }
     return least * static_cast<std::size_t>(ranks);
   }
+  std::string scarcest_memory() const override {
+    const auto first = gpus_.begin() + request_.first_device;
+    const auto least = std::min_element(first, first + request_.ranks, [](const Gpu& one, const Gpu& other) {
+      return one.free_bytes.value_or(0) < other.free_bytes.value_or(0);
+    });
+    return fmt::format("GPU {} ({}), which has the least free", least - gpus_.begin(), least->bus_id);
+  }
   std::size_t work_bytes(int ranks) const override { return kNcclBytes * static_cast<std::size_t>(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     std::vector<std::pair<std::string, std::string>> facts{{"nccl_version", nccl_version_text(library_.version)},
@@ -112,7 +119,9 @@ class NcclBackend final : public Backend {
     });
     if (const std::string last = library_.last_error(); !last.empty())
       sentences.push_back("NCCL's last error: " + last);
-    if (const auto ras = ras_address(process_environment))
+    // It speaks for the whole job, so that one process asks.
+    const auto ras = request_.first_rank == 0 ? ras_address(process_environment) : std::nullopt;
+    if (ras)
       for (const std::string& line : ask_ras(*ras)) sentences.push_back("NCCL's RAS service: " + line);
     return sentences;
   }

@@ -24,6 +24,7 @@ struct Gpu {
 struct GpuSurvey {
   std::vector<Gpu> gpus;
   std::string why_none;
+  bool has_engine = false;  // this build can use GPUs, where there are any
   std::vector<std::pair<int, int>> without_access{};  // to each other's memory, by CUDA's numbers
 };
 

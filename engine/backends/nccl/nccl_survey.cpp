@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "backends/nccl/nccl_backend.hpp"
+#include "backends/nccl/no_gpu.hpp"
+#include "support/environment.hpp"
 
 namespace busbw {
 namespace {
@@ -111,14 +113,17 @@ std::vector<std::future<std::optional<std::size_t>>> look_for_free_memory(int fi
 GpuSurvey survey_gpus(bool forks_follow) {
   const std::optional<PlainSurvey> found = forks_follow ? look_in_child() : look(false);
   if (!found)
-    return {{}, "the child process that looks for GPUs did not come back; run nvidia-smi and see what it says"};
+    return {{}, "the child process that looks for GPUs did not come back; run nvidia-smi and see what it says", true};
   if (found->count < 0) {
     const auto error = static_cast<cudaError_t>(-found->count);
-    return {{},
-            fmt::format("CUDA says: {}; check the driver with nvidia-smi, or use --backend host",
-                        cudaGetErrorString(error))};
+    GpuLook look{cudaGetErrorName(error), cudaGetErrorString(error), 0, 0, process_environment("CUDA_VISIBLE_DEVICES")};
+    // Asking for versions starts nothing that a fork could not carry.
+    if (cudaDriverGetVersion(&look.driver_version) != cudaSuccess) look.driver_version = 0;
+    if (cudaRuntimeGetVersion(&look.runtime_version) != cudaSuccess) look.runtime_version = 0;
+    return {{}, no_gpu_sentence(look), true};
   }
   GpuSurvey survey;
+  survey.has_engine = true;
   for (int i = 0; i < found->count; ++i) {
     const PlainGpu& gpu = found->gpus[i];
     survey.gpus.push_back({gpu.name, printed_bus_id(gpu.bus_id),
@@ -127,7 +132,8 @@ GpuSurvey survey_gpus(bool forks_follow) {
   for (int i = 0; i < found->count; ++i)
     for (int other = 0; other < i; ++other)
       if (found->out_of_reach[other][i]) survey.without_access.emplace_back(other, i);
-  if (survey.gpus.empty()) survey.why_none = "CUDA finds no GPU (see CUDA_VISIBLE_DEVICES), use --backend host";
+  if (survey.gpus.empty())
+    survey.why_none = no_gpu_sentence({"cudaErrorNoDevice", "", 1, 1, process_environment("CUDA_VISIBLE_DEVICES")});
   return survey;
 }
 

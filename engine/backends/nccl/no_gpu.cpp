@@ -1,0 +1,59 @@
+#include "backends/nccl/no_gpu.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/nccl/device_errors.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr const char* kHostInstead = "or use --backend host";
+
+bool hides_all(const std::string& visible) { return visible.empty() || visible == "-1" || visible == "NoDevFiles"; }
+
+}  // namespace
+
+std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version / 10 % 100); }
+
+std::string no_gpu_sentence(const GpuLook& look) {
+  if (look.driver_version == 0)
+    return fmt::format(
+        "there is no NVIDIA driver here (libcuda.so.1 cannot be loaded): install it, start the container with the GPUs "
+        "(--gpus all), {}",
+        kHostInstead);
+  if (look.error_name == "cudaErrorInsufficientDriver")
+    return fmt::format(
+        "the driver is made for CUDA {} and this program is built with CUDA {}: install a newer driver, or a build "
+        "with an "
+        "older CUDA, {}",
+        cuda_version_text(look.driver_version), cuda_version_text(look.runtime_version), kHostInstead);
+  if (look.error_name == "cudaErrorNoDevice" && look.visible) {
+    if (hides_all(*look.visible))
+      return fmt::format("CUDA_VISIBLE_DEVICES={} hides all GPUs: unset it or name some of nvidia-smi -L, {}",
+                         *look.visible, kHostInstead);
+    return fmt::format(
+        "CUDA_VISIBLE_DEVICES={} shows no GPU: CUDA knows the first that it names under no such number or id, or it "
+        "names "
+        "one twice; take those of nvidia-smi -L, {}",
+        *look.visible, kHostInstead);
+  }
+  if (look.error_name == "cudaErrorNoDevice")
+    return fmt::format(
+        "the driver sees no GPU: look at nvidia-smi -L, and in a container whether it was started with the GPUs "
+        "(/dev/nvidia0), {}",
+        kHostInstead);
+  return device_error_sentence("looking for GPUs", "CUDA's start", look.error_name, look.error_text) + ", " +
+         kHostInstead;
+}
+
+std::string visible_devices_doubt(const std::optional<std::string>& visible, int seen) {
+  if (!visible || visible->empty()) return {};
+  const auto named = 1 + std::ranges::count(*visible, ',');
+  if (named <= seen) return {};
+  return fmt::format("; CUDA_VISIBLE_DEVICES={} names {}, but CUDA reads it only up to the first that there is not",
+                     *visible, named);
+}
+
+}  // namespace busbw
