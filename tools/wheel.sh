@@ -38,7 +38,8 @@ export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
 say "building the engine for ${CUDA_ARCHITECTURES:-sm_75 to sm_120}"
 rm -rf $raw
 settings=(-C cmake.define.BUSBW_CUDA=ON -C "cmake.define.BUSBW_PYTHON=$PWD/$venv/bin/python"
-  -C cmake.define.BUSBW_MPI=OFF -C cmake.define.BUSBW_PORTABLE=ON -C build-dir=build/wheel-gpu)
+  -C cmake.define.BUSBW_MPI=OFF -C cmake.define.BUSBW_PORTABLE=ON -C cmake.define.BUSBW_STATIC_LIBGCC=OFF
+  -C build-dir=${WHEEL_BUILD:-build/wheel-gpu})
 if [ -n "${CUDA_ARCHITECTURES:-}" ]; then
   settings+=(-C "cmake.define.CMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHITECTURES")
 fi
