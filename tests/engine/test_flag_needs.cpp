@@ -21,12 +21,18 @@ struct MadeUpLibrary {
 const std::set<std::string_view> kOf218{"ncclCommInitRankConfig"};
 const std::set<std::string_view> kOf219{"ncclCommInitRankConfig", "ncclMemAlloc", "ncclMemFree", "ncclCommRegister",
                                         "ncclCommDeregister"};
-const std::set<std::string_view> kOf227{"ncclCommInitRankConfig", "ncclMemAlloc",           "ncclMemFree",
-                                        "ncclCommRegister",       "ncclCommDeregister",     "ncclCommWindowRegister",
+const std::set<std::string_view> kOf227{"ncclCommInitRankConfig",  "ncclMemAlloc",       "ncclMemFree",
+                                        "ncclCommRegister",        "ncclCommDeregister", "ncclCommWindowRegister",
                                         "ncclCommWindowDeregister"};
-const std::set<std::string_view> kOf228{"ncclCommInitRankConfig", "ncclMemAlloc",       "ncclMemFree",
-                                        "ncclCommRegister",       "ncclCommDeregister", "ncclCommWindowRegister",
-                                        "ncclCommWindowDeregister", "ncclDevCommCreate",  "ncclDevCommDestroy",
+const std::set<std::string_view> kOf228{"ncclCommInitRankConfig",
+                                        "ncclMemAlloc",
+                                        "ncclMemFree",
+                                        "ncclCommRegister",
+                                        "ncclCommDeregister",
+                                        "ncclCommWindowRegister",
+                                        "ncclCommWindowDeregister",
+                                        "ncclDevCommCreate",
+                                        "ncclDevCommDestroy",
                                         "ncclTeamLsa"};
 
 std::string sentence(const NcclFlags& flags, const MadeUpLibrary& library, int headers = kHeaders) {

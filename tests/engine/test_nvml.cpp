@@ -51,6 +51,12 @@ TEST_CASE("Nvml: what a library does not have is missing, never zero") {
   CHECK_FALSE(gpu->uuid());
   CHECK_FALSE(gpu->nvlinks());
   CHECK_FALSE(gpu->is_partitioned());
+  CHECK_FALSE(gpu->used_here_bytes());
+}
+
+TEST_CASE("Nvml: what this process has of a GPU's memory; the only one there is this one, whatever its number") {
+  CHECK(opened(BUSBW_FAKE_NVML).gpu(kBusId)->used_here_bytes() == std::int64_t{512} << 20);
+  CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->used_here_bytes() == std::int64_t{300} << 20);
 }
 
 TEST_CASE("Nvml: no library, no driver, no such GPU") {

@@ -22,14 +22,17 @@ __global__ void __launch_bounds__(kKernelThreads)
 
   const int ranks = comm.nRanks;
   const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, ranks);
+#pragma unroll 1
   for (std::size_t at = worker.index; at < call.count; at += worker.count) {
     const auto from = [&](int peer) {
       const auto* data = static_cast<const Stored*>(ncclGetLsaPointer(call.send_window, call.send_offset, peer));
       return Element::widen(data[at]);
     };
     auto value = from(0);
+#pragma unroll Reduction::kPeersAtOnce
     for (int peer = 1; peer < ranks; ++peer) value = reduction.combine(value, from(peer));
     const Stored result = Element::round(reduction.finish(value, ranks));
+#pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer)
       static_cast<Stored*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer))[at] = result;
   }

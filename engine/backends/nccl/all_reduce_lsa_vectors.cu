@@ -41,8 +41,10 @@ struct Work {
 
   __device__ void one(std::size_t at) const {
     Wide value = Element::widen(from(0)[at]);
+#pragma unroll 1
     for (int peer = 1; peer < ranks; ++peer) value = reduction.combine(value, Element::widen(from(peer)[at]));
     const Stored result = Element::round(reduction.finish(value, ranks));
+#pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer) to(peer)[at] = result;
   }
 
@@ -91,15 +93,18 @@ __global__ void __launch_bounds__(kKernelThreads)
   const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
   const VectorRange range =
       split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Work<Reduction>::kElements);
+#pragma unroll 1
   for (std::size_t at = first_vector(worker, kRows); at < range.vectors; at += vector_stride(worker, kRows)) {
     if (at + (kRows - 1) * kWarpThreads < range.vectors) {
       work.template vectors<kRows>(range.head, at);
     } else {
 #pragma unroll 1
-      for (std::size_t last = at; last < range.vectors; last += kWarpThreads) work.template vectors<1>(range.head, last);
+      for (std::size_t last = at; last < range.vectors; last += kWarpThreads)
+        work.template vectors<1>(range.head, last);
     }
   }
   // What lies before and after the vectors.
+#pragma unroll 1
   for (std::size_t at = worker.index; at < range.head + range.tail; at += worker.count)
     work.one(at < range.head ? at : call.count - range.tail + at - range.head);
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);

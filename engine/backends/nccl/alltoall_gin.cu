@@ -4,15 +4,15 @@
 #include <nccl_device.h>
 
 #include "backends/nccl/device_call.hpp"
-#include "backends/nccl/element_words.cuh"
 #include "backends/nccl/kernel_share.hpp"
+#include "support/types.hpp"
 
 namespace busbw {
 namespace {
 
-template <class Word>
 __global__ void __launch_bounds__(kKernelThreads)
-    alltoall_gin(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
+    alltoall_gin(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
+                 const std::size_t part_bytes) {
   // A block has a signal of its own. Read before the barrier: no peer raises it before all have passed.
   const unsigned signal = blockIdx.x;
   ncclGin gin{comm, 0};
@@ -20,7 +20,6 @@ __global__ void __launch_bounds__(kKernelThreads)
   ncclBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, ncclTeamTagWorld{}, gin, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire, ncclGinFenceLevel::Relaxed);
 
-  const std::size_t part_bytes = call.count * sizeof(Word);
   const Worker worker = worker_of_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
   for (std::size_t peer = worker.index; peer < static_cast<std::size_t>(comm.nRanks); peer += worker.count)
     gin.put(ncclTeamWorld(comm), static_cast<int>(peer), call.recv_window, call.recv_offset + comm.rank * part_bytes,
@@ -33,21 +32,10 @@ __global__ void __launch_bounds__(kKernelThreads)
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release, ncclGinFenceLevel::Relaxed);
 }
 
-struct Launch {
-  const DeviceCall& call;
-  const ncclDevComm& comm;
-  cudaStream_t stream;
-
-  template <class Word>
-  void run() const {
-    alltoall_gin<Word><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);
-  }
-};
-
 }  // namespace
 
 cudaError_t launch_alltoall_gin(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
-  with_word(call.dtype, Launch{call, comm, stream});
+  alltoall_gin<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, call.count * size_bytes(call.dtype));
   return cudaGetLastError();
 }
 

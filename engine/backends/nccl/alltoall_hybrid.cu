@@ -3,15 +3,29 @@
 #include <nccl_device.h>
 
 #include "backends/nccl/device_call.hpp"
-#include "backends/nccl/element_words.cuh"
 #include "backends/nccl/kernel_share.hpp"
+#include "support/types.hpp"
 
 namespace busbw {
 namespace {
 
+/// This rank's parts for the ranks within reach, which begin with number `first_near` of all.
 template <class Word>
+__device__ void store_near(const DeviceCall& call, const ncclTeam& world, const ncclTeam& near, int first_near,
+                           const Worker& worker) {
+  const auto* const send = static_cast<const Word*>(ncclGetLocalPointer(call.send_window, call.send_offset));
+#pragma unroll 1
+  for (std::size_t at = worker.index; at < call.count; at += worker.count)
+    for (int step = 0; step < near.nRanks; ++step) {
+      const int peer = peer_of_step(near.rank, step, near.nRanks);
+      auto* const recv = static_cast<Word*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer));
+      recv[world.rank * call.count + at] = send[(first_near + peer) * call.count + at];
+    }
+}
+
 __global__ void __launch_bounds__(kKernelThreads)
-    alltoall_hybrid(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
+    alltoall_hybrid(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
+                    const unsigned element_bytes) {
   const unsigned signal = blockIdx.x;
   ncclGin gin{comm, 0};
   const std::uint64_t before = gin.readSignal(signal);
@@ -21,7 +35,7 @@ __global__ void __launch_bounds__(kKernelThreads)
   const ncclTeam world = ncclTeamWorld(comm);
   const ncclTeam near = ncclTeamLsa(comm);
   const int first_near = world.rank - near.rank;
-  const std::size_t part_bytes = call.count * sizeof(Word);
+  const std::size_t part_bytes = call.count * element_bytes;
   const Worker worker = worker_of_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
   for (std::size_t at = worker.index; at < static_cast<std::size_t>(world.nRanks); at += worker.count) {
     const int peer = static_cast<int>(at);
@@ -30,13 +44,12 @@ __global__ void __launch_bounds__(kKernelThreads)
             call.send_offset + peer * part_bytes, part_bytes, ncclGin_SignalInc{signal});
   }
 
-  const auto* const send = static_cast<const Word*>(ncclGetLocalPointer(call.send_window, call.send_offset));
-  for (std::size_t at = worker.index; at < call.count; at += worker.count)
-    for (int step = 0; step < near.nRanks; ++step) {
-      const int peer = peer_of_step(near.rank, step, near.nRanks);
-      auto* const recv = static_cast<Word*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer));
-      recv[world.rank * call.count + at] = send[(first_near + peer) * call.count + at];
-    }
+  switch (element_bytes) {
+    case 1: store_near<std::uint8_t>(call, world, near, first_near, worker); break;
+    case 2: store_near<std::uint16_t>(call, world, near, first_near, worker); break;
+    case 4: store_near<std::uint32_t>(call, world, near, first_near, worker); break;
+    default: store_near<std::uint64_t>(call, world, near, first_near, worker);
+  }
 
   if (blockIdx.x == sending_block(world.rank, blockDim.x, gridDim.x))
     gin.waitSignal(ncclCoopCta{}, signal, before + (world.nRanks - near.nRanks));
@@ -44,21 +57,11 @@ __global__ void __launch_bounds__(kKernelThreads)
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);
 }
 
-struct Launch {
-  const DeviceCall& call;
-  const ncclDevComm& comm;
-  cudaStream_t stream;
-
-  template <class Word>
-  void run() const {
-    alltoall_hybrid<Word><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);
-  }
-};
-
 }  // namespace
 
 cudaError_t launch_alltoall_hybrid(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
-  with_word(call.dtype, Launch{call, comm, stream});
+  const auto element_bytes = static_cast<unsigned>(size_bytes(call.dtype));
+  alltoall_hybrid<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, element_bytes);
   return cudaGetLastError();
 }
 

@@ -32,10 +32,10 @@ void require_multicast(const DeviceKernelInfo& kernel, const std::string& where)
   check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), where,
              "asking what the GPU can");
   if (major < 9)
-    throw EnvironmentError(
-        fmt::format("{} needs NVLink multicast, which GPUs before compute capability 9.0 do not have; this one is of {}; "
-                    "use -D 1 or 2",
-                    flag_of(kernel), major));
+    throw EnvironmentError(fmt::format(
+        "{} needs NVLink multicast, which GPUs before compute capability 9.0 do not have; this one is of {}; "
+        "use -D 1 or 2",
+        flag_of(kernel), major));
 }
 
 ncclDevCommRequirements requirements_of(const DeviceKernelInfo& kernel, int ctas) {
@@ -89,12 +89,12 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, std::st
   }
   comm.check(result, "ncclDevCommCreate");
   // NCCL may hand out a device communicator without what was asked for.
-  const bool lacks = (kernel_.gin && device_->ginContextCount == 0) ||
-                     (kernel_.multimem && !device_->lsaMultimem.mcBasePtr);
+  const bool lacks =
+      (kernel_.gin && device_->ginContextCount == 0) || (kernel_.multimem && !device_->lsaMultimem.mcBasePtr);
   if (!lacks) return;
   library.call.dev_comm_destroy(comm.get(), device_.get());
-  throw EnvironmentError(fmt::format("{}: {} needs {}, and NCCL finds none; use -D 1 or 2", where_, flag_of(kernel_),
-                                     special));
+  throw EnvironmentError(
+      fmt::format("{}: {} needs {}, and NCCL finds none; use -D 1 or 2", where_, flag_of(kernel_), special));
 }
 
 DeviceComm::~DeviceComm() {
@@ -105,8 +105,8 @@ void DeviceComm::run(const std::byte* send, std::byte* recv, std::size_t count, 
                      cudaStream_t stream) const {
   const WindowPlace from = buffers_.place(send);
   const WindowPlace to = buffers_.place(recv);
-  const DeviceCall call{from.window, from.offset_bytes, to.window, to.offset_bytes,
-                        count,       dtype,             redop,     static_cast<unsigned>(ctas_)};
+  const DeviceCall call{from.window, from.offset_bytes,           to.window, to.offset_bytes, count, dtype,
+                        redop,       static_cast<unsigned>(ctas_)};
   const auto launch = [&] {
     switch (kernel_.kernel) {
       case DeviceKernel::all_reduce_lsa: return launch_all_reduce_lsa(call, *device_, stream);

@@ -43,8 +43,7 @@ __device__ uint4 tile_word(const unsigned char* tile, std::size_t offset) {
 /// word(at, offset) for each of those.
 template <class Byte, class Word>
 __device__ void over_run(const Run& run, const Byte& bytes, const Word& word) {
-  const unsigned to_aligned =
-      static_cast<unsigned>(-reinterpret_cast<std::uintptr_t>(run.at)) & (kWordBytes - 1);
+  const unsigned to_aligned = static_cast<unsigned>(-reinterpret_cast<std::uintptr_t>(run.at)) & (kWordBytes - 1);
   const unsigned head = to_aligned < run.bytes ? to_aligned : run.bytes;
   const unsigned words = (run.bytes - head) / kWordBytes;
   const unsigned tail = head + words * kWordBytes;

@@ -67,7 +67,8 @@ template <class E>
 struct SumOf {
   using Element = E;
   using Wide = typename E::Wide;
-  static constexpr unsigned kAtOnce = sizeof(Wide) == 8 ? 16 : 32;
+  static constexpr unsigned kAtOnce = sizeof(Wide) == 8 || sizeof(typename E::Stored) == 1 ? 16 : 32;
+  static constexpr int kPeersAtOnce = 4;
   __device__ Wide combine(Wide a, Wide b) const { return E::sum(a, b); }
   __device__ Wide finish(Wide value, int) const { return value; }
 };
@@ -78,6 +79,7 @@ struct ByOperator {
   using Element = E;
   using Wide = typename E::Wide;
   static constexpr unsigned kAtOnce = 1;
+  static constexpr int kPeersAtOnce = 1;
   Redop redop;
   __device__ Wide combine(Wide a, Wide b) const {
     switch (redop) {

@@ -50,11 +50,10 @@ std::vector<FlagNeed> needs_of(const NcclFlags& flags, int headers) {
 std::string lacking(const std::vector<FlagNeed>& needs, int version, const std::string& path,
                     const std::function<bool(const char*)>& has) {
   for (const FlagNeed& need : needs) {
-    const std::string allowed = need.before ? fmt::format("{} up to, not including, {}", text_of(need.since),
-                                                          text_of(need.before))
-                                            : fmt::format("{} or later", text_of(need.since));
-    const std::string remedy =
-        fmt::format("use {} (--library, BUSBW_NCCL_LIBRARY), or {}", allowed, need.leave_out);
+    const std::string allowed =
+        need.before ? fmt::format("{} up to, not including, {}", text_of(need.since), text_of(need.before))
+                    : fmt::format("{} or later", text_of(need.since));
+    const std::string remedy = fmt::format("use {} (--library, BUSBW_NCCL_LIBRARY), or {}", allowed, need.leave_out);
     std::vector<const char*> missing;
     for (const char* function : need.functions)
       if (!has(function)) missing.push_back(function);

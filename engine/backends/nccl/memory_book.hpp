@@ -1,11 +1,13 @@
 #pragma once
-// -M: what each step of a rank's start took of the GPU's memory, by CUDA's figure of what is free.
+// -M: what each step of a rank's start took of the GPU's memory, by CUDA's figure of what is free; what CUDA itself took,
+// by NVML's of what this process has before the first step.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <optional>
 
 #include "backends/backend.hpp"
+#include "backends/nccl/nvml.hpp"
 
 namespace busbw {
 
@@ -13,7 +15,9 @@ namespace busbw {
 class MemoryBook {
  public:
   /// A book that is not `kept` asks nothing and tells nothing.
-  explicit MemoryBook(bool kept) : kept_(kept), free_(free_bytes()) {}
+  MemoryBook(bool kept, const std::optional<NvmlGpu>& gpu) : kept_(kept), free_(free_bytes()) {
+    if (kept_ && gpu) use_.context_bytes = gpu->used_here_bytes();
+  }
 
   void buffers_made() { add_step(use_.buffer_bytes); }
   void library_joined() { add_step(use_.library_bytes); }

@@ -52,7 +52,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       where_(place_of(world, rank.device)),
       all_here_(rank.all_here),
       nvml_(rank.nvml),
-      memory_(rank.flags.reports_memory),
+      memory_(rank.flags.reports_memory, rank.nvml),
       send_(library, rank.buffer_bytes, where_, "a send buffer"),
       recv_(library, rank.buffer_bytes, where_, "a receive buffer"),
       differing_(sizeof(unsigned long long), where_, "a counter"),

@@ -145,9 +145,9 @@ void NcclLauncher::scatter(const Launch& launch) {
 void NcclLauncher::alltoall(const Launch& launch) {
   if (seat_.kernel) return run_kernel(launch);
   if (call_.alltoall)
-    return comm_.check(call_.alltoall(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), comm_.get(),
-                                      seat_.stream),
-                       "ncclAlltoAll");
+    return comm_.check(
+        call_.alltoall(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), comm_.get(), seat_.stream),
+        "ncclAlltoAll");
   const std::size_t part = launch.count * size_bytes(launch.dtype);
   auto* const send = const_cast<std::byte*>(launch.send);
   sends_.clear();

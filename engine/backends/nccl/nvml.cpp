@@ -1,7 +1,9 @@
 #include "backends/nccl/nvml.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -33,6 +35,15 @@ constexpr std::array kReasons{
     Reason{0x100, "display clock setting"},
 };
 
+/// nvmlProcessInfo_t of the functions' versions 2 and 3.
+struct ProcessOnGpu {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned instances[2];
+};
+constexpr unsigned kMostProcesses = 128;
+constexpr unsigned long long kNotTold = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
+
 template <class Function>
 void resolve(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
@@ -51,6 +62,7 @@ struct NvmlFunctions {
   int (*uuid)(void*, char*, unsigned) = nullptr;
   int (*nvlink_state)(void*, unsigned, unsigned*) = nullptr;
   int (*mig_mode)(void*, unsigned*, unsigned*) = nullptr;
+  int (*processes)(void*, unsigned*, ProcessOnGpu*) = nullptr;
 
   explicit NvmlFunctions(void* library) {
     resolve(library, "nvmlShutdown", shutdown);
@@ -64,6 +76,7 @@ struct NvmlFunctions {
     resolve(library, "nvmlDeviceGetUUID", uuid);
     resolve(library, "nvmlDeviceGetNvLinkState", nvlink_state);
     resolve(library, "nvmlDeviceGetMigMode", mig_mode);
+    resolve(library, "nvmlDeviceGetComputeRunningProcesses_v3", processes);
   }
   ~NvmlFunctions() {
     if (shutdown) shutdown();
@@ -119,6 +132,18 @@ std::optional<bool> NvmlGpu::is_partitioned() const {
   unsigned pending = 0;
   if (!call_->mig_mode || call_->mig_mode(handle_, &current, &pending) != kSuccess) return std::nullopt;
   return current == kActive;
+}
+
+std::optional<std::int64_t> NvmlGpu::used_here_bytes() const {
+  std::array<ProcessOnGpu, kMostProcesses> processes{};
+  unsigned count = kMostProcesses;
+  if (!call_->processes || call_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;
+  const auto end = processes.begin() + std::min(count, kMostProcesses);
+  auto own = std::find_if(processes.begin(), end,
+                          [](const ProcessOnGpu& each) { return each.pid == static_cast<unsigned>(getpid()); });
+  if (own == end && count == 1) own = processes.begin();
+  if (own == end || own->used_bytes == kNotTold) return std::nullopt;
+  return static_cast<std::int64_t>(own->used_bytes);
 }
 
 std::optional<Nvml> Nvml::open(const char* library) {

@@ -1,7 +1,10 @@
-// A libnvidia-ml.so.1 with one GPU, "0000:0f:00". BARE: an old one that knows no more than the GPU's clock. DEAD: one whose
+// A libnvidia-ml.so.1 with one GPU, "0000:0f:00", on which this process has 512 MiB and another one 64 MiB; with OLD_NAME
+// it numbers processes otherwise and sees one alone. BARE: an old one that knows no more than the GPU's clock. DEAD: one whose
 // driver does not answer.
 #include <cstdio>
 #include <cstring>
+
+#include <unistd.h>
 
 extern "C" {
 
@@ -54,6 +57,25 @@ int nvmlDeviceGetUUID(void*, char* text, unsigned length) {
 int nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* state) {
   *state = link == 3 ? 0 : 1;  // one of 18 is down
   return link < 18 ? 0 : 2;
+}
+
+struct Process {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned instances[2];
+};
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* processes) {
+#ifdef OLD_NAME
+  if (*count < 1) return 7;
+  *count = 1;
+  processes[0] = {4000000000, 300ull << 20, {}};
+#else
+  if (*count < 2) return 7;  // NVML_ERROR_INSUFFICIENT_SIZE
+  *count = 2;
+  processes[0] = {4000000000, 64ull << 20, {}};
+  processes[1] = {static_cast<unsigned>(getpid()), 512ull << 20, {}};
+#endif
+  return 0;
 }
 
 int nvmlDeviceGetMigMode(void*, unsigned* current, unsigned* pending) {
