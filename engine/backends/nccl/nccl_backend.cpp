@@ -7,8 +7,11 @@
 #include <cstdlib>
 #include <future>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "backends/faulty_backend.hpp"
 #include "backends/nccl/cuda.hpp"
@@ -21,6 +24,7 @@
 #include "backends/nccl/nvml.hpp"
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
+#include "rendezvous/store.hpp"
 #include "support/environment.hpp"
 #include "support/file_hash.hpp"
 
@@ -110,17 +114,22 @@ class NcclBackend final : public Backend {
     return facts;
   }
   std::vector<std::string> diagnosis() const override {
-    std::vector<std::string> sentences;
+    const bool is_first = request_.first_rank == 0;
+    std::map<ncclResult_t, std::vector<int>> ranks_by_state;
     live_.for_each([&](int rank, ncclComm_t communicator) {
       ncclResult_t state = ncclSuccess;
       const ncclResult_t asked = library_.call.comm_get_async_error(communicator, &state);
-      sentences.push_back(fmt::format("NCCL's asynchronous state of rank {}: {}", rank,
-                                      library_.call.get_error_string(asked == ncclSuccess ? state : asked)));
+      ranks_by_state[asked == ncclSuccess ? state : asked].push_back(rank);
     });
+    std::vector<std::string> sentences;
+    for (const auto& [state, ranks] : ranks_by_state)
+      if (is_first || state != ncclSuccess)  // many processes that all say that they are well help nobody
+        sentences.push_back(fmt::format("NCCL's asynchronous state of rank {}: {}", list_of(ranks),
+                                        library_.call.get_error_string(state)));
     if (const std::string last = library_.last_error(); !last.empty())
       sentences.push_back("NCCL's last error: " + last);
     // It speaks for the whole job, so that one process asks.
-    const auto ras = request_.first_rank == 0 ? ras_address(process_environment) : std::nullopt;
+    const auto ras = is_first ? ras_address(process_environment) : std::nullopt;
     if (ras)
       for (const std::string& line : ask_ras(*ras)) sentences.push_back("NCCL's RAS service: " + line);
     return sentences;
