@@ -9,10 +9,9 @@ SMALL = ["-b", 8, "-e", "16M", "-f", 128, "-n", 5]
 
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
 @pytest.mark.parametrize("registration", [1, 2])
-@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "reduce_scatter", "alltoall"])
-def test_registered_buffers(gpus: Machine, collective: str, registration: int, way: str) -> None:
-    finished = gpus.run(collective, *gpus.ranks(way), *SMALL, "-R", registration)
-    expect_nothing_wrong(finished, collective)
+def test_registered_buffers(gpus: Machine, registration: int, way: str) -> None:
+    finished = gpus.run("all_reduce", *gpus.ranks(way), *SMALL, "-R", registration)
+    expect_nothing_wrong(finished, "all_reduce")
     (run,) = finished.of_kind("run")
     assert run["settings"]["local_register"] == registration
 
@@ -28,10 +27,8 @@ def test_every_type_and_operator_in_registered_buffers(gpus: Machine, registrati
     expect_nothing_wrong(gpus.run("all_reduce", *gpus.ranks("t"), *everything, "-R", registration), "all_reduce")
 
 
-@pytest.mark.parametrize("registration", [1, 2])
-def test_registered_and_misaligned(gpus: Machine, registration: int) -> None:
-    finished = gpus.run("all_reduce", *gpus.ranks("t"), *SMALL, "-u", 3, "-R", registration)
-    expect_nothing_wrong(finished, "all_reduce")
+def test_registered_and_misaligned(gpus: Machine) -> None:
+    expect_nothing_wrong(gpus.run("all_reduce", *gpus.ranks("t"), *SMALL, "-u", 3, "-R", 2), "all_reduce")
 
 
 @pytest.mark.parametrize("registration", [1, 2])
