@@ -1,0 +1,117 @@
+"""What tools/gpu_test.sh found, as a page: every program's rows, types, operators and placements, and what was wrong.
+
+    python bench/gpu_tests.py build/gpu-results-... --results bench/results/h200-x4-tests
+
+The records are kept beside it, without samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FAULT = "--fault"
+
+
+@dataclass
+class Found:
+    """Of one program over all runs without a fault on purpose."""
+
+    runs: int = 0
+    rows: int = 0
+    checked: int = 0
+    wrong: int = 0
+    types: set[str] = field(default_factory=set)
+    operators: set[str] = field(default_factory=set)
+    placements: set[str] = field(default_factory=set)
+
+
+def runs_in(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """The records of each run. The last line of one that was killed may be half a line."""
+    for path in sorted(folder.rglob("*.jsonl")):
+        whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        if whole:
+            yield [json.loads(line) for line in whole]
+
+
+def add(found: Found, records: list[dict[str, Any]]) -> None:
+    """Counts the rows of a run."""
+    found.runs += 1
+    for row in records:
+        if row["kind"] != "row":
+            continue
+        found.rows += 1
+        found.types.add(row["dtype"])
+        found.placements.add(row["placement"].replace("_", " "))
+        if row["redop"]:
+            found.operators.add(row["redop"])
+        if row["check"]["state"] == "checked":
+            found.checked += 1
+            found.wrong += row["check"]["wrong_elements"]
+
+
+def page(runs: list[list[dict[str, Any]]], report: Path) -> str:
+    """Tests, programs, faults."""
+    first = next(records[0] for records in runs if len(records[0]["ranks"]) > 1)
+    machine, ranks = first["machine"], max(len(records[0]["ranks"]) for records in runs)
+    suite = ET.parse(report).getroot()
+    suite = suite if suite.tag == "testsuite" else suite[0]
+    counts = {name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")}
+    passed = counts["tests"] - counts["failures"] - counts["errors"] - counts["skipped"]
+    programs: dict[str, Found] = {}
+    struck = named = 0
+    for records in runs:
+        fault = next((arg for arg in records[0]["args"] if arg.startswith(("flip:", "overrun:"))), None)
+        if FAULT not in records[0]["args"]:
+            add(programs.setdefault(records[0]["collective"], Found()), records)
+        elif fault:
+            rank = int(fault.partition("rank=")[2].partition(",")[0])
+            rows = [row for row in records if row["kind"] == "row" and row["check"]["state"] == "checked"]
+            struck += len(rows)
+            named += sum([wrong["rank"] for wrong in row["check"]["first_wrong"]] == [rank] for row in rows)
+    lines = [
+        f"# Tests on {ranks} x {first['ranks'][0]['device_name']}, {first['start_time'][:10]}, busbw "
+        f"{first['busbw_version']}, NCCL {machine.get('nccl_version')}, driver {machine.get('driver')}",
+        "",
+        f"{passed} of {counts['tests']} tests passed, {counts['failures'] + counts['errors']} failed, "
+        f"{counts['skipped']} were skipped, in {float(suite.get('time', '0')):.0f} s.",
+        f"A fault was put into the result of one rank in {struck} rows; in {named} exactly that element was named.",
+        "",
+        "| program | runs | rows | types | operators | placements | checked | wrong elements |",
+        "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |",
+    ]
+    lines += [
+        f"| {name}_perf | {found.runs} | {found.rows} | {len(found.types)} | {len(found.operators) or '-'} | "
+        f"{', '.join(sorted(found.placements))} | {found.checked} | {found.wrong} |"
+        for name, found in sorted(programs.items())
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Reads the folder, writes the page and the records."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="what tools/gpu_test.sh wrote: tests.xml and records/")
+    parser.add_argument(
+        "--results", type=Path, required=True, help="path without suffix; .jsonl.gz and .md are written"
+    )
+    arguments = parser.parse_args()
+    runs = list(runs_in(arguments.folder / "records"))
+    text = page(runs, arguments.folder / "tests.xml")
+    Path(f"{arguments.results}.md").write_text(text)
+    with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as kept:
+        for records in runs:
+            for record in records:
+                lean = {name: value for name, value in record.items() if "samples" not in name}
+                kept.write(json.dumps(lean, separators=(",", ":")) + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
