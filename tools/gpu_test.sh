@@ -69,8 +69,10 @@ fi
 [ -z "$prepare" ] || exit 0
 
 # ---- the tests -------------------------------------------------------------------------------------------------------
+# Plugins of the surrounding environment, of which --offline may bring many, are not the tests' business.
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 side_by_side=()
-"$venv/bin/python" -c 'import xdist' 2>/dev/null && [ "$jobs" != 1 ] && side_by_side=(-n "$jobs")
+"$venv/bin/python" -c 'import xdist' 2>/dev/null && [ "$jobs" != 1 ] && side_by_side=(-p xdist -n "$jobs")
 # Multicast over NVLink stays off unless the caller has turned it on: a fault in it can take down every GPU of a host.
 export NCCL_NVLS_ENABLE=${NCCL_NVLS_ENABLE:-0}
 code=0
