@@ -202,7 +202,9 @@ const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
       tiles_.clear();
     }
     DeviceMemory copy(tile->size() + kTilePaddingBytes, where_, "a tile of data");
-    check_cuda(cudaMemcpy(copy.data(), tile->data(), tile->size(), cudaMemcpyHostToDevice), where_,
+    // In the stream that reads it: a copy from ordinary memory returns before its data have arrived, and this stream
+    // waits for no other.
+    check_cuda(cudaMemcpyAsync(copy.data(), tile->data(), tile->size(), cudaMemcpyHostToDevice, stream_.get()), where_,
                "copying to the GPU");
     tiles_.emplace(tile, std::move(copy));
   }
