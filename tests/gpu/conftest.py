@@ -20,6 +20,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nccl-tests", type=Path, help="a folder with nccl-tests' programs")
 
 
+class FailuresAtOnce:
+    """Writes each failure down when it happens: a run that is cut off still says what went wrong."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            with self._path.open("a") as file:
+                file.write(f"== {report.nodeid} ({report.when})\n{report.longreprtext}\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    results = config.getoption("--results")
+    if results and not hasattr(config, "workerinput"):  # the reports of side by side workers come to their parent
+        results.mkdir(parents=True, exist_ok=True)
+        config.pluginmanager.register(FailuresAtOnce(results.resolve() / "failures.txt"))
+
+
 @pytest.fixture(scope="session")
 def programs_folder() -> Path:
     """Where the programs lie: BUSBW_PROGRAMS if set, else beside this Python."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HANG_GUARD_S = 100.0
+HANG_GUARD_S = 60.0
 """More than any run here takes: it guards against hangs and asserts nothing about speed."""
 
 COLLECTIVES = [
@@ -72,6 +72,8 @@ class Running:
             said = [text.decode() if isinstance(text, bytes) else text or "" for text in (late.stdout, late.stderr)]
             what = " ".join(map(str, self.process.args)) if isinstance(self.process.args, list) else ""
             raise AssertionError(f"{what} hung for {within_s} s; it had printed:\n{''.join(said)}") from None
+        self.record.with_suffix(".out").write_text(stdout)
+        self.record.with_suffix(".err").write_text(stderr)
         lines = self.record.read_text().splitlines() if self.record.exists() else []
         return Finished(self.process.returncode, stdout, stderr, [json.loads(line) for line in lines])
 
