@@ -128,17 +128,12 @@ TEST_CASE("options: what only a GPU can honour is refused on the host, by its na
   check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "from 0 on"});
   CHECK(options_of("-t 2 -b 8 -e 1M").host_cannot.empty());
   // The first of several is named.
-  check_names(options_of("-y 1 -G 4").host_cannot, {"-G", "4"});
+  check_names(options_of("-R 1 -G 4").host_cannot, {"-G", "4"});
 }
 
-TEST_CASE("options: what the NCCL backend cannot do is refused there, by its name and what it is for") {
-  for (const char* line : {"-D 1", "--fault flip:rank=0"}) {
-    CAPTURE(line);
-    const auto flag = words(line);
-    check_names(options_of(line).nccl_cannot, {flag[0], flag[1]});
-  }
-  for (const char* line : {"-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so", "-R 1", "-R 2", "-x 0", "-M 1", "-V 8",
-                           "-R 2 -D 1", "-R 2 -D 4 -V 128"})
+TEST_CASE("options: the NCCL backend can do what takes GPUs, and has faults too") {
+  for (const char* line : {"-G 4 -I 1", "--fault flip:rank=0", "-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so",
+                           "-R 1", "-R 2", "-x 0", "-M 1", "-V 8", "-R 2 -D 1", "-R 2 -D 4 -V 128"})
     CHECK(options_of(line).nccl_cannot.empty());
 }
 
