@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+LIMIT_S = 25
 HANG_GUARD_S = 60.0
 """More than any run here takes: it guards against hangs and asserts nothing about speed."""
 
@@ -115,10 +116,12 @@ class Machine:
 
     def start(self, collective: str, *arguments: object, environment: dict[str, str] | None = None) -> Running:
         record = self.folder / f"{len(self._started):03d}-{collective}.jsonl"
+        # A hang ends in the program's own words, unless the test is about its limit.
+        limit = [] if "-T" in arguments else ["-T", LIMIT_S]
         process = subprocess.Popen(
             [
                 str(self.programs / f"{collective}_perf"),
-                *map(str, arguments),
+                *map(str, [*arguments, *limit]),
                 *["--backend", self._backend, "--records", str(record)],
             ],
             cwd=self.folder,
