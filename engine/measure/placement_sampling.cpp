@@ -113,7 +113,7 @@ StoppedBy sample_placement(Team& world, Communicator& communicator, const Sample
     decision = told_by_first(world, decision);
   }
   // Longer operations have told it between their stamps.
-  if (batches.stamps_matter()) sampler.gated_batch(around);
+  if (batches.stamps_matter()) sampler.gated_batches(around);
   collect(world, around, reports_of_all);
   return *decision;
 }

@@ -21,6 +21,8 @@ constexpr double kLaunchMattersBelow_s = 5e-3;
 constexpr double kBatchHidesAsking_s = 20e-3;
 // Iterations between two signs of life to the watch over progress, where every nanosecond counts.
 constexpr std::size_t kUnstampedStride = 256;
+// Where few iterations fit behind the gate, it is closed so often.
+constexpr std::size_t kMostGatedBatches = 8;
 // Graphs are launched and read one by one until there are this many samples.
 constexpr std::size_t kGraphSamples = 100'000;
 
@@ -233,24 +235,36 @@ std::size_t Sampler::iterations_behind(const Gate& gate) const {
   return std::min(iterations(), (gate.room() - before) / each);
 }
 
-void Sampler::gated_batch(Samples& samples) {
+void Sampler::gated_batches(Samples& samples) {
   Gate* const gate = communicator_.gate();
   // Who waits after each operation would wait for the gate.
   if (!gate || !on_device_ || settings_.blocking != 0) return;
-  const std::size_t count = iterations_behind(*gate);
-  if (count == 0) return;
+  const std::size_t most = iterations_behind(*gate);
+  if (most == 0) return;
   if (records()) record_plain();
-  world_.enter(Phase::timing);
   device_stamps_->reset(2);
+  samples.device_s = 0;
+  samples.device_operations = 0;
+  std::size_t done = 0;
+  for (std::size_t batch = 0; batch < kMostGatedBatches && done < iterations(); ++batch) {
+    const std::size_t count = std::min(most, iterations() - done);
+    samples.device_s += gated_batch_s(*gate, done, count);
+    samples.device_operations += count * static_cast<std::uint64_t>(operations_per_iteration());
+    done += count;
+  }
+}
+
+double Sampler::gated_batch_s(Gate& gate, std::size_t first, std::size_t count) {
+  world_.enter(Phase::timing);
   {
-    ClosedGate closed(*gate);
+    ClosedGate closed(gate);
     // Ranks open their gates one after the other: this operation, before the first stamp, waits for the last.
     run_once(0);
     device_stamps_->set(0);
     if (records()) {
       plain_->issue();
     } else {
-      for (std::size_t iteration = 0; iteration < count; ++iteration) run_iteration(iteration);
+      for (std::size_t iteration = 0; iteration < count; ++iteration) run_iteration(first + iteration);
     }
     device_stamps_->set(1);
     communicator_.flush();
@@ -258,8 +272,7 @@ void Sampler::gated_batch(Samples& samples) {
     closed.open();
   }
   communicator_.synchronize();
-  samples.device_s = device_stamps_->between_s(0, 1);
-  samples.device_operations = count * static_cast<std::uint64_t>(operations_per_iteration());
+  return device_stamps_->between_s(0, 1);
 }
 
 }  // namespace busbw

@@ -41,8 +41,9 @@ class Sampler {
   void stamped_batch(Samples& samples, bool is_total);
   /// As many without stamps: the total, with the clock read only before and after all of them, as in nccl-tests.
   void plain_batch(Samples& samples);
-  /// Iterations that all ranks issue before any starts: the device's time. Nothing where operations cannot be held back.
-  void gated_batch(Samples& samples);
+  /// Batches of iterations that all ranks issue before any starts: the device's time, over settings.iterations or as many as
+  /// fit into a few batches. Nothing where operations cannot be held back.
+  void gated_batches(Samples& samples);
 
   /// Whether iterations of this length are so short that stamps between them show in the total.
   bool stamps_matter(double iteration_s) const;
@@ -65,6 +66,8 @@ class Sampler {
   void record_stamped();
   void stamped_launch(Samples& samples, bool is_total, bool is_last);
   void read_stamps(Samples& samples, bool is_total);
+  /// Seconds from the first iteration's start to the last one's end; the gate is open again.
+  double gated_batch_s(Gate& gate, std::size_t first, std::size_t count);
   /// Iterations that fit behind the gate beside two stamps and one operation.
   std::size_t iterations_behind(const Gate& gate) const;
 
