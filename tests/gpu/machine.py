@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT_S = 25
+"""-T of every run: a hang ends in the program's own words, before the guard."""
 HANG_GUARD_S = 60.0
 """More than any run here takes: it guards against hangs and asserts nothing about speed."""
 
@@ -116,7 +117,6 @@ class Machine:
 
     def start(self, collective: str, *arguments: object, environment: dict[str, str] | None = None) -> Running:
         record = self.folder / f"{len(self._started):03d}-{collective}.jsonl"
-        # A hang ends in the program's own words, unless the test is about its limit.
         limit = [] if "-T" in arguments else ["-T", LIMIT_S]
         process = subprocess.Popen(
             [
