@@ -2,7 +2,8 @@
 # Builds one wheel with the GPU engine in it, for any Python 3.10 or later: dist/busbw-*-py3-none-manylinux_*.whl. It takes
 # a C++ compiler, but neither a GPU nor a CUDA toolkit: CUDA's compiler and NCCL's headers come from PyPI.
 #
-# The wheel of CUDA 13's compiler begins at sm_75; for a V100 (sm_70) see docs/gpu.md.
+# The wheel of CUDA 13's compiler begins at sm_75; for a V100 (sm_70) see docs/gpu.md. CUDA_ARCHITECTURES=90-real makes it for
+# some GPUs only, WHEEL_BUILD names another folder to build in, JOBS says how many compilers run at once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,13 +38,11 @@ export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
 
 say "building the engine for ${CUDA_ARCHITECTURES:-sm_75 to sm_120}"
 rm -rf $raw
-settings=(-C cmake.define.BUSBW_CUDA=ON -C "cmake.define.BUSBW_PYTHON=$PWD/$venv/bin/python"
-  -C cmake.define.BUSBW_MPI=OFF -C cmake.define.BUSBW_PORTABLE=ON -C cmake.define.BUSBW_STATIC_LIBGCC=OFF
-  -C build-dir=${WHEEL_BUILD:-build/wheel-gpu})
-if [ -n "${CUDA_ARCHITECTURES:-}" ]; then
-  settings+=(-C "cmake.define.CMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHITECTURES")
-fi
-quietly python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir $raw "${settings[@]}" .
+settings=(BUSBW_CUDA=ON "BUSBW_PYTHON=$PWD/$venv/bin/python" BUSBW_MPI=OFF BUSBW_PORTABLE=ON BUSBW_STATIC_LIBGCC=OFF)
+[ -z "${CUDA_ARCHITECTURES:-}" ] || settings+=("CMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHITECTURES")
+quietly python -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir $raw \
+  "--config-settings=build-dir=${WHEEL_BUILD:-build/wheel-gpu}" \
+  "${settings[@]/#/--config-settings=cmake.define.}" .
 
 # The tag is what the programs' symbols need, not what this machine has.
 rm -f dist/busbw-*.whl
