@@ -207,6 +207,8 @@ def test_silence_in_every_phase(programs: Programs, ranks: list[object]) -> None
         assert f"no rank got on for 1 s: rank 1 did not get past phase {phase}, the others wait; " in finished.stderr
         assert "-T" in finished.sentence()
         expect_lost(running, finished, phase)
+        if phase in {"timing", "check", "report"}:  # by then all have issued some
+            assert re.search(r"^# last issued: operation \d+ .*rank 1", finished.stdout, flags=re.MULTILINE)
 
 
 def test_death_of_the_rank_that_writes(programs: Programs) -> None:

@@ -289,6 +289,11 @@ def test_silence_in_every_phase(programs: Programs) -> None:
             assert HOST in one.sentence()
             assert f"phase {phase}" in one.sentence()
         expect_rows_kept(folder, ended[0], phase)
+        if phase in {"timing", "check", "report"}:  # by then all have issued some
+            # What process 1 did last is known though it says nothing any more.
+            assert re.search(rf"^# last issued: operation \d+ .*rank 1 on {HOST}", ended[0].stdout, flags=re.MULTILINE)
+            end = read_records(folder / "out.jsonl")[-1]
+            assert end["details"][0].startswith("last issued: operation ")
 
 
 def test_a_stopped_process_is_named_and_the_rows_are_kept(programs: Programs) -> None:
