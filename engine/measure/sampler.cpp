@@ -23,6 +23,8 @@ constexpr double kBatchHidesAsking_s = 20e-3;
 constexpr std::size_t kUnstampedStride = 256;
 // Where few iterations fit behind the gate, it is closed so often.
 constexpr std::size_t kMostGatedBatches = 8;
+// What a stream takes before a launch waits for what is before it. No one says that a graph needs less room.
+constexpr std::size_t kMostGraphBehindGate = 1000;
 // Graphs are launched and read one by one until there are this many samples.
 constexpr std::size_t kGraphSamples = 100'000;
 
@@ -229,9 +231,9 @@ std::size_t Sampler::iterations_behind(const Gate& gate) const {
   const auto calls = static_cast<std::size_t>(case_.collective.calls_per_run(communicator_.size()));
   const std::size_t before = calls + 2;  // one operation and two stamps
   if (gate.room() <= before) return 0;
-  // A graph is one launch, of all iterations.
-  if (records()) return iterations();
   const std::size_t each = calls * static_cast<std::size_t>(settings_.aggregated_iterations);
+  // A graph is one launch, of all iterations.
+  if (records()) return iterations() * each <= kMostGraphBehindGate ? iterations() : 0;
   return std::min(iterations(), (gate.room() - before) / each);
 }
 
