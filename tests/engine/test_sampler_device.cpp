@@ -155,11 +155,11 @@ TEST_CASE("sampler: a graph is one launch behind the gate") {
   CHECK(scene.samples.device_s == 100.0);
   CHECK(scene.device.most_behind_gate == 4);
   Scene longer({.room = 10}, settings_of(1000, 1, 3));
-  longer.sampler.gated_batch(longer.samples);
+  longer.sampler.gated_batches(longer.samples);
   CHECK(longer.samples.device_operations == 1000);
   // Its launch itself might wait for the gate.
   Scene too_long({.room = 10}, settings_of(1001, 1, 3));
-  too_long.sampler.gated_batch(too_long.samples);
+  too_long.sampler.gated_batches(too_long.samples);
   CHECK(too_long.samples.device_operations == 0);
   CHECK(too_long.device.log.empty());
 }
