@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "support_environment.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;
@@ -105,4 +106,20 @@ TEST_CASE("lacking: of several flags the first is named") {
   NcclFlags flags = with_kernel();
   flags.cta_policy = 2;
   check_names(sentence(flags, {21803, kOf218}), {"-R 2"});
+}
+
+TEST_CASE("switched_off: multicast, by NCCL_NVLS_ENABLE=0, and nothing else") {
+  NcclFlags flags = with_kernel();
+  for (const int number : {1, 2, 3, 4}) {
+    flags.kernel = find_device_kernel("all_reduce", number);
+    made_up_environment() = {{"NCCL_NVLS_ENABLE", "0"}};
+    CHECK(switched_off(flags, look_up).empty() == (number <= 2));
+    made_up_environment() = {{"NCCL_NVLS_ENABLE", "1"}};
+    CHECK(switched_off(flags, look_up).empty());
+    made_up_environment() = {};
+    CHECK(switched_off(flags, look_up).empty());
+  }
+  made_up_environment() = {{"NCCL_NVLS_ENABLE", "0"}};
+  check_names(switched_off(flags, look_up), {"-D 4", "NCCL_NVLS_ENABLE=0", "-D 1 or 2"});
+  CHECK(switched_off({}, look_up).empty());
 }

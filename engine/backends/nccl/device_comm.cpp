@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <nccl_device.h>
 
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "backends/nccl/cuda.hpp"
 #include "backends/nccl/device_call.hpp"
 #include "support/error.hpp"
+#include "support/message.hpp"
 
 namespace busbw {
 namespace {
@@ -18,24 +18,13 @@ std::string flag_of(const DeviceKernelInfo& kernel) {
   return fmt::format("-D {} (--device_implementation)", kernel.number);
 }
 
-/// Before NCCL is asked for it: multicast that was switched off must not be touched.
-void require_multicast(const DeviceKernelInfo& kernel, const std::string& where) {
-  const char* const set = std::getenv("NCCL_NVLS_ENABLE");
-  if (set && std::string_view(set) == "0")
-    throw EnvironmentError(
-        fmt::format("{} needs NVLink multicast, which NCCL_NVLS_ENABLE=0 switches off; unset it where the machine can, "
-                    "or use -D 1 or 2",
-                    flag_of(kernel)));
-  int device = 0;
-  int major = 0;
-  check_cuda(cudaGetDevice(&device), where, "asking for the current GPU");
-  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), where,
-             "asking what the GPU can");
-  if (major < 9)
-    throw EnvironmentError(fmt::format(
-        "{} needs NVLink multicast, which GPUs before compute capability 9.0 do not have; this one is of {}; "
-        "use -D 1 or 2",
-        flag_of(kernel), major));
+/// The first sentence that a member has, at every member: all give up together, and none while others still talk to NCCL.
+std::string first_of_all(Team& group, const std::string& mine) {
+  const auto all = group.gather(MessageWriter().add(mine).bytes());
+  std::string first;
+  for (const Bytes& sentence : all)
+    if (first.empty()) first = MessageReader(sentence).take_text();
+  return MessageReader(group.broadcast(MessageWriter().add(first).bytes())).take_text();
 }
 
 ncclDevCommRequirements requirements_of(const DeviceKernelInfo& kernel, int ctas) {
@@ -61,7 +50,7 @@ ncclDevCommRequirements requirements_of(const DeviceKernelInfo& kernel, int ctas
 
 }  // namespace
 
-DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, std::string where, int ranks,
+DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where,
                        const NcclFlags& flags, const NcclRegistration& buffers)
     : library_(library),
       comm_(comm),
@@ -70,31 +59,47 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, std::st
       kernel_(*flags.kernel),
       ctas_(flags.kernel_ctas),
       device_(std::make_unique<ncclDevComm>()) {
-  if (const int near = library.call.team_lsa(comm.get()).nRanks; kernel_.reaches_all && near != ranks)
-    throw EnvironmentError(
-        fmt::format("{}: {} loads and stores the memory of all {} ranks, of which this one reaches {}; use GPUs that "
-                    "reach each other (see nvidia-smi topo -p2p r), or leave -D out",
-                    where_, flag_of(kernel_), ranks, near));
-  if (kernel_.multimem) require_multicast(kernel_, where_);
+  std::string why = first_of_all(group, why_not(group.size()));
+  if (!why.empty()) throw EnvironmentError(why);
   const ncclDevCommRequirements needs = requirements_of(kernel_, ctas_);
   const ncclResult_t result = library.call.dev_comm_create(comm.get(), &needs, device_.get());
-  const char* const special = kernel_.gin        ? "a network whose transfers a GPU starts itself (GIN)"
-                              : kernel_.multimem ? "NVLink multicast"
-                                                 : nullptr;
-  if (result != ncclSuccess && special) {
+  if (result != ncclSuccess) {
     const std::string said = library.last_error();
-    throw EnvironmentError(fmt::format("{}: {} needs {}, and NCCL finds none: {}{}{}; use -D 1 or 2", where_,
-                                       flag_of(kernel_), special, library.call.get_error_string(result),
-                                       said.empty() ? "" : ": ", said));
+    why = fmt::format(": {}{}{}", library.call.get_error_string(result), said.empty() ? "" : ": ", said);
   }
-  comm.check(result, "ncclDevCommCreate");
   // NCCL may hand out a device communicator without what was asked for.
   const bool lacks =
       (kernel_.gin && device_->ginContextCount == 0) || (kernel_.multimem && !device_->lsaMultimem.mcBasePtr);
-  if (!lacks) return;
-  library.call.dev_comm_destroy(comm.get(), device_.get());
-  throw EnvironmentError(
-      fmt::format("{}: {} needs {}, and NCCL finds none; use -D 1 or 2", where_, flag_of(kernel_), special));
+  if (result != ncclSuccess || lacks) {
+    const char* const needed = kernel_.gin        ? "a network whose transfers a GPU starts itself (GIN)"
+                               : kernel_.multimem ? "NVLink multicast"
+                                                  : "a device communicator";
+    why = fmt::format(
+        "{}: {} needs {}, and NCCL makes none{}; leave -D out, or run with NCCL_DEBUG=WARN for NCCL's own "
+        "account",
+        where_, flag_of(kernel_), needed, why);
+  }
+  why = first_of_all(group, why);
+  if (!why.empty()) throw EnvironmentError(why);
+}
+
+std::string DeviceComm::why_not(int ranks) const {
+  if (const int near = library_.call.team_lsa(comm_.get()).nRanks; kernel_.reaches_all && near != ranks)
+    return fmt::format(
+        "{}: {} loads and stores the memory of all {} ranks, of which this one reaches {}; use GPUs that "
+        "reach each other (see nvidia-smi topo -p2p r), or leave -D out",
+        where_, flag_of(kernel_), ranks, near);
+  if (!kernel_.multimem) return "";
+  int device = 0;
+  int major = 0;
+  check_cuda(cudaGetDevice(&device), where_, "asking for the current GPU");
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), where_,
+             "asking what the GPU can");
+  if (major >= 9) return "";
+  return fmt::format(
+      "{}: {} needs NVLink multicast, which GPUs before compute capability 9.0 do not have; this one has "
+      "{}; use -D 1 or 2",
+      where_, flag_of(kernel_), major);
 }
 
 DeviceComm::~DeviceComm() {

@@ -17,9 +17,9 @@ namespace busbw {
 /// Made by all ranks of a communicator at the same time, once its buffers are in symmetric windows; ends before it does.
 class DeviceComm {
  public:
-  /// Throws EnvironmentError where the machine cannot run the kernel. Everything named must outlive this. `flags.kernel`
+  /// Throws EnvironmentError on all ranks where one of them cannot run the kernel. Everything named must outlive this. `flags.kernel`
   /// is there.
-  DeviceComm(const NcclLibrary& library, const NcclComm& comm, std::string where, int ranks, const NcclFlags& flags,
+  DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where, const NcclFlags& flags,
              const NcclRegistration& buffers);
   ~DeviceComm();
   DeviceComm(const DeviceComm&) = delete;
@@ -30,6 +30,9 @@ class DeviceComm {
            cudaStream_t stream) const;
 
  private:
+  /// Why this rank's machine cannot run the kernel, as far as that is known before NCCL is asked; empty where it can.
+  std::string why_not(int ranks) const;
+
   const NcclLibrary& library_;
   const NcclComm& comm_;
   std::string where_;

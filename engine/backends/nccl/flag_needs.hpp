@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/nccl/nccl_flags.hpp"
+#include "support/environment.hpp"
 
 namespace busbw {
 
@@ -24,5 +25,9 @@ std::vector<FlagNeed> needs_of(const NcclFlags& flags, int headers);
 /// A sentence that names what a library lacks for a flag and what to do; empty where it lacks nothing.
 std::string lacking(const std::vector<FlagNeed>& needs, int version, const std::string& path,
                     const std::function<bool(const char*)>& has);
+
+/// A sentence where the environment switches off what a flag needs; empty where it does not. Multicast that was switched
+/// off must not be touched.
+std::string switched_off(const NcclFlags& flags, Environment environment);
 
 }  // namespace busbw

@@ -60,6 +60,8 @@ class NcclBackend final : public Backend {
     const std::string why_not = lacking(needs_of(request.flags, NCCL_VERSION_CODE), library_.version, library_.path,
                                         [&](const char* function) { return library_.find(function) != nullptr; });
     if (!why_not.empty()) throw EnvironmentError(why_not);
+    if (const std::string off = switched_off(request.flags, process_environment); !off.empty())
+      throw EnvironmentError(off);
     if (!request_.forks) nvml_opening_ = std::async(std::launch::async, [this] { nvml(); });
     for (std::size_t i = 0; i < memory_.size(); ++i)
       gpus_[static_cast<std::size_t>(request_.first_device) + i].free_bytes = memory_[i].get();

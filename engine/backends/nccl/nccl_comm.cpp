@@ -48,7 +48,7 @@ NcclComm::~NcclComm() {
   live_.remove(world_.rank());
   if (ends_in_order()) {
     library_.call.comm_destroy(comm_);
-  } else {
+  } else if (world_.aborted()) {
     library_.call.comm_abort(comm_);
   }
 }

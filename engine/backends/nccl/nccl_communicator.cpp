@@ -81,7 +81,7 @@ std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclL
 
 std::unique_ptr<DeviceComm> NcclCommunicator::make_kernel(const NcclLibrary& library, const NcclFlags& flags) {
   if (!flags.kernel) return nullptr;
-  auto made = std::make_unique<DeviceComm>(library, comm_, where_, size(), flags, *registration_);
+  auto made = std::make_unique<DeviceComm>(library, comm_, group_, where_, flags, *registration_);
   memory_.library_joined();
   return made;
 }
