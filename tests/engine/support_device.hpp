@@ -30,7 +30,7 @@ struct MadeUpDevice {
   double host_wait_s = 0;  // that waiting for it takes the host
 };
 
-/// One rank on such a device. `log` has a word for each call: "run", "stamp 2", "close", "open", "begin", "end", "issue",
+/// One rank on such a device. `log` has a word for each call: "run", "copy", "stamp 2", "close", "open", "begin", "end", "issue",
 /// "group", "grouped", "flush", "wait", "ask".
 class DeviceCommunicator : public Communicator, public Stamps, public Gate {
  public:
@@ -60,7 +60,7 @@ class DeviceCommunicator : public Communicator, public Stamps, public Gate {
   void scatter(const std::byte*, std::byte*, std::size_t, Dtype, int) override { operate(); }
   void alltoall(const std::byte*, std::byte*, std::size_t, Dtype) override { operate(); }
   void exchange(std::span<const Transfer>, std::span<const Transfer>, Dtype) override { operate(); }
-  void copy(std::byte*, const std::byte*, std::size_t) override {}
+  void copy(std::byte*, const std::byte*, std::size_t) override { log.push_back("copy"); }
   void fill(std::byte*, const Stream&, std::uint64_t, std::size_t) override { log.push_back("fill"); }
   void compare(const std::byte*, const Stream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {}
   void begin_group() override { log.push_back("group"); }

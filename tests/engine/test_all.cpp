@@ -8,6 +8,7 @@
 #include <set>
 
 #include "support_collective.hpp"
+#include "support_device.hpp"
 
 using namespace busbw;
 
@@ -121,4 +122,18 @@ TEST_CASE("from_every_rank: equal shares in rank order") {
     CHECK(piece.first == 0);
     CHECK(piece.source == Piece::Source::moved);
   }
+}
+
+TEST_CASE("calls_per_run: no run makes more calls, since that many may be held back behind a gate") {
+  std::vector<std::byte> data(4096);
+  const auto check = [&](const Collective& collective, int ranks) {
+    CAPTURE(collective.name());
+    CAPTURE(ranks);
+    DeviceCommunicator device({}, 0, ranks);
+    collective.run(device, {.send = data.data() + 2048, .recv = data.data(), .count = 4});
+    CHECK(device.count("run") + device.count("copy") <= collective.calls_per_run(ranks));
+  };
+  for (const CollectiveEntry& entry : all_collectives())
+    for (const int ranks : {2, 4, 8}) check(*entry.make({}), ranks);
+  check(*make_collective("sendrecv", {.alltoallv = {}, .ping_pong = true}), 2);
 }
