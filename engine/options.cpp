@@ -10,6 +10,7 @@
 #include "options_table.hpp"
 #include "support/device_kernels.hpp"
 #include "support/error.hpp"
+#include "support/printable.hpp"
 #include "support/quantity.hpp"
 
 namespace busbw {
@@ -305,7 +306,7 @@ double number_of(Environment environment, const char* variable, double fallback,
   const auto text = environment(variable);
   if (!text) return fallback;
   const auto value = parse_number(*text);
-  if (!value || *value > most) throw UsageError(fmt::format("{}={}: allowed is {}", variable, *text, allowed));
+  if (!value || *value > most) throw UsageError(fmt::format("{}={}: allowed is {}", variable, shown(*text), allowed));
   return *value;
 }
 
@@ -331,7 +332,8 @@ void read_environment(Environment environment, Options& options) {
   options.split = parse_split(environment("NCCL_TESTS_SPLIT_MASK"), environment("NCCL_TESTS_SPLIT"));
   if (const auto text = environment("NCCL_TESTS_MIN_BW")) {
     const auto gbps = parse_number(*text);
-    if (!gbps) throw UsageError(fmt::format("NCCL_TESTS_MIN_BW={}: allowed is a busbw in GB/s from 0 on", *text));
+    if (!gbps)
+      throw UsageError(fmt::format("NCCL_TESTS_MIN_BW={}: allowed is a busbw in GB/s from 0 on", shown(*text)));
     options.min_busbw_bytes_per_s = *gbps * 1e9;
   }
   if (options.collective == "alltoallv") read_alltoallv(environment, options);

@@ -10,13 +10,13 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "rendezvous/store_answers.hpp"
 #include "support/descriptor.hpp"
+#include "support/fnv1a.hpp"
 
 namespace busbw {
 namespace {
@@ -79,13 +79,6 @@ bool create_whole(const std::string& folder, const std::string& path, std::span<
   errno = error;
   if (error != EEXIST) fail("cannot create", path);
   return false;
-}
-
-/// FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/): the same in every process.
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  return hash;
 }
 
 [[noreturn]] void refuse_content(const std::string& path) {

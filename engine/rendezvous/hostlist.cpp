@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "support/error.hpp"
+#include "support/printable.hpp"
 
 namespace busbw {
 namespace {
@@ -15,9 +16,8 @@ constexpr std::size_t kLongestName = 255;
 constexpr std::size_t kMostDigits = 18;  // fits into 64 bits
 
 [[noreturn]] void refuse(std::string_view list, std::string_view why) {
-  constexpr std::size_t kShown = 200;
-  throw UsageError(fmt::format("the list of hosts \"{}{}\" {}; allowed are names such as n[1-3,07-09],gpu-a[01-02]-x",
-                               list.substr(0, kShown), list.size() > kShown ? "..." : "", why));
+  throw UsageError(fmt::format("the list of hosts \"{}\" {}; allowed are names such as n[1-3,07-09],gpu-a[01-02]-x",
+                               shown(list), why));
 }
 
 struct Number {

@@ -1,40 +1,18 @@
 #pragma once
 // A job whose processes were started apart, on one host or many: they meet in process 0's store.
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "rendezvous/job.hpp"
-#include "rendezvous/store_address.hpp"
+#include "rendezvous/meeting.hpp"
 #include "rendezvous/tcp_server.hpp"
 #include "rendezvous/tcp_store.hpp"
 
 namespace busbw {
-
-/// One process's place in such a job.
-struct Membership {
-  int process = 0;
-  int processes = 1;
-  int ranks_per_process = 1;
-  StoreAddress store;
-  std::string token;
-  /// How long the others may take to come.
-  double join_limit_s = 60;
-  /// How long one that has come may take to say what it is (-T).
-  double step_limit_s = 600;
-  /// How long a process may be silent before it is given up.
-  double silence_s = 30;
-};
-
-/// Called while the processes come together and agree, in the thread that waits.
-struct JoinCallbacks {
-  /// A sentence now and then about who is waited for.
-  std::function<void(const std::string&)> say;
-  /// At least ten times a second; what it throws ends the wait, and the job.
-  std::function<void()> look;
-};
 
 class LaunchedJob final : public Job {
  public:
@@ -69,23 +47,23 @@ class LaunchedJob final : public Job {
   };
 
   void serve();
+  void look_while_joining();
   void wait_for_all();
-  TcpChannel connect(bool is_process);
-  std::vector<Endpoint> endpoints(std::string& why);
+  bool others_may_come() const;
   void keep_in_touch() noexcept;
   void talk_to_store();
   void note(const Failure& why) noexcept;
+  void lose_touch() noexcept;
   void lose_store(const std::string& how) noexcept;
   bool is_mine(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }
   std::unique_ptr<TcpStore> new_store();
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  std::unique_ptr<class FileStore> folder_;  // BUSBW_RENDEZVOUS=file:...
-  std::unique_ptr<TcpServer> server_;        // in process 0
-  Endpoint own_endpoint_;                    // of the server, from process 0
+  Meeting meeting_;
+  std::unique_ptr<TcpServer> server_;  // in process 0
   std::string reached_at_;
-  std::string first_host_;                   // of process 0
+  std::string first_host_;  // of process 0
   std::vector<Rank> own_ranks_;
   std::vector<std::unique_ptr<TcpStore>> stores_;  // one a rank of this process
   std::unique_ptr<Team> processes_;                // what `agree` uses, over the first of them
@@ -94,8 +72,11 @@ class LaunchedJob final : public Job {
   std::atomic<bool> aborted_{false};
   std::atomic<bool> hears_nothing_{false};  // from process 0, over this process's own connection
   mutable std::mutex mutex_;  // of what follows
+  mutable std::condition_variable heard_;
   std::optional<Failure> failure_;
-  bool tell_ = false;  // the failure began here
+  bool tell_ = false;         // the failure began here
+  bool is_proposed_ = false;  // and the store has not said yet that no other one came first
+  bool is_in_touch_ = false;  // the thread talks to the store
 
   std::unique_ptr<TcpChannel> control_;  // the thread's own
   std::atomic<bool> leaves_{false};

@@ -11,6 +11,7 @@
 #include "rendezvous/hostlist.hpp"
 #include "rendezvous/store_address.hpp"
 #include "support/error.hpp"
+#include "support/printable.hpp"
 
 namespace busbw {
 namespace {
@@ -68,7 +69,7 @@ std::optional<int> slurm_local_size(Environment environment) {
     throw UsageError(
         fmt::format("SLURM_STEP_TASKS_PER_NODE={} with SLURM_NODEID={}: Slurm writes the tasks of each "
                     "node of the step, such as 2(x3),1; leave its variables as srun sets them",
-                    *tasks, environment("SLURM_NODEID").value_or("(not set)")));
+                    shown(*tasks), shown(environment("SLURM_NODEID").value_or("(not set)"))));
   return here;
 }
 

@@ -4,18 +4,15 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "rendezvous/store.hpp"
+#include "support/open_files.hpp"
 
 namespace busbw {
 namespace {
@@ -29,140 +26,47 @@ constexpr std::uint64_t kTimer = 0;
 constexpr std::uint64_t kWake = 1;
 constexpr std::uint64_t kFirstListener = 2;
 
-/// Compares all of both, so that how long it takes tells nothing.
-bool same_secret(const std::string& one, const std::string& other) {
-  unsigned difference = one.size() == other.size() ? 0 : 1;
-  for (std::size_t i = 0; i < one.size() && !other.empty(); ++i)
-    difference |= static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(other[i % other.size()]);
-  return difference == 0;
-}
-
-Phase take_phase_from(MessageReader& reader) {
-  const auto phase = reader.take<std::uint8_t>();
-  if (phase >= kPhases.size()) throw BrokenMessage();
-  return static_cast<Phase>(phase);
-}
-
-void allow_open_files(std::size_t needed) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  const rlim_t before = limit.rlim_cur;
-  limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);
-  if (limit.rlim_cur > before) setrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_cur < needed)
-    throw EnvironmentError(
-        fmt::format("process 0 needs {} open files for the connections of the job, and {} are allowed; "
-                    "raise the limit (ulimit -n) where process 0 starts",
-                    needed, limit.rlim_max));
-}
-
-Descriptor start_timer() {
-  Descriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  itimerspec every_tick{};
-  every_tick.it_interval.tv_nsec = every_tick.it_value.tv_nsec = kTickMs * 1'000'000L;
-  timerfd_settime(timer.number(), 0, &every_tick, nullptr);
-  return timer;
-}
-
 }  // namespace
 
 TcpServer::TcpServer(std::vector<Descriptor> listeners, const ServerSettings& settings)
     : settings_(settings),
       listeners_(std::move(listeners)),
       poller_(epoll_create1(EPOLL_CLOEXEC)),
-      timer_(start_timer()),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       next_id_(kFirstListener + listeners_.size()),
       state_(std::int64_t{settings.processes} * settings.ranks_per_process),
-      processes_(static_cast<std::size_t>(settings.processes)) {
+      attendance_(settings.processes, settings.ranks_per_process, settings.silence_ticks) {
   const auto members =
       static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
-  allow_open_files(members + kSpareConnections + 64);
-  for (Process& process : processes_) process.ranks.resize(static_cast<std::size_t>(settings.ranks_per_process));
-  const auto add = [this](const Descriptor& what, std::uint64_t id) {
+  const std::size_t needed = members + kSpareConnections + 64;
+  if (const std::size_t allowed = allow_open_files(needed); allowed < needed)
+    throw EnvironmentError(
+        fmt::format("process 0 needs {} open files for the connections of the job, and {} are "
+                    "allowed; raise the limit (ulimit -n) where process 0 starts",
+                    needed, allowed));
+  const auto add = [this](int what, std::uint64_t id) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = id;
-    epoll_ctl(poller_.number(), EPOLL_CTL_ADD, what.number(), &event);
+    epoll_ctl(poller_.number(), EPOLL_CTL_ADD, what, &event);
   };
-  add(timer_, kTimer);
-  add(wake_, kWake);
-  for (std::size_t i = 0; i < listeners_.size(); ++i) add(listeners_[i], kFirstListener + i);
+  add(ticker_.number(), kTimer);
+  add(wake_.number(), kWake);
+  for (std::size_t i = 0; i < listeners_.size(); ++i) add(listeners_[i].number(), kFirstListener + i);
   thread_ = std::thread([this] { serve(); });
 }
 
 TcpServer::~TcpServer() {
   stops_ = true;
-  eventfd_write(wake_.number(), 1);
+  wake();
   thread_.join();
 }
 
-// ---- what the process asks ------------------------------------------------------------------------------------------
-
-std::vector<int> TcpServer::missing() const {
-  const std::scoped_lock lock(mutex_);
-  std::vector<int> absent;
-  for (std::size_t i = 0; i < processes_.size(); ++i)
-    if (processes_[i].state == Process::State::absent) absent.push_back(static_cast<int>(i));
-  return absent;
-}
-
-RankProgress TcpServer::progress(int rank) const {
-  const std::scoped_lock lock(mutex_);
-  const auto per_process = static_cast<std::size_t>(settings_.ranks_per_process);
-  return processes_[static_cast<std::size_t>(rank) / per_process].ranks[static_cast<std::size_t>(rank) % per_process];
-}
-
-std::string TcpServer::name_of(int process) const {
-  const Process& it = processes_[static_cast<std::size_t>(process)];
-  const int first = process * settings_.ranks_per_process;
-  const int last = first + settings_.ranks_per_process - 1;
-  const std::string ranks = first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
-  if (it.host.empty()) return fmt::format("{} (process {})", ranks, process);
-  return fmt::format("{} (process {}, pid {} on {})", ranks, process, it.pid, it.host);
-}
-
-std::string TcpServer::name_of_process(int process) const {
-  const std::scoped_lock lock(mutex_);
-  return name_of(process);
-}
-
-std::string TcpServer::host_of_process(int process) const {
-  const std::scoped_lock lock(mutex_);
-  return processes_[static_cast<std::size_t>(process)].host;
-}
-
 void TcpServer::abort(const Failure& why) noexcept {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (failure_) return;
-    failure_ = why;
-  }
-  eventfd_write(wake_.number(), 1);
+  if (attendance_.fail(why)) wake();
 }
 
-std::optional<Failure> TcpServer::failure() const {
-  const std::scoped_lock lock(mutex_);
-  return failure_;
-}
-
-std::string TcpServer::other_token() const {
-  const std::scoped_lock lock(mutex_);
-  return other_token_;
-}
-
-std::optional<Failure> TcpServer::first_refusal() const {
-  const std::scoped_lock lock(mutex_);
-  return first_refusal_;
-}
-
-bool TcpServer::wait_until_all_left(int ticks) {
-  std::unique_lock lock(mutex_);
-  const auto nobody_is_here = [this] {
-    return std::ranges::none_of(processes_, [](const Process& it) { return it.state == Process::State::here; });
-  };
-  return changed_.wait_for(lock, std::chrono::milliseconds(ticks * kTickMs), nobody_is_here);
-}
+void TcpServer::wake() noexcept { eventfd_write(wake_.number(), 1); }
 
 // ---- the thread -----------------------------------------------------------------------------------------------------
 
@@ -243,38 +147,18 @@ void TcpServer::listen_again(bool on) {
 }
 
 void TcpServer::tick() {
-  // Expirations that came while this process was stopped are one: then nobody else has been silent.
-  std::uint64_t expirations = 0;
-  static_cast<void>(::read(timer_.number(), &expirations, sizeof(expirations)));
+  // Ticks that passed while this process was stopped are one: then nobody else has been silent.
+  static_cast<void>(ticker_.passed());
   std::vector<std::uint64_t> late;
   for (auto& [id, connection] : connections_)
     if (!connection.is_known && ++connection.silent_ticks > kGreetingTicks) late.push_back(id);
   for (const std::uint64_t id : late) turn_away(id);
   listen_again(true);
-  const std::scoped_lock lock(mutex_);
-  for (std::size_t i = 0; i < processes_.size(); ++i) {
-    Process& process = processes_[i];
-    if (process.state != Process::State::here || ++process.silent_ticks <= settings_.silence_ticks) continue;
-    process.state = Process::State::gone;
-    lose(static_cast<int>(i),
-         fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host "
-                     "is cut",
-                     settings_.silence_ticks * kTickMs * 1e-3));
-  }
-}
-
-/// With the mutex held.
-void TcpServer::lose(int process, const std::string& how) {
-  const auto& ranks = processes_[static_cast<std::size_t>(process)].ranks;
-  const Phase phase = std::ranges::min(ranks, {}, &RankProgress::steps).phase;
-  if (!failure_)
-    failure_ = Failure{Exit::rank_lost, fmt::format("{} was lost in phase {}: {}", name_of(process), name(phase), how)};
-  changed_.notify_all();
-  eventfd_write(wake_.number(), 1);
+  if (attendance_.tick()) wake();
 }
 
 void TcpServer::tell_all() {
-  const std::optional<Failure> why = failure();
+  const std::optional<Failure> why = attendance_.failure();
   if (!why) return;
   std::vector<std::uint64_t> all;
   for (const auto& [id, connection] : connections_)
@@ -331,24 +215,14 @@ void TcpServer::close(std::uint64_t id) {
   state_.forget(id);
   if (!connection.is_known) return;
   read_all_of(connection.process);
-  const std::scoped_lock lock(mutex_);
-  Process& process = processes_[static_cast<std::size_t>(connection.process)];
-  if (!connection.is_process && process.rank_connections-- > settings_.ranks_per_process) return;  // one too many
-  if (process.state != Process::State::here) return;
-  process.state = Process::State::gone;
-  lose(connection.process, fmt::format("its connection closed before it had ended; look at its own output, and at the "
-                                       "kernel's log of {} for a reason such as lack of memory",
-                                       process.host));
+  if (attendance_.end(connection.process, connection.is_process)) wake();
 }
 
 void TcpServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
   MessageReader reader(body);
   const auto kind = reader.take<Frame>();
   Connection& connection = connections_[id];
-  if (!connection.is_known) {
-    if (kind != Frame::greeting) throw BrokenMessage();
-    return greet(id, reader);
-  }
+  if (!connection.is_known) return take_stranger(id, kind, body.subspan(1));
   switch (kind) {
     case Frame::request: {
       if (connection.is_told) return;
@@ -357,105 +231,45 @@ void TcpServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
              MessageWriter().add(answer.number).add(answer.kind).add(std::span<const std::byte>(answer.value)).bytes());
       return;
     }
-    case Frame::phase: return take_phase(connection.process, reader);
-    case Frame::beat: take_beat(connection.process, reader); return send(id, Frame::beat, {});
+    case Frame::phase: return attendance_.take_phase(connection.process, reader);
+    case Frame::beat: attendance_.take_beat(connection.process, reader); return send(id, Frame::beat, {});
     case Frame::abort: return abort(unpack_failure(reader));
     case Frame::leave: {
       if (!connection.is_process) throw BrokenMessage();
       connection.ends = true;
-      {
-        const std::scoped_lock lock(mutex_);
-        processes_[static_cast<std::size_t>(connection.process)].state = Process::State::left;
-        changed_.notify_all();
-      }
+      attendance_.leave(connection.process);
       return send(id, Frame::leave, {});
     }
     default: throw BrokenMessage();
   }
 }
 
-void TcpServer::take_beat(int process_number, MessageReader& reader) {
-  const std::scoped_lock lock(mutex_);
-  Process& process = processes_[static_cast<std::size_t>(process_number)];
-  for (RankProgress& rank : process.ranks) {
-    const Phase phase = take_phase_from(reader);
-    const auto steps = reader.take<std::uint64_t>();
-    const auto operations = reader.take<std::uint64_t>();
-    rank = {phase, steps, operations, reader.take<std::uint64_t>()};
-  }
-  process.silent_ticks = 0;
+void TcpServer::take_stranger(std::uint64_t id, Frame kind, std::span<const std::byte> body) {
+  auto& handshake = connections_[id].handshake;
+  if (handshake && kind == Frame::greeting) return greet(id, ServerHandshake(*handshake), body);
+  if (handshake || kind != Frame::hello) throw BrokenMessage();
+  handshake.emplace(body);
+  send(id, Frame::challenge, handshake->challenge());
 }
 
-void TcpServer::take_phase(int process, MessageReader& reader) {
-  const auto index = reader.take<std::uint32_t>();
-  const Phase phase = take_phase_from(reader);
-  const std::scoped_lock lock(mutex_);
-  auto& ranks = processes_[static_cast<std::size_t>(process)].ranks;
-  if (index >= ranks.size()) throw BrokenMessage();
-  ranks[index].phase = phase;
-}
-
-std::optional<Failure> TcpServer::refusal(const Greeting& greeting) const {
-  if (!same_secret(settings_.token, greeting.token))
-    return Failure{Exit::environment,
-                   "the token differs: another job listens here, or BUSBW_TOKEN is not the same in all "
-                   "processes"};
-  const std::string who = fmt::format("process {} on {}", greeting.process, greeting.host);
-  if (greeting.processes != settings_.processes)
-    return Failure{Exit::environment,
-                   fmt::format("{} was told of {} processes, process 0 of {}; give all the same number "
-                               "(BUSBW_SIZE)",
-                               who, greeting.processes, settings_.processes)};
-  if (greeting.ranks_per_process != settings_.ranks_per_process)
-    return Failure{Exit::usage, fmt::format("{} has {} ranks, process 0 has {}; give all the same -t and -g", who,
-                                            greeting.ranks_per_process, settings_.ranks_per_process)};
-  if (greeting.process < 0 || greeting.process >= settings_.processes)
-    return Failure{Exit::environment,
-                   fmt::format("there is no process {} in a job of {}; number them from 0 (BUSBW_RANK)",
-                               greeting.process, settings_.processes)};
-  if (!greeting.is_process) return std::nullopt;
-  const std::scoped_lock lock(mutex_);
-  if (processes_[static_cast<std::size_t>(greeting.process)].state == Process::State::absent) return std::nullopt;
-  return Failure{Exit::environment, fmt::format("{} is here already, and {} has the same number; number them apart "
-                                                "(BUSBW_RANK)",
-                                                name_of(greeting.process), who)};
-}
-
-void TcpServer::greet(std::uint64_t id, MessageReader& reader) {
-  const Greeting greeting = Greeting::unpack(reader);
+void TcpServer::greet(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body) {
+  const auto [who, knows_token] = handshake.greeted(settings_.token, body);
   Connection& connection = connections_[id];
-  if (const auto why = refusal(greeting)) {
-    const bool is_ours = same_secret(settings_.token, greeting.token);
-    if (is_ours) {
-      const std::scoped_lock lock(mutex_);
-      if (!first_refusal_) first_refusal_ = why;
-    } else {
-      ++strangers_;
-      const std::scoped_lock lock(mutex_);
-      other_token_ = fmt::format(
-          "one that says it is process {} on {} shows another token; set the same BUSBW_TOKEN_FILE "
-          "everywhere",
-          greeting.process, greeting.host);
-    }
+  if (!knows_token) {
+    ++strangers_;
+    attendance_.doubt(who);
     connection.ends = true;
-    return send(id, Frame::refused, MessageWriter().add(!is_ours).add(why->exit).add(why->message).bytes());
+    return send(id, Frame::refused, {});
+  }
+  if (const auto why = attendance_.come(who)) {
+    connection.ends = true;
+    return send(id, Frame::refused, handshake.refused(settings_.token, *why));
   }
   connection.is_known = true;
-  connection.is_process = greeting.is_process;
-  connection.process = greeting.process;
-  {
-    const std::scoped_lock lock(mutex_);
-    Process& process = processes_[static_cast<std::size_t>(greeting.process)];
-    if (greeting.is_process) {
-      process.state = Process::State::here;
-      process.pid = greeting.pid;
-      process.host = greeting.host;
-      changed_.notify_all();
-    } else {
-      ++process.rank_connections;
-    }
-  }
-  send(id, Frame::welcome, MessageWriter().add(settings_.host).bytes());
+  connection.handshake.reset();
+  connection.is_process = who.is_process;
+  connection.process = who.process;
+  send(id, Frame::welcome, handshake.welcome(settings_.token, settings_.host));
   tell_all();
 }
 

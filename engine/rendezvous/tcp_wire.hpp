@@ -1,6 +1,6 @@
 #pragma once
-// What goes over the wire between the processes of a job and the store in process 0: frames of a length and a body.
-// A connection begins with a greeting that holds the job's token; nothing else is answered before it.
+// What goes over the wire between the processes of a job and the store in process 0: frames of a length and a body. A
+// connection begins with a handshake (handshake.hpp); nothing else is answered before it.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,16 +12,18 @@ namespace busbw {
 
 /// The first byte of a body.
 enum class Frame : std::uint8_t {
-  greeting,  // client: Greeting
-  welcome,   // server: process 0's host
-  refused,   // server: whether this may be another job's store, exit code and sentence
-  request,   // client: StoreRequest
-  answer,    // server: number, kind, value
-  phase,     // client: which of its process's ranks has come to which phase, at once
-  beat,      // client: phase and steps of each of its ranks; server: nothing
-  abort,     // client: exit code and sentence
-  failure,   // server: exit code and sentence
-  leave,     // client: its ranks have ended; server: nothing
+  hello,      // client: magic, nonce
+  challenge,  // server: nonce
+  greeting,   // client: proof, Greeting
+  welcome,    // server: proof, process 0's host
+  refused,    // server: proof, exit code and sentence; or nothing, where the greeting's proof was wrong
+  request,    // client: StoreRequest
+  answer,     // server: number, kind, value
+  phase,      // client: which of its process's ranks has come to which phase, at once
+  beat,       // client: phase and steps of each of its ranks; server: nothing
+  abort,      // client: exit code and sentence
+  failure,    // server: exit code and sentence
+  leave,      // client: its ranks have ended; server: nothing
 };
 
 inline constexpr std::size_t kMostFrameBytes = (std::size_t{1} << 20) + 4096;
@@ -32,8 +34,6 @@ inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 /// Who connects. A process keeps one connection for itself, over which it tells how far its ranks are, and one for each
 /// of its ranks.
 struct Greeting {
-  static constexpr std::uint64_t kMagic = 0x316c6f7262777362;  // "bswbrol1"
-  std::string token;
   bool is_process = false;
   std::int32_t process = 0;
   std::int32_t processes = 1;
@@ -43,8 +43,6 @@ struct Greeting {
 
   Bytes packed() const {
     return MessageWriter()
-        .add(kMagic)
-        .add(token)
         .add(is_process)
         .add(process)
         .add(processes)
@@ -55,9 +53,7 @@ struct Greeting {
   }
   /// Throws BrokenMessage.
   static Greeting unpack(MessageReader& reader) {
-    if (reader.take<std::uint64_t>() != kMagic) throw BrokenMessage();
     Greeting greeting;
-    greeting.token = reader.take_text();
     greeting.is_process = reader.take<std::uint8_t>() != 0;
     greeting.process = reader.take<std::int32_t>();
     greeting.processes = reader.take<std::int32_t>();

@@ -8,11 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <string_view>
 
 #include "support/descriptor.hpp"
 #include "support/error.hpp"
+#include "support/printable.hpp"
+#include "support/random_bytes.hpp"
 
 namespace busbw {
 namespace {
@@ -38,7 +39,7 @@ std::string require_token(std::string_view text, std::string_view where) {
 }
 
 std::string read_token(const std::string& path) {
-  const std::string where = fmt::format("{}={}", kTokenFile, path);
+  const std::string where = fmt::format("{}={}", kTokenFile, shown(path));
   // Not blocking, because opening a pipe would wait for its writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
@@ -48,7 +49,7 @@ std::string read_token(const std::string& path) {
     throw UsageError(fmt::format("{} is no ordinary file; allowed is one with the job's token", where));
   if ((status.st_mode & 077) != 0)
     throw UsageError(fmt::format("{} can be used by others (mode {:04o}); type chmod 600 {}", where,
-                                 static_cast<unsigned>(status.st_mode & 07777), path));
+                                 static_cast<unsigned>(status.st_mode & 07777), shown(path)));
   // Room for a line break or two beside the longest token; a byte more says that the file is too long.
   std::array<char, kLongestToken + 8> text;
   std::size_t length = 0;
@@ -71,16 +72,15 @@ std::optional<std::string> find_token(Environment environment) {
   const auto token = environment(kToken);
   const auto path = environment(kTokenFile);
   if (token && path)
-    throw UsageError(fmt::format("{} and {}={} are both set; set one of them", kToken, kTokenFile, *path));
+    throw UsageError(fmt::format("{} and {}={} are both set; set one of them", kToken, kTokenFile, shown(*path)));
   if (token) return require_token(*token, kToken);
   if (path) return read_token(*path);
   return std::nullopt;
 }
 
 std::string random_token() {
-  std::random_device random;
   std::string token;
-  for (int i = 0; i < 4; ++i) token += fmt::format("{:08x}", random());
+  for (const std::byte one : random_bytes<16>()) token += fmt::format("{:02x}", one);
   return token;
 }
 

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <limits>
 
 #include "rendezvous/derived_port.hpp"
 #include "rendezvous/launcher_table.hpp"
 #include "rendezvous/token.hpp"
 #include "support/error.hpp"
+#include "support/fnv1a.hpp"
+#include "support/printable.hpp"
 #include "support/quantity.hpp"
 
 namespace busbw {
@@ -28,7 +29,7 @@ struct Setting {
   std::string text;
 };
 
-std::string to_text(const Setting& setting) { return fmt::format("{}={}", setting.variable, setting.text); }
+std::string to_text(const Setting& setting) { return fmt::format("{}={}", setting.variable, shown(setting.text)); }
 
 std::optional<Setting> first_set(Environment environment, const VariableNames& variables) {
   for (const char* variable : variables)
@@ -89,7 +90,7 @@ const LauncherRow* launcher_named(std::string_view name) {
   if (found != table.end()) return &*found;
   std::string names;
   for (const LauncherRow& row : table) names += fmt::format("{}, ", row.name);
-  throw UsageError(fmt::format("{}={}: allowed are {}and {}", kLauncher, name, names, kNone));
+  throw UsageError(fmt::format("{}={}: allowed are {}and {}", kLauncher, shown(name), names, kNone));
 }
 
 /// Throws where a launcher says that there are others, but not everything that it takes to be one of them.
@@ -121,7 +122,7 @@ void refuse_alone_in_allocation(Environment environment, const LauncherRow& slur
   throw UsageError(
       fmt::format("{} says that Slurm's job {} has {} {}, but srun did not start this process, so it would "
                   "run alone; {}, {}",
-                  to_text(*many), job->text, many->value, what, slurm.start, kAlone));
+                  to_text(*many), shown(job->text), many->value, what, slurm.start, kAlone));
 }
 
 /// Of launchers that speak of several processes, those that run as processes of another one are what counts: each task
@@ -161,8 +162,8 @@ std::optional<Claim> choose(Environment environment, Ancestors (*ancestors)(), s
     require_whole(claim);
     if (launcher->is_process) refuse_alone_in_allocation(environment, *launcher);
     throw UsageError(fmt::format("{}={}, but {} and {} do not say which of how many processes this one is; {}, {}",
-                                 kLauncher, *named, launcher->rank.front(), launcher->size.front(), launcher->start,
-                                 kAlone));
+                                 kLauncher, shown(*named), launcher->rank.front(), launcher->size.front(),
+                                 launcher->start, kAlone));
   }
   std::vector<Claim> complete;
   std::vector<Claim> partial;
@@ -197,13 +198,6 @@ std::optional<Claim> choose(Environment environment, Ancestors (*ancestors)(), s
   return several.front();
 }
 
-/// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv: the same number in every process, whatever library it has.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const unsigned char letter : text) hash = (hash ^ letter) * 0x100000001b3;
-  return hash;
-}
-
 /// What the processes of this job have in common and others have not: the launcher's own name of the job; empty where it
 /// gives none.
 std::string identity_of(Environment environment, const LauncherRow& launcher) {
@@ -226,7 +220,7 @@ std::optional<StoreAddress> store_on_this_node(Environment environment, const La
       }
   }
   if (identity.empty()) return std::nullopt;
-  const int port = launcher.port_from ? launcher.port_from(environment) : derived_port(hash_of(identity));
+  const int port = launcher.port_from ? launcher.port_from(environment) : derived_port(fnv1a(identity));
   return TcpStoreAddress{{"127.0.0.1"}, port};
 }
 
@@ -296,7 +290,7 @@ double find_join_limit_s(Environment environment) {
   if (const auto text = environment(kJoinTimeout)) {
     const auto seconds = parse_number(*text);
     if (!seconds || *seconds <= 0)
-      throw UsageError(fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, *text));
+      throw UsageError(fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, shown(*text)));
     return *seconds;
   }
   const bool in_pod = environment("JOB_COMPLETION_INDEX") || environment("KUBERNETES_SERVICE_HOST");
@@ -318,7 +312,7 @@ World find_world(Environment environment, Ancestors (*ancestors)()) {
       throw UsageError(
           fmt::format("{}={} says where processes meet, but nothing says which of how many processes this "
                       "one is, so it would run alone; set BUSBW_RANK and BUSBW_SIZE, {}",
-                      kStore, *store, kAlone));
+                      kStore, shown(*store), kAlone));
     return world;
   }
   const auto local_size = read_place(environment, *claim, world);

@@ -5,11 +5,13 @@
 #include <exception>
 #include <string>
 
+#include "support/printable.hpp"
+
 namespace busbw {
 
 void complain(std::string_view who, std::string_view sentence) noexcept {
   try {
-    const std::string line = std::string(who) + ": " + std::string(sentence) + "\n";
+    const std::string line = std::string(who) + ": " + printable(sentence) + "\n";
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
   } catch (const std::exception&) {
     // Without memory for a line there is nothing left to say it with.

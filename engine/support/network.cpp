@@ -163,21 +163,20 @@ void prepare(const Descriptor& socket) {
 
 Connected connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up) {
   Descriptor socket(::socket(where.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno)), 0};
+  if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno))};
   prepare(socket);
-  if (connect(socket.number(), plain(where), where.length) == 0) return {std::move(socket), {}, 0};
-  if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno)), 0};
-  int tick = 0;
-  for (; tick < ticks && !gave_up(); ++tick) {
+  if (connect(socket.number(), plain(where), where.length) == 0) return {std::move(socket), {}};
+  if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno))};
+  for (int tick = 0; tick < ticks && !gave_up(); ++tick) {
     pollfd waiting{socket.number(), POLLOUT, 0};
     if (poll(&waiting, 1, kTickMs) <= 0) continue;
     int error = 0;
     socklen_t length = sizeof(error);
     getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error == 0) return {std::move(socket), {}, tick};
-    return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(error)), tick};
+    if (error == 0) return {std::move(socket), {}};
+    return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(error))};
   }
-  return {Descriptor(), fmt::format("{}: no answer in {:g} s", where.text(), ticks * kTickMs * 1e-3), tick};
+  return {Descriptor(), fmt::format("{}: no answer in {:g} s", where.text(), ticks * kTickMs * 1e-3)};
 }
 
 }  // namespace busbw

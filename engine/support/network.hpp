@@ -52,7 +52,6 @@ Endpoint local_endpoint(const Descriptor& socket);
 struct Connected {
   Descriptor socket;  // does not block, sends at once; closed where it failed
   std::string why;    // it failed
-  int ticks = 0;      // spent waiting
 };
 /// Tries for at most `ticks`; `gave_up` is asked every tick and ends it early.
 Connected connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up);

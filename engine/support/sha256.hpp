@@ -14,6 +14,10 @@ using Digest = std::array<std::byte, 32>;
 /// SHA-256 (FIPS 180-4) of bytes that come in pieces.
 class Sha256 {
  public:
+  /// With the processor's instructions for it where there are any, or as every processor can.
+  enum class Way { fastest, anywhere };
+  explicit Sha256(Way way = Way::fastest);
+
   Sha256& add(std::span<const std::byte> bytes);
   Sha256& add(std::string_view text);
   /// Of all that was added. Nothing may be added or asked for after it.
@@ -24,6 +28,7 @@ class Sha256 {
 
   void take_blocks(const std::byte* bytes, std::size_t blocks);
 
+  bool by_instructions_;
   std::array<std::uint32_t, 8> state_ = kStart;
   std::array<std::byte, kBlockBytes> block_{};
   std::size_t in_block_ = 0;

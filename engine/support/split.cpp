@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "support/error.hpp"
+#include "support/printable.hpp"
 
 namespace busbw {
 namespace {
@@ -70,7 +71,8 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
   if (mask) {
     const std::string_view digits = starts_with_ignoring_case(*mask, "0X") ? std::string_view(*mask).substr(2) : *mask;
     if (const auto value = number(digits, 16)) return {Split::Op::bit_and, *value};
-    throw UsageError(fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed is a hexadecimal number such as 0x7", *mask));
+    throw UsageError(
+        fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed is a hexadecimal number such as 0x7", shown(*mask)));
   }
   if (!split) return {};
   for (const Spelling& spelling : kSpellings) {
@@ -84,7 +86,7 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
   throw UsageError(
       fmt::format("NCCL_TESTS_SPLIT={}: allowed are AND, OR, MOD and DIV (or & | % /) followed by a number, "
                   "such as \"MOD 8\" or \"AND 0x7\"",
-                  *split));
+                  shown(*split)));
 }
 
 }  // namespace busbw

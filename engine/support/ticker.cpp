@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <sys/timerfd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "support/error.hpp"
 #include "support/network.hpp"
@@ -25,5 +28,9 @@ std::uint64_t Ticker::passed() const {
   std::uint64_t ticks = 0;
   return read(timer_.number(), &ticks, sizeof ticks) == sizeof ticks ? ticks : 0;
 }
+
+void wait_a_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs)); }
+
+int ticks_of(double seconds) { return static_cast<int>(std::min(seconds, 1e7) * kTicksPerS); }
 
 }  // namespace busbw

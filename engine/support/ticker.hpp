@@ -20,4 +20,10 @@ class Ticker {
   Descriptor timer_;
 };
 
+/// Sleeps for a tick.
+void wait_a_tick();
+
+/// The whole ticks in so many seconds; no more than an int holds.
+int ticks_of(double seconds);
+
 }  // namespace busbw

@@ -23,7 +23,7 @@ inline Membership member_of(int process, int processes, const StoreAddress& stor
   membership.process = process;
   membership.processes = processes;
   membership.store = store;
-  membership.token = "token";
+  membership.token = kToken;
   return membership;
 }
 
@@ -74,14 +74,12 @@ class StandIn {
 
  private:
   static TcpChannel connect(int port, int process, int processes, bool is_process) {
-    const Greeting greeting{"token", is_process, process, processes, 1, 4711, "elsewhere"};
+    const Greeting greeting{is_process, process, processes, 1, 4711, "elsewhere"};
     for (int i = 0; i < kPatienceMs / kTickMs; ++i) {
       Connected connected = connect_to(loopback(port), kPatienceMs / kTickMs, [] { return false; });
       if (connected.socket.is_open()) {
         TcpChannel channel(std::move(connected.socket));
-        channel.send(Frame::greeting, greeting.packed());
-        const auto received = next_frame(channel);
-        if (received && received->kind == Frame::welcome) return channel;
+        if (greet(channel, greeting).kind == ClientHandshake::Verdict::Kind::welcome) return channel;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -109,28 +107,37 @@ class StandInServer {
   void now(Does does) { does_ = does; }
 
  private:
+  struct Guest {
+    TcpChannel channel;
+    std::optional<ServerHandshake> handshake;
+  };
+
   void serve() {
-    std::vector<TcpChannel> channels;
+    std::vector<Guest> guests;
     while (!stops_) {
       pollfd waiting{listener_.number(), POLLIN, 0};
       if (poll(&waiting, 1, 1) == 1) {
         Descriptor socket(accept(listener_.number(), nullptr, nullptr));
         prepare(socket);
-        channels.emplace_back(std::move(socket));
+        guests.push_back({TcpChannel(std::move(socket)), {}});
       }
       const Does does = does_;
-      if (does == Does::closes) channels.clear();
+      if (does == Does::closes) guests.clear();
       if (does == Does::nothing) continue;
-      for (TcpChannel& channel : channels) {
-        while (const auto received = channel.receive(0)) answer(channel, *received, does);
-        if (does == Does::talks_nonsense) channel.send(Frame::failure, bytes_of("?"));
+      for (Guest& guest : guests) {
+        while (const auto received = guest.channel.receive(0)) answer(guest, *received, does);
+        if (does == Does::talks_nonsense) guest.channel.send(Frame::failure, bytes_of("?"));
       }
     }
   }
-  static void answer(TcpChannel& channel, const TcpChannel::Received& received, Does does) {
+  static void answer(Guest& guest, const TcpChannel::Received& received, Does does) {
     if (does == Does::welcomes_nobody) return;
+    TcpChannel& channel = guest.channel;
     switch (received.kind) {
-      case Frame::greeting: return channel.send(Frame::welcome, MessageWriter().add(std::string("far")).bytes());
+      case Frame::hello:
+        guest.handshake.emplace(received.body);
+        return channel.send(Frame::challenge, guest.handshake->challenge());
+      case Frame::greeting: return channel.send(Frame::welcome, guest.handshake->welcome(kToken, "far"));
       case Frame::beat: return channel.send(Frame::beat, {});
       case Frame::request: {
         const auto number = StoreRequest::unpack(received.body).number;

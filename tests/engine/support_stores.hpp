@@ -53,13 +53,12 @@ class TcpStores final : public Stores {
     std::vector<Descriptor> listeners;
     listeners.push_back(listen_at(loopback()));
     const Endpoint where = local_endpoint(listeners[0]);
-    server_ = std::make_unique<TcpServer>(std::move(listeners), ServerSettings{"token", members, 1, 300, "here"});
+    server_ = std::make_unique<TcpServer>(std::move(listeners), ServerSettings{kToken, members, 1, 300, "here"});
     for (int i = 0; i < members; ++i) {
       auto aborted = std::make_shared<std::atomic<bool>>(false);
       const JobState job{[aborted] { return aborted->load(); }, [aborted](const Failure&) { *aborted = true; },
                          [aborted](const std::string&) { *aborted = true; }};
-      stores_.push_back(
-          std::make_unique<TcpStore>(welcomed(where, {"token", false, i, members, 1, 1, "here"}), job, limit_s));
+      stores_.push_back(std::make_unique<TcpStore>(welcomed(where, {false, i, members, 1, 1, "here"}), job, limit_s));
     }
   }
   Store& of(int member) override { return *stores_[static_cast<std::size_t>(member)]; }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "rendezvous/handshake.hpp"
 #include "rendezvous/tcp_channel.hpp"
 #include "rendezvous/tcp_wire.hpp"
 #include "support/network.hpp"
@@ -18,6 +19,7 @@
 namespace busbw::test {
 
 inline constexpr int kPatienceMs = 60'000;  // a guard against hangs
+inline const std::string kToken = "0123456789abcdef0123456789abcdef";
 
 inline Endpoint loopback(int port = 0) { return endpoint_of("127.0.0.1", port); }
 
@@ -75,6 +77,32 @@ class Stranger {
       all.insert(all.end(), part, part + got);
     }
   }
+  /// The next frame that comes.
+  std::optional<TcpChannel::Received> hear() {
+    FrameReader reader;
+    std::span<const std::byte> body;
+    while (!reader.next(body, kMostFrameBytes)) {
+      pollfd waiting{socket_.number(), POLLIN, 0};
+      if (poll(&waiting, 1, kPatienceMs) <= 0) return std::nullopt;
+      std::byte one{};  // not more than belongs to it
+      const ssize_t got = recv(socket_.number(), &one, 1, 0);
+      if (got < 0 && errno == EAGAIN) continue;
+      if (got <= 0) return std::nullopt;
+      reader.append(std::span(&one, 1));
+    }
+    return TcpChannel::Received{static_cast<Frame>(body.front()), Bytes(body.begin() + 1, body.end())};
+  }
+  /// Says hello, and gives the frame with which this connection can be greeted.
+  Bytes greeting(const Greeting& who, const std::string& token = kToken) {
+    ClientHandshake handshake(token);
+    REQUIRE(say(Frame::hello, handshake.hello()));
+    const auto challenge = hear();
+    REQUIRE(challenge.has_value());
+    REQUIRE(challenge->kind == Frame::challenge);
+    Bytes frame;
+    append_frame(frame, Frame::greeting, handshake.greeting(challenge->body, who));
+    return frame;
+  }
   bool is_turned_away() { return hear_to_the_end().has_value(); }
   /// Ends the connection without a farewell: a reset.
   void reset() {
@@ -98,30 +126,30 @@ inline std::optional<TcpChannel::Received> next_frame(TcpChannel& channel, std::
 }
 
 /// What the store says to a greeting.
-inline std::pair<TcpChannel, std::optional<TcpChannel::Received>> greet(const Endpoint& where,
-                                                                        const Greeting& greeting) {
-  TcpChannel channel(connected_to(where));
-  channel.send(Frame::greeting, greeting.packed());
-  auto received = next_frame(channel);
-  return {std::move(channel), std::move(received)};
+inline ClientHandshake::Verdict greet(TcpChannel& channel, const Greeting& greeting,
+                                      const std::string& token = kToken) {
+  ClientHandshake handshake(token);
+  channel.send(Frame::hello, handshake.hello());
+  const auto challenge = next_frame(channel);
+  if (!challenge || challenge->kind != Frame::challenge) return {};
+  channel.send(Frame::greeting, handshake.greeting(challenge->body, greeting));
+  const auto word = next_frame(channel);
+  return word ? handshake.verdict(word->kind, word->body) : ClientHandshake::Verdict{};
 }
 
 /// A connection that the store has welcomed.
 inline TcpChannel welcomed(const Endpoint& where, const Greeting& greeting) {
-  auto [channel, received] = greet(where, greeting);
-  REQUIRE(received.has_value());
-  REQUIRE(received->kind == Frame::welcome);
-  return std::move(channel);
+  TcpChannel channel(connected_to(where));
+  REQUIRE(greet(channel, greeting).kind == ClientHandshake::Verdict::Kind::welcome);
+  return channel;
 }
 
 /// Exit code and sentence with which the store refuses a greeting.
 inline Failure refused(const Endpoint& where, const Greeting& greeting) {
-  const auto [channel, received] = greet(where, greeting);
-  REQUIRE(received.has_value());
-  REQUIRE(received->kind == Frame::refused);
-  MessageReader reader(received->body);
-  reader.take<std::uint8_t>();
-  return unpack_failure(reader);
+  TcpChannel channel(connected_to(where));
+  const auto verdict = greet(channel, greeting);
+  REQUIRE(verdict.kind == ClientHandshake::Verdict::Kind::refused);
+  return verdict.why;
 }
 
 }  // namespace busbw::test

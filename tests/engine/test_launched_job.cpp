@@ -174,14 +174,18 @@ TEST_CASE("LaunchedJob: an abort in any process ends all waits, with its sentenc
   }
 }
 
-TEST_CASE("LaunchedJob: processes that abort at once all tell one reason") {
-  const auto ends = run_job_of(3, at_loopback(free_port()), [](LaunchedJob& job, int process) {
-    const auto team = job.team(process);
-    team->barrier();
-    job.abort(Exit::wrong_data, "process " + std::to_string(process));
-    for (;;) team->barrier();
-  });
-  for (std::size_t i = 0; i < ends.size(); ++i) CHECK(ends[i].starts_with("1: process "));
+TEST_CASE("LaunchedJob: processes that abort at once all tell one reason, with one exit code") {
+  const std::array exits{Exit::wrong_data, Exit::environment, Exit::rank_lost};
+  for (int round = 0; round < 5; ++round) {
+    const auto ends = run_job_of(3, at_loopback(free_port()), [&](LaunchedJob& job, int process) {
+      const auto team = job.team(process);
+      team->barrier();
+      job.abort(exits[static_cast<std::size_t>(process)], "process " + std::to_string(process));
+      for (;;) team->barrier();
+    });
+    CHECK(ends[0].find(": process ") == 1);
+    CHECK(ends == std::vector<std::string>(3, ends[0]));
+  }
 }
 
 TEST_CASE("LaunchedJob: a process that dies is named with its host and phase, in every phase") {
@@ -274,7 +278,7 @@ TEST_CASE("LaunchedJob: something else that listens at the port is no store") {
   StandInServer other(StandInServer::Does::welcomes_nobody);
   Membership membership = member_of(1, 2, at_loopback(other.port()));
   membership.join_limit_s = 0.3;
-  check_names(sentence_of_joining(membership), {"could not reach process 0", "is no store of busbw"});
+  check_names(sentence_of_joining(membership), {"could not reach process 0", "is no store of this job"});
 }
 
 TEST_CASE("LaunchedJob: a dead address among several costs nothing but a try") {
@@ -321,6 +325,62 @@ TEST_CASE("LaunchedJob: processes that were told of different jobs end at once, 
     const LaunchedJob job(membership, silent());
   });
   for (const std::string& end : layouts) check_names(end, {"2: ", "process 1 on ", "2 ranks, process 0 has 1"});
+}
+
+TEST_CASE("LaunchedJob: who comes when the job has already failed hears why, and does not look for it in vain") {
+  const int port = free_port();
+  std::atomic<bool> has_failed{false};
+  const auto ends = run_members(3, [&](int i) {
+    if (i == 2) {
+      while (!has_failed) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      const LaunchedJob late(member_of(2, 3, at_loopback(port)), silent());
+    } else if (i == 1) {
+      try {
+        const LaunchedJob other(member_of(1, 4, at_loopback(port)), silent());
+      } catch (const Error&) {
+        has_failed = true;
+        throw;
+      }
+    } else {
+      const LaunchedJob first(member_of(0, 3, at_loopback(port)), silent());
+    }
+  });
+  for (const std::size_t i : {0U, 2U})
+    check_names(ends[i], {"3: process 1 on ", "told of 4 processes, process 0 of 3"});
+}
+
+TEST_CASE("LaunchedJob: who has another token is named at once, and the job waits for its own") {
+  const int port = free_port();
+  std::vector<std::string> said;
+  std::atomic<bool> is_named{false}, has_left{false};
+  const auto ends = run_members(3, [&](int i) {
+    if (i == 0) {
+      const LaunchedJob job(member_of(0, 2, at_loopback(port)),
+                            {[&](const std::string& sentence) {
+                               said.push_back(sentence);
+                               is_named = is_named || sentence.find("another token") != sentence.npos;
+                             },
+                             [] {}});
+      return;
+    }
+    Membership membership = member_of(1, 2, at_loopback(port));
+    if (i == 2) {  // a stranger that says it is process 1
+      membership.token = "another";
+      membership.join_limit_s = 0.5;
+      try {
+        const LaunchedJob job(membership, silent());
+      } catch (const Error&) {
+        has_left = true;
+        throw;
+      }
+    }
+    while (!is_named || !has_left) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const LaunchedJob job(membership, silent());
+  });
+  CHECK(ends[0].empty());
+  CHECK(ends[1].empty());
+  check_names(ends[2], {"the token differs"});
+  check_names(said.front(), {"1 of 2 processes has not come: 1", "process 1 on ", "another token"});
 }
 
 TEST_CASE("LaunchedJob: two processes of one number end at once, each with the reason") {

@@ -45,6 +45,18 @@ TEST_CASE("sha256: the pieces in which bytes come do not matter") {
   }
 }
 
+TEST_CASE("sha256: with and without the processor's instructions it is the same") {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * i);
+  for (const std::size_t length : {0, 1, 64, 127, 128, 3000, 5000}) {
+    CAPTURE(length);
+    const std::string_view part = std::string_view(text).substr(0, length);
+    CHECK(Sha256(Sha256::Way::anywhere).add(part).digest() == sha256(part));
+  }
+  CHECK(hexadecimal(Sha256(Sha256::Way::anywhere).add("abc").digest()) ==
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 TEST_CASE("hmac_sha256: the test cases of RFC 4231") {
   CHECK(mac(std::string(20, '\x0b'), "Hi There") == "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   CHECK(mac("Jefe", "what do ya want for nothing?") ==

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "support/same_secret.hpp"
 #include "support_sockets.hpp"
 
 using namespace busbw;

@@ -17,14 +17,12 @@ using namespace busbw::test;
 
 namespace {
 
-const std::string kToken = "0123456789abcdef0123456789abcdef";
-
 ServerSettings settings(int processes, int ranks_per_process = 1, int silence_ticks = 300) {
   return {kToken, processes, ranks_per_process, silence_ticks, "first"};
 }
 
 Greeting process_greeting(int process, int processes, int ranks_per_process = 1) {
-  return {kToken, true, process, processes, ranks_per_process, 1000 + process, "host" + std::to_string(process)};
+  return {true, process, processes, ranks_per_process, 1000 + process, "host" + std::to_string(process)};
 }
 Greeting rank_greeting(int process, int processes, int ranks_per_process = 1) {
   Greeting greeting = process_greeting(process, processes, ranks_per_process);
@@ -68,7 +66,8 @@ class Pair {
   bool goes_on() {
     const std::string key = "check " + std::to_string(++checks_);
     stores_[0]->set(key, bytes_of("fine"), 1);
-    return text_of(stores_[1]->get(key)) == "fine" && !server().failure() && server().missing().empty();
+    return text_of(stores_[1]->get(key)) == "fine" && !server().attendance().failure() &&
+           server().attendance().missing().empty();
   }
   const Endpoint& where() const { return served_.where; }
   TcpServer& server() { return served_.server; }
@@ -82,21 +81,15 @@ class Pair {
   int checks_ = 0;
 };
 
-Bytes frame_of(const Greeting& greeting) {
-  Bytes frame;
-  append_frame(frame, Frame::greeting, greeting.packed());
-  return frame;
-}
-
 void wait_until(const std::function<bool()>& condition) {
   for (int i = 0; i < kPatienceMs && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   REQUIRE(condition());
 }
 
 std::string failure_sentence(TcpServer& server) {
-  wait_until([&] { return server.failure().has_value(); });
-  CHECK(server.failure()->exit == Exit::rank_lost);
-  return server.failure()->message;
+  wait_until([&] { return server.attendance().failure().has_value(); });
+  CHECK(server.attendance().failure()->exit == Exit::rank_lost);
+  return server.attendance().failure()->message;
 }
 
 std::size_t open_files() {
@@ -113,67 +106,96 @@ TEST_CASE("TcpServer: strangers who talk are turned away, and the job goes on") 
   std::mt19937 random(7);
   std::string noise(65536, '\0');
   for (char& one : noise) one = static_cast<char>(random());
-  Greeting wrong_token = rank_greeting(1, 2);
-  wrong_token.token[5] ^= 1;
-  Greeting long_token = rank_greeting(1, 2);
-  long_token.token += "0";
-  Greeting no_token = rank_greeting(1, 2);
-  no_token.token.clear();
-  Bytes wrong_magic = frame_of(rank_greeting(1, 2));
-  wrong_magic[kLengthBytes + 1] ^= std::byte{1};
-  Bytes two_frames = frame_of(wrong_token);
-  append_frame(two_frames, Frame::abort, packed(Failure{Exit::wrong_data, "I say so"}));
-  Bytes no_greeting;
-  append_frame(no_greeting, Frame::abort, packed(Failure{Exit::wrong_data, "I say so"}));
-  Bytes unknown;
-  append_frame(unknown, static_cast<Frame>(200), bytes_of("x"));
-  Bytes endless_text;
-  append_frame(endless_text, Frame::greeting, MessageWriter().add(Greeting::kMagic).add(~std::size_t{0}).bytes());
-  const std::vector<Bytes> sayings{bytes_of("GET / HTTP/1.1\r\nHost: n1\r\n\r\n"),
-                                   bytes_of("SSH-2.0-OpenSSH_9.2\r\n"),
-                                   bytes_of(noise),
-                                   bytes_of(std::string(64, '\0')),
-                                   bytes_of(std::string(64, '\xff')),
-                                   MessageWriter().add(std::uint32_t{kMostGreetingBytes + 1}).bytes(),
-                                   MessageWriter().add(std::uint32_t{0}).bytes(),
-                                   wrong_magic,
-                                   frame_of(wrong_token),
-                                   frame_of(long_token),
-                                   frame_of(no_token),
-                                   two_frames,
-                                   no_greeting,
-                                   unknown,
-                                   endless_text};
   Pair pair;
+  const Greeting right = rank_greeting(1, 2);
+  const auto say = [](const Bytes& bytes) { return [bytes](Stranger& it) { it.say(bytes); }; };
+  const auto greet_with = [&](const std::string& token) {
+    return [=](Stranger& it) { it.say(it.greeting(right, token)); };
+  };
+  Bytes wrong_magic;
+  append_frame(wrong_magic, Frame::hello, ClientHandshake(kToken).hello());
+  wrong_magic[kLengthBytes + 1] ^= std::byte{1};
+  const Failure mine{Exit::wrong_data, "I say so"};
+  std::string nearly = kToken;
+  nearly[5] ^= 1;
+  Stranger earlier(pair.where());
+  const Bytes overheard = earlier.greeting(right);
+  const std::vector<std::function<void(Stranger&)>> sayings{
+      say(bytes_of("GET / HTTP/1.1\r\nHost: n1\r\n\r\n")),
+      say(bytes_of("SSH-2.0-OpenSSH_9.2\r\n")),
+      say(bytes_of(noise)),
+      say(bytes_of(std::string(64, '\0'))),
+      say(bytes_of(std::string(64, '\xff'))),
+      say(MessageWriter().add(std::uint32_t{kMostGreetingBytes + 1}).bytes()),
+      say(MessageWriter().add(std::uint32_t{0}).bytes()),
+      say(wrong_magic),
+      greet_with(nearly),
+      greet_with(kToken + "0"),
+      greet_with(""),
+      [&](Stranger& it) {  // and goes on as if it were in
+        Bytes frames = it.greeting(right, "guess");
+        append_frame(frames, Frame::abort, packed(mine));
+        it.say(frames);
+      },
+      [&](Stranger& it) { it.say(overheard); },  // without a hello
+      [&](Stranger& it) {  // what was right on another connection
+        static_cast<void>(it.greeting(right));
+        it.say(overheard);
+      },
+      [&](Stranger& it) {
+        Bytes changed = it.greeting(right);
+        changed.back() ^= std::byte{1};  // of its host's name
+        it.say(changed);
+      },
+      [&](Stranger& it) {
+        static_cast<void>(it.greeting(right));
+        it.say(Frame::hello, ClientHandshake(kToken).hello());
+      },
+      [&](Stranger& it) {
+        static_cast<void>(it.greeting(right));
+        it.say(Frame::greeting, bytes_of("short"));
+      },
+      [&](Stranger& it) { it.say(Frame::hello, bytes_of("short")); },
+      [&](Stranger& it) { it.say(Frame::abort, packed(mine)); },
+      [&](Stranger& it) { it.say(static_cast<Frame>(200), bytes_of("x")); }};
   for (std::size_t i = 0; i < sayings.size(); ++i) {
     CAPTURE(i);
     Stranger stranger(pair.where());
-    stranger.say(sayings[i]);
+    sayings[i](stranger);
     CHECK(stranger.is_turned_away());
     CHECK(pair.goes_on());
   }
   CHECK(pair.server().strangers() == static_cast<int>(sayings.size()));
-  CHECK_FALSE(pair.server().first_refusal());
+  CHECK_FALSE(pair.server().attendance().first_refusal());
 }
 
 TEST_CASE("TcpServer: a stranger learns nothing but that the token differs") {
   Pair pair;
-  Greeting greeting = process_greeting(1, 3);  // wrong in other ways, too
-  greeting.token = "guess";
-  const Failure why = refused(pair.where(), greeting);
-  CHECK(why.exit == Exit::environment);
-  check_names(why.message, {"token differs", "BUSBW_TOKEN"});
-  CHECK(why.message.find(kToken) == std::string::npos);
-  CHECK(why.message.find("host1") == std::string::npos);
+  TcpChannel channel(connected_to(pair.where()));
+  const Greeting wrong_in_other_ways = process_greeting(1, 3);
+  CHECK(greet(channel, wrong_in_other_ways, "guess").kind == ClientHandshake::Verdict::Kind::other_token);
+  Stranger stranger(pair.where());
+  stranger.say(stranger.greeting(wrong_in_other_ways, "guess"));
+  const auto heard = stranger.hear();
+  REQUIRE(heard.has_value());
+  CHECK(heard->kind == Frame::refused);
+  CHECK(heard->body.empty());
 }
 
 TEST_CASE("TcpServer: strangers who are silent, stop in the middle or go without a word disturb nobody") {
   Pair pair;
-  const Bytes greeting = frame_of(rank_greeting(1, 2));
+  Bytes hello;
+  append_frame(hello, Frame::hello, ClientHandshake(kToken).hello());
   std::vector<Stranger> there;
-  for (std::size_t length = 0; length < greeting.size(); length += 9) {
+  for (std::size_t length = 0; length < hello.size(); length += 5) {
     there.emplace_back(pair.where());
+    there.back().say(std::span(hello).first(length));
+  }
+  for (std::size_t length = 0, all = 1; length < all; length += 9) {
+    there.emplace_back(pair.where());
+    const Bytes greeting = there.back().greeting(rank_greeting(1, 2));
     there.back().say(std::span(greeting).first(length));
+    all = greeting.size();
   }
   CHECK(pair.goes_on());
   for (std::size_t i = 0; i < there.size(); i += 2) there[i].reset();
@@ -203,20 +225,21 @@ TEST_CASE("TcpServer: a rank whose connection breaks is lost, though its process
 
 TEST_CASE("TcpServer: who came with another token is named, but nothing follows from it") {
   Pair pair;
-  CHECK(pair.server().other_token().empty());
+  CHECK(pair.server().attendance().other_token().empty());
   Greeting wrong = process_greeting(1, 2);
-  wrong.token = "another";
+  wrong.host = "\x1b[2Jhost1";
   Stranger stranger(pair.where());
-  stranger.say(frame_of(wrong));
+  stranger.say(stranger.greeting(wrong, "another"));
   CHECK(stranger.is_turned_away());
-  check_names(pair.server().other_token(), {"process 1 on host1", "another token", "BUSBW_TOKEN_FILE"});
+  check_names(pair.server().attendance().other_token(),
+              {"process 1 on \\x1b[2Jhost1", "another token", "BUSBW_TOKEN_FILE"});
   CHECK(pair.goes_on());
 }
 
 TEST_CASE("TcpServer: a greeting may come one byte at a time") {
   Pair pair;
   Stranger slow(pair.where());
-  for (const std::byte one : frame_of(rank_greeting(0, 2))) slow.say(std::span(&one, 1));
+  for (const std::byte one : slow.greeting(rank_greeting(0, 2))) slow.say(std::span(&one, 1));
   slow.say(Frame::request, StoreRequest{StoreRequest::Op::set, 0, "slow", bytes_of("but sure"), 0, 0}.packed());
   CHECK(text_of(pair.store(1).get("slow")) == "but sure");
   CHECK(pair.goes_on());
@@ -238,7 +261,7 @@ TEST_CASE("TcpServer: a member whose words make no sense any more is cut off; as
   for (std::size_t i = 0; i < sayings.size(); ++i) {
     CAPTURE(i);
     Stranger member(pair.where());
-    member.say(frame_of(rank_greeting(1, 2)));
+    member.say(member.greeting(rank_greeting(1, 2)));
     sayings[i](member);
     CHECK(member.is_turned_away());
     CHECK(pair.goes_on());
@@ -248,12 +271,11 @@ TEST_CASE("TcpServer: a member whose words make no sense any more is cut off; as
 TEST_CASE("TcpServer: random changes of a right greeting never disturb the job") {
   std::mt19937 random(11);
   Pair pair;
-  const Bytes right = frame_of(rank_greeting(1, 2));
   for (int round = 0; round < 300; ++round) {
-    Bytes frame = right;
+    Stranger stranger(pair.where());
+    Bytes frame = stranger.greeting(rank_greeting(1, 2));
     for (unsigned i = 0; i <= random() % 4; ++i) frame[random() % frame.size()] = static_cast<std::byte>(random());
     if (random() % 4 == 0) frame.resize(random() % frame.size());
-    Stranger stranger(pair.where());
     stranger.say(frame);
     if (round % 20 == 0) REQUIRE(pair.goes_on());
   }
@@ -265,7 +287,7 @@ TEST_CASE("TcpServer: a member that asks and never reads costs only itself") {
   const std::string big(Store::kMostValueBytes, 'x');
   pair.store(0).set("big", bytes_of(big));
   Stranger lazy(pair.where());
-  lazy.say(frame_of(rank_greeting(1, 2)));
+  lazy.say(lazy.greeting(rank_greeting(1, 2)));
   for (std::uint32_t i = 0; i < 40; ++i)
     lazy.say(Frame::request, StoreRequest{StoreRequest::Op::get, i, "big", {}, 0, 0}.packed());
   CHECK(text_of(pair.store(1).get("big")) == big);
@@ -287,7 +309,7 @@ TEST_CASE("TcpServer: without files to open, strangers make room and members sti
     setrlimit(RLIMIT_NOFILE, &few);
     char word = 0;
     if (read(go_on[0], &word, 1) != 1) return "nobody said that it is over";
-    return server.failure() ? server.failure()->message : "";
+    return server.attendance().failure() ? server.attendance().failure()->message : "";
   });
   std::vector<Stranger> crowd;
   for (int i = 0; i < 40; ++i) crowd.emplace_back(where);
@@ -307,10 +329,10 @@ TEST_CASE("TcpServer: a member of another size, number or layout is told why; th
     CHECK(why.exit == Exit::environment);
     check_names(why.message, {"process 1 on host1", "told of 3 processes", "process 0 of 2", "BUSBW_SIZE"});
     CHECK(pair.goes_on());
-    REQUIRE(pair.server().first_refusal());
-    CHECK(pair.server().first_refusal()->message == why.message);
+    REQUIRE(pair.server().attendance().first_refusal());
+    CHECK(pair.server().attendance().first_refusal()->message == why.message);
     CHECK(refused(pair.where(), process_greeting(1, 4)).message != why.message);
-    CHECK(pair.server().first_refusal()->message == why.message);
+    CHECK(pair.server().attendance().first_refusal()->message == why.message);
     CHECK(pair.server().strangers() == 0);
   }
   Pair pair;
@@ -331,14 +353,12 @@ TEST_CASE("TcpServer: a member of another size, number or layout is told why; th
 
 TEST_CASE("TcpServer: who has not come is known") {
   Served served(settings(4));
-  CHECK(served.server.missing() == std::vector<int>{0, 1, 2, 3});
+  CHECK(served.server.attendance().missing() == std::vector<int>{0, 1, 2, 3});
   const TcpChannel two = welcomed(served.where, process_greeting(2, 4));
   const TcpChannel zero = welcomed(served.where, process_greeting(0, 4));
   const TcpChannel only_a_rank = welcomed(served.where, rank_greeting(1, 4));
-  CHECK(served.server.missing() == std::vector<int>{1, 3});
-  CHECK(served.server.host_of_process(2) == "host2");
-  CHECK(served.server.name_of_process(2) == "rank 2 (process 2, pid 1002 on host2)");
-  CHECK(served.server.name_of_process(3) == "rank 3 (process 3)");
+  CHECK(served.server.attendance().missing() == std::vector<int>{1, 3});
+  CHECK(served.server.attendance().host_of_process(2) == "host2");
 }
 
 TEST_CASE("TcpServer: a process that dies is named with its host and phase, to all others, in every phase") {
@@ -384,17 +404,17 @@ TEST_CASE("TcpServer: a process that is silent for too long is lost, one that be
                          .add(std::uint64_t{7})
                          .add(std::uint64_t{1024})
                          .bytes();
-  for (int i = 0; i < 600 && !served.server.failure(); ++i) {
+  for (int i = 0; i < 600 && !served.server.attendance().failure(); ++i) {
     beats.send(Frame::beat, beat);
     beats.receive(kTickMs);
     std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs));
   }
   check_names(failure_sentence(served.server), {"rank 1 (process 1, pid 1001 on host1) was lost in phase rendezvous",
                                                 "nothing was heard from it for 1 s"});
-  CHECK(served.server.progress(0).phase == Phase::timing);
-  CHECK(served.server.progress(0).steps == 42);
-  CHECK(served.server.progress(0).operations == 7);
-  CHECK(served.server.progress(0).operation_bytes == 1024);
+  CHECK(served.server.attendance().progress(0).phase == Phase::timing);
+  CHECK(served.server.attendance().progress(0).steps == 42);
+  CHECK(served.server.attendance().progress(0).operations == 7);
+  CHECK(served.server.attendance().progress(0).operation_bytes == 1024);
 }
 
 TEST_CASE("TcpServer: a process that leaves is not lost when its connection ends") {
@@ -411,7 +431,7 @@ TEST_CASE("TcpServer: a process that leaves is not lost when its connection ends
   }
   zero.send(Frame::leave, {});
   CHECK(served.server.wait_until_all_left(kPatienceMs / kTickMs));
-  CHECK_FALSE(served.server.failure());
+  CHECK_FALSE(served.server.attendance().failure());
 }
 
 TEST_CASE("TcpServer: an abort reaches everyone once, whoever says it; the first reason stands") {
@@ -433,7 +453,7 @@ TEST_CASE("TcpServer: an abort reaches everyone once, whoever says it; the first
   const auto next = next_frame(zero);
   REQUIRE(next);
   CHECK(next->kind == Frame::leave);
-  CHECK(served.server.failure()->message == "process 1 gives up");
+  CHECK(served.server.attendance().failure()->message == "process 1 gives up");
 }
 
 TEST_CASE("TcpServer: it may end at any time, and leaves no files open") {

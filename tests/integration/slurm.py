@@ -179,8 +179,9 @@ class Slurm:
         deadline = time.monotonic() + ENDS_WITHIN_S
         while self._processes.get("slurmctld") and self.jobs() and time.monotonic() < deadline:
             time.sleep(0.1)
-        for process in self._processes.values():
-            process.send_signal(signal.SIGTERM)
+        for name, process in self._processes.items():
+            # What started a node's daemon heeds no SIGTERM; killed, it takes the node with it.
+            process.send_signal(signal.SIGKILL if name in self.nodes else signal.SIGTERM)
         for process in self._processes.values():
             try:
                 process.wait(timeout=ENDS_WITHIN_S)
@@ -232,7 +233,8 @@ class Slurm:
     def _spawn(self, name: str, *words: str) -> None:
         with (self.folder / f"{name}.stderr").open("ab") as stderr:
             self._processes[name] = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", *words],  # none of them outlives the tests
+                # None of them outlives the tests.
+                ["setpriv", "--pdeathsig", "KILL" if name in self.nodes else "TERM", *words],
                 env=self.with_slurm(),
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,

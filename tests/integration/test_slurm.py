@@ -1,5 +1,6 @@
 """`busbw launch slurm`, and srun alone, with the real programs on a real Slurm of four virtual nodes."""
 
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -395,6 +396,20 @@ def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluste
     assert "all processes have ended, but Slurm was not heard" in done.stderr
     cluster.slurm.restart_nodes()
     expect_nothing_left(cluster)
+
+
+def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
+    launching.wait_for_rows()
+    for pid in cluster.slurm.ranks():
+        os.kill(pid, signal.SIGSTOP)
+    with cluster.slurm.without_controller():
+        launching.interrupt()
+        done = launching.finish()
+        assert cluster.slurm.ranks() == []
+    assert done.code == 130, done.stderr
+    assert "`squeue --steps` says what goes on" in done.stderr
+    cluster.slurm.restart_nodes()
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])

@@ -35,6 +35,10 @@ def status(label: str) -> JobStatus:
         ("held", "job 12 waits for 2 nodes: JobHeldUser; `scontrol release 12` lets it go"),
         ("partition down", "job 12 waits for 2 nodes: PartitionDown (the partition takes no jobs now)"),
         ("too many nodes", "job 12 waits for 9 nodes: PartitionNodeLimit (more nodes than the partition gives"),
+        (
+            "another kind of node",
+            "job 12 waits for 2 nodes: PartitionConfig (the partition's nodes, as they are now, cannot",
+        ),
         ("too long", "job 12 waits for a node: PartitionTimeLimit (more time than the partition gives"),
         ("resources", "job 12 waits for 2 nodes: Resources (its nodes are in use), expected to start 2026-11-21 1"),
         ("priority", "job 12 waits for 2 nodes: Priority (other jobs are before it), expected to start 2026-11-21 1"),

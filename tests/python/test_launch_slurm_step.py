@@ -15,6 +15,7 @@ NAME = "busbw-all-reduce-1a2b3c"
 AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
 SRUN = """#!/bin/sh
 trap 'echo TERM >>"$FAKE/srun.told"; exit 143' TERM
+trap 'echo USR2 >>"$FAKE/srun.told"; exit 137' USR2
 trap 'echo USR1 >>"$FAKE/srun.told"; [ ! -e "$FAKE/srun.heeds" ] || exit 130' USR1
 [ -e "$FAKE/srun.waits" ] || echo "# table"
 for _ in $(seq 600); do [ -e "$FAKE/srun.end" ] && exit 130; sleep 0.1; done
@@ -83,7 +84,7 @@ def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
     fake.says("scancel", error=AWAY, code=1)
     code, statuses, errors = interrupted()
     assert code == 130
-    assert told(fake) == ["USR1", "TERM"]
+    assert told(fake) == ["USR1", "USR2"]
     assert any(status.startswith("interrupted, and srun is ended: ") for status in statuses)
     assert any("`squeue --steps` says what goes on" in error for error in errors)
 
@@ -121,4 +122,4 @@ def test_a_step_that_does_not_end_is_cancelled_and_then_srun_is_ended(
     fake.says("squeue", f"12.0 {NAME}\n")
     assert interrupted()[0] == 130
     assert fake.asked("scancel")[0] == "scancel 12.0"
-    assert told(fake) == ["USR1", "TERM"]
+    assert told(fake) == ["USR1", "USR2"]

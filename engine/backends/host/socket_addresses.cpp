@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "support/error.hpp"
+#include "support/printable.hpp"
 
 namespace busbw {
 namespace {
@@ -70,7 +71,7 @@ std::vector<Interface> chosen_interfaces(std::vector<Interface> all, std::string
     throw UsageError(
         fmt::format("{}={}: no interface of this host that is up and has an address begins like that; "
                     "there are: {}",
-                    variable, prefixes, names_of(all)));
+                    variable, shown(prefixes), names_of(all)));
   return chosen;
 }
 

@@ -1,7 +1,6 @@
 #include "backends/host/socket_backend.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "backends/host/socket_communicator.hpp"
 #include "backends/host/socket_mesh.hpp"
 #include "support/error.hpp"
+#include "support/open_files.hpp"
 
 namespace busbw {
 namespace {
@@ -22,15 +22,6 @@ constexpr int kOtherDescriptors = 1024;
 std::string wanted_prefixes() {
   const char* const value = std::getenv(std::string(kInterfacesVariable).c_str());
   return value == nullptr ? "" : value;
-}
-
-/// As many open files as the system permits, if that many are needed; usual limits are low.
-void allow_descriptors(std::size_t needed) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, needed);
-  // Where that is too few, the socket that cannot be made is the error.
-  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 }  // namespace
@@ -72,7 +63,8 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   require_ranks(faults_, world.size());
   {
     const std::lock_guard lock(mutex_);
-    allow_descriptors(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) + kOtherDescriptors);
+    // Where that is too few, the socket that cannot be made is the error.
+    allow_open_files(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) + kOtherDescriptors);
   }
   SocketMesh mesh(group, world.rank(), interfaces_);
   remember(mesh.local_ends());

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "support/error.hpp"
+#include "support/same_secret.hpp"
 
 namespace busbw {
 

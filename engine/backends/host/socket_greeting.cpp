@@ -1,32 +1,16 @@
 #include "backends/host/socket_greeting.hpp"
 
-#include <fmt/format.h>
-#include <sys/random.h>
-
-#include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
-#include "support/error.hpp"
+#include "support/random_bytes.hpp"
 
 namespace busbw {
 namespace {
 
 /// Begins every greeting; its last character is the version of what follows.
 constexpr std::string_view kMagic = "busbwhi1";
-
-void fill_randomly(Door::Secret& secret) {
-  std::size_t done = 0;
-  while (done < secret.size()) {
-    const ssize_t got = getrandom(secret.data() + done, secret.size() - done, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      throw EnvironmentError(
-          fmt::format("the system gives no random numbers (getrandom): {}; allow that call", std::strerror(errno)));
-    done += static_cast<std::size_t>(got);
-  }
-}
 
 }  // namespace
 
@@ -63,10 +47,7 @@ Door door_of(std::span<const std::byte> bytes) {
 }
 
 Door new_door(std::uint16_t port) {
-  Door door{port, {}, {}};
-  fill_randomly(door.secret);
-  fill_randomly(door.answer);
-  return door;
+  return {port, random_bytes<sizeof(Door::Secret)>(), random_bytes<sizeof(Door::Secret)>()};
 }
 
 CallGreeting::Encoded CallGreeting::encoded() const {
@@ -86,12 +67,6 @@ std::optional<CallGreeting> greeting_of(const CallGreeting::Encoded& bytes) {
   std::memcpy(&read.to, bytes.data() + kMagic.size() + sizeof read.from, sizeof read.to);
   std::memcpy(read.secret.data(), bytes.data() + kMagic.size() + sizeof read.from + sizeof read.to, sizeof read.secret);
   return read;
-}
-
-bool same_secret(const Door::Secret& a, const Door::Secret& b) {
-  std::byte differences{};
-  for (std::size_t i = 0; i < a.size(); ++i) differences |= a[i] ^ b[i];
-  return differences == std::byte{};
 }
 
 }  // namespace busbw

@@ -58,7 +58,4 @@ inline constexpr std::byte kConfirmation{'!'};
 /// Missing where the bytes are no greeting.
 std::optional<CallGreeting> greeting_of(const CallGreeting::Encoded& bytes);
 
-/// Compares in a time that does not tell how much is equal.
-bool same_secret(const Door::Secret& a, const Door::Secret& b);
-
 }  // namespace busbw

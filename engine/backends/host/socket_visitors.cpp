@@ -8,6 +8,7 @@
 #include "backends/host/socket_caller.hpp"
 #include "support/error.hpp"
 #include "support/network.hpp"
+#include "support/same_secret.hpp"
 
 namespace busbw {
 namespace {

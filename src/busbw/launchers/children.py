@@ -47,6 +47,7 @@ class Rules:
     grace_s: float | None = None
     limit_s: float | None = None
     is_over: Callable[[], bool] | None = None
+    last_signal: Callable[[], int] = lambda: signal.SIGTERM
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ class Children:
                 _signal_group(child, signal.SIGKILL)
             elif now_s >= self._end_at_s and not child.by_us:
                 child.by_us = True
-                _interrupt(child, signal.SIGTERM)
+                _interrupt(child, self._rules.last_signal())
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         """As a handler of signals."""

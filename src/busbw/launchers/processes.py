@@ -28,6 +28,7 @@ def run_all(
     grace_s: float | None = None,
     limit_s: float | None = None,
     is_over: Callable[[], bool] | None = None,
+    last_signal: Callable[[], int] = lambda: signal.SIGTERM,
 ) -> list[Ended]:
     """Runs commands at once, to their end.
 
@@ -45,6 +46,7 @@ def run_all(
         grace_s: When a command fails the others may take so long to end by themselves; then they are ended.
         limit_s: All are ended after so long.
         is_over: Asked now and then; all are ended once it is true.
+        last_signal: What those that are ended get first; 10 s later they are killed.
 
     Returns:
         How each ended, in their order.
@@ -53,7 +55,7 @@ def run_all(
         BusbwError: One cannot be started; those that were are ended.
     """
     make_room(len(commands))
-    with Children(watch, Rules(on_interrupt, end_signal, grace_s, limit_s, is_over)) as children:
+    with Children(watch, Rules(on_interrupt, end_signal, grace_s, limit_s, is_over, last_signal)) as children:
         for command in commands:
             children.start(command)
         children.go_on()

@@ -86,6 +86,10 @@ _MEANINGS = {
     "PartitionNodeLimit": _Meaning(
         "more nodes than the partition gives to one job, or has", "`sinfo -s` says how many: --nodes"
     ),
+    "PartitionConfig": _Meaning(
+        "the partition's nodes, as they are now, cannot be what it asks for",
+        "`sinfo -N -l` says how they are; ask for less",
+    ),
     "PartitionTimeLimit": _Meaning("more time than the partition gives to one job", "`sinfo -s` says how much: --time"),
     "JobHeldUser": _Meaning("", "`scontrol release {job}` lets it go"),
     "JobHeldAdmin": _Meaning("an administrator holds it", "ask who runs the cluster"),

@@ -38,10 +38,11 @@ def run(command: Command, files: Sequence[File], name: str, watch: Watch) -> int
             on_interrupt=step.interrupt,
             end_signal=signal.SIGTERM,
             is_over=lambda: step.must_end,
+            last_signal=step.last_signal,
         )[0].code
     if step.interrupted_code is None:
         return judged(code, step.heard)
-    step.end()
+    step.end(is_orderly=code == Exit.INTERRUPTED)
     return step.interrupted_code
 
 
@@ -105,12 +106,19 @@ class _Step:
         if status is not None and status.waits:
             self._watch.on_status(waiting(self._queued, status))
 
-    def end(self) -> None:
+    def last_signal(self) -> int:
+        """What srun gets that does not end: it hands SIGUSR2 on to ranks that run, whose shells then kill them.
+
+        SIGTERM would be for srun itself, which kills nothing while its controller is away (seen with Slurm 22.05).
+        """
+        return signal.SIGUSR2 if self.heard.lines else signal.SIGTERM
+
+    def end(self, *, is_orderly: bool) -> None:
         """Nothing of it goes on, even where srun itself was killed."""
         why_not = self._cancel() or slurm_queue.cancel_named(self._name)
         if not why_not:
             return
-        if self.must_end:
+        if not is_orderly or self.must_end:
             self.heard.say(f"srun has ended, but Slurm was not heard ({why_not}); `squeue --steps` says what goes on")
         else:
             self.heard.say(

@@ -1,0 +1,199 @@
+#include "rendezvous/attendance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "support/network.hpp"
+#include "support/printable.hpp"
+
+namespace busbw {
+namespace {
+
+Phase take_phase_from(MessageReader& reader) {
+  const auto phase = reader.take<std::uint8_t>();
+  if (phase >= kPhases.size()) throw BrokenMessage();
+  return static_cast<Phase>(phase);
+}
+
+}  // namespace
+
+Attendance::Attendance(int processes, int ranks_per_process, int silence_ticks)
+    : ranks_per_process_(ranks_per_process),
+      silence_ticks_(silence_ticks),
+      processes_(static_cast<std::size_t>(processes)) {
+  for (Process& process : processes_) process.ranks.resize(static_cast<std::size_t>(ranks_per_process));
+}
+
+// ---- what process 0 asks --------------------------------------------------------------------------------------------
+
+std::vector<int> Attendance::missing() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<int> absent;
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (processes_[i].state == Process::State::absent) absent.push_back(static_cast<int>(i));
+  return absent;
+}
+
+RankProgress Attendance::progress(int rank) const {
+  const std::scoped_lock lock(mutex_);
+  return at(rank / ranks_per_process_).ranks[static_cast<std::size_t>(rank % ranks_per_process_)];
+}
+
+/// "rank 3 (process 3, pid 123 on n2)"
+std::string Attendance::name_of(int process) const {
+  const Process& it = at(process);
+  const int first = process * ranks_per_process_;
+  const int last = first + ranks_per_process_ - 1;
+  const std::string ranks = first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
+  if (it.host.empty()) return fmt::format("{} (process {})", ranks, process);
+  return fmt::format("{} (process {}, pid {} on {})", ranks, process, it.pid, it.host);
+}
+
+std::string Attendance::host_of_process(int process) const {
+  const std::scoped_lock lock(mutex_);
+  return at(process).host;
+}
+
+std::optional<Failure> Attendance::failure() const {
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+std::string Attendance::other_token() const {
+  const std::scoped_lock lock(mutex_);
+  return other_token_;
+}
+
+std::optional<Failure> Attendance::first_refusal() const {
+  const std::scoped_lock lock(mutex_);
+  return first_refusal_;
+}
+
+bool Attendance::wait_until_all_left(int ticks, bool also_absent) {
+  std::unique_lock lock(mutex_);
+  const auto is_awaited = [also_absent](const Process& it) {
+    return it.state == Process::State::here || (also_absent && it.state == Process::State::absent);
+  };
+  return changed_.wait_for(lock, std::chrono::milliseconds(ticks * kTickMs),
+                           [&] { return std::ranges::none_of(processes_, is_awaited); });
+}
+
+// ---- what the one who serves tells ----------------------------------------------------------------------------------
+
+bool Attendance::fail(const Failure& why) {
+  const std::scoped_lock lock(mutex_);
+  if (failure_) return false;
+  failure_ = why;
+  return true;
+}
+
+void Attendance::doubt(const Greeting& who) {
+  const std::scoped_lock lock(mutex_);
+  other_token_ = fmt::format(
+      "one that says it is process {} on {} has another token; set the same BUSBW_TOKEN_FILE "
+      "everywhere",
+      who.process, shown(who.host));
+}
+
+std::optional<Failure> Attendance::refusal(const Greeting& who) const {
+  const std::string name = fmt::format("process {} on {}", who.process, shown(who.host));
+  const int processes = static_cast<int>(processes_.size());
+  if (who.processes != processes)
+    return Failure{Exit::environment, fmt::format("{} was told of {} processes, process 0 of {}; give all the same "
+                                                  "number (BUSBW_SIZE)",
+                                                  name, who.processes, processes)};
+  if (who.ranks_per_process != ranks_per_process_)
+    return Failure{Exit::usage, fmt::format("{} has {} ranks, process 0 has {}; give all the same -t and -g", name,
+                                            who.ranks_per_process, ranks_per_process_)};
+  if (who.process < 0 || who.process >= processes)
+    return Failure{Exit::environment, fmt::format("there is no process {} in a job of {}; number them from 0 "
+                                                  "(BUSBW_RANK)",
+                                                  who.process, processes)};
+  if (!who.is_process || at(who.process).state == Process::State::absent) return std::nullopt;
+  return Failure{Exit::environment, fmt::format("{} is here already, and {} has the same number; number them apart "
+                                                "(BUSBW_RANK)",
+                                                name_of(who.process), name)};
+}
+
+std::optional<Failure> Attendance::come(const Greeting& who) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto why = refusal(who)) {
+    if (!first_refusal_) first_refusal_ = why;
+    return why;
+  }
+  Process& process = at(who.process);
+  if (!who.is_process) {
+    ++process.rank_connections;
+    return std::nullopt;
+  }
+  process.state = Process::State::here;
+  process.pid = static_cast<long>(who.pid);
+  process.host = shown(who.host);
+  changed_.notify_all();
+  return std::nullopt;
+}
+
+void Attendance::take_beat(int process_number, MessageReader& reader) {
+  const std::scoped_lock lock(mutex_);
+  Process& process = at(process_number);
+  for (RankProgress& rank : process.ranks) {
+    const Phase phase = take_phase_from(reader);
+    const auto steps = reader.take<std::uint64_t>();
+    const auto operations = reader.take<std::uint64_t>();
+    rank = {phase, steps, operations, reader.take<std::uint64_t>()};
+  }
+  process.silent_ticks = 0;
+}
+
+void Attendance::take_phase(int process, MessageReader& reader) {
+  const auto index = reader.take<std::uint32_t>();
+  const Phase phase = take_phase_from(reader);
+  const std::scoped_lock lock(mutex_);
+  auto& ranks = at(process).ranks;
+  if (index >= ranks.size()) throw BrokenMessage();
+  ranks[index].phase = phase;
+}
+
+void Attendance::leave(int process) {
+  const std::scoped_lock lock(mutex_);
+  at(process).state = Process::State::left;
+  changed_.notify_all();
+}
+
+bool Attendance::end(int process_number, bool is_process) {
+  const std::scoped_lock lock(mutex_);
+  Process& process = at(process_number);
+  if (!is_process && process.rank_connections-- > ranks_per_process_) return false;  // one too many
+  if (process.state != Process::State::here) return false;
+  lose(process_number, fmt::format("its connection closed before it had ended; look at its own output, and at the "
+                                   "kernel's log of {} for a reason such as lack of memory",
+                                   process.host));
+  return true;
+}
+
+bool Attendance::tick() {
+  bool lost = false;
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    Process& process = processes_[i];
+    if (process.state != Process::State::here || ++process.silent_ticks <= silence_ticks_) continue;
+    lose(static_cast<int>(i),
+         fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host is cut",
+                     silence_ticks_ * kTickMs * 1e-3));
+    lost = true;
+  }
+  return lost;
+}
+
+/// With the mutex held.
+void Attendance::lose(int process, const std::string& how) {
+  at(process).state = Process::State::gone;
+  const Phase phase = std::ranges::min(at(process).ranks, {}, &RankProgress::steps).phase;
+  if (!failure_)
+    failure_ = Failure{Exit::rank_lost, fmt::format("{} was lost in phase {}: {}", name_of(process), name(phase), how)};
+  changed_.notify_all();
+}
+
+}  // namespace busbw

@@ -1,0 +1,92 @@
+#include "rendezvous/handshake.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "support/random_bytes.hpp"
+#include "support/same_secret.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::uint64_t kMagic =
+    0x326c6f7262777362;  // "bswbrol2"; its last character is the version of all that follows
+
+/// What shows that whoever says `body` as a frame of this kind knows the token. All but the body has a fixed length, so
+/// that no two different things have the same bytes.
+Digest proof_of(const std::string& token, const Nonces& nonces, Frame kind, std::span<const std::byte> body) {
+  Bytes all(1, static_cast<std::byte>(kind));
+  all.insert(all.end(), nonces.client.begin(), nonces.client.end());
+  all.insert(all.end(), nonces.server.begin(), nonces.server.end());
+  all.insert(all.end(), body.begin(), body.end());
+  return hmac_sha256(token, {reinterpret_cast<const char*>(all.data()), all.size()});
+}
+
+Bytes proved(const std::string& token, const Nonces& nonces, Frame kind, const Bytes& body) {
+  Bytes all(sizeof(Digest) + body.size());
+  std::ranges::copy(proof_of(token, nonces, kind, body), all.begin());
+  std::ranges::copy(body, all.begin() + sizeof(Digest));
+  return all;
+}
+
+/// What follows the proof; `is_proved` says whether that is right. Throws BrokenMessage where there is no room for one.
+std::span<const std::byte> take_proof(const std::string& token, const Nonces& nonces, Frame kind,
+                                      std::span<const std::byte> all, bool& is_proved) {
+  if (all.size() < sizeof(Digest)) throw BrokenMessage();
+  const std::span<const std::byte> body = all.subspan(sizeof(Digest));
+  is_proved = same_secret(all.first(sizeof(Digest)), proof_of(token, nonces, kind, body));
+  return body;
+}
+
+}  // namespace
+
+ClientHandshake::ClientHandshake(std::string token)
+    : token_(std::move(token)), nonces_{random_bytes<sizeof(Nonce)>(), {}} {}
+
+Bytes ClientHandshake::hello() const { return MessageWriter().add(kMagic).add(nonces_.client).bytes(); }
+
+Bytes ClientHandshake::greeting(std::span<const std::byte> challenge, const Greeting& who) {
+  nonces_.server = MessageReader(challenge).take<Nonce>();
+  return proved(token_, nonces_, Frame::greeting, who.packed());
+}
+
+ClientHandshake::Verdict ClientHandshake::verdict(Frame kind, std::span<const std::byte> body) const {
+  Verdict verdict;
+  if (kind == Frame::refused && body.empty()) verdict.kind = Verdict::Kind::other_token;
+  if ((kind != Frame::welcome && kind != Frame::refused) || body.empty()) return verdict;
+  try {
+    bool is_proved = false;
+    MessageReader reader(take_proof(token_, nonces_, kind, body, is_proved));
+    if (!is_proved) return verdict;
+    if (kind == Frame::welcome) return {Verdict::Kind::welcome, reader.take_text(), {}};
+    return {Verdict::Kind::refused, {}, unpack_failure(reader)};
+  } catch (const BrokenMessage&) {
+    return {};
+  }
+}
+
+ServerHandshake::ServerHandshake(std::span<const std::byte> hello) {
+  MessageReader reader(hello);
+  if (reader.take<std::uint64_t>() != kMagic) throw BrokenMessage();
+  nonces_.client = reader.take<Nonce>();
+  nonces_.server = random_bytes<sizeof(Nonce)>();
+}
+
+Bytes ServerHandshake::challenge() const { return MessageWriter().add(nonces_.server).bytes(); }
+
+ServerHandshake::Greeted ServerHandshake::greeted(const std::string& token, std::span<const std::byte> greeting) const {
+  Greeted greeted;
+  MessageReader reader(take_proof(token, nonces_, Frame::greeting, greeting, greeted.knows_token));
+  greeted.who = Greeting::unpack(reader);
+  return greeted;
+}
+
+Bytes ServerHandshake::welcome(const std::string& token, const std::string& host) const {
+  return proved(token, nonces_, Frame::welcome, MessageWriter().add(host).bytes());
+}
+
+Bytes ServerHandshake::refused(const std::string& token, const Failure& why) const {
+  return proved(token, nonces_, Frame::refused, packed(why));
+}
+
+}  // namespace busbw

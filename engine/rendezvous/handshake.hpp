@@ -1,0 +1,79 @@
+#pragma once
+// How the two ends of a connection show each other that both know the job's token, without saying it: each end draws a
+// number (a nonce), and proves that it knows the token by what HMAC-SHA-256 makes of it, of both numbers and of what it
+// says. What was heard on one connection is worth nothing on another one.
+//
+//   client: hello      its number
+//   server: challenge  its number
+//   client: greeting   proof, who it is
+//   server: welcome    proof, its host          or refused: proof, why          or refused: nothing, for a wrong proof
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "rendezvous/tcp_wire.hpp"
+#include "support/sha256.hpp"
+
+namespace busbw {
+
+using Nonce = std::array<std::byte, 16>;
+
+/// The two ends' numbers.
+struct Nonces {
+  Nonce client;
+  Nonce server;
+};
+
+/// The end in a process that joins.
+class ClientHandshake {
+ public:
+  explicit ClientHandshake(std::string token);
+  /// The body of Frame::hello.
+  Bytes hello() const;
+  /// The body of Frame::greeting, once the server's challenge is there. Throws BrokenMessage where that is none.
+  Bytes greeting(std::span<const std::byte> challenge, const Greeting& who);
+
+  /// What the other end's last word means.
+  struct Verdict {
+    enum class Kind {
+      welcome,
+      refused,      // by the job's process 0
+      other_token,  // the other end says that ours is not its own
+      stranger,     // it is no store of busbw, or does not know the token
+    };
+    Kind kind = Kind::stranger;
+    std::string host;  // welcome: process 0's
+    Failure why{};     // refused
+  };
+  /// Of a frame's kind and body. Nothing is believed that is not proved.
+  Verdict verdict(Frame kind, std::span<const std::byte> body) const;
+
+ private:
+  std::string token_;
+  Nonces nonces_;
+};
+
+/// The end in process 0.
+class ServerHandshake {
+ public:
+  /// From the body of a hello. Throws BrokenMessage where it is none.
+  explicit ServerHandshake(std::span<const std::byte> hello);
+  /// The body of Frame::challenge.
+  Bytes challenge() const;
+  /// Who greets, by the body of a greeting, and whether it knows the token. Throws BrokenMessage.
+  struct Greeted {
+    Greeting who;
+    bool knows_token = false;
+  };
+  Greeted greeted(const std::string& token, std::span<const std::byte> greeting) const;
+  /// The body of Frame::welcome.
+  Bytes welcome(const std::string& token, const std::string& host) const;
+  /// The body of Frame::refused, for one that knows the token.
+  Bytes refused(const std::string& token, const Failure& why) const;
+
+ private:
+  Nonces nonces_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,222 @@
+#include "rendezvous/meeting.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/file_store.hpp"
+#include "rendezvous/handshake.hpp"
+#include "rendezvous/token.hpp"
+#include "support/printable.hpp"
+#include "support/provenance.hpp"
+#include "support/ticker.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr int kTryTicks = 2 * kTicksPerS;     // for one address
+constexpr int kRetryTicks = 10 * kTicksPerS;  // while an earlier job may still be closing the same port
+constexpr int kFirstSayTicks = 3 * kTicksPerS;
+constexpr int kSayTicks = 10 * kTicksPerS;
+constexpr std::uint64_t kMostTicks = 1'000'000;
+
+constexpr const char* kAddressKey = "address of process 0";
+
+bool names_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+bool is_here(const Endpoint& endpoint) {
+  return std::ranges::any_of(interfaces(), [&](const Interface& one) { return one.address.host() == endpoint.host(); });
+}
+
+/// Where process 0 listens: at the addresses that its name stands for, and only there. A name that stands for no address
+/// of this host, or for loopback alone as /etc/hosts often has it, says nothing about how others reach it.
+std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
+  std::vector<Endpoint> here;
+  for (const std::string& host : address.hosts) {
+    std::string ignored;
+    for (const Endpoint& endpoint : resolve(host, address.port, ignored)) {
+      if (!is_here(endpoint) || (endpoint.is_loopback() && !names_loopback(host))) continue;
+      if (std::ranges::none_of(here, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
+        here.push_back(endpoint);
+    }
+  }
+  std::vector<Descriptor> listeners;
+  for (const Endpoint& endpoint : here) listeners.push_back(listen_at(endpoint));
+  if (listeners.empty()) listeners.push_back(listen_everywhere(address.port));
+  return listeners;
+}
+
+/// The same, with patience for the port of a job that is just ending.
+std::vector<Descriptor> listen_patiently(const TcpStoreAddress& address, const JoinCallbacks& callbacks, int ticks) {
+  for (int tick = 0;; ++tick) {
+    callbacks.look();
+    try {
+      return listen_for(address);
+    } catch (const EnvironmentError&) {
+      if (tick >= ticks) throw;
+    }
+    if (tick == kFirstSayTicks)
+      callbacks.say(fmt::format("process 0 is waiting for port {}, which another program still uses", address.port));
+    wait_a_tick();
+  }
+}
+
+Endpoint reachable_from_here(const Endpoint& listening) {
+  const std::string host = listening.host();
+  if (host == "0.0.0.0" || host == "::") return endpoint_of("127.0.0.1", listening.port());
+  return listening;
+}
+
+}  // namespace
+
+Meeting::Meeting(const Membership& membership, JoinCallbacks callbacks)
+    : membership_(membership), callbacks_(std::move(callbacks)) {
+  if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
+    folder_ =
+        std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.look, membership_.process == 0);
+}
+
+Meeting::~Meeting() = default;
+
+std::vector<Descriptor> Meeting::open() {
+  std::vector<Descriptor> listeners;
+  if (folder_) {
+    listeners.push_back(listen_everywhere(0));
+    own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
+    if (membership_.token.empty()) membership_.token = random_token();
+    std::string addresses;
+    for (const Interface& one : interfaces()) addresses += one.address.host() + " ";
+    folder_->set(kAddressKey, MessageWriter().add(addresses).add(own_endpoint_.port()).add(membership_.token).bytes());
+  } else {
+    listeners = listen_patiently(std::get<TcpStoreAddress>(membership_.store), callbacks_,
+                                 std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
+    own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
+  }
+  return listeners;
+}
+
+void Meeting::close() {
+  if (folder_ && membership_.process == 0) folder_->clear();
+}
+
+/// Where the store may be. With a folder they are known once process 0 has written them down.
+std::vector<Endpoint> Meeting::endpoints(std::string& why) {
+  if (membership_.process == 0) return {own_endpoint_};
+  std::vector<Endpoint> all;
+  if (folder_) {
+    const auto message = folder_->find(kAddressKey);
+    const std::string& folder = std::get<FileStoreAddress>(membership_.store).folder;
+    if (!message) {
+      why = fmt::format("it has not written its address to {}", folder);
+      return all;
+    }
+    try {
+      MessageReader reader(*message);
+      std::string hosts = reader.take_text();
+      const int port = reader.take<int>();
+      membership_.token = reader.take_text();
+      for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
+        all.push_back(endpoint_of(hosts.substr(0, end), port));
+        hosts.erase(0, end + 1);
+      }
+    } catch (const BrokenMessage&) {
+      throw EnvironmentError(
+          fmt::format("the address in {} is not what process 0 of this version writes; remove the folder "
+                      "or name another one in BUSBW_RENDEZVOUS",
+                      folder));
+    }
+    return all;
+  }
+  const auto& address = std::get<TcpStoreAddress>(membership_.store);
+  for (const std::string& host : address.hosts)
+    for (const Endpoint& endpoint : resolve(host, address.port, why)) all.push_back(endpoint);
+  return all;
+}
+
+/// Whether process 0 answers there and takes this process in; else `why` says what does. `is_patient`: an earlier job at
+/// this address may be about to end. Throws Error where process 0 says that this process does not fit in.
+bool Meeting::shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is_process, bool is_patient,
+                          std::string& why) {
+  using Kind = ClientHandshake::Verdict::Kind;
+  const Greeting who{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
+                     getpid(),   host_name()};
+  ClientHandshake handshake(membership_.token);  // a folder may just have told it
+  channel.send(Frame::hello, handshake.hello());
+  ClientHandshake::Verdict verdict;
+  const int limit = std::max(1, std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
+  for (int looks = 0; looks < limit && !channel.ended(); ++looks) {
+    callbacks_.look();
+    const auto received = channel.receive(kTickMs);
+    if (!received) continue;
+    if (received->kind != Frame::challenge) {
+      verdict = handshake.verdict(received->kind, received->body);
+      break;
+    }
+    try {
+      channel.send(Frame::greeting, handshake.greeting(received->body, who));
+    } catch (const BrokenMessage&) {
+      break;
+    }
+  }
+  const auto turned_away = [&](Exit exit, const std::string& reason) {
+    return Error(exit,
+                 fmt::format("process {} was turned away by {}: {}", membership_.process, endpoint.text(), reason));
+  };
+  const char* const other_token =
+      "the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes";
+  switch (verdict.kind) {
+    case Kind::welcome: first_host_ = verdict.host; return true;
+    case Kind::refused: {
+      // In a job without a token anybody can say this.
+      const bool is_possible = verdict.why.exit == Exit::usage || verdict.why.exit == Exit::environment;
+      throw turned_away(is_possible ? verdict.why.exit : Exit::environment, verdict.why.message);
+    }
+    case Kind::other_token:
+      if (!is_patient) throw turned_away(Exit::environment, other_token);
+      why = fmt::format("{}: {}", endpoint.text(), other_token);
+      return false;
+    case Kind::stranger: why = fmt::format("{}: what listens there is no store of this job", endpoint.text());
+  }
+  return false;
+}
+
+TcpChannel Meeting::join(bool is_process) {
+  const int limit = std::max(1, ticks_of(membership_.join_limit_s));
+  const auto look = [this] {
+    callbacks_.look();
+    return false;
+  };
+  std::string why;
+  int next_say = kFirstSayTicks;
+  const Ticker ticker;
+  int tick = 0;
+  const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.passed(), kMostTicks)); };
+  while (count(), tick < limit) {
+    look();
+    for (const Endpoint& endpoint : endpoints(why)) {
+      Connected connected = connect_to(endpoint, std::min(kTryTicks, limit), look);
+      if (!connected.socket.is_open()) {
+        why = connected.why;
+        continue;
+      }
+      TcpChannel channel(std::move(connected.socket));
+      if (shake_hands(channel, endpoint, is_process, tick < kRetryTicks, why)) return channel;
+    }
+    if (tick >= next_say) {
+      callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, why));
+      next_say = tick + kSayTicks;
+    }
+    wait_a_tick();
+  }
+  throw Error(
+      Exit::rank_lost,
+      fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "
+                  "a firewall is between the hosts, and whether BUSBW_RENDEZVOUS names an address of its host",
+                  membership_.process, host_name(), membership_.join_limit_s, why));
+}
+
+}  // namespace busbw

@@ -1,0 +1,19 @@
+#include "support/open_files.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace busbw {
+
+std::size_t allow_open_files(std::size_t needed) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::size_t>::max();  // nobody says otherwise
+  if (limit.rlim_cur >= needed) return limit.rlim_cur;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);
+  return limit.rlim_cur > before && setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+}  // namespace busbw

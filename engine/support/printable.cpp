@@ -1,0 +1,49 @@
+#include "support/printable.hpp"
+
+#include <fmt/format.h>
+
+namespace busbw {
+namespace {
+
+/// Longer than any honest name, path or address.
+constexpr std::size_t kMostBytes = 200;
+
+/// UTF-8's way to write the control characters from U+0080 to U+009F, which some terminals obey.
+bool is_upper_control(unsigned char first, unsigned char second) {
+  return first == 0xc2 && second >= 0x80 && second < 0xa0;
+}
+
+bool goes_on(unsigned char letter) { return (letter & 0xc0) == 0x80; }
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string line;
+  line.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto letter = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : '\0';
+    if (letter == '\n') {
+      line += "\\n";
+    } else if (letter == '\t') {
+      line += "\\t";
+    } else if (letter < ' ' || letter == 0x7f) {
+      line += fmt::format("\\x{:02x}", letter);
+    } else if (is_upper_control(letter, next)) {
+      line += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else {
+      line += text[i];
+    }
+  }
+  return line;
+}
+
+std::string shown(std::string_view value) {
+  if (value.size() <= kMostBytes) return printable(value);
+  std::size_t end = kMostBytes;
+  while (end > 0 && goes_on(static_cast<unsigned char>(value[end]))) --end;  // no letter is cut in two
+  return fmt::format("{}... ({} bytes)", printable(value.substr(0, end)), value.size());
+}
+
+}  // namespace busbw

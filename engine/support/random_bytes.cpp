@@ -1,0 +1,24 @@
+#include "support/random_bytes.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "support/error.hpp"
+
+namespace busbw {
+
+void fill_randomly(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw EnvironmentError(
+          fmt::format("the system gives no random numbers (getrandom): {}; allow that call", std::strerror(errno)));
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,33 @@
+#include "support/open_files.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include "support_job.hpp"
+
+using namespace busbw;
+
+namespace {
+
+/// In a process of its own, because a hard limit cannot be raised again.
+std::string with_limits(rlim_t soft, rlim_t hard, std::size_t needed) {
+  ChildProcess child([=] {
+    const rlimit limit{soft, hard};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    const std::size_t allowed = allow_open_files(needed);
+    rlimit now{};
+    getrlimit(RLIMIT_NOFILE, &now);
+    return std::to_string(allowed) + (now.rlim_cur == allowed ? "" : ", which is not so");
+  });
+  return child.said();
+}
+
+}  // namespace
+
+TEST_CASE("allow_open_files: as many as are needed, no more than the hard limit, and never fewer than before") {
+  CHECK(with_limits(100, 200, 50) == "100");
+  CHECK(with_limits(100, 200, 150) == "150");
+  CHECK(with_limits(100, 200, 200) == "200");
+  CHECK(with_limits(100, 200, 1000) == "200");
+  CHECK(with_limits(100, 100, 1000) == "100");
+}

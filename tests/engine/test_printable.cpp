@@ -1,0 +1,30 @@
+#include "support/printable.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace busbw;
+
+TEST_CASE("printable: nothing that moves a cursor or breaks a line is left, and letters of every language are") {
+  CHECK(printable("") == "");
+  CHECK(printable("Bildschirm f\xc3\xbcr \xe4\xb8\xad\xe6\x96\x87, \\n as typed") ==
+        "Bildschirm f\xc3\xbcr \xe4\xb8\xad\xe6\x96\x87, \\n as typed");
+  CHECK(printable("a\nb\r\tc") == "a\\nb\\x0d\\tc");
+  CHECK(printable("\x1b[2J\x7f") == "\\x1b[2J\\x7f");
+  CHECK(printable(std::string_view("\0", 1)) == "\\x00");
+  CHECK(printable("\xc2\x9b"
+                  "2J") == "\\x9b2J");
+  CHECK(printable("\xc2\xa0") == "\xc2\xa0");
+  CHECK(printable("\xc2") == "\xc2");
+}
+
+TEST_CASE("shown: a long value is cut between two letters, and says how long it was") {
+  CHECK(shown(std::string(200, 'x')) == std::string(200, 'x'));
+  CHECK(shown(std::string(201, 'x')) == std::string(200, 'x') + "... (201 bytes)");
+  std::string umlauts = "x";
+  for (int i = 0; i < 150; ++i) umlauts += "\xc3\xbc";
+  CHECK(shown(umlauts) == umlauts.substr(0, 199) + "... (301 bytes)");
+  CHECK(shown("two\nlines") == "two\\nlines");
+  CHECK(shown(std::string(300, '\n')).size() < 450);
+}
