@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gpu_programs import Ours, machine_line, provenance, run, size_text
+from gpu_programs import Ours, machine_line, provenance, run, size_text, without_paths
 
 TEN = [
     "all_gather",
@@ -52,14 +52,14 @@ Rows = dict[str, dict[tuple[int, str], dict[str, Any]]]  # by collective, then b
 
 
 def measured(ours: Ours, table: dict[str, Any], gpus: int, folder: Path) -> tuple[Rows, list[str]]:
-    """The rows of each collective's record, and all lines of the records."""
+    """The rows of each collective's record, and all lines of the records, without paths."""
     rows: Rows = {}
     lines = []
     for collective in table["collectives"]:
         flags = table["trial" if ours.backend == "host" else "flags"]
         record = folder / f"{collective}.jsonl"
         done = run(ours.command(collective, [table["ranks"], str(gpus)], flags), RUN_TIMEOUT_S, record)
-        lines += record.read_text().splitlines()
+        lines += [json.dumps(without_paths(line), separators=(",", ":")) for line in done.records]
         found = [row for row in done.records if row["kind"] == "row"]
         rows[collective] = {(row["requested_bytes"], row["placement"]): row for row in found}
         print(f"{collective}: {done.wall_s:.1f} s", file=sys.stderr)

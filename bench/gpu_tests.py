@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpu_programs import without_paths
+
 FAULT = "--fault"
 
 
@@ -109,7 +111,7 @@ def main() -> None:
         for records in runs:
             for record in records:
                 lean = {name: value for name, value in record.items() if "samples" not in name}
-                kept.write(json.dumps(lean, separators=(",", ":")) + "\n")
+                kept.write(json.dumps(without_paths(lean), separators=(",", ":")) + "\n")
     print(text)
 
 

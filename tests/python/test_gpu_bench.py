@@ -65,6 +65,14 @@ def test_multicast_stays_off_unless_asked_for(bench: Any, monkeypatch: pytest.Mo
     assert programs.environment()["NCCL_NVLS_ENABLE"] == "1"
 
 
+def test_names_in_place_of_paths(bench: Any) -> None:
+    record = {"args": ["/a/all_reduce_perf", "-b", "8"], "machine": {"library": "/b/libnccl.so.2", "cpus": 4}}
+    assert bench("gpu_programs").without_paths(record) == {
+        "args": ["all_reduce_perf", "-b", "8"],
+        "machine": {"library": "libnccl.so.2", "cpus": 4},
+    }
+
+
 def test_ratio_and_spread(bench: Any) -> None:
     parity = bench("gpu_parity")
     assert parity.ratio_of([2.0, 9.0, 1.0], [4.0]) == 0.5
