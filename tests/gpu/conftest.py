@@ -4,6 +4,7 @@
 need GPUs are skipped then.
 """
 
+import fcntl
 import os
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ class FailuresAtOnce:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "alone: no other test uses the GPUs meanwhile")
     results = config.getoption("--results")
     if results and not hasattr(config, "workerinput"):  # the reports of side by side workers come to their parent
         results.mkdir(parents=True, exist_ok=True)
@@ -55,7 +57,12 @@ def gpu_count(pytestconfig: pytest.Config, programs_folder: Path) -> int:
 
 @pytest.fixture
 def machine(
-    request: pytest.FixtureRequest, pytestconfig: pytest.Config, programs_folder: Path, gpu_count: int, tmp_path: Path
+    request: pytest.FixtureRequest,
+    pytestconfig: pytest.Config,
+    programs_folder: Path,
+    gpu_count: int,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Machine]:
     """All GPUs, and a folder for this test's records."""
     backend = pytestconfig.getoption("--backend")
@@ -67,8 +74,12 @@ def machine(
         folder = results.resolve() / request.node.nodeid.rpartition("/")[2].replace("::", "-")
         folder.mkdir(parents=True, exist_ok=False)
     found = Machine(programs_folder, folder, gpu_count, backend)
-    yield found
-    found.stop_all()
+    # Tests that run side by side share the GPUs; one that is marked as alone waits until it has them to itself.
+    alone = request.node.get_closest_marker("alone") is not None
+    with (tmp_path_factory.getbasetemp().parent / "gpus.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield found
+        found.stop_all()
 
 
 @pytest.fixture

@@ -70,6 +70,6 @@ def test_a_variable_that_hides_the_gpus(gpus: Machine, visible: str, said: str) 
 
 
 def test_too_little_memory_names_the_gpu(gpus: Machine) -> None:
-    finished = gpus.run("all_reduce", *gpus.ranks("g"), "-b", "1T", "-e", "1T")
+    finished = gpus.run("all_reduce", *gpus.ranks("g"), "-b", "1024G", "-e", "1024G")
     assert finished.code == 3, finished
     assert re.search(r"counted by GPU \d+ \([0-9a-f:]+\), which has the least free", finished.sentence())

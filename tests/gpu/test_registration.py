@@ -56,6 +56,7 @@ def test_policies(gpus: Machine, policy: int) -> None:
     assert run["settings"]["cta_policy"] == policy
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("way", ["g", "processes"])
 def test_memory_report(gpus: Machine, way: str) -> None:
     finished = gpus.run("all_reduce", *gpus.ranks(way), "-b", "64M", "-e", "64M", "-n", 2, "-M", 1)

@@ -74,7 +74,7 @@ def test_no_visible_gpu(gpus: Machine) -> None:
 
 
 def test_more_memory_than_there_is(gpus: Machine) -> None:
-    finished = gpus.run("all_reduce", *gpus.ranks("t"), "-b", "1T", "-e", "1T")
+    finished = gpus.run("all_reduce", *gpus.ranks("t"), "-b", "1024G", "-e", "1024G")
     assert finished.code == 3, finished
     assert "ask for sizes up to" in finished.sentence()
 

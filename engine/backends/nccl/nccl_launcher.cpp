@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "backends/nccl/device_copy.hpp"
 #include "support/dispatch.hpp"
 #include "support/float_formats.hpp"
 #include "verify/values.hpp"
@@ -73,10 +74,13 @@ void NcclLauncher::call(const Launch& launch) {
     case Launch::Kind::scatter: scatter(launch); return;
     case Launch::Kind::alltoall: alltoall(launch); return;
     case Launch::Kind::exchange: exchange(launch.sends, launch.recvs, launch.dtype); return;
-    case Launch::Kind::copy:
-      check_cuda(cudaMemcpyAsync(launch.recv, launch.send, launch.count, cudaMemcpyDeviceToDevice, stream), seat_.where,
-                 "copying on the GPU");
+    case Launch::Kind::copy: {
+      const OnDevice on_device(seat_.device);
+      check_cuda(launch_copy(reinterpret_cast<unsigned char*>(launch.recv),
+                             reinterpret_cast<const unsigned char*>(launch.send), launch.count, stream),
+                 seat_.where, "copying on the GPU");
       return;
+    }
     case Launch::Kind::stamp: stamp(launch.count); return;
     case Launch::Kind::begin_recording: begin_recording(); return;
     case Launch::Kind::end_recording: end_recording(); return;
