@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from busbw import engine
 from busbw.cli.engine_flags import count_of, given_flags, named_collective, sweep_flags
@@ -190,7 +191,9 @@ def _refuse_empty(context: click.Context) -> None:
         UsageError: An option has one.
     """
     for parameter in context.command.params:
-        if parameter.name and context.params.get(parameter.name) == "":
+        name = parameter.name or ""
+        is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if is_given and context.params.get(name) == "":
             raise UsageError(f"{parameter.opts[-1]} is empty", remedy="say what it is, or leave it out")
 
 
