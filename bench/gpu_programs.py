@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -117,7 +118,7 @@ def without_paths(value: Any) -> Any:
         return {name: without_paths(each) for name, each in value.items()}
     if isinstance(value, list):
         return [without_paths(each) for each in value]
-    return Path(value).name if isinstance(value, str) and value.startswith("/") else value
+    return re.sub(r"(?<![\w.])/(?:[^/\s]+/)+", "", value) if isinstance(value, str) else value
 
 
 def provenance(ours: Ours, gpus: int, folder: Path) -> dict[str, Any]:
