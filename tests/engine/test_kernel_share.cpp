@@ -80,6 +80,22 @@ TEST_CASE("worker_of_rank: as a rank alone") {
       }
 }
 
+TEST_CASE("worker_across_blocks: every thread has a number of its own, neighbouring warps are in different blocks") {
+  for (const Grid& grid : kGrids) {
+    std::vector<int> times(std::size_t{grid.threads} * grid.blocks);
+    for (unsigned block = 0; block < grid.blocks; ++block)
+      for (unsigned thread = 0; thread < grid.threads; ++thread) {
+        const Worker worker = worker_across_blocks(thread, block, grid.threads, grid.blocks);
+        REQUIRE(worker.count == times.size());
+        REQUIRE(worker.index < times.size());
+        CHECK(worker.index % kWarpThreads == thread % kWarpThreads);
+        CHECK(worker.index / kWarpThreads % grid.blocks == block);
+        ++times[worker.index];
+      }
+    CHECK(std::ranges::count(times, 1) == static_cast<std::ptrdiff_t>(times.size()));
+  }
+}
+
 TEST_CASE("first_vector and vector_stride: every vector is taken once, whatever their number") {
   for (const Grid& grid : kGrids)
     for (const unsigned unroll : {1u, 4u, 8u})

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kKernelThreads)
   using Stored = typename Element::Stored;
   // All ranks have arrived before any peer's memory is touched, and none leaves before all have stored.
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
-  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 
   const int ranks = comm.nRanks;
   const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, ranks);
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kKernelThreads)
     for (int peer = 0; peer < ranks; ++peer)
       static_cast<Stored*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer))[at] = result;
   }
-  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 
 struct Launch {

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kKernelThreads)
                            const Reduction reduction) {
   constexpr unsigned kRows = Work<Reduction>::kRows;
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
-  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 
   const Work<Reduction> work{call, reduction, comm.nRanks};
   const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kKernelThreads)
 #pragma unroll 1
   for (std::size_t at = worker.index; at < range.head + range.tail; at += worker.count)
     work.one(at < range.head ? at : call.count - range.tail + at - range.head);
-  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 
 struct Launch {

@@ -3,6 +3,7 @@
 // receive buffer.
 #include <nccl_device.h>
 
+#include "backends/nccl/alltoall_parts.cuh"
 #include "backends/nccl/device_call.hpp"
 #include "backends/nccl/element_words.cuh"
 #include "backends/nccl/kernel_share.hpp"
@@ -11,22 +12,16 @@ namespace busbw {
 namespace {
 
 template <class Word>
-__global__ void __launch_bounds__(kKernelThreads)
+__global__ void __launch_bounds__(kKernelThreads, 1)
     alltoall_lsa(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
-  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
-
-  const int rank = comm.rank;
-  const int ranks = comm.nRanks;
-  const auto* const send = static_cast<const Word*>(ncclGetLocalPointer(call.send_window, call.send_offset));
-  const Worker worker = worker_of_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
-  for (std::size_t at = worker.index; at < call.count; at += worker.count)
-    for (int step = 0; step < ranks; ++step) {
-      const int peer = peer_of_step(rank, step, ranks);
-      auto* const recv = static_cast<Word*>(ncclGetLsaPointer(call.recv_window, call.recv_offset, peer));
-      recv[rank * call.count + at] = send[peer * call.count + at];
-    }
-  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+  // A peer stores here once this rank's earlier work is over, which it is where this kernel runs.
+  barrier.arrive(ncclCoopCta{}, cuda::memory_order_relaxed);
+  const Parts<Word> parts{call, call.count * sizeof(Word), 0, call.count, comm.rank, comm.nRanks};
+  move_parts(parts, worker_across_blocks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x),
+             [&] { barrier.wait(ncclCoopCta{}, cuda::memory_order_acquire); });
+  // What is stored has arrived when the barrier is passed. Only later kernels read it.
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 
 struct Launch {

@@ -1,8 +1,9 @@
 // All-to-all by stores to the peers' memory, 16 bytes at a time: -D 2. All ranks within reach of each other; every type,
 // as nothing is computed; any alignment, by single elements where a part is aligned differently at its two ends; not in
-// place. As -D 1, but each thread has several loads under way before it stores what came.
+// place. As -D 1 otherwise.
 #include <nccl_device.h>
 
+#include "backends/nccl/alltoall_parts.cuh"
 #include "backends/nccl/device_call.hpp"
 #include "backends/nccl/element_words.cuh"
 #include "backends/nccl/kernel_share.hpp"
@@ -10,43 +11,36 @@
 namespace busbw {
 namespace {
 
-constexpr unsigned kRows = 8;  // 128 bytes of a thread under way
-
-/// One rank's part for one peer, `count` elements at byte offsets of the two windows.
 template <class Word>
-__device__ void move(const DeviceCall& call, int peer, std::size_t from_offset, std::size_t to_offset,
-                     const Worker& worker) {
-  const auto* const from = static_cast<const Word*>(ncclGetLocalPointer(call.send_window, from_offset));
-  auto* const to = static_cast<Word*>(ncclGetLsaPointer(call.recv_window, to_offset, peer));
-  const VectorRange range = split_by_vectors(from_offset, to_offset, call.count, sizeof(Word));
-  for (std::size_t at = worker.index; at < range.head; at += worker.count) to[at] = from[at];
-  const auto* const from_vectors = reinterpret_cast<const uint4*>(from + range.head);
-  auto* const to_vectors = reinterpret_cast<uint4*>(to + range.head);
-  for (std::size_t at = first_vector(worker, kRows); at < range.vectors; at += vector_stride(worker, kRows)) {
-    uint4 loaded[kRows];
-#pragma unroll
-    for (unsigned row = 0; row < kRows; ++row)
-      if (at + row * kWarpThreads < range.vectors) loaded[row] = from_vectors[at + row * kWarpThreads];
-#pragma unroll
-    for (unsigned row = 0; row < kRows; ++row)
-      if (at + row * kWarpThreads < range.vectors) to_vectors[at + row * kWarpThreads] = loaded[row];
-  }
-  for (std::size_t at = call.count - range.tail + worker.index; at < call.count; at += worker.count) to[at] = from[at];
-}
-
-template <class Word>
-__global__ void __launch_bounds__(kKernelThreads)
+__global__ void __launch_bounds__(kKernelThreads, 1)
     alltoall_lsa_vectors(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
-  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+  // A peer stores here once this rank's earlier work is over, which it is where this kernel runs.
+  barrier.arrive(ncclCoopCta{}, cuda::memory_order_relaxed);
+  const auto wait = [&] { barrier.wait(ncclCoopCta{}, cuda::memory_order_acquire); };
 
-  const Worker worker = worker_of_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
+  const int rank = comm.rank;
+  const int ranks = comm.nRanks;
   const std::size_t part_bytes = call.count * sizeof(Word);
-  for (int step = 0; step < comm.nRanks; ++step) {
-    const int peer = peer_of_step(comm.rank, step, comm.nRanks);
-    move<Word>(call, peer, call.send_offset + peer * part_bytes, call.recv_offset + comm.rank * part_bytes, worker);
+  const Worker worker = worker_across_blocks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
+  const VectorRange range = split_by_vectors(call.send_offset, call.recv_offset, call.count, sizeof(Word));
+  // Where parts are no whole vectors, each is aligned in its own way.
+  if (range.vectors > 0 && part_bytes % kVectorBytes == 0) {
+    move_parts(Parts<uint4>{call, part_bytes, range.head * sizeof(Word), range.vectors, rank, ranks}, worker, wait);
+    // What lies before and after the vectors.
+    const Parts<Word> all{call, part_bytes, 0, call.count, rank, ranks};
+    const auto rest = static_cast<unsigned>(range.head + range.tail);
+    for (std::size_t i = worker.index; i < static_cast<std::size_t>(rest) * ranks; i += worker.count) {
+      const unsigned peer = static_cast<unsigned>(i) / rest;
+      const unsigned number = static_cast<unsigned>(i) % rest;
+      const std::size_t at = number < range.head ? number : call.count - rest + number;
+      all.to(peer)[at] = all.from(peer)[at];
+    }
+  } else {
+    move_parts(Parts<Word>{call, part_bytes, 0, call.count, rank, ranks}, worker, wait);
   }
-  barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
+  // What is stored has arrived when the barrier is passed. Only later kernels read it.
+  barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 
 struct Launch {

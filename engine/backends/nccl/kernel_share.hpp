@@ -44,6 +44,13 @@ constexpr Worker worker_of_rank(unsigned thread, unsigned block, unsigned thread
   return {thread + std::size_t{threads} * block, std::size_t{threads} * blocks};
 }
 
+/// As worker_of_rank, with the warps of all blocks in turns, so that little work, too, is spread over all blocks.
+constexpr Worker worker_across_blocks(unsigned thread, unsigned block, unsigned threads, unsigned blocks) {
+  const unsigned warp = thread / kWarpThreads;
+  return {thread % kWarpThreads + std::size_t{kWarpThreads} * (block + std::size_t{blocks} * warp),
+          std::size_t{threads} * blocks};
+}
+
 /// Where a thread begins among `vectors` that warps take in turns of `unroll` rows of 32, and how far its next turn is.
 /// Its place in row i is i * 32 further on.
 constexpr std::size_t first_vector(const Worker& worker, unsigned unroll) {
