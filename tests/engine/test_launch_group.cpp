@@ -40,11 +40,16 @@ class DiaryLauncher final : public Launcher {
     if (keeps_diary) diary_.add(std::to_string(number_) + name(launch.kind) + std::to_string(launch.count));
   }
   void begin_joint() override { note("("); }
-  void end_joint() override { note(")"); }
+  void end_joint() override {
+    note(")");
+    if (fails_to_start) throw EnvironmentError("the device is lost");
+  }
+  void abandon_joint() noexcept override { note("!)"); }
   bool finished() override { return ++looks > looks_until_finished; }
   void recover() noexcept override { ++recovered; }
 
   bool keeps_diary = true;
+  bool fails_to_start = false;
   std::size_t fails_at = static_cast<std::size_t>(-1);
   int looks_until_finished = 0;
   int looks = 0;
@@ -227,6 +232,44 @@ TEST_CASE("LaunchGroup: a device that fails ends the job of all, and all launche
   });
   CHECK(complaints == "the device is lost; aborted; aborted; ");
   for (const auto& launcher : ranks.launchers) CHECK(launcher->recovered >= 1);
+}
+
+TEST_CASE("LaunchGroup: whatever fails, every joint start that was begun is ended or abandoned, once") {
+  Ranks ranks(2);
+  std::string written;
+  SUBCASE("an operation") {
+    ranks.launchers[1]->fails_at = 4;
+    const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
+      ask(member, Kind::begin_group);
+      ask(member, Kind::reduce, 3);
+      ask(member, Kind::reduce, 4);
+      ask(member, Kind::end_group);
+      member.flush();
+    });
+    CHECK(complaints == "the device is lost; aborted; ");
+    written = "( ( 0reduce3 1reduce3 ) ( 0reduce4 !) !) ";
+  }
+  SUBCASE("a start") {
+    ranks.launchers[0]->fails_to_start = true;
+    const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
+      ask(member, Kind::begin_group);
+      ask(member, Kind::reduce, 3);
+      member.flush();
+    });
+    CHECK(complaints == "the device is lost; aborted; ");
+    written = "( ( 0reduce3 1reduce3 ) !) ";
+  }
+  SUBCASE("the first member, outside of its launches") {
+    const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
+      ask(member, Kind::begin_group);
+      if (team.rank() == 0) throw std::runtime_error("given up");
+      ask(member, Kind::reduce, 3);
+      member.flush();
+    });
+    CHECK(complaints == "given up; aborted; ");
+    written = "( !) ";
+  }
+  CHECK(ranks.diary.text == written);
 }
 
 TEST_CASE("LaunchGroup: an abort ends every wait, of the first member and of the others") {

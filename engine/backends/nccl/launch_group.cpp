@@ -96,10 +96,7 @@ LaunchGroup::Member::Member(LaunchGroup& group, int index, Launcher& launcher, c
 
 LaunchGroup::Member::~Member() {
   if (index_ == 0) {
-    launcher_.recover();
-    group_.for_siblings([](Place& place) {
-      if (Launcher* const theirs = place.launcher.load(std::memory_order_acquire)) theirs->recover();
-    });
+    group_.recover_all(launcher_);
     group_.first_.store(First::left, std::memory_order_release);
     return;
   }
@@ -169,11 +166,7 @@ void LaunchGroup::do_for_all(const Launch& own, Launcher& launcher, const Team& 
     for_siblings([&](Place& place) { await(place, own, world); });
     run_all(own, launcher, world);
   } catch (...) {
-    // What is recorded must be ended by the thread that began it.
-    launcher.recover();
-    for_siblings([](Place& place) {
-      if (Launcher* const theirs = place.launcher.load(std::memory_order_acquire)) theirs->recover();
-    });
+    recover_all(launcher);
     throw;
   }
   for_siblings([](Place& place) {
@@ -215,17 +208,38 @@ void LaunchGroup::run_all(const Launch& own, Launcher& launcher, const Team& wor
   };
   switch (own.kind) {
     case Launch::Kind::synchronize: wait_until_finished(launcher, world); return;
-    case Launch::Kind::begin_group: launcher.begin_joint(); return;
-    case Launch::Kind::end_group: launcher.end_joint(); return;
+    case Launch::Kind::begin_group: begin_joint(launcher); return;
+    case Launch::Kind::end_group: end_joint(launcher); return;
     default: break;
   }
   if (size() == 1 || !starts_jointly(own.kind)) {
     run_each();
     return;
   }
-  launcher.begin_joint();
+  begin_joint(launcher);
   run_each();
+  end_joint(launcher);
+}
+
+void LaunchGroup::begin_joint(Launcher& launcher) {
+  launcher.begin_joint();
+  ++joint_depth_;
+}
+
+/// One that fails to start is over, too.
+void LaunchGroup::end_joint(Launcher& launcher) {
+  --joint_depth_;
   launcher.end_joint();
+}
+
+/// What this thread began it must end, joint starts before recordings: in an open one nothing else of NCCL is done at
+/// once, an abort neither.
+void LaunchGroup::recover_all(Launcher& launcher) noexcept {
+  for (; joint_depth_ > 0; --joint_depth_) launcher.abandon_joint();
+  launcher.recover();
+  for_siblings([](Place& place) {
+    if (Launcher* const theirs = place.launcher.load(std::memory_order_acquire)) theirs->recover();
+  });
 }
 
 /// As nccl-tests waits: without sleeping, each device asked in its turn.

@@ -62,6 +62,8 @@ class Launcher {
   /// What any launchers of this thread run in between is started as one.
   virtual void begin_joint() = 0;
   virtual void end_joint() = 0;
+  /// After a failure, in place of end_joint: what was run since begin_joint need not be started.
+  virtual void abandon_joint() noexcept = 0;
   /// Whether all that was run has finished on the device.
   virtual bool finished() = 0;
   /// After a failure: ends what was begun and cannot go on.
@@ -113,12 +115,16 @@ class LaunchGroup {
   void do_for_all(const Launch& own, Launcher& launcher, const Team& world);
   void await(Place& place, const Launch& own, const Team& world);
   void run_all(const Launch& own, Launcher& launcher, const Team& world);
+  void begin_joint(Launcher& launcher);
+  void end_joint(Launcher& launcher);
+  void recover_all(Launcher& launcher) noexcept;
   void wait_until_finished(Launcher& launcher, const Team& world);
   template <class Each>
   void for_siblings(const Each& each);
 
   std::vector<std::unique_ptr<Place>> places_;  // of the first member: unused
   std::vector<unsigned char> finished_;         // while the first member waits
+  int joint_depth_ = 0;                         // joint starts that are begun, in the first member's thread
   std::atomic<First> first_{First::absent};
 };
 

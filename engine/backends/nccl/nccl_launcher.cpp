@@ -108,14 +108,19 @@ void NcclLauncher::run_kernel(const Launch& launch) {
 
 void NcclLauncher::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   const ncclDataType_t type = nccl_type(dtype);
-  comm_.check(call_.group_start(), "ncclGroupStart");
-  for (const Transfer& each : sends)
-    if (each.count > 0)
-      comm_.check(call_.send(each.data, each.count, type, each.peer, comm_.get(), seat_.stream), "ncclSend");
-  for (const Transfer& each : recvs)
-    if (each.count > 0)
-      comm_.check(call_.recv(each.data, each.count, type, each.peer, comm_.get(), seat_.stream), "ncclRecv");
-  comm_.check(call_.group_end(), "ncclGroupEnd");
+  begin_joint();
+  try {
+    for (const Transfer& each : sends)
+      if (each.count > 0)
+        comm_.check(call_.send(each.data, each.count, type, each.peer, comm_.get(), seat_.stream), "ncclSend");
+    for (const Transfer& each : recvs)
+      if (each.count > 0)
+        comm_.check(call_.recv(each.data, each.count, type, each.peer, comm_.get(), seat_.stream), "ncclRecv");
+  } catch (...) {
+    abandon_joint();
+    throw;
+  }
+  end_joint();
 }
 
 // These are made of sends and receives, which only read what is sent, where the library has no operation of its own; as
@@ -191,6 +196,13 @@ void NcclLauncher::make_ready() {
 
 void NcclLauncher::begin_joint() { comm_.check(call_.group_start(), "ncclGroupStart"); }
 void NcclLauncher::end_joint() { comm_.check(call_.group_end(), "ncclGroupEnd"); }
+
+/// Starting what is in the group could wait for ranks that are gone. With a call in it that fails the group fails as a
+/// whole, and its end starts nothing.
+void NcclLauncher::abandon_joint() noexcept {
+  call_.all_reduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, nullptr, nullptr);
+  call_.group_end();
+}
 
 bool NcclLauncher::finished() {
   std::optional<OnDevice> on_device;

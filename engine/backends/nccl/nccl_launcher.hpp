@@ -36,6 +36,7 @@ class NcclLauncher final : public Launcher {
   void run(const Launch&) override;
   void begin_joint() override;
   void end_joint() override;
+  void abandon_joint() noexcept override;
   bool finished() override;
   void recover() noexcept override;
 
