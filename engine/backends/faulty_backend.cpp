@@ -90,6 +90,7 @@ class FaultyCommunicator final : public Communicator {
   std::unique_ptr<Recording> end_recording() override { return inner_->end_recording(); }
   Gate* gate() override { return inner_->gate(); }
   std::optional<DeviceCondition> condition() override { return inner_->condition(); }
+  std::optional<MemoryUse> memory() override { return inner_->memory(); }
   void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override {
     inner_->fill(at, stream, first, elements);
   }

@@ -191,9 +191,7 @@ std::unique_ptr<Backend> make_nccl_backend(const NcclRequest& request, const Gpu
   if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.why_none);
   const auto copy = [](std::byte* to, const std::byte* from, std::size_t bytes) {
     check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "--fault", "copying a result");
-    // From ordinary memory it returns before all has arrived, and the ranks' streams do not wait for this one.
-    check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "--fault", "copying a result");
-    // To a GPU it returns before the data have arrived there.
+    // To a GPU it returns before the data have arrived there, and the ranks' streams do not wait for this one.
     check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "--fault", "copying a result");
   };
   return with_faults(std::make_unique<NcclBackend>(request, survey), request.faults, copy);
