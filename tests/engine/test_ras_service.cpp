@@ -131,6 +131,13 @@ TEST_CASE(
   CHECK(silent.visitors() >= 2);
 }
 
+TEST_CASE("ask_ras: who hangs up at once is asked again, but once a tick") {
+  const Listener rude("", "");
+  CHECK(ask_ras(rude.where(), 10).empty());
+  CHECK(rude.visitors() >= 2);
+  CHECK(rude.visitors() <= 11);
+}
+
 TEST_CASE("ras_address: NCCL's variables") {
   const auto usual = address_with({});
   REQUIRE(usual);

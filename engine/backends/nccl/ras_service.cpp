@@ -137,6 +137,7 @@ std::vector<std::string> ask_ras(const RasAddress& where, int ticks) {
       return findings(conversation.heard());
     }
     if (!is_there) break;
+    wait_a_tick();  // who hangs up at once is not asked without a pause
   }
   return {};
 }
