@@ -62,9 +62,8 @@ void require_own_gpus(const std::vector<ProcessFacts>& all, int ranks_per_proces
       if (is_first) continue;
       throw EnvironmentError(fmt::format(
           "ranks {} and {} would share GPU {} of {}, of which parts (MIG) count as one; start as many processes a node "
-          "as "
-          "it has GPUs, or give each its own (CUDA_VISIBLE_DEVICES, NCCL_TESTS_DEVICE); NCCL from 2.30 on shares one "
-          "where NCCL_MULTI_RANK_GPU_ENABLE=1",
+          "as it has GPUs, or give each its own (CUDA_VISIBLE_DEVICES, NCCL_TESTS_DEVICE); NCCL from 2.30 on shares "
+          "one where NCCL_MULTI_RANK_GPU_ENABLE=1",
           owner->second, rank, all[i].gpus[j], all[i].host));
     }
   }

@@ -25,6 +25,7 @@ TEST_CASE("no_gpu_sentence: no GPU, and a variable that hides them") {
   check_names(sentence("cudaErrorNoDevice"), {"the driver sees no GPU", "nvidia-smi -L", "--backend host"});
   check_names(sentence("cudaErrorNoDevice", 13000, ""), {"CUDA_VISIBLE_DEVICES= hides all", "unset"});
   check_names(sentence("cudaErrorNoDevice", 13000, "-1"), {"CUDA_VISIBLE_DEVICES=-1 hides all"});
+  check_names(sentence("cudaErrorNoDevice", 13000, "7\n\x1b[2J"), {"CUDA_VISIBLE_DEVICES=7\\n\\x1b[2J shows"});
   check_names(sentence("cudaErrorNoDevice", 13000, "7,8"), {"CUDA_VISIBLE_DEVICES=7,8 shows no GPU", "nvidia-smi -L"});
 }
 
@@ -39,6 +40,7 @@ TEST_CASE("visible_devices_doubt: where more are named than are seen") {
   CHECK(visible_devices_doubt("", 0).empty());
   CHECK(visible_devices_doubt("0,1", 2).empty());
   check_names(visible_devices_doubt("0,9,1", 1), {"CUDA_VISIBLE_DEVICES=0,9,1", "names 3"});
+  check_names(visible_devices_doubt("0,\x1b", 1), {"CUDA_VISIBLE_DEVICES=0,\\x1b names 2"});
 }
 
 TEST_CASE("cuda_version_text: as CUDA counts") {

@@ -47,8 +47,8 @@ class CudaGate {
     if (__atomic_load_n(&words_->expired, __ATOMIC_ACQUIRE) != 0)
       throw EnvironmentError(
           fmt::format("{}: operations were held back on the GPU for so long that it went on by itself, so their times "
-                      "mean nothing; "
-                      "see what stopped or starved this process (its other ranks, swapping, a debugger), and run again",
+                      "mean nothing; see what stopped or starved this process (its other ranks, swapping, a debugger), "
+                      "and run again",
                       where_));
   }
 

@@ -70,8 +70,7 @@ std::string switched_off(const NcclFlags& flags, Environment environment) {
   if (!flags.kernel || !flags.kernel->multimem || environment("NCCL_NVLS_ENABLE") != "0") return "";
   return fmt::format(
       "-D {} (--device_implementation) needs NVLink multicast, which NCCL_NVLS_ENABLE=0 switches off; unset it where "
-      "the "
-      "machine can, or use -D 1 or 2",
+      "the machine can, or use -D 1 or 2",
       flags.kernel->number);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/nccl/device_errors.hpp"
+#include "support/printable.hpp"
 
 namespace busbw {
 namespace {
@@ -26,18 +27,16 @@ std::string no_gpu_sentence(const GpuLook& look) {
   if (look.error_name == "cudaErrorInsufficientDriver")
     return fmt::format(
         "the driver is made for CUDA {} and this program is built with CUDA {}: install a newer driver, or a build "
-        "with an "
-        "older CUDA, {}",
+        "with an older CUDA, {}",
         cuda_version_text(look.driver_version), cuda_version_text(look.runtime_version), kHostInstead);
   if (look.error_name == "cudaErrorNoDevice" && look.visible) {
     if (hides_all(*look.visible))
       return fmt::format("CUDA_VISIBLE_DEVICES={} hides all GPUs: unset it or name some of nvidia-smi -L, {}",
-                         *look.visible, kHostInstead);
+                         shown(*look.visible), kHostInstead);
     return fmt::format(
         "CUDA_VISIBLE_DEVICES={} shows no GPU: CUDA knows the first that it names under no such number or id, or it "
-        "names "
-        "one twice; take those of nvidia-smi -L, {}",
-        *look.visible, kHostInstead);
+        "names one twice; take those of nvidia-smi -L, {}",
+        shown(*look.visible), kHostInstead);
   }
   if (look.error_name == "cudaErrorNoDevice")
     return fmt::format(
@@ -53,7 +52,7 @@ std::string visible_devices_doubt(const std::optional<std::string>& visible, int
   const auto named = 1 + std::ranges::count(*visible, ',');
   if (named <= seen) return {};
   return fmt::format("; CUDA_VISIBLE_DEVICES={} names {}, but CUDA reads it only up to the first that there is not",
-                     *visible, named);
+                     shown(*visible), named);
 }
 
 }  // namespace busbw
