@@ -30,51 +30,34 @@ class FaultyCommunicator final : public Communicator {
   std::span<std::byte> recv_buffer() override { return inner_->recv_buffer(); }
 
   void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) override {
-    faults_.before_operation();
-    inner_->all_reduce(send, recv, count, dtype, redop);
-    wrote(recv, count, dtype);
+    run([&] { inner_->all_reduce(send, recv, count, dtype, redop); }, recv, count, dtype);
   }
   void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop, int root) override {
-    faults_.before_operation();
-    inner_->reduce(send, recv, count, dtype, redop, root);
-    if (rank() == root) wrote(recv, count, dtype);
+    run([&] { inner_->reduce(send, recv, count, dtype, redop, root); }, recv, rank() == root ? count : 0, dtype);
   }
   void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                       Redop redop) override {
-    faults_.before_operation();
-    inner_->reduce_scatter(send, recv, recv_count, dtype, redop);
-    wrote(recv, recv_count, dtype);
+    run([&] { inner_->reduce_scatter(send, recv, recv_count, dtype, redop); }, recv, recv_count, dtype);
   }
   void all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) override {
-    faults_.before_operation();
-    inner_->all_gather(send, recv, send_count, dtype);
-    wrote(recv, send_count * static_cast<std::size_t>(size()), dtype);
+    run([&] { inner_->all_gather(send, recv, send_count, dtype); }, recv, of_all(send_count), dtype);
   }
   void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
-    faults_.before_operation();
-    inner_->broadcast(send, recv, count, dtype, root);
-    wrote(recv, count, dtype);
+    run([&] { inner_->broadcast(send, recv, count, dtype, root); }, recv, count, dtype);
   }
   void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) override {
-    faults_.before_operation();
-    inner_->gather(send, recv, send_count, dtype, root);
-    if (rank() == root) wrote(recv, send_count * static_cast<std::size_t>(size()), dtype);
+    const std::size_t written = rank() == root ? of_all(send_count) : 0;
+    run([&] { inner_->gather(send, recv, send_count, dtype, root); }, recv, written, dtype);
   }
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) override {
-    faults_.before_operation();
-    inner_->scatter(send, recv, recv_count, dtype, root);
-    wrote(recv, recv_count, dtype);
+    run([&] { inner_->scatter(send, recv, recv_count, dtype, root); }, recv, recv_count, dtype);
   }
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
-    faults_.before_operation();
-    inner_->alltoall(send, recv, count, dtype);
-    wrote(recv, count * static_cast<std::size_t>(size()), dtype);
+    run([&] { inner_->alltoall(send, recv, count, dtype); }, recv, of_all(count), dtype);
   }
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) override {
-    faults_.before_operation();
-    inner_->exchange(sends, recvs, dtype);
     const std::span<std::byte> result = result_of(recvs, size_bytes(dtype));
-    wrote(result.data(), result.size() / size_bytes(dtype), dtype);
+    run([&] { inner_->exchange(sends, recvs, dtype); }, result.data(), result.size() / size_bytes(dtype), dtype);
   }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_->copy(to, from, bytes); }
   void begin_group() override { inner_->begin_group(); }
@@ -104,10 +87,16 @@ class FaultyCommunicator final : public Communicator {
   }
 
  private:
-  void wrote(std::byte* at, std::size_t elements, Dtype dtype) {
+  /// An operation that leaves `elements` for this rank at `at`.
+  template <class Operation>
+  void run(const Operation& operation, std::byte* at, std::size_t elements, Dtype dtype) {
+    faults_.before_operation();
+    operation();
     const std::size_t bytes = elements * size_bytes(dtype);
     if (bytes != 0 && faults_.spoil_results()) results_.push_back({{at, bytes}, size_bytes(dtype)});
   }
+
+  std::size_t of_all(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
 
   /// The byte behind the result belongs to what a fault may change.
   void spoil(const Result& result) {

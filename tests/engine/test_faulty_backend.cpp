@@ -4,6 +4,10 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +38,147 @@ std::unique_ptr<Backend> faulty(int ranks, std::string_view fault, std::atomic<i
                      });
 }
 
+using Names = std::set<std::string>;
+
+/// The names of the virtual functions of a class of backend.hpp.
+Names virtuals_of(const std::string& name) {
+  std::ifstream file(BUSBW_TEST_DIR "/../engine/backends/backend.hpp");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string code = text.str();
+  code.erase(0, code.find("\nclass " + name + " {"));
+  code.erase(code.find("\n};"));
+  static const std::regex kVirtual(R"(\n  virtual [^~(\n]*?(\w+)\()");
+  Names names;
+  for (std::sregex_iterator found(code.begin(), code.end(), kVirtual), end; found != end; ++found)
+    names.insert((*found)[1]);
+  return names;
+}
+
+/// Notes what is called, and answers with something.
+class NotingCommunicator final : public Communicator {
+ public:
+  explicit NotingCommunicator(Names& called) : called_(called) {}
+  int rank() const override { return note("rank"), 0; }
+  int size() const override { return note("size"), 1; }
+  std::span<std::byte> send_buffer() override { return note("send_buffer"), std::span<std::byte>(); }
+  std::span<std::byte> recv_buffer() override { return note("recv_buffer"), std::span<std::byte>(); }
+  void all_reduce(const std::byte*, std::byte*, std::size_t, Dtype, Redop) override { note("all_reduce"); }
+  void reduce(const std::byte*, std::byte*, std::size_t, Dtype, Redop, int) override { note("reduce"); }
+  void reduce_scatter(const std::byte*, std::byte*, std::size_t, Dtype, Redop) override { note("reduce_scatter"); }
+  void all_gather(const std::byte*, std::byte*, std::size_t, Dtype) override { note("all_gather"); }
+  void broadcast(const std::byte*, std::byte*, std::size_t, Dtype, int) override { note("broadcast"); }
+  void gather(const std::byte*, std::byte*, std::size_t, Dtype, int) override { note("gather"); }
+  void scatter(const std::byte*, std::byte*, std::size_t, Dtype, int) override { note("scatter"); }
+  void alltoall(const std::byte*, std::byte*, std::size_t, Dtype) override { note("alltoall"); }
+  void exchange(std::span<const Transfer>, std::span<const Transfer>, Dtype) override { note("exchange"); }
+  void copy(std::byte*, const std::byte*, std::size_t) override { note("copy"); }
+  void begin_group() override { note("begin_group"); }
+  void end_group() override { note("end_group"); }
+  void flush() override { note("flush"); }
+  void synchronize() override { note("synchronize"); }
+  Stamps* stamps() override { return note("stamps"), nullptr; }
+  bool can_record() const override { return note("can_record"), true; }
+  void begin_recording() override { note("begin_recording"); }
+  std::unique_ptr<Recording> end_recording() override { return note("end_recording"), nullptr; }
+  Gate* gate() override { return note("gate"), nullptr; }
+  std::optional<DeviceCondition> condition() override { return note("condition"), std::nullopt; }
+  std::optional<MemoryUse> memory() override { return note("memory"), MemoryUse{{}, 7, {}, {}}; }
+  void fill(std::byte*, const Stream&, std::uint64_t, std::size_t) override { note("fill"); }
+  void compare(const std::byte*, const Stream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {
+    note("compare");
+  }
+  void enter(Phase) override { note("enter"); }
+
+ private:
+  void note(const char* name) const { called_.insert(name); }
+  Names& called_;
+};
+
+class NotingBackend final : public Backend {
+ public:
+  NotingBackend(Names& called, Names& called_of_rank) : called_(called), called_of_rank_(called_of_rank) {}
+  std::string name() const override { return note("name"); }
+  std::string version() const override { return note("version"); }
+  std::optional<LibraryInfo> library() const override { return note("library"), std::nullopt; }
+  std::string headers() const override { return note("headers"); }
+  Device device(int) const override { return note("device"), Device(); }
+  std::size_t available_bytes(int) const override { return note("available_bytes"), 1; }
+  std::string scarcest_memory() const override { return note("scarcest_memory"); }
+  std::size_t work_bytes(int) const override { return note("work_bytes"), 1; }
+  std::vector<std::pair<std::string, std::string>> facts() const override { return note("facts"), Pairs(); }
+  std::vector<std::string> warnings() const override { return {note("warnings")}; }
+  std::vector<std::string> diagnosis() const override { return {note("diagnosis")}; }
+  void reserve(int, std::size_t) override { note("reserve"); }
+  void enter(Phase, int) override { note("enter"); }
+  std::unique_ptr<Communicator> connect(Team&, Team&) override {
+    note("connect");
+    return std::make_unique<NotingCommunicator>(called_of_rank_);
+  }
+
+ private:
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  std::string note(const char* name) const { return *called_.insert(name).first; }
+  Names& called_;
+  Names& called_of_rank_;
+};
+
 }  // namespace
+
+TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
+  Names called;
+  Names called_of_rank;
+  const auto backend = with_faults(std::make_unique<NotingBackend>(called, called_of_rank),
+                                   {parse_fault("flip:rank=0,index=0,bit=0")}, {});
+  CHECK(backend->name() == "name");
+  CHECK(backend->version() == "version");
+  CHECK_FALSE(backend->library());
+  CHECK(backend->headers() == "headers");
+  CHECK(backend->device(0).index == 0);
+  CHECK(backend->available_bytes(1) == 1);
+  CHECK(backend->scarcest_memory() == "scarcest_memory");
+  CHECK(backend->work_bytes(1) == 1);
+  CHECK(backend->facts().empty());
+  CHECK(backend->warnings().size() == 1);
+  CHECK(backend->diagnosis().size() == 1);
+  backend->reserve(1, 8);
+  backend->enter(Phase::initialisation, 0);
+  const auto teams = ThreadTeam::make(1);
+  const auto rank = backend->connect(*teams[0], *teams[0]);
+  CHECK(called == virtuals_of("Backend"));
+
+  const Stream stream;
+  Mismatches mismatches;
+  CHECK(rank->rank() == 0);
+  CHECK(rank->size() == 1);
+  CHECK(rank->send_buffer().empty());
+  CHECK(rank->recv_buffer().empty());
+  rank->all_reduce(nullptr, nullptr, 1, Dtype::uint8, Redop::sum);
+  rank->reduce(nullptr, nullptr, 1, Dtype::uint8, Redop::sum, 0);
+  rank->reduce_scatter(nullptr, nullptr, 1, Dtype::uint8, Redop::sum);
+  rank->all_gather(nullptr, nullptr, 1, Dtype::uint8);
+  rank->broadcast(nullptr, nullptr, 1, Dtype::uint8, 0);
+  rank->gather(nullptr, nullptr, 1, Dtype::uint8, 0);
+  rank->scatter(nullptr, nullptr, 1, Dtype::uint8, 0);
+  rank->alltoall(nullptr, nullptr, 1, Dtype::uint8);
+  rank->exchange({}, {}, Dtype::uint8);
+  rank->copy(nullptr, nullptr, 1);
+  rank->begin_group();
+  rank->end_group();
+  rank->flush();
+  rank->synchronize();
+  CHECK(rank->stamps() == nullptr);
+  CHECK(rank->can_record());
+  rank->begin_recording();
+  CHECK(rank->end_recording() == nullptr);
+  CHECK(rank->gate() == nullptr);
+  CHECK_FALSE(rank->condition());
+  CHECK(rank->memory().value_or(MemoryUse()).library_bytes == 7);
+  rank->fill(nullptr, stream, 0, 1);
+  rank->compare(nullptr, stream, 0, 1, 0, mismatches);
+  rank->enter(Phase::timing);
+  CHECK(called_of_rank == virtuals_of("Communicator"));
+}
 
 TEST_CASE("with_faults: a flipped bit is in the result of its rank, in the check phase alone") {
   for (const std::string_view collective : kCollectives) {
