@@ -2,9 +2,14 @@
 
     python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results bench/results/h200-x4-parity
 
-Both sides get the same flags and run in turns, in rounds, until every collective has had its rounds or --budget-s is
-spent; what was measured until then is written. nccl-tests is built by whoever wants the comparison; both must find the
-same NCCL library. Where nccl-tests is built without MPI (no --mpirun), its side of "processes" is threads (-t).
+Both sides get the same flags and run in turns, in rounds, each of them first as often as the other, until every
+collective has had its rounds or --budget-s is spent; what was measured until then is written. What one thread takes to
+launch small operations differs from one run of a program to the next: small sizes take many short runs, not a long one.
+
+    --measure g:all:latency:5 --measure processes:sendrecv,broadcast:small,large:1
+
+measures just that: ways, collectives, bands of sizes, rounds. nccl-tests is built by whoever wants the comparison; both
+must find the same NCCL library. Where it is built without MPI (no --mpirun), its side of "processes" is threads (-t).
 """
 
 from __future__ import annotations
@@ -16,24 +21,32 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_programs import NcclTests, Ours, RunError, machine_line, provenance, run, size_text
+from gpu_parity_page import WHOLE_SWEEP, as_page
+from gpu_programs import NcclTests, Ours, RunError, provenance, run
 
 COLLECTIVES = "all_reduce,all_gather,reduce_scatter,alltoall,sendrecv,broadcast"
-# Up to 64 MiB many iterations cost little; above, a few that last milliseconds do.
+# Many iterations cost little up to 64 MiB; above, a few that last milliseconds do. `small` is latency and plateau in
+# one run, where starting takes longer than measuring.
 BANDS = {
+    "latency": ["-b", "8", "-e", "512K", "-f", "2", "-n", "100", "-w", "20", "-c", "0"],
+    "plateau": ["-b", "1M", "-e", "64M", "-f", "2", "-n", "100", "-w", "20", "-c", "0"],
     "small": ["-b", "8", "-e", "64M", "-f", "2", "-n", "100", "-w", "20", "-c", "0"],
     "large": ["-b", "128M", "-e", "8G", "-f", "2", "-n", "10", "-w", "5", "-c", "0"],
 }
 TRIAL_BANDS = {
-    "small": ["-b", "8", "-e", "512K", "-f", "64", "-n", "5", "-c", "0"],
-    "large": ["-b", "1M", "-e", "4M", "-f", "2", "-n", "2", "-c", "0"],
+    "latency": ["-b", "8", "-e", "512K", "-f", "64", "-n", "5", "-c", "0"],
+    "plateau": ["-b", "1M", "-e", "4M", "-f", "2", "-n", "2", "-c", "0"],
+    "small": ["-b", "8", "-e", "1M", "-f", "64", "-n", "2", "-c", "0"],
+    "large": ["-b", "8M", "-e", "8M", "-n", "1", "-c", "0"],
 }
-WHOLE_SWEEP = ["-b", "8", "-e", "8G", "-f", "2", "-c", "1"]
+WAYS = {"g": "-g", "t": "-t", "processes": "--processes"}
+MEASURE = ["g,processes:all:latency:5", "g,processes:all:plateau:3", "g,processes:all:large:2"]
 SPREAD = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
-LARGE_BYTES = 1 << 20
 RUN_TIMEOUT_S = 120.0
 
 Times = dict[tuple[int, str], list[float]]
@@ -54,30 +67,59 @@ class Budget:
         return False
 
 
+@dataclass(frozen=True)
+class Measure:
+    """What to compare, and in how many rounds."""
+
+    way: str
+    collective: str
+    band: str
+    rounds: int
+
+
+def measures(text: str) -> list[Measure]:
+    """What a text such as "g,t:all:latency:5" asks for. Raises ArgumentTypeError, which says what is allowed."""
+    words = text.split(":")
+    if len(words) != 4 or not words[3].isdigit() or int(words[3]) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected WAYS:COLLECTIVES:BANDS:ROUNDS, such as g:all:latency:5")
+    ways, bands = words[0].split(","), words[2].split(",")
+    collectives = (COLLECTIVES if words[1] == "all" else words[1]).split(",")
+    for found, allowed in ((ways, WAYS), (collectives, COLLECTIVES.split(",")), (bands, BANDS)):
+        for word in found:
+            if word not in allowed:
+                raise argparse.ArgumentTypeError(f"{text}: {word}: allowed are {', '.join(allowed)}")
+    return [Measure(way, name, band, int(words[3])) for way in ways for name in collectives for band in bands]
+
+
+def turns(wanted: list[Measure]) -> Iterator[tuple[int, Measure, bool]]:
+    """A round of everything at a time, and whether nccl-tests begins: in every second run and every second round."""
+    for turn in range(max(measure.rounds for measure in wanted)):
+        for place, measure in enumerate(wanted):
+            if turn < measure.rounds:
+                yield turn, measure, (turn + place) % 2 == 1
+
+
 def parity(
-    sides: dict[str, dict[str, Any]], arguments: argparse.Namespace, gpus: int, budget: Budget
+    sides: dict[str, dict[str, Any]], wanted: list[Measure], gpus: int, budget: Budget, trial: bool
 ) -> list[dict[str, Any]]:
-    """Both sides of each way in turns, a round of everything at a time; a row for each size and placement."""
+    """Both sides of each way in turns; a row for each size and placement."""
     kept: dict[tuple[str, str, str], Times] = {}
-    bands = TRIAL_BANDS if arguments.backend == "host" else BANDS
-    for turn in range(arguments.rounds):
-        for way in sides:
-            for collective in arguments.collectives.split(","):
-                for band, flags in bands.items():
-                    if not budget.allows(f"round {turn + 1}, {way}, {collective}, {band}"):
-                        continue
-                    ranks = [{"g": "-g", "t": "-t", "processes": "--processes"}[way], str(gpus)]
-                    both: dict[str, dict[tuple[int, str], float]] = {}
-                    for side in sorted(sides[way], reverse=turn % 2 == 1):
-                        command = sides[way][side].command(collective, ranks, flags)
-                        try:
-                            both[side] = run(command, RUN_TIMEOUT_S).times_us
-                        except RunError as problem:
-                            budget.left_out.append(str(problem))
-                            break
-                    for side, found in both.items() if len(both) == 2 else ():
-                        for key, time_us in found.items():
-                            kept.setdefault((way, collective, side), {}).setdefault(key, []).append(time_us)
+    for turn, measure, theirs_first in turns(wanted):
+        way, collective = measure.way, measure.collective
+        if not budget.allows(f"round {turn + 1}, {way}, {collective}, {measure.band}"):
+            continue
+        both: dict[str, dict[tuple[int, str], float]] = {}
+        for side in sorted(sides[way], reverse=theirs_first):
+            flags = (TRIAL_BANDS if trial else BANDS)[measure.band]
+            command = sides[way][side].command(collective, [WAYS[way], str(gpus)], flags)
+            try:
+                both[side] = run(command, RUN_TIMEOUT_S).times_us
+            except RunError as problem:
+                budget.left_out.append(str(problem))
+                break
+        for side, found in both.items() if len(both) == 2 else ():
+            for key, time_us in found.items():
+                kept.setdefault((way, collective, side), {}).setdefault(key, []).append(time_us)
     rows = []
     for way, collective in dict.fromkeys((way, collective) for way, collective, _ in kept):
         ours, theirs = kept[way, collective, "busbw"], kept[way, collective, "nccl-tests"]
@@ -145,69 +187,6 @@ def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, f
     ]
 
 
-# ---- the page --------------------------------------------------------------------------------------------------------
-
-
-def summary(rows: list[dict[str, Any]]) -> list[str]:
-    """Ratios by way, collective and band."""
-    lines = ["| ranks | collective | sizes | median | least | greatest |", "| --- | --- | --- | ---: | ---: | ---: |"]
-    for way, collective in dict.fromkeys((row["way"], row["collective"]) for row in rows):
-        for large, name in ((True, "1 MiB and above"), (False, "below 1 MiB")):
-            found = [
-                row["ratio"]
-                for row in rows
-                if (row["way"], row["collective"]) == (way, collective)
-                and (row["size_bytes"] >= LARGE_BYTES) is large
-                and row["ratio"] is not None
-            ]
-            if found:
-                lines.append(
-                    f"| {way} | {collective} | {name} | {statistics.median(found):.3f} | {min(found):.3f} | "
-                    f"{max(found):.3f} |"
-                )
-    return lines
-
-
-def as_page(results: dict[str, Any]) -> str:
-    """The results as Markdown."""
-    lines = [f"# busbw beside nccl-tests: {machine_line(results['provenance'])}", ""]
-    lines += [
-        f"{results['gpus']} GPUs, up to {results['rounds']} rounds, both programs in turns with the same flags. A",
-        "ratio is busbw's `time` over nccl-tests', medians over the rounds. `g`: one process and one thread (-g); `t`:",
-        f"threads (-t); `processes`: a process for each GPU (nccl-tests: {results['their_processes']}).",
-        "",
-        *summary(results["rows"]),
-    ]
-    if any(results["wall_s"].values()):
-        lines += ["", f"Wall time of `all_reduce_perf -g {results['gpus']} {' '.join(WHOLE_SWEEP)}`, in seconds:", ""]
-        for side, values in results["wall_s"].items():
-            lines.append(f"- {side}: {', '.join(f'{value:.1f}' for value in values) or 'not measured'}")
-    if results["repeatability"]:
-        lines += [
-            "",
-            "Runs repeated: how far their figures lie apart (range over median; standard deviation over mean).",
-        ]
-        lines += ["", "| size | figure | runs | median (us) | range | deviation |"]
-        lines += ["| ---: | --- | ---: | ---: | ---: | ---: |"]
-        lines += [
-            f"| {size_text(row['size_bytes'])} | {row['what']} | {row['runs']} | {row['median_us']:.2f} | "
-            f"{row['range_percent']:.2f} % | {row['stdev_percent']:.2f} % |"
-            for row in results["repeatability"]
-        ]
-    if results["left_out"]:
-        lines += ["", f"Left out ({len(results['left_out'])}): {'; '.join(results['left_out'][:6])}"]
-    lines += ["", "| ranks | collective | size | placement | rounds | busbw (us) | nccl-tests (us) | ratio |"]
-    lines += ["| --- | --- | ---: | --- | ---: | ---: | ---: | ---: |"]
-    for row in results["rows"]:
-        ours, theirs = statistics.median(row["busbw_us"]), statistics.median(row["nccl_tests_us"])
-        ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
-        lines.append(
-            f"| {row['way']} | {row['collective']} | {size_text(row['size_bytes'])} | "
-            f"{row['placement'].replace('_', ' ')} | {len(row['busbw_us'])} | {ours:.2f} | {theirs:.2f} | {ratio} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
 def main() -> int:
     """Measures and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -216,9 +195,14 @@ def main() -> int:
     parser.add_argument("--mpirun", default="", help="starts nccl-tests' processes, where it is built with MPI")
     parser.add_argument("--mpi-nccl-tests", type=Path, help="nccl-tests' programs with MPI (default: --nccl-tests)")
     parser.add_argument("--gpus", type=int, help="default: all")
-    parser.add_argument("--ways", default="g,processes", help="g, t, processes: how ranks are made")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--collectives", default=COLLECTIVES)
+    parser.add_argument(
+        "--measure",
+        type=measures,
+        action="append",
+        metavar="WAYS:COLLECTIVES:BANDS:ROUNDS",
+        help=f"ways of {', '.join(WAYS)}; bands of {', '.join(BANDS)}; repeatable (default: {' '.join(MEASURE)})",
+    )
+    parser.add_argument("--note", action="append", default=[], help="a sentence for the page; repeatable")
     parser.add_argument("--parts", default="wall,spread,parity", help="which, in this order")
     parser.add_argument("--repetitions", type=int, default=10)
     parser.add_argument("--budget-s", type=float, default=300, help="nothing is started after so long")
@@ -226,6 +210,7 @@ def main() -> int:
     parser.add_argument("--backend", default="nccl", choices=["nccl", "host"], help="host: try it out, both sides ours")
     arguments = parser.parse_args()
     trial = arguments.backend == "host"
+    wanted = [each for found in arguments.measure or map(measures, MEASURE) for each in found]
     ours = Ours(arguments.programs.resolve(), arguments.backend)
     theirs: Any = ours if trial else NcclTests(arguments.nccl_tests.resolve())
     sides: dict[str, Any] = {"busbw": ours, "nccl-tests": theirs}
@@ -240,7 +225,7 @@ def main() -> int:
         results: dict[str, Any] = {
             "provenance": provenance(ours, gpus, folder),
             "gpus": gpus,
-            "rounds": arguments.rounds,
+            "notes": arguments.note,
             "their_processes": "processes under mpirun" if arguments.mpirun else "threads, -t",
             "wall_s": {},
             "repeatability": [],
@@ -254,12 +239,8 @@ def main() -> int:
                 elif part == "spread":
                     results["repeatability"] = repeatability(sides, arguments.repetitions, gpus, budget, folder)
                 elif part == "parity":
-                    results["rows"] = parity(
-                        {way: processes if way == "processes" else sides for way in arguments.ways.split(",")},
-                        arguments,
-                        gpus,
-                        budget,
-                    )
+                    by_way = {way: processes if way == "processes" else sides for way in WAYS}
+                    results["rows"] = parity(by_way, wanted, gpus, budget, trial)
                 else:
                     parser.error(f"--parts {part}: allowed are wall, spread and parity")
             except RunError as problem:

@@ -58,7 +58,7 @@ def add(found: Found, records: list[dict[str, Any]]) -> None:
             found.wrong += row["check"]["wrong_elements"]
 
 
-def page(runs: list[list[dict[str, Any]]], report: str) -> str:
+def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> str:
     """Tests, programs, faults."""
     first = next(records[0] for records in runs if len(records[0]["ranks"]) > 1)
     machine, ranks = first["machine"], max(len(records[0]["ranks"]) for records in runs)
@@ -81,6 +81,7 @@ def page(runs: list[list[dict[str, Any]]], report: str) -> str:
         "",
         f"Tests: {last.strip('= ')}.",
         *(f"Failed: {name}." for name in failed),
+        *(f"Where two outcomes are right: {outcome}" for outcome in outcomes),
         "",
         f"A fault was put into the result of one rank in {struck} rows; in {named} exactly that element was named.",
         "",
@@ -104,7 +105,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     runs = list(runs_in(arguments.folder / "records"))
-    text = page(runs, (arguments.folder / "tests.txt").read_text())
+    outcomes = [path.read_text().strip() for path in sorted(arguments.folder.rglob("outcome.txt"))]
+    text = page(runs, (arguments.folder / "tests.txt").read_text(), outcomes)
     Path(f"{arguments.results}.md").write_text(text)
     with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as kept:
         for records in runs:

@@ -2,13 +2,11 @@
 # Tests the GPU engine on the GPUs of this machine: puts the wheel into an environment of its own, runs tests/gpu there
 # and keeps the records of all runs. It takes neither a compiler nor a CUDA toolkit.
 #
-# Usage: tools/gpu_test.sh [--wheel FILE] [--offline FOLDER] [--nccl-tests FOLDER] [--results FOLDER] [--jobs N]
-#                          [--prepare] [-- PYTEST ARGUMENTS]
-#   --wheel FILE         the wheel to test (default: the one in dist/, which is built first where there is none)
+# Usage: tools/gpu_test.sh [--wheel FILE] [--offline FOLDER] [--results FOLDER] [--jobs N] [--prepare] [-- PYTEST ARGUMENTS]
+#   --wheel FILE         the wheel to test (default: one of this source tree, which is built first)
 #   --offline FOLDER     no network: what the environment of $PYTHON has is used, the rest comes as wheels from FOLDER
-#   --nccl-tests FOLDER  its programs, for the tests that compare with them
 #   --results FOLDER     where records and summary go (default: build/gpu-results-<time>)
-#   --jobs N             tests that run side by side, where pytest-xdist is there (default 2)
+#   --jobs N             tests that run side by side, where pytest-xdist is there (default 2); those about times have the GPUs alone
 #   --prepare            make the environment only
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,12 +18,11 @@ fail() {
 }
 
 python=${PYTHON:-python3}
-wheel='' offline='' peer=() results=$root/build/gpu-results-$(date +%Y%m%d-%H%M%S) jobs=2 prepare=''
+wheel='' offline='' results=$root/build/gpu-results-$(date +%Y%m%d-%H%M%S) jobs=2 prepare=''
 while [ $# -gt 0 ]; do
   case $1 in
     --wheel) wheel=$(realpath "$2") ;;
     --offline) offline=$(realpath "$2") ;;
-    --nccl-tests) peer=(--nccl-tests "$(realpath "$2")") ;;
     --results) results=$(realpath -m "$2") ;;
     --jobs) jobs=$2 ;;
     --prepare)
@@ -37,16 +34,14 @@ while [ $# -gt 0 ]; do
       shift
       break
       ;;
-    *) fail "there is no $1; allowed are --wheel, --offline, --nccl-tests, --results, --jobs and --prepare" ;;
+    *) fail "there is no $1; allowed are --wheel, --offline, --results, --jobs and --prepare" ;;
   esac
   shift 2
 done
 cd "$root"
 
-if [ -z "$wheel" ]; then
-  wheel=$(find dist -name 'busbw-*.whl' 2>/dev/null | head -n 1)
-  [ -n "$wheel" ] || wheel=$(tools/wheel.sh)
-fi
+# A wheel that lies in dist/ may be of older sources: only one that is named is taken as it is.
+[ -n "$wheel" ] || wheel=$(realpath "$(tools/wheel.sh)")
 [ -d "$results" ] && [ -n "$(ls -A "$results")" ] && fail "$results is not empty: name another folder with --results"
 mkdir -p "$results"
 
@@ -76,7 +71,7 @@ side_by_side=()
 # Multicast over NVLink stays off unless the caller has turned it on: a fault in it can take down every GPU of a host.
 export NCCL_NVLS_ENABLE=${NCCL_NVLS_ENABLE:-0}
 code=0
-"$venv/bin/python" -m pytest tests/gpu -p no:cacheprovider "${side_by_side[@]}" "${peer[@]}" --results "$results/records" \
+"$venv/bin/python" -m pytest tests/gpu -p no:cacheprovider "${side_by_side[@]}" --results "$results/records" \
   --junit-xml "$results/tests.xml" --durations 15 "$@" 2>&1 | tee "$results/tests.txt" || code=${PIPESTATUS[0]}
 "$venv/bin/busbw-engine" --list-devices >"$results/devices.txt" 2>&1 || true
 say "$(tail -n 1 "$results/tests.txt"); records and summary: $results"

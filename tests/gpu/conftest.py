@@ -18,7 +18,6 @@ from .machine import Machine, device_lines
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="nccl", choices=["nccl", "host"], help="host: try the tests out without GPUs")
     parser.addoption("--results", type=Path, help="keep the records of all runs in this folder")
-    parser.addoption("--nccl-tests", type=Path, help="a folder with nccl-tests' programs")
 
 
 class FailuresAtOnce:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from .machine import COLLECTIVES, ONLY_ROOT_HAS_A_RESULT, UNCHECKED_IN_PLACE, Finished, Machine, expect_nothing_wrong
+from busbw.engine import COLLECTIVES
+
+from .machine import ONLY_ROOT_HAS_A_RESULT, UNCHECKED_IN_PLACE, Finished, Machine, expect_nothing_wrong
 
 EVERYTHING = ["-d", "all", "-o", "all", "-n", 1]
 # Less than a tile of the data's definition, more than one, and what divides by nothing.

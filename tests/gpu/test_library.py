@@ -42,6 +42,7 @@ def test_a_preloaded_library_is_the_one(gpus: Machine) -> None:
     assert run["ranks"][0]["library"] == library
 
 
+@pytest.mark.alone  # another job on this host might answer at the port of the RAS service
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
 def test_ranks_that_hang_are_explained(several: Machine, gpus: Machine, way: str) -> None:
     hang = ["--fault", "hang:rank=1,phase=timing"]
@@ -73,3 +74,4 @@ def test_too_little_memory_names_the_gpu(gpus: Machine) -> None:
     finished = gpus.run("all_reduce", *gpus.ranks("g"), "-b", "1024G", "-e", "1024G")
     assert finished.code == 3, finished
     assert re.search(r"counted by GPU \d+ \([0-9a-f:]+\), which has the least free", finished.sentence())
+    assert "ask for sizes up to" in finished.sentence()

@@ -2,7 +2,9 @@
 
 import pytest
 
-from .machine import COLLECTIVES, Machine, expect_nothing_wrong
+from busbw.engine import COLLECTIVES
+
+from .machine import Machine, expect_nothing_wrong
 
 SMALL = ["-b", 8, "-e", "16M", "-f", 128, "-n", 5]
 

@@ -4,6 +4,8 @@ import pytest
 
 from .machine import Machine
 
+pytestmark = pytest.mark.alone  # others would take the processors that launch
+
 WAYS = ["g", "t", "processes"]
 TIMED = ["-c", 0, "-n", 40, "-w", 5]
 

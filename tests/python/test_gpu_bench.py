@@ -1,5 +1,6 @@
 """The benchmarks on GPUs, as far as they need none: reading both programs' tables, ratios, spreads, pages."""
 
+import argparse
 import importlib
 import sys
 from pathlib import Path
@@ -90,9 +91,50 @@ def test_a_budget_that_is_spent_names_what_it_left_out(bench: Any) -> None:
     assert spent.left_out == ["that"]
 
 
+def test_what_to_measure(bench: Any) -> None:
+    parity = bench("gpu_parity")
+    found = parity.measures("g,t:all_reduce,sendrecv:latency:2")
+    assert [(each.way, each.collective) for each in found] == [
+        *[("g", "all_reduce"), ("g", "sendrecv"), ("t", "all_reduce"), ("t", "sendrecv")]
+    ]
+    assert len(parity.measures("processes:all:small,large:1")) == 12
+    for text in parity.MEASURE:
+        assert parity.measures(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("g:all:latency", "expected WAYS:COLLECTIVES:BANDS:ROUNDS"),
+        ("g:all:latency:0", "expected WAYS:COLLECTIVES:BANDS:ROUNDS"),
+        ("h:all:latency:1", "h: allowed are g, t, processes"),
+        ("g:reduce:latency:1", "reduce: allowed are all_reduce, "),
+        ("g:all:huge:1", "huge: allowed are latency, "),
+    ],
+)
+def test_what_cannot_be_measured(bench: Any, text: str, said: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=said):
+        bench("gpu_parity").measures(text)
+
+
+def test_rounds_alternate_which_side_begins(bench: Any) -> None:
+    parity = bench("gpu_parity")
+    wanted = [*parity.measures("g:all_reduce,sendrecv:latency:3"), *parity.measures("t:all_reduce:large:1")]
+    found = [(turn, each.way, each.collective, theirs_first) for turn, each, theirs_first in parity.turns(wanted)]
+    assert found == [
+        (0, "g", "all_reduce", False),
+        (0, "g", "sendrecv", True),
+        (0, "t", "all_reduce", False),
+        (1, "g", "all_reduce", True),
+        (1, "g", "sendrecv", False),
+        (2, "g", "all_reduce", False),
+        (2, "g", "sendrecv", True),
+    ]
+
+
 def test_parity_page(bench: Any) -> None:
     row = {"way": "g", "collective": "all_reduce", "placement": "in_place"}
-    page = bench("gpu_parity").as_page(
+    page = bench("gpu_parity_page").as_page(
         {
             "provenance": {
                 "machine": "4 x GPU",
@@ -101,7 +143,7 @@ def test_parity_page(bench: Any) -> None:
                 "facts": {"nccl_version": "2.28.9", "driver": "580.1"},
             },
             "gpus": 4,
-            "rounds": 3,
+            "notes": ["One run each."],
             "their_processes": "threads, -t",
             "rows": [
                 {**row, "size_bytes": 1024, "busbw_us": [9.0], "nccl_tests_us": [10.0], "ratio": 0.9},
@@ -117,8 +159,9 @@ def test_parity_page(bench: Any) -> None:
     )
     assert page.startswith("# busbw beside nccl-tests: 4 x GPU, 2026-11-21, busbw 0.1.0, NCCL 2.28.9, driver 580.1\n")
     for line in (
-        "| g | all_reduce | 1 MiB and above | 1.005 | 1.005 | 1.005 |",
-        "| g | all_reduce | below 1 MiB | 0.900 | 0.900 | 0.900 |",
+        "| g | all_reduce | 1 MiB and above | 2 | 1.005 | 1.005 | 1.005 | 1.000 | 1.01 | 1.00 |",
+        "| g | all_reduce | below 1 MiB | 1 | 0.900 | 0.900 | 0.900 | 0.900 | - | - |",
+        "One run each.",
         "- busbw: 6.0",
         "- nccl-tests: not measured",
         "| 1K | busbw: median | 10 | 9.00 | 1.25 % | 0.50 % |",

@@ -58,6 +58,19 @@ def test_what_is_not_there_is_named(copy: Path) -> None:
     assert done.stderr.startswith("gpu-test: there is no --weel; allowed are --wheel, ")
 
 
+def test_a_wheel_is_built_where_none_is_named(copy: Path, tmp_path: Path) -> None:
+    """One that lies in dist/ may be of older sources."""
+    dist = copy.parents[1] / "dist"
+    dist.mkdir()
+    (dist / "busbw-9.9-py3-none-any.whl").write_text("older than the sources\n")
+    (copy.parent / "wheel.sh").write_text(f"#!/bin/sh\necho {wheel_in(tmp_path)}\n")
+    (copy.parent / "wheel.sh").chmod(0o755)
+    (tmp_path / "empty").mkdir()
+    done = run(copy, "--offline", tmp_path / "empty", "--results", tmp_path / "results", "--prepare")
+    assert done.returncode == 0, done.stderr
+    assert "putting busbw-0.0-py3-none-any.whl into" in done.stderr
+
+
 def test_old_results_are_not_mixed_with_new_ones(copy: Path, tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "tests.txt").write_text("old\n")
