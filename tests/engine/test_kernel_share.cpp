@@ -106,6 +106,33 @@ TEST_CASE("first_vector and vector_stride: every vector is taken once, whatever 
       }
 }
 
+TEST_CASE("worker_across_all: every thread of every rank has a number of its own, neighbouring warps on other ranks") {
+  for (const Grid& grid : kGrids) {
+    std::vector<int> times(std::size_t{grid.threads} * grid.blocks * static_cast<unsigned>(grid.ranks));
+    for (int rank = 0; rank < grid.ranks; ++rank)
+      for (unsigned block = 0; block < grid.blocks; ++block)
+        for (unsigned thread = 0; thread < grid.threads; ++thread) {
+          const Worker worker = worker_across_all(thread, block, grid.threads, grid.blocks, rank, grid.ranks);
+          REQUIRE(worker.count == times.size());
+          REQUIRE(worker.index < times.size());
+          CHECK(worker.index % kWarpThreads == thread % kWarpThreads);
+          CHECK(worker.index / kWarpThreads % static_cast<unsigned>(grid.ranks) == static_cast<unsigned>(rank));
+          ++times[worker.index];
+        }
+    CHECK(std::ranges::count(times, 1) == static_cast<std::ptrdiff_t>(times.size()));
+  }
+}
+
+TEST_CASE("in_whole_turns: every thread has all its rows, and fewer than a turn's are left") {
+  for (const std::size_t vectors : {std::size_t{0}, std::size_t{511}, std::size_t{512}, std::size_t{1300}}) {
+    const Worker worker{.index = 5, .count = 64};
+    const std::size_t whole = in_whole_turns(vectors, worker, 8);
+    CHECK(whole % 512 == 0);
+    CHECK(whole <= vectors);
+    CHECK(vectors - whole < 512);
+  }
+}
+
 TEST_CASE("peer_of_step: each step goes to another rank, itself last, and no two ranks go to one") {
   for (const int ranks : {1, 2, 3, 8}) {
     for (int step = 0; step < ranks; ++step) {

@@ -48,16 +48,16 @@ struct Work {
     for (int peer = 0; peer < ranks; ++peer) to(peer)[at] = result;
   }
 
-  /// `rows` vectors, 32 apart, from number `at` on of those that begin at element `head`.
+  /// `rows` vectors, `apart` from each other, from number `at` on of those that begin at element `head`.
   template <unsigned rows>
-  __device__ void vectors(std::size_t head, std::size_t at) const {
+  __device__ void vectors(std::size_t head, std::size_t at, std::size_t apart) const {
     Wide values[rows][kElements];
 #pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer) {
       const auto* data = reinterpret_cast<const uint4*>(from(peer) + head) + at;
       Vector<Stored> loaded[rows];
 #pragma unroll
-      for (unsigned row = 0; row < rows; ++row) loaded[row].words = data[row * kWarpThreads];
+      for (unsigned row = 0; row < rows; ++row) loaded[row].words = data[row * apart];
 #pragma unroll
       for (unsigned row = 0; row < rows; ++row)
 #pragma unroll
@@ -76,36 +76,43 @@ struct Work {
     for (int peer = 0; peer < ranks; ++peer) {
       auto* data = reinterpret_cast<uint4*>(to(peer) + head) + at;
 #pragma unroll
-      for (unsigned row = 0; row < rows; ++row) data[row * kWarpThreads] = results[row].words;
+      for (unsigned row = 0; row < rows; ++row) data[row * apart] = results[row].words;
     }
   }
 };
 
 template <class Reduction>
-__global__ void __launch_bounds__(kKernelThreads)
+__global__ void __launch_bounds__(kKernelThreads, 1)
     all_reduce_lsa_vectors(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
                            const Reduction reduction) {
   constexpr unsigned kRows = Work<Reduction>::kRows;
+  const Work<Reduction> work{call, reduction, comm.nRanks};
+  const VectorRange range =
+      split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Work<Reduction>::kElements);
+  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  const std::size_t whole = in_whole_turns(range.vectors, worker, kRows);
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 
-  const Work<Reduction> work{call, reduction, comm.nRanks};
-  const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
-  const VectorRange range =
-      split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Work<Reduction>::kElements);
 #pragma unroll 1
-  for (std::size_t at = first_vector(worker, kRows); at < range.vectors; at += vector_stride(worker, kRows)) {
-    if (at + (kRows - 1) * kWarpThreads < range.vectors) {
-      work.template vectors<kRows>(range.head, at);
-    } else {
+  for (std::size_t at = first_vector(worker, kRows); at < whole; at += vector_stride(worker, kRows))
+    work.template vectors<kRows>(range.head, at, kWarpThreads);
+  // Fewer rows than a whole turn has, shared by all threads.
+  const Worker across = worker_across_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  std::size_t at = whole + across.index;
+  if constexpr (kRows > 4)
 #pragma unroll 1
-      for (std::size_t last = at; last < range.vectors; last += kWarpThreads)
-        work.template vectors<1>(range.head, last);
-    }
-  }
-  // What lies before and after the vectors.
+    for (; at + 3 * across.count < range.vectors; at += 4 * across.count)
+      work.template vectors<4>(range.head, at, across.count);
+  if constexpr (kRows > 2)
 #pragma unroll 1
-  for (std::size_t at = worker.index; at < range.head + range.tail; at += worker.count)
+    for (; at + across.count < range.vectors; at += 2 * across.count)
+      work.template vectors<2>(range.head, at, across.count);
+#pragma unroll 1
+  for (; at < range.vectors; at += across.count) work.template vectors<1>(range.head, at, across.count);
+  // What lies before and after the vectors, by the threads that have least of these.
+#pragma unroll 1
+  for (at = across.count - 1 - across.index; at < range.head + range.tail; at += across.count)
     work.one(at < range.head ? at : call.count - range.tail + at - range.head);
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }

@@ -39,16 +39,22 @@ constexpr Worker worker_of_all(unsigned thread, unsigned block, unsigned threads
           std::size_t{threads} * blocks * ranks};
 }
 
+/// The same with the warps of all ranks and blocks in turns, so that little work, too, is spread over all of them.
+constexpr Worker worker_across_all(unsigned thread, unsigned block, unsigned threads, unsigned blocks, int rank,
+                                   int ranks) {
+  const std::size_t warp = thread / kWarpThreads;
+  return {thread % kWarpThreads + kWarpThreads * (static_cast<std::size_t>(rank) + (block + blocks * warp) * ranks),
+          std::size_t{threads} * blocks * ranks};
+}
+
 /// A thread among those of its own rank's kernel.
 constexpr Worker worker_of_rank(unsigned thread, unsigned block, unsigned threads, unsigned blocks) {
   return {thread + std::size_t{threads} * block, std::size_t{threads} * blocks};
 }
 
-/// As worker_of_rank, with the warps of all blocks in turns, so that little work, too, is spread over all blocks.
+/// The same with the warps of all blocks in turns.
 constexpr Worker worker_across_blocks(unsigned thread, unsigned block, unsigned threads, unsigned blocks) {
-  const unsigned warp = thread / kWarpThreads;
-  return {thread % kWarpThreads + std::size_t{kWarpThreads} * (block + std::size_t{blocks} * warp),
-          std::size_t{threads} * blocks};
+  return worker_across_all(thread, block, threads, blocks, 0, 1);
 }
 
 /// Where a thread begins among `vectors` that warps take in turns of `unroll` rows of 32, and how far its next turn is.
@@ -57,6 +63,11 @@ constexpr std::size_t first_vector(const Worker& worker, unsigned unroll) {
   return worker.index / kWarpThreads * kWarpThreads * unroll + worker.index % kWarpThreads;
 }
 constexpr std::size_t vector_stride(const Worker& worker, unsigned unroll) { return worker.count * unroll; }
+
+/// How many of `vectors` are taken by turns in which every thread has all its rows.
+constexpr std::size_t in_whole_turns(std::size_t vectors, const Worker& worker, unsigned unroll) {
+  return vectors - vectors % vector_stride(worker, unroll);
+}
 
 /// The peer that `rank` turns to in its i-th step: each rank begins with another, so that they do not queue for one.
 constexpr int peer_of_step(int rank, int step, int ranks) {
