@@ -18,6 +18,8 @@ void enter(Team& world, Communicator& communicator, Phase phase) {
 
 void append(const Samples& batch, Samples& all) {
   all.iteration_s.insert(all.iteration_s.end(), batch.iteration_s.begin(), batch.iteration_s.end());
+  all.left_out += batch.left_out;
+  if (!all.first_iteration_s) all.first_iteration_s = batch.first_iteration_s;
   all.total_s += batch.total_s;
   all.issue_s += batch.issue_s;
   all.timed_operations += batch.timed_operations;
@@ -66,6 +68,7 @@ class Batches {
   Samples with_own_total(Samples batch) {
     Samples with_total;
     with_total.iteration_s = std::move(batch.iteration_s);
+    with_total.first_iteration_s = batch.first_iteration_s;
     sampler_.plain_batch(with_total);
     return with_total;
   }
@@ -85,8 +88,8 @@ StoppedBy sample_placement(Team& world, Communicator& communicator, const Sample
   enter(world, communicator, Phase::warmup);
   Sampler sampler(world, communicator, what, settings);
   Samples around;
-  around.before = communicator.condition();
   const double expected_iteration_s = sampler.warm_up();
+  around.before = communicator.condition();
   enter(world, communicator, Phase::timing);
   Batches batches(world, sampler, expected_iteration_s);
 

@@ -37,8 +37,9 @@ std::optional<DeviceCondition> take_condition(MessageReader& reader) {
 
 Bytes samples_message(const Samples& samples) {
   MessageWriter writer;
-  writer.add(samples.iteration_s)
-      .add(samples.total_s)
+  writer.add(samples.iteration_s).add(samples.left_out);
+  add(writer, samples.first_iteration_s);
+  writer.add(samples.total_s)
       .add(samples.issue_s)
       .add(samples.timed_operations)
       .add(samples.device_s)
@@ -53,6 +54,8 @@ Samples read_samples(const Bytes& bytes) {
   MessageReader reader(bytes);
   Samples samples;
   samples.iteration_s = reader.take_doubles();
+  samples.left_out = reader.take<std::uint64_t>();
+  samples.first_iteration_s = take_optional(reader);
   samples.total_s = reader.take<double>();
   samples.issue_s = reader.take<double>();
   samples.timed_operations = reader.take<std::uint64_t>();

@@ -43,8 +43,11 @@ std::vector<double> rank_arrivals_s(std::span<const RankReport> ranks, double op
   const std::vector<double> durations_s = rank_device_times_s(ranks);
   if (durations_s.empty()) return {};
   std::vector<double> waited_s;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    waited_s.push_back((ranks[rank].samples.iteration_s.front() - durations_s[rank]) * operations_per_iteration);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto& first_s = ranks[rank].samples.first_iteration_s;
+    if (!first_s) return {};
+    waited_s.push_back(*first_s - durations_s[rank] * operations_per_iteration);
+  }
   const double longest_s = std::ranges::max(waited_s);
   std::vector<double> arrivals_s;
   for (const double each_s : waited_s) arrivals_s.push_back(longest_s - each_s);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "measure/bandwidth.hpp"
@@ -52,7 +53,7 @@ std::vector<DeviceClock> device_clocks(const std::vector<RankReport>& ranks) {
 }
 
 Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report,
-                             const Traffic& traffic, const std::string& policy, const std::vector<int>& members) {
+                             const Traffic& traffic, const std::string& policy) {
   const RunSettings& settings = plan.settings;
   Measurement measurement;
   measurement.iteration_s = last_rank_s(report.ranks);
@@ -74,16 +75,38 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   const Bandwidth reached = bandwidth(traffic, measurement.time_s);
   measurement.algbw_bytes_per_s = reached.algbw_bytes_per_s;
   measurement.busbw_bytes_per_s = reached.busbw_bytes_per_s;
-  const auto skipped = static_cast<std::size_t>(settings.per_iteration_skip);
+  // Of those to be skipped the first may have been left out.
+  const int left_out = report.ranks.front().samples.left_out > 0;
+  const auto skipped = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - left_out));
   measurement.statistics = summarise(std::span(measurement.iteration_s).subspan(skipped));
   if (settings.per_iteration && settings.processes > 1)
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
   for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
   measurement.stopped_by = report.stopped_by;
   measurement.check = check_result(plan, placement, report.ranks, policy);
-  measurement.warnings =
-      warnings_of(settings, measurement, static_cast<double>(report.ranks.front().samples.timed_operations), members);
   return measurement;
+}
+
+void add_warnings(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements,
+                  const std::vector<int>& members, Row& row) {
+  const auto operations = [&](Placement placement) {
+    return static_cast<double>(placements.at(placement).ranks.front().samples.timed_operations);
+  };
+  std::optional<Measured> out_of_place;
+  std::optional<Measured> in_place;
+  if (row.out_of_place) out_of_place.emplace(Measured{*row.out_of_place, operations(Placement::out_of_place)});
+  if (row.in_place) in_place.emplace(Measured{*row.in_place, operations(Placement::in_place)});
+  const auto other = [](std::optional<Measured>& measured) { return measured ? &*measured : nullptr; };
+  if (out_of_place) row.out_of_place->warnings = warnings_of(settings, *out_of_place, other(in_place), members);
+  if (in_place) row.in_place->warnings = warnings_of(settings, *in_place, other(out_of_place), members);
+}
+
+/// With -I the table shows what samples tell: which of them there are not.
+void add_left_out(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements, Row& row) {
+  const auto leaves_out = [](const auto& each) { return each.second.ranks.front().samples.left_out > 0; };
+  if (settings.per_iteration && std::ranges::any_of(placements, leaves_out))
+    row.comments.push_back(
+        "Iterations: without the first of each launch of the graph, in which ranks wait for each other's launches");
 }
 
 void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, Row& row) {
@@ -128,9 +151,11 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   row.root = label.configuration.root;
   for (const auto& [placement, report] : placements) {
     auto& side = placement == Placement::in_place ? row.in_place : row.out_of_place;
-    side = make_measurement(plan, placement, report, traffic, policy, label.members);
+    side = make_measurement(plan, placement, report, traffic, policy);
   }
+  add_warnings(plan.settings, placements, label.members, row);
   add_rank_summary(plan, shape, element_bytes, row);
+  add_left_out(plan.settings, placements, row);
   row.timestamp = wall_time().local;
   return row;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "measure/clock.hpp"
+#include "measure/closed_gate.hpp"
 
 namespace busbw {
 namespace {
@@ -27,30 +28,6 @@ constexpr std::size_t kMostGatedBatches = 8;
 constexpr std::size_t kMostGraphBehindGate = 1000;
 // Graphs are launched and read one by one until there are this many samples.
 constexpr std::size_t kGraphSamples = 100'000;
-
-/// Closed from here on, and open in the end whatever happens.
-class ClosedGate {
- public:
-  explicit ClosedGate(Gate& gate) : gate_(gate) { gate_.close(); }
-  ClosedGate(const ClosedGate&) = delete;
-  ClosedGate& operator=(const ClosedGate&) = delete;
-  ~ClosedGate() {
-    if (is_open_) return;
-    try {
-      gate_.open();
-    } catch (const std::exception&) {
-      // The error that brought us here is already on its way.
-    }
-  }
-  void open() {
-    is_open_ = true;
-    gate_.open();
-  }
-
- private:
-  Gate& gate_;
-  bool is_open_ = false;
-};
 
 }  // namespace
 
@@ -121,6 +98,9 @@ void Sampler::record_stamped() {
     }
     stamps.set(iterations());
   });
+  // The first launch puts the graph on the device.
+  stamped_->issue();
+  communicator_.synchronize();
 }
 
 std::size_t Sampler::stamped_launches() const {
@@ -133,7 +113,38 @@ void Sampler::stamped_batch(Samples& samples, bool is_total) {
   if (!records()) return stamped_launch(samples, is_total, true);
   record_stamped();
   const std::size_t launches = stamped_launches();
-  for (std::size_t launch = 0; launch < launches; ++launch) stamped_launch(samples, is_total, launch + 1 == launches);
+  // What is held back cannot be timed by the host's clock.
+  Gate* const gate = is_total ? nullptr : gate_for_stamped_graph();
+  for (std::size_t launch = 0; launch < launches; ++launch) {
+    const bool is_last = launch + 1 == launches;
+    if (gate)
+      gated_stamped_launch(*gate, samples, is_last);
+    else
+      stamped_launch(samples, is_total, is_last);
+  }
+}
+
+Gate* Sampler::gate_for_stamped_graph() const {
+  Gate* const gate = communicator_.gate();
+  if (!gate || gate->room() < calls_per_operation() + 1) return nullptr;
+  const std::size_t stamps = iterations() + 1;
+  return iterations() * calls_per_iteration() + stamps <= kMostGraphBehindGate ? gate : nullptr;
+}
+
+void Sampler::gated_stamped_launch(Gate& gate, Samples& samples, bool is_last) {
+  world_.enter(Phase::timing);
+  {
+    ClosedGate closed(gate);
+    // Ranks open their gates one after the other: this operation waits for the last.
+    run_once(0);
+    stamped_->issue();
+    communicator_.flush();
+    world_.barrier();
+    closed.open();
+  }
+  if (is_last) samples.after = communicator_.condition();
+  communicator_.synchronize();
+  read_stamps(samples, {.is_total = false, .first_waited = false});
 }
 
 void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
@@ -171,7 +182,7 @@ void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
   const double done_s = monotonic_s();
   if (!asks_at_work) ask();
   const std::size_t first = samples.iteration_s.size();
-  read_stamps(samples, is_total);
+  read_stamps(samples, {.is_total = is_total, .first_waited = true});
   if (!is_total) return;
   double sum_s = 0;
   for (std::size_t i = first; i < samples.iteration_s.size(); ++i)
@@ -183,16 +194,22 @@ void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
   samples.timed_operations += iterations() * static_cast<std::uint64_t>(operations_per_iteration());
 }
 
-void Sampler::read_stamps(Samples& samples, bool is_total) {
+void Sampler::read_stamps(Samples& samples, const BatchKind& kind) {
   // Iteration i lasts from stamp i to the next one, or where a barrier lies between, from stamp 2 i to the next one.
   const std::size_t stride = settings_.blocking == kBarrierAfterIteration ? 2 : 1;
   const Stamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
-  const bool is_device_time = is_total && on_device_ && settings_.blocking == 0;
+  const bool is_device_time = kind.is_total && on_device_ && settings_.blocking == 0;
   for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
     const double elapsed_s = stamps.between_s(iteration * stride, iteration * stride + 1);
+    const bool waited = kind.first_waited && iteration == 0;
+    if (waited && !samples.first_iteration_s) samples.first_iteration_s = elapsed_s;
+    // A graph has a first iteration in each launch: what it waits for others would be in one sample of so many.
+    if (waited && records() && iterations() > 1) {
+      ++samples.left_out;
+      continue;
+    }
     samples.iteration_s.push_back(elapsed_s / operations_per_iteration());
-    // In the first one the rank may have waited for others.
-    if (!is_device_time || (iteration == 0 && iterations() > 1)) continue;
+    if (!is_device_time || (waited && iterations() > 1)) continue;
     samples.device_s += elapsed_s;
     samples.device_operations += static_cast<std::uint64_t>(operations_per_iteration());
   }
@@ -227,11 +244,18 @@ void Sampler::plain_batch(Samples& samples) {
       std::max<std::size_t>(1, launches) * iterations() * static_cast<std::uint64_t>(operations_per_iteration());
 }
 
+std::size_t Sampler::calls_per_operation() const {
+  return static_cast<std::size_t>(case_.collective.calls_per_run(communicator_.size()));
+}
+
+std::size_t Sampler::calls_per_iteration() const {
+  return calls_per_operation() * static_cast<std::size_t>(settings_.aggregated_iterations);
+}
+
 std::size_t Sampler::iterations_behind(const Gate& gate) const {
-  const auto calls = static_cast<std::size_t>(case_.collective.calls_per_run(communicator_.size()));
-  const std::size_t before = calls + 2;  // one operation and two stamps
+  const std::size_t before = calls_per_operation() + 2;  // one operation and two stamps
   if (gate.room() <= before) return 0;
-  const std::size_t each = calls * static_cast<std::size_t>(settings_.aggregated_iterations);
+  const std::size_t each = calls_per_iteration();
   // A graph is one launch, of all iterations.
   if (records()) return iterations() * each <= kMostGraphBehindGate ? iterations() : 0;
   return std::min(iterations(), (gate.room() - before) / each);

@@ -36,8 +36,10 @@ class Sampler {
   /// Untimed iterations, at least one, which also connects what connects on first use. Seconds for one of them, rather too
   /// many than too few.
   double warm_up();
-  /// settings.iterations iterations between stamps, with -G all launches of them. Where `is_total`, the batch also tells
-  /// the total and the device's time: iterations are so long that the stamps between them do not show.
+  /// settings.iterations iterations between stamps, with -G all launches of them, each held back until all ranks have
+  /// launched theirs. Where `is_total`, the batch also tells the total and the device's time: iterations are so long that
+  /// the stamps between them do not show. Graphs that cannot be held back, or are timed, give no sample of their first
+  /// iteration, in which a rank waits for others' launches.
   void stamped_batch(Samples& samples, bool is_total);
   /// As many without stamps: the total, with the clock read only before and after all of them, as in nccl-tests.
   void plain_batch(Samples& samples);
@@ -65,9 +67,18 @@ class Sampler {
   void record_plain();
   void record_stamped();
   void stamped_launch(Samples& samples, bool is_total, bool is_last);
-  void read_stamps(Samples& samples, bool is_total);
+  /// Null where nothing can hold the graph back.
+  Gate* gate_for_stamped_graph() const;
+  void gated_stamped_launch(Gate& gate, Samples& samples, bool is_last);
+  struct BatchKind {
+    bool is_total;
+    bool first_waited;  // whether a rank may have waited for others in the first iteration
+  };
+  void read_stamps(Samples& samples, const BatchKind& kind);
   /// Seconds from the first iteration's start to the last one's end; the gate is open again.
   double gated_batch_s(Gate& gate, std::size_t first, std::size_t count);
+  std::size_t calls_per_operation() const;
+  std::size_t calls_per_iteration() const;
   /// Iterations that fit behind the gate beside two stamps and one operation.
   std::size_t iterations_behind(const Gate& gate) const;
 

@@ -11,6 +11,9 @@ namespace busbw {
 struct Samples {
   /// By the stamps, per operation: one for each iteration, in batches that each begin at a barrier.
   std::vector<double> iteration_s = {};
+  std::uint64_t left_out = 0;  // iterations between stamps that are not among them: first ones of graphs
+  /// The first one after a barrier, in which this rank waited for others. Not per operation; missing where all began together.
+  std::optional<double> first_iteration_s = {};
 
   /// By the host's clock, from a barrier until all operations were done: the `time`. Not per operation.
   double total_s = 0;
@@ -23,8 +26,8 @@ struct Samples {
 
   /// Whether operations go on after their call has returned, so that issuing and doing are two things.
   bool on_device = false;
-  std::optional<DeviceCondition> before = {};  // before the first operation
-  std::optional<DeviceCondition> after = {};   // while the last ones ran, or just after them
+  std::optional<DeviceCondition> before = {};  // between the warm-up and the first timed operation
+  std::optional<DeviceCondition> after = {};  // while the last ones ran, or just after them
 };
 
 }  // namespace busbw

@@ -4,18 +4,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace busbw {
 namespace {
 
-// A rank is slow to launch where it takes this much longer than the middle one of the ranks.
-constexpr double kSlowLaunch = 1.5;
+// What a rank does is told of a measurement over this many operations: in fewer, one interruption is much of the time.
+constexpr double kEnoughOperations = 20;
+// A rank is slow to launch where it takes this much longer than the middle one of the ranks, and this much longer.
+constexpr double kSlowLaunch = 2;
+constexpr double kSlowLaunch_s = 10e-6;
 // A rank is late where it began so long after all others, and that is this share of the whole measurement.
 constexpr double kLate_s = 100e-6;
 constexpr double kLateShare = 0.1;
-// A clock has moved where what it was before and what it was after differ by this share of the greater.
+// A clock has moved where what it was before and what it was after differ by this share of the greater, and this much.
 constexpr double kClockMoved = 0.05;
+constexpr double kClockMoved_hz = 60e6;
 
 double middle_of(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -31,35 +36,53 @@ void missed_target(const RunSettings& settings, const Measurement& measurement, 
                   *settings.target_ci * 100, measurement.iteration_s.size()));
 }
 
+/// One rank of a measurement that others have waited for.
+struct Waited {
+  std::size_t rank;  // in the group
+  std::string text;  // what is said of it, after its name
+};
+
 /// Others wait for a rank that takes longer to launch an operation than the operation takes.
-void slow_to_launch(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
-  const auto& launch_s = measurement.rank_launch_times_s;
-  if (launch_s.size() < 2 || !measurement.device_time_s) return;
+std::optional<Waited> slow_to_launch(const Measured& of) {
+  const auto& launch_s = of.measurement.rank_launch_times_s;
+  if (launch_s.size() < 2 || !of.measurement.device_time_s || of.operations < kEnoughOperations) return std::nullopt;
   const auto slowest = std::ranges::max_element(launch_s);
   const double usual_s = middle_of(launch_s);
-  if (*slowest <= kSlowLaunch * usual_s || *slowest <= *measurement.device_time_s) return;
-  warnings.push_back(
-      fmt::format("rank {} takes {:.1f} us to launch an operation, others {:.1f} us, and they wait for it; look what "
-                  "else runs on its host's processors, and to which its process is bound",
-                  ranks[static_cast<std::size_t>(slowest - launch_s.begin())], *slowest * 1e6, usual_s * 1e6));
+  if (*slowest <= kSlowLaunch * usual_s || *slowest - usual_s <= kSlowLaunch_s) return std::nullopt;
+  if (*slowest <= *of.measurement.device_time_s) return std::nullopt;
+  return Waited{static_cast<std::size_t>(slowest - launch_s.begin()),
+                fmt::format("takes {:.1f} us to launch an operation, others {:.1f} us, and they wait for it; look what "
+                            "else runs on its host's processors, and to which its process is bound",
+                            *slowest * 1e6, usual_s * 1e6)};
 }
 
 /// One rank began so late that waiting for it is a part of the time.
-void came_late(const Measurement& measurement, double operations, const std::vector<int>& ranks,
-               std::vector<std::string>& warnings) {
-  const auto& arrivals_s = measurement.rank_arrivals_s;
-  if (arrivals_s.size() < 2) return;
+std::optional<Waited> came_late(const Measured& of) {
+  const auto& arrivals_s = of.measurement.rank_arrivals_s;
+  if (arrivals_s.size() < 2 || of.operations < kEnoughOperations) return std::nullopt;
   const auto last = std::ranges::max_element(arrivals_s);
   double before_s = 0;  // when the last but one came
   for (auto each = arrivals_s.begin(); each != arrivals_s.end(); ++each)
     if (each != last) before_s = std::max(before_s, *each);
   const double late_s = *last - before_s;
-  const double share = late_s / (measurement.time_s * operations);
-  if (late_s < kLate_s || share < kLateShare) return;
-  warnings.push_back(fmt::format(
-      "rank {} began {:.0f} us after all others, which is as long as {:.0f} % of all operations timed; take "
-      "more of them (-n), and where it is always this rank, look at its host",
-      ranks[static_cast<std::size_t>(last - arrivals_s.begin())], late_s * 1e6, share * 100));
+  const double share = late_s / (of.measurement.time_s * of.operations);
+  if (late_s < kLate_s || share < kLateShare) return std::nullopt;
+  return Waited{static_cast<std::size_t>(last - arrivals_s.begin()),
+                fmt::format("began {:.0f} us after all others, which is as long as {:.0f} % of all operations timed; "
+                            "look what else runs on its host and its device, or take more operations (-n)",
+                            late_s * 1e6, share * 100)};
+}
+
+/// Told where it is the same rank in both placements: once is chance.
+void add_waited(std::optional<Waited> (*rule)(const Measured&), const Measured& of, const Measured* other,
+                const std::vector<int>& ranks, std::vector<std::string>& warnings) {
+  const auto waited = rule(of);
+  if (!waited) return;
+  if (other) {
+    const auto again = rule(*other);
+    if (!again || again->rank != waited->rank) return;
+  }
+  warnings.push_back(fmt::format("rank {} {}", ranks[waited->rank], waited->text));
 }
 
 /// "rank 1" or "ranks 0 1 2".
@@ -75,7 +98,7 @@ void clock_moved(const Measurement& measurement, const std::vector<int>& ranks, 
     const DeviceClock& clock = measurement.rank_clocks[i];
     if (!clock.before_hz || !clock.after_hz) continue;
     const auto [low_hz, high_hz] = std::minmax(*clock.before_hz, *clock.after_hz);
-    if (high_hz - low_hz <= kClockMoved * high_hz) continue;
+    if (high_hz - low_hz <= std::max(kClockMoved * high_hz, kClockMoved_hz)) continue;
     least_hz = moved.empty() ? low_hz : std::min(least_hz, low_hz);
     most_hz = std::max(most_hz, high_hz);
     moved.push_back(ranks[i]);
@@ -105,14 +128,14 @@ void slowed(const Measurement& measurement, const std::vector<int>& ranks, std::
 
 }  // namespace
 
-std::vector<std::string> warnings_of(const RunSettings& settings, const Measurement& measurement, double operations,
+std::vector<std::string> warnings_of(const RunSettings& settings, const Measured& of, const Measured* other,
                                      const std::vector<int>& ranks) {
   std::vector<std::string> warnings;
-  missed_target(settings, measurement, warnings);
-  slow_to_launch(measurement, ranks, warnings);
-  came_late(measurement, operations, ranks, warnings);
-  clock_moved(measurement, ranks, warnings);
-  slowed(measurement, ranks, warnings);
+  missed_target(settings, of.measurement, warnings);
+  add_waited(slow_to_launch, of, other, ranks, warnings);
+  add_waited(came_late, of, other, ranks, warnings);
+  clock_moved(of.measurement, ranks, warnings);
+  slowed(of.measurement, ranks, warnings);
   return warnings;
 }
 

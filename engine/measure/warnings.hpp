@@ -7,9 +7,15 @@
 
 namespace busbw {
 
-/// All that holds for `measurement`, whose other fields are set; `operations`: how many its time is over, and `ranks`: the
-/// numbers in the job of those that took part.
-std::vector<std::string> warnings_of(const RunSettings& settings, const Measurement& measurement, double operations,
+/// A measurement, whose other fields are set, and how many operations its time is over.
+struct Measured {
+  const Measurement& measurement;
+  double operations;
+};
+
+/// All that holds for `of`. `other`: the same row's other placement, measured by the same ranks; null where there is none.
+/// `ranks`: the numbers in the job of those that took part.
+std::vector<std::string> warnings_of(const RunSettings& settings, const Measured& of, const Measured* other,
                                      const std::vector<int>& ranks);
 
 }  // namespace busbw

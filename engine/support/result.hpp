@@ -116,7 +116,7 @@ enum class StoppedBy { iterations, target_ci, max_time, sample_limit };
 
 /// What a rank's device said of its clock around a measurement. What it did not say is missing.
 struct DeviceClock {
-  std::optional<double> before_hz;     // before the first operation
+  std::optional<double> before_hz;     // after the warm-up
   std::optional<double> after_hz;      // while the last ones ran, or just after them
   std::optional<double> most_hz;       // that it may reach
   std::vector<std::string> slowed_by;  // what held it back then; empty: nothing did

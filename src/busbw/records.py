@@ -113,7 +113,7 @@ class Stats(Struct, kw_only=True, frozen=True):
 class Clock(Struct, kw_only=True, frozen=True):
     """What a rank's device said of its clock around a measurement."""
 
-    before_mhz: Annotated[float | None, Meta(description="Before the first operation; null where nothing tells.")]
+    before_mhz: Annotated[float | None, Meta(description="After the warm-up; null where nothing tells.")]
     after_mhz: Annotated[float | None, Meta(description="While the last operations ran, or just after them.")]
     most_mhz: Annotated[float | None, Meta(description="That it may reach; null where nothing tells.")]
     slowed_by: Annotated[list[str], Meta(description="What held it back then; empty: nothing did.")]
@@ -209,7 +209,10 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     ] = msgspec.field(default_factory=list)
     rank_arrivals_us: Annotated[
         list[float],
-        Meta(description="Per rank of the group: how long after the first rank it began; empty without device times."),
+        Meta(
+            description="Per rank of the group: how long after the first rank it began; empty without device "
+            "times and where all began together."
+        ),
     ] = msgspec.field(default_factory=list)
     rank_clocks: Annotated[
         list[Clock],

@@ -8,6 +8,8 @@ using namespace busbw;
 
 TEST_CASE("samples arrive as they were sent") {
   Samples sent{.iteration_s = {1, 2.5},
+               .left_out = 10,
+               .first_iteration_s = 11,
                .total_s = 3,
                .issue_s = 4,
                .timed_operations = 5,
@@ -18,6 +20,8 @@ TEST_CASE("samples arrive as they were sent") {
                .after = DeviceCondition{.clock_hz = std::nullopt, .most_clock_hz = 9, .slowed_by = {"heat", "power"}}};
   const Samples got = read_samples(samples_message(sent));
   CHECK(got.iteration_s == sent.iteration_s);
+  CHECK(got.left_out == 10);
+  CHECK(got.first_iteration_s == 11);
   CHECK(got.total_s == 3);
   CHECK(got.issue_s == 4);
   CHECK(got.timed_operations == 5);
@@ -35,6 +39,7 @@ TEST_CASE("samples arrive as they were sent") {
 
 TEST_CASE("a device that says nothing stays one that says nothing") {
   const Samples got = read_samples(samples_message({}));
+  CHECK_FALSE(got.first_iteration_s);
   CHECK_FALSE(got.before);
   CHECK_FALSE(got.after);
   CHECK_FALSE(got.on_device);

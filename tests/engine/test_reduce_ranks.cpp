@@ -16,7 +16,10 @@ const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6),
 
 /// First iteration and duration of a rank.
 RankReport on_device(double first_s, double duration_s) {
-  return {.samples = {.iteration_s = {first_s, duration_s}, .device_s = 2 * duration_s, .device_operations = 2},
+  return {.samples = {.iteration_s = {first_s, duration_s},
+                      .first_iteration_s = first_s,
+                      .device_s = 2 * duration_s,
+                      .device_operations = 2},
           .findings = {}};
 }
 
@@ -52,8 +55,12 @@ TEST_CASE("rank_arrivals_s: who waited longest came first") {
   // Rank 1 came 5 after rank 0; rank 2 takes longer, but came with rank 0.
   const std::vector<RankReport> ranks{on_device(7, 2), on_device(2, 2), on_device(8, 3)};
   CHECK(rank_arrivals_s(ranks, 1) == std::vector<double>{0, 5, 0});
-  CHECK(rank_arrivals_s(ranks, 10) == std::vector<double>{0, 50, 0});
+  const std::vector<RankReport> tens{on_device(70, 2), on_device(20, 2), on_device(80, 3)};
+  CHECK(rank_arrivals_s(tens, 10) == std::vector<double>{0, 50, 0});
   CHECK(rank_arrivals_s(kRanks, 1).empty());
+  std::vector<RankReport> together = ranks;
+  together[1].samples.first_iteration_s.reset();
+  CHECK(rank_arrivals_s(together, 1).empty());
 }
 
 TEST_CASE("last_rank_s: each iteration ends with its last rank") {

@@ -42,11 +42,12 @@ PlacementReport report(std::uint64_t operations = 2) {
 }
 
 /// The same ranks on devices where an operation takes 0.2, 0.2, 0.3 and 0.3 ms.
-PlacementReport on_devices() {
-  PlacementReport made = report();
+PlacementReport on_devices(std::uint64_t operations = 2) {
+  PlacementReport made = report(operations);
   for (std::size_t i = 0; i < made.ranks.size(); ++i) {
     Samples& samples = made.ranks[i].samples;
     samples.on_device = true;
+    samples.first_iteration_s = samples.iteration_s.front();
     samples.device_s = i < 2 ? 0.002 : 0.003;
     samples.device_operations = 10;
   }
@@ -128,7 +129,9 @@ TEST_CASE("make_row: where issuing is doing there is one time") {
 }
 
 TEST_CASE("make_row: the clocks of all ranks' devices, what is not told missing, and warnings name ranks of the job") {
-  PlacementReport told = on_devices();
+  PlacementReport told = on_devices(20);
+  told.ranks[3].samples.issue_s = 0;
+  told.ranks[1].samples.issue_s = 0.05;
   told.ranks[1].samples.before = DeviceCondition{.clock_hz = 1.98e9, .most_clock_hz = 2e9, .slowed_by = {}};
   told.ranks[1].samples.after = DeviceCondition{.clock_hz = 1.4e9, .most_clock_hz = 2e9, .slowed_by = {"power limit"}};
   const Measurement measurement = *Scene("all_reduce").out_of_place(told).out_of_place;
@@ -139,7 +142,39 @@ TEST_CASE("make_row: the clocks of all ranks' devices, what is not told missing,
   CHECK(measurement.rank_clocks[1].most_hz == 2e9);
   CHECK(measurement.rank_clocks[1].slowed_by == std::vector<std::string>{"power limit"});
   const auto names_rank = [](const std::string& sentence) { return sentence.find("rank 5 ") != std::string::npos; };
-  CHECK(std::ranges::count_if(measurement.warnings, names_rank) == 2);
+  CHECK(std::ranges::count_if(measurement.warnings, names_rank) == 3);
+}
+
+TEST_CASE("make_row: that a rank is slow to launch is told of both placements or of none") {
+  PlacementReport slow = on_devices(20);
+  slow.ranks[3].samples.issue_s = 0.1;
+  const auto warnings = [](const PlacementReport& out_of_place, const PlacementReport& in_place) {
+    const Row row = Scene("all_reduce").row({{Placement::out_of_place, out_of_place}, {Placement::in_place, in_place}});
+    const auto is_slow = [](const std::string& warning) { return warning.find("to launch") != std::string::npos; };
+    return std::vector{std::ranges::count_if(row.out_of_place->warnings, is_slow),
+                       std::ranges::count_if(row.in_place->warnings, is_slow)};
+  };
+  CHECK(warnings(slow, slow) == std::vector<std::ptrdiff_t>{1, 1});
+  CHECK(warnings(slow, on_devices(20)) == std::vector<std::ptrdiff_t>{0, 0});
+  CHECK(warnings(on_devices(20), slow) == std::vector<std::ptrdiff_t>{0, 0});
+}
+
+TEST_CASE("make_row: iterations that were left out are told with -I, and -K counts them") {
+  Scene scene("all_reduce");
+  PlacementReport made = report();
+  for (RankReport& rank : made.ranks) rank.samples.left_out = 1;
+  CHECK(scene.out_of_place(made).comments.empty());
+  scene.settings.per_iteration = true;
+  const auto samples = [&](int skipped) {
+    scene.settings.per_iteration_skip = skipped;
+    const Row row = scene.out_of_place(made);
+    REQUIRE(row.comments.size() == 1);
+    CHECK(row.comments[0].find("without the first") != std::string::npos);
+    return row.out_of_place->statistics.samples;
+  };
+  CHECK(samples(0) == 2);
+  CHECK(samples(1) == 2);
+  CHECK(samples(2) == 1);
 }
 
 TEST_CASE("make_row: an iteration takes as long as its last rank, and the summary is over those") {

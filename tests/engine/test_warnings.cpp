@@ -20,7 +20,12 @@ Measurement ordinary() {
 }
 
 std::vector<std::string> warnings(const Measurement& measurement, const RunSettings& settings = {}) {
-  return warnings_of(settings, measurement, 20, kRanks);
+  return warnings_of(settings, {measurement, 20}, nullptr, kRanks);
+}
+
+bool is_told(const Measurement& measurement, const Measurement& other) {
+  const Measured in_the_other{other, 20};
+  return !warnings_of({}, {measurement, 20}, &in_the_other, kRanks).empty();
 }
 
 void check_one(const Measurement& measurement, std::initializer_list<std::string_view> words) {
@@ -55,9 +60,11 @@ TEST_CASE("warnings: a rank that is slow to launch is named, where launching is 
   Measurement measurement = ordinary();
   measurement.rank_launch_times_s[2] = 31e-6;
   check_one(measurement, {"rank 6 takes 31.0 us to launch", "others 12.0 us", "processors"});
-  measurement.rank_launch_times_s[2] = 18e-6;  // 1.5 times
+  measurement.rank_launch_times_s[2] = 24e-6;  // twice as much
   CHECK(warnings(measurement).empty());
-  measurement.rank_launch_times_s[2] = 31e-6;
+  measurement.rank_launch_times_s = {5e-6, 5e-6, 14.9e-6, 5e-6};  // 9.9 us more
+  CHECK(warnings(measurement).empty());
+  measurement.rank_launch_times_s = {12e-6, 12e-6, 31e-6, 12e-6};
   measurement.device_time_s = 400e-6;
   CHECK(warnings(measurement).empty());
   measurement.device_time_s.reset();
@@ -84,6 +91,40 @@ TEST_CASE("warnings: a rank that came late is named where waiting for it is much
   measurement.time_s = 20e-6;
   measurement.rank_arrivals_s[2] = 90e-6;
   CHECK(warnings(measurement).empty());
+}
+
+TEST_CASE("warnings: what a rank does in a few operations is chance") {
+  Measurement measurement = ordinary();
+  measurement.rank_launch_times_s[2] = 31e-6;
+  measurement.rank_arrivals_s[1] = 300e-6;
+  CHECK(warnings(measurement).size() == 2);
+  CHECK(warnings_of({}, {measurement, 19}, nullptr, kRanks).empty());
+}
+
+TEST_CASE("warnings: what a rank does in one placement and not in the other is chance") {
+  Measurement slow = ordinary();
+  slow.rank_launch_times_s[2] = 31e-6;
+  Measurement another_slow = ordinary();
+  another_slow.rank_launch_times_s[0] = 31e-6;
+  Measurement late = ordinary();
+  late.rank_arrivals_s[2] = 203e-6;
+  Measurement another_late = ordinary();
+  another_late.rank_arrivals_s[0] = 203e-6;
+  for (const auto& [one, another] : {std::pair{slow, another_slow}, {late, another_late}}) {
+    CHECK(is_told(one, one));
+    CHECK_FALSE(is_told(one, another));
+    CHECK_FALSE(is_told(one, ordinary()));
+    CHECK_FALSE(is_told(ordinary(), one));
+  }
+  CHECK_FALSE(is_told(slow, late));
+}
+
+TEST_CASE("warnings: of a slow clock a step or two is not a move") {
+  Measurement measurement = ordinary();
+  measurement.rank_clocks[1] = {.before_hz = 345e6, .after_hz = 405e6, .most_hz = 1.98e9, .slowed_by = {}};
+  CHECK(warnings(measurement).empty());
+  measurement.rank_clocks[1].after_hz = 420e6;
+  check_one(measurement, {"clock of rank 5 moved between 345 and 420 MHz"});
 }
 
 TEST_CASE("warnings: a clock that moves is told with its ranks, whichever way it goes") {
