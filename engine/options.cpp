@@ -270,9 +270,13 @@ void read_nccl_flags(const Given& given, Options& options) {
 }
 
 /// Why the kernel of -D cannot run what is asked for; empty where it can.
-std::string why_no_kernel(const Options& options) {
+std::string why_no_kernel(const Given& given, const Options& options) {
   const int number = options.settings.device_implementation;
-  if (number == 0) return "";
+  if (number == 0) {
+    if (!given.has("--device_cta_count")) return "";
+    return fmt::format("-V {} (--device_cta_count) sets the CTAs of a kernel and needs -D; add -D, or leave -V out",
+                       given.text("--device_cta_count", ""));
+  }
   const std::string asked = fmt::format("-D {} (--device_implementation)", number);
   const auto kernel = find_device_kernel(options.collective, number);
   if (!kernel) {
@@ -399,7 +403,7 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   read_nccl_flags(given, options);
   read_sizes(given, options);
   read_data(given, options);
-  if (options.nccl_cannot.empty()) options.nccl_cannot = why_no_kernel(options);
+  if (options.nccl_cannot.empty()) options.nccl_cannot = why_no_kernel(given, options);
   read_measurement(given, options);
   options.collective_settings.ping_pong = given.on("--ping-pong");
   if (options.collective_settings.ping_pong && collective != "sendrecv")

@@ -133,7 +133,7 @@ TEST_CASE("options: what only a GPU can honour is refused on the host, by its na
 
 TEST_CASE("options: the NCCL backend can do what takes GPUs, and has faults too") {
   for (const char* line : {"-G 4 -I 1", "--fault flip:rank=0", "-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so",
-                           "-R 1", "-R 2", "-x 0", "-M 1", "-V 8", "-R 2 -D 1", "-R 2 -D 4 -V 128"})
+                           "-R 1", "-R 2", "-x 0", "-M 1", "-R 2 -D 1", "-R 2 -D 4 -V 128"})
     CHECK(options_of(line).nccl_cannot.empty());
 }
 
@@ -141,6 +141,8 @@ TEST_CASE("options: a kernel that cannot run what is asked for is refused, with 
   const auto cannot = [](const std::string& line, const std::string& collective = "all_reduce") {
     return options_of(line, {}, collective).nccl_cannot;
   };
+  check_names(cannot("-V 32"), {"-V 32 (--device_cta_count)", "needs -D"});
+  check_names(cannot("-R 2 -D 0 -V 16"), {"-V 16", "needs -D"});
   check_names(cannot("-D 2"), {"-D 2 (--device_implementation)", "symmetric windows", "-R 2"});
   check_names(cannot("-D 2 -R 1"), {"-D 2", "-R 2"});
   check_names(cannot("-D 1 -R 2", "all_gather"), {"-D 1", "all_gather_perf", "all_reduce_perf and alltoall_perf"});
