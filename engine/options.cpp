@@ -3,54 +3,18 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <limits>
 #include <map>
 
+#include "options_given.hpp"
+#include "options_gpu.hpp"
 #include "options_table.hpp"
-#include "support/device_kernels.hpp"
 #include "support/error.hpp"
 #include "support/printable.hpp"
 #include "support/quantity.hpp"
 
 namespace busbw {
 namespace {
-
-constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
-
-/// The values given for each flag, as text, with the checks that turn them into numbers.
-class Given {
- public:
-  Given(std::map<std::string, std::string> values) : values_(std::move(values)) {}
-
-  bool has(const std::string& flag) const { return values_.contains(flag); }
-  std::string text(const std::string& flag, const std::string& fallback) const {
-    const auto found = values_.find(flag);
-    return found == values_.end() ? fallback : found->second;
-  }
-  std::int64_t integer(const std::string& flag, std::int64_t fallback, std::int64_t least,
-                       std::int64_t most = kMaxInt) const {
-    if (!has(flag)) return fallback;
-    const auto value = parse_integer(text(flag, ""));
-    if (value && *value >= least && *value <= most) return *value;
-    throw refuse(flag, fmt::format("a whole number from {} to {}", least, most));
-  }
-  bool on(const std::string& flag) const { return integer(flag, 0, 0, 1) == 1; }
-  std::uint64_t size(const std::string& flag, std::uint64_t fallback) const {
-    if (!has(flag)) return fallback;
-    const auto value = parse_size_bytes(text(flag, ""));
-    if (value && *value > 0) return *value;
-    throw refuse(flag, "a size of at least 1 byte with an optional K, M or G (binary), such as 8, 32M or 0.5G");
-  }
-  /// What to say of a value that is not allowed.
-  UsageError refuse(const std::string& flag, const std::string& allowed) const {
-    const std::string given = text(flag, "");
-    return UsageError(fmt::format("{} {}: allowed is {}", spelling(flag), given.empty() ? "\"\"" : given, allowed));
-  }
-
- private:
-  std::map<std::string, std::string> values_;
-};
 
 Given read_command_line(const std::string& program, const std::vector<std::string>& arguments,
                         std::optional<Request>& request) {
@@ -207,91 +171,6 @@ void read_measurement(const Given& given, Options& options) {
     throw given.refuse("--placement", "in, out or both");
   options.out_of_place = settings.placement != "in";
   options.in_place = settings.placement != "out";
-}
-
-/// Flags that only a GPU can honour, when they ask for something; which backend runs is decided later.
-void read_gpu_flags(const Given& given, Environment environment, Options& options) {
-  struct GpuFlag {
-    const char* name;
-    std::int64_t neutral;  // the value that asks for nothing; -1: there is none
-    std::int64_t most;
-    const char* purpose;
-  };
-  constexpr std::array flags{GpuFlag{"--cudagraph", 0, kMaxInt, "launches CUDA graphs"},
-                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL"},
-                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy"},
-                             GpuFlag{"--stream_null", 0, 1, "uses CUDA's null stream"},
-                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU"},
-                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU"},
-                             GpuFlag{"--memory", 0, 1, "reports GPU memory"}};
-  const auto refuse = [](std::string& sentence, std::string why) {
-    if (sentence.empty()) sentence = std::move(why);
-  };
-  const char* const host = options.backend == "mpi" ? "MPI backend" : "host backend";
-  for (const GpuFlag& flag : flags) {
-    if (!given.has(flag.name)) continue;
-    if (given.integer(flag.name, 0, 0, flag.most) == flag.neutral) continue;
-    const std::string asked = fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
-    refuse(options.host_cannot,
-           fmt::format("{}, which the {} cannot do; leave it out, or measure on GPUs", asked, host));
-  }
-  options.null_stream = given.on("--stream_null");
-  options.settings.gpus_per_thread = static_cast<int>(given.integer("--ngpus", 1, 1, kMaxHostRanks));
-  if (const int gpus = options.settings.gpus_per_thread; gpus > 1)
-    refuse(options.host_cannot,
-           fmt::format("-g {0} (--ngpus): the {1} has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
-                       "--processes {0}",
-                       gpus, host));
-  if (const auto device = environment("NCCL_TESTS_DEVICE")) {
-    refuse(options.host_cannot,
-           fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the {} does not have; unset it", *device, host));
-    const auto number = parse_integer(*device);
-    if (!number || *number < 0 || *number > kMaxInt)
-      throw UsageError(fmt::format("NCCL_TESTS_DEVICE={}: allowed is a GPU's number from 0 on", *device));
-    options.first_device = static_cast<int>(*number);
-  }
-  options.nccl_library = given.text("--library", "");
-  if (given.has("--library")) {
-    if (options.nccl_library.empty()) throw given.refuse("--library", "the path of a library with NCCL's interface");
-    refuse(options.host_cannot,
-           fmt::format("--library {}: the {} uses no NCCL library; leave it out", options.nccl_library, host));
-  }
-}
-
-/// -R, -x, -M, -D and -V, as settings.
-void read_nccl_flags(const Given& given, Options& options) {
-  RunSettings& settings = options.settings;
-  settings.local_register = given.integer("--local_register", 0, 0, 2);
-  if (given.has("--cta_policy")) settings.cta_policy = given.integer("--cta_policy", 0, 0, 2);
-  settings.report_memory = given.on("--memory");
-  settings.device_implementation = given.integer("--device_implementation", 0, 0, 4);
-  const auto ctas = given.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMostDeviceCtas);
-  if (settings.device_implementation > 0) settings.device_cta_count = ctas;
-}
-
-/// Why the kernel of -D cannot run what is asked for; empty where it can.
-std::string why_no_kernel(const Given& given, const Options& options) {
-  const int number = options.settings.device_implementation;
-  if (number == 0) {
-    if (!given.has("--device_cta_count")) return "";
-    return fmt::format("-V {} (--device_cta_count) sets the CTAs of a kernel and needs -D; add -D, or leave -V out",
-                       given.text("--device_cta_count", ""));
-  }
-  const std::string asked = fmt::format("-D {} (--device_implementation)", number);
-  const auto kernel = find_device_kernel(options.collective, number);
-  if (!kernel) {
-    const std::string numbers = device_kernels_of(options.collective);
-    return fmt::format("{}: {} has no such kernel; allowed is {}", asked, options.program,
-                       numbers.empty() ? "0 (all_reduce_perf and alltoall_perf have kernels)" : "0, " + numbers);
-  }
-  if (options.settings.local_register != 2)
-    return fmt::format("{}: a kernel needs buffers in symmetric windows; add -R 2", asked);
-  for (const Dtype dtype : options.data.dtypes)
-    for (const Redop redop : options.data.redops)
-      if (!takes(*kernel, dtype, redop))
-        return fmt::format("{} with -o {} and -d {}: allowed is {}", asked, name(redop), name(dtype),
-                           taken_by(*kernel));
-  return "";
 }
 
 /// What the MPI backend cannot do is known before MPI is started, which takes its time.

@@ -306,14 +306,3 @@ TEST_CASE("options: alltoallv's variables, only where they matter") {
   check_names(refusal_of("", {{"NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "/nowhere"}}, "alltoallv"), {"/nowhere"});
   check_names(refusal_of("-b 8 -e 1M", all, "alltoallv"), {"-b", "-e", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"});
 }
-
-TEST_CASE("options: -V counts the CTAs of -D's kernel, 16 if not given") {
-  CHECK(options_of("-R 2 -D 1 -V 32").settings.device_cta_count == 32);
-  CHECK(options_of("-R 2 -D 1").settings.device_cta_count == 16);
-  CHECK_FALSE(options_of("-R 2").settings.device_cta_count);
-}
-
-TEST_CASE("options: -x 0 is NCCL's default by name, no -x is NCCL's choice") {
-  CHECK(options_of("-x 0").settings.cta_policy == 0);
-  CHECK_FALSE(options_of("").settings.cta_policy);
-}

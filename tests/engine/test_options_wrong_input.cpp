@@ -113,47 +113,6 @@ TEST_CASE("options: a missing value is refused by the flag's names") {
   }
 }
 
-TEST_CASE("options: what only a GPU can honour is refused on the host, by its name and what it is for") {
-  for (const char* line :
-       {"-G 1", "-R 1", "-R 2", "-x 0", "-x 1", "-y 1", "-D 1", "-V 16", "-M 1", "-g 2", "--library /lib/libnccl.so"}) {
-    CAPTURE(line);
-    const auto flag = words(line);
-    check_names(options_of(line).host_cannot, {flag[0], flag[1], "host backend"});
-  }
-  for (const char* line : {"-G -1", "-R 3", "-x 3", "-x -1", "-y 2", "-D 5", "-V 129", "-V 0", "-V -1", "-M 2"}) {
-    CAPTURE(line);
-    check_names(refusal_of(line), {words(line)[0], "allowed"});
-  }
-  check_names(options_of("", {{"NCCL_TESTS_DEVICE", "0"}}).host_cannot, {"NCCL_TESTS_DEVICE=0", "host backend"});
-  check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "from 0 on"});
-  CHECK(options_of("-t 2 -b 8 -e 1M").host_cannot.empty());
-  // The first of several is named.
-  check_names(options_of("-R 1 -G 4").host_cannot, {"-G", "4"});
-}
-
-TEST_CASE("options: the NCCL backend can do what takes GPUs, and has faults too") {
-  for (const char* line : {"-G 4 -I 1", "--fault flip:rank=0", "-t 2", "-g 2", "-y 1", "--library /lib/libnccl.so",
-                           "-R 1", "-R 2", "-x 0", "-M 1", "-R 2 -D 1", "-R 2 -D 4 -V 128"})
-    CHECK(options_of(line).nccl_cannot.empty());
-}
-
-TEST_CASE("options: a kernel that cannot run what is asked for is refused, with what it can") {
-  const auto cannot = [](const std::string& line, const std::string& collective = "all_reduce") {
-    return options_of(line, {}, collective).nccl_cannot;
-  };
-  check_names(cannot("-V 32"), {"-V 32 (--device_cta_count)", "needs -D"});
-  check_names(cannot("-R 2 -D 0 -V 16"), {"-V 16", "needs -D"});
-  check_names(cannot("-D 2"), {"-D 2 (--device_implementation)", "symmetric windows", "-R 2"});
-  check_names(cannot("-D 2 -R 1"), {"-D 2", "-R 2"});
-  check_names(cannot("-D 1 -R 2", "all_gather"), {"-D 1", "all_gather_perf", "all_reduce_perf and alltoall_perf"});
-  check_names(cannot("-D 1 -R 2 -o mulsum"), {"-D 1", "-o mulsum", "-d float", "allowed is -o sum, prod"});
-  check_names(cannot("-D 1 -R 2 -o all"), {"-o mulsum"});
-  check_names(cannot("-D 3 -R 2 -d half"), {"-D 3", "-d half", "-d float or double"});
-  CHECK(cannot("-D 1 -R 2 -d all -o avg").empty());
-  CHECK(cannot("-D 4 -R 2 -d double").empty());
-  for (const char* line : {"-D 1 -R 2 -d all", "-D 4 -R 2 -o mulsum"}) CHECK(cannot(line, "alltoall").empty());
-}
-
 TEST_CASE("options: random junk gives options, a request or a usage error, never anything else") {
   Random random(7);
   std::vector<std::string> pieces{"-",           "--",        "=",        "",

@@ -35,6 +35,8 @@ TOP_FILES = {
     "processes_agree": "main",
     "alias": "main",
     "options": "options",
+    "options_given": "options",
+    "options_gpu": "options",
     "options_table": "options",
     "sweep": "sweep",
 }

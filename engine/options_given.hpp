@@ -1,0 +1,53 @@
+#pragma once
+// What a command line gave for each flag, before it means anything.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "options_table.hpp"
+#include "support/error.hpp"
+#include "support/quantity.hpp"
+
+namespace busbw {
+
+inline constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+
+/// The values given for each flag, as text, with the checks that turn them into numbers.
+class Given {
+ public:
+  explicit Given(std::map<std::string, std::string> values) : values_(std::move(values)) {}
+
+  bool has(const std::string& flag) const { return values_.contains(flag); }
+  std::string text(const std::string& flag, const std::string& fallback) const {
+    const auto found = values_.find(flag);
+    return found == values_.end() ? fallback : found->second;
+  }
+  std::int64_t integer(const std::string& flag, std::int64_t fallback, std::int64_t least,
+                       std::int64_t most = kMaxInt) const {
+    if (!has(flag)) return fallback;
+    const auto value = parse_integer(text(flag, ""));
+    if (value && *value >= least && *value <= most) return *value;
+    throw refuse(flag, fmt::format("a whole number from {} to {}", least, most));
+  }
+  bool on(const std::string& flag) const { return integer(flag, 0, 0, 1) == 1; }
+  std::uint64_t size(const std::string& flag, std::uint64_t fallback) const {
+    if (!has(flag)) return fallback;
+    const auto value = parse_size_bytes(text(flag, ""));
+    if (value && *value > 0) return *value;
+    throw refuse(flag, "a size of at least 1 byte with an optional K, M or G (binary), such as 8, 32M or 0.5G");
+  }
+  /// What to say of a value that is not allowed.
+  UsageError refuse(const std::string& flag, const std::string& allowed) const {
+    const std::string given = text(flag, "");
+    return UsageError(fmt::format("{} {}: allowed is {}", spelling(flag), given.empty() ? "\"\"" : given, allowed));
+  }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace busbw

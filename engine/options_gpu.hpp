@@ -1,0 +1,18 @@
+#pragma once
+// The flags that are GPUs' alone: what they ask for, and who cannot do it.
+#include "options.hpp"
+#include "options_given.hpp"
+#include "support/environment.hpp"
+
+namespace busbw {
+
+/// Flags that only a GPU can honour, when they ask for something; which backend runs is decided later.
+void read_gpu_flags(const Given& given, Environment environment, Options& options);
+
+/// -R, -x, -M, -D and -V, as settings.
+void read_nccl_flags(const Given& given, Options& options);
+
+/// Why the kernel of -D cannot run what is asked for; empty where it can.
+std::string why_no_kernel(const Given& given, const Options& options);
+
+}  // namespace busbw
