@@ -110,11 +110,11 @@ std::size_t Sampler::stamped_launches() const {
 
 void Sampler::stamped_batch(Samples& samples, bool is_total) {
   samples.on_device = on_device_;
-  if (!records()) return stamped_launch(samples, is_total, true);
+  // What is held back cannot be timed by the host's clock.
+  Gate* const gate = is_total ? nullptr : gate_for_stamps();
+  if (!records()) return gate ? gated_stamped_iterations(*gate, samples) : stamped_launch(samples, is_total, true);
   record_stamped();
   const std::size_t launches = stamped_launches();
-  // What is held back cannot be timed by the host's clock.
-  Gate* const gate = is_total ? nullptr : gate_for_stamped_graph();
   for (std::size_t launch = 0; launch < launches; ++launch) {
     const bool is_last = launch + 1 == launches;
     if (gate)
@@ -124,27 +124,67 @@ void Sampler::stamped_batch(Samples& samples, bool is_total) {
   }
 }
 
-Gate* Sampler::gate_for_stamped_graph() const {
+Gate* Sampler::gate_for_stamps() const {
   Gate* const gate = communicator_.gate();
-  if (!gate || gate->room() < calls_per_operation() + 1) return nullptr;
+  // Who waits after each operation would wait for the gate.
+  if (!gate || !on_device_ || settings_.blocking != 0) return nullptr;
+  if (!records()) return stamped_iterations_behind(*gate) > 0 ? gate : nullptr;
+  if (gate->room() < calls_per_operation() + 1) return nullptr;
   const std::size_t stamps = iterations() + 1;
   return iterations() * calls_per_iteration() + stamps <= kMostGraphBehindGate ? gate : nullptr;
 }
 
-void Sampler::gated_stamped_launch(Gate& gate, Samples& samples, bool is_last) {
+void Sampler::held_back(Gate& gate, const std::function<void()>& operations) {
   world_.enter(Phase::timing);
-  {
-    ClosedGate closed(gate);
-    // Ranks open their gates one after the other: this operation waits for the last.
-    run_once(0);
-    stamped_->issue();
-    communicator_.flush();
-    world_.barrier();
-    closed.open();
-  }
+  ClosedGate closed(gate);
+  // Ranks open their gates one after the other: this operation waits for the last.
+  run_once(0);
+  operations();
+  communicator_.flush();
+  world_.barrier();
+  closed.open();
+}
+
+void Sampler::gated_stamped_launch(Gate& gate, Samples& samples, bool is_last) {
+  held_back(gate, [this] { stamped_->issue(); });
   if (is_last) samples.after = communicator_.condition();
   communicator_.synchronize();
   read_stamps(samples, {.is_total = false, .first_waited = false});
+}
+
+std::size_t Sampler::stamped_iterations_behind(const Gate& gate) const {
+  const std::size_t before = calls_per_operation() + 1;  // one operation and the last stamp
+  return gate.room() <= before ? 0 : (gate.room() - before) / (calls_per_iteration() + 1);
+}
+
+void Sampler::gated_stamped_iterations(Gate& gate, Samples& samples) {
+  time_first_iteration(samples);
+  const std::size_t most = stamped_iterations_behind(gate);
+  for (std::size_t first = 0; first < iterations(); first += most) {
+    const std::size_t count = std::min(most, iterations() - first);
+    device_stamps_->reset(count + 1);
+    held_back(gate, [&] {
+      for (std::size_t iteration = 0; iteration < count; ++iteration) {
+        device_stamps_->set(iteration);
+        run_iteration(first + iteration);
+      }
+      device_stamps_->set(count);
+    });
+    if (first + count == iterations()) samples.after = communicator_.condition();
+    communicator_.synchronize();
+    for (std::size_t iteration = 0; iteration < count; ++iteration)
+      samples.iteration_s.push_back(device_stamps_->between_s(iteration, iteration + 1) / operations_per_iteration());
+  }
+}
+
+void Sampler::time_first_iteration(Samples& samples) {
+  device_stamps_->reset(2);
+  world_.barrier();
+  device_stamps_->set(0);
+  run_iteration(0);
+  device_stamps_->set(1);
+  communicator_.synchronize();
+  if (!samples.first_iteration_s) samples.first_iteration_s = device_stamps_->between_s(0, 1);
 }
 
 void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
@@ -281,11 +321,7 @@ void Sampler::gated_batches(Samples& samples) {
 }
 
 double Sampler::gated_batch_s(Gate& gate, std::size_t first, std::size_t count) {
-  world_.enter(Phase::timing);
-  {
-    ClosedGate closed(gate);
-    // Ranks open their gates one after the other: this operation, before the first stamp, waits for the last.
-    run_once(0);
+  held_back(gate, [&] {
     device_stamps_->set(0);
     if (records()) {
       plain_->issue();
@@ -293,10 +329,7 @@ double Sampler::gated_batch_s(Gate& gate, std::size_t first, std::size_t count) 
       for (std::size_t iteration = 0; iteration < count; ++iteration) run_iteration(first + iteration);
     }
     device_stamps_->set(1);
-    communicator_.flush();
-    world_.barrier();
-    closed.open();
-  }
+  });
   communicator_.synchronize();
   return device_stamps_->between_s(0, 1);
 }

@@ -36,8 +36,8 @@ class Sampler {
   /// Untimed iterations, at least one, which also connects what connects on first use. Seconds for one of them, rather too
   /// many than too few.
   double warm_up();
-  /// settings.iterations iterations between stamps, with -G all launches of them, each held back until all ranks have
-  /// launched theirs. Where `is_total`, the batch also tells the total and the device's time: iterations are so long that
+  /// settings.iterations iterations between stamps, with -G all launches of them, held back until all ranks have issued
+  /// theirs: as many at a time as the gate has room for. Where `is_total`, the batch also tells the total and the device's time: iterations are so long that
   /// the stamps between them do not show. Graphs that cannot be held back, or are timed, give no sample of their first
   /// iteration, in which a rank waits for others' launches.
   void stamped_batch(Samples& samples, bool is_total);
@@ -67,9 +67,14 @@ class Sampler {
   void record_plain();
   void record_stamped();
   void stamped_launch(Samples& samples, bool is_total, bool is_last);
-  /// Null where nothing can hold the graph back.
-  Gate* gate_for_stamped_graph() const;
+  /// Null where nothing can hold back what is stamped.
+  Gate* gate_for_stamps() const;
+  /// Issues them on all ranks before any starts. The gate is open again.
+  void held_back(Gate& gate, const std::function<void()>& operations);
   void gated_stamped_launch(Gate& gate, Samples& samples, bool is_last);
+  void gated_stamped_iterations(Gate& gate, Samples& samples);
+  /// By itself and not held back: what it waits for others tells who came late.
+  void time_first_iteration(Samples& samples);
   struct BatchKind {
     bool is_total;
     bool first_waited;  // whether a rank may have waited for others in the first iteration
@@ -79,6 +84,8 @@ class Sampler {
   double gated_batch_s(Gate& gate, std::size_t first, std::size_t count);
   std::size_t calls_per_operation() const;
   std::size_t calls_per_iteration() const;
+  /// Iterations, each with a stamp, that fit behind the gate beside one operation and one more stamp.
+  std::size_t stamped_iterations_behind(const Gate& gate) const;
   /// Iterations that fit behind the gate beside two stamps and one operation.
   std::size_t iterations_behind(const Gate& gate) const;
 

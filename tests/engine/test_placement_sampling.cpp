@@ -67,7 +67,7 @@ TEST_CASE("sample_placement: the warm-up tells what is short, so that the time i
     const Scene scene({.operation_s = kShort_s}, settings_of(3));
     const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
     is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + 3;
-    if (is_first) CHECK(scene.device.count("run") == 1 + 3 + 3 + 1 + 3);
+    if (is_first) CHECK(scene.device.count("run") == 1 + 3 + (1 + 1 + 3) + 1 + 3);
   }
   CHECK(is_first);
 }
@@ -87,7 +87,7 @@ TEST_CASE("sample_placement: after a warm-up that took long for other reasons it
   MadeUpDevice device{.operation_s = kShort_s};
   device.host_wait_s = 2e-3;
   const Scene scene(device, settings_of(8));
-  CHECK(scene.device.count("run") == 1 + 8 + 8 + 8 + 1 + 8);
+  CHECK(scene.device.count("run") == 1 + 8 + 8 + (1 + 1 + 8) + 1 + 8);
   CHECK(scene.samples().timed_operations == 8);
   CHECK(scene.samples().iteration_s.size() == 8);
   CHECK(scene.samples().device_operations == 8);

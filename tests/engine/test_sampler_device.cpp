@@ -145,11 +145,38 @@ TEST_CASE("sampler: a graph of one iteration keeps its sample, having no other")
 }
 
 TEST_CASE("sampler: the first iteration after a barrier is kept by itself, too, of the first batch") {
-  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(3, 2));
+  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(3, 2));
   scene.sampler.stamped_batch(scene.samples, false);
   CHECK(scene.samples.first_iteration_s == 60.0);
   CHECK(scene.samples.iteration_s.front() == 30.0);
   CHECK(scene.samples.iteration_s.size() == 3);
+}
+
+TEST_CASE("sampler: short iterations are held back: their samples hold neither launching nor waiting for others") {
+  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .room = 6}, settings_of(3));
+  scene.sampler.stamped_batch(scene.samples, false);
+  CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
+  CHECK(scene.samples.first_iteration_s == 55.0);  // one by itself, before
+  CHECK(scene.samples.left_out == 0);
+  CHECK(scene.samples.timed_operations == 0);
+  CHECK(scene.device.log == Words{"stamp 0", "run",   "stamp 1", "wait",  //
+                                  "close",   "run",   "stamp 0", "run",   "stamp 1", "run",     "stamp 2",
+                                  "flush",   "open",  "wait",    "close", "run",     "stamp 0", "run",
+                                  "stamp 1", "flush", "open",    "ask",   "wait"});
+}
+
+TEST_CASE("sampler: no more iterations with stamps are held back than there is room for") {
+  for (const char* name : {"all_reduce", "hypercube"})
+    for (const std::size_t room : {4, 20, 37, 100})
+      for (const int aggregated : {1, 3}) {
+        CAPTURE(name);
+        CAPTURE(room);
+        CAPTURE(aggregated);
+        Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
+        scene.sampler.stamped_batch(scene.samples, false);
+        CHECK(scene.device.most_behind_gate <= room);
+        CHECK(scene.samples.iteration_s.size() == 50);
+      }
 }
 
 TEST_CASE("sampler: short graphs are timed without stamps and without waiting between launches") {
@@ -167,10 +194,10 @@ TEST_CASE("sampler: behind the gate there is neither launching nor waiting for o
   // one operation lets all ranks begin together
   CHECK(scene.device.log == Words{"close", "run", "stamp 0", "run", "run", "run", "run", "run", "run", "run", "run",
                                   "run", "run", "stamp 1", "flush", "open", "wait"});
-  Samples with_launching;
-  scene.sampler.stamped_batch(with_launching, false);
-  CHECK(with_launching.iteration_s.front() == 55.0);
-  CHECK(with_launching.iteration_s.back() == 5.0);
+  Scene without({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(10));
+  without.sampler.stamped_batch(without.samples, false);
+  CHECK(without.samples.iteration_s.front() == 55.0);
+  CHECK(without.samples.iteration_s.back() == 5.0);
 }
 
 TEST_CASE("sampler: no more is held back than there is room for, whatever calls an operation needs") {
@@ -274,5 +301,5 @@ TEST_CASE("sampler: the device is asked for its clocks while it works, but never
     return Words(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
   };
   CHECK(log_of(true) == Words{"flush", "wait", "ask"});
-  CHECK(log_of(false) == Words{"flush", "ask", "wait"});
+  CHECK(log_of(false) == Words{"flush", "open", "ask", "wait"});
 }
