@@ -74,9 +74,21 @@ inline void append_frame(Bytes& out, Frame kind, std::span<const std::byte> body
 }
 
 inline Bytes packed(const Failure& failure) { return MessageWriter().add(failure.exit).add(failure.message).bytes(); }
+/// Throws BrokenMessage, also where the exit code is none with which a job fails.
 inline Failure unpack_failure(MessageReader& reader) {
   const auto exit = reader.take<Exit>();
-  return {exit, reader.take_text()};
+  switch (exit) {
+    case Exit::wrong_data:
+    case Exit::usage:
+    case Exit::environment:
+    case Exit::rank_lost:
+    case Exit::slower_than_demanded:
+    case Exit::interrupted:
+    case Exit::output_closed:
+    case Exit::terminated: return {exit, reader.take_text()};
+    case Exit::good: break;
+  }
+  throw BrokenMessage();
 }
 
 /// The bytes of a connection that have come, taken out frame by frame.
