@@ -22,6 +22,9 @@ constexpr int kGreetingTicks = 10 * kTicksPerS;
 constexpr std::size_t kSpareConnections = 256;
 /// A client that does not read what it asked for is given up.
 constexpr std::size_t kMostOutBytes = StoreState::kMostBytes + (std::size_t{16} << 20);
+/// Between two looks at what members say: a flood of strangers must not keep them waiting.
+constexpr int kMostAcceptedAtOnce = 64;
+constexpr std::size_t kPartBytes = std::size_t{64} << 10;
 constexpr std::uint64_t kTimer = 0;
 constexpr std::uint64_t kWake = 1;
 constexpr std::uint64_t kFirstListener = 2;
@@ -33,6 +36,7 @@ TcpServer::TcpServer(std::vector<Descriptor> listeners, const ServerSettings& se
       listeners_(std::move(listeners)),
       poller_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      part_(kPartBytes),
       next_id_(kFirstListener + listeners_.size()),
       state_(std::int64_t{settings.processes} * settings.ranks_per_process),
       attendance_(settings.processes, settings.ranks_per_process, settings.silence_ticks) {
@@ -101,6 +105,7 @@ void TcpServer::answer_all() {
         if ((what & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(id);
         if ((what & EPOLLOUT) != 0) write(id);
       }
+      settle_ended();
     }
   }
 }
@@ -108,7 +113,7 @@ void TcpServer::answer_all() {
 void TcpServer::accept_all(const Descriptor& listener) {
   const auto members =
       static_cast<std::size_t>(settings_.processes) * static_cast<std::size_t>(settings_.ranks_per_process + 1);
-  for (;;) {
+  for (int i = 0; i < kMostAcceptedAtOnce; ++i) {  // the poller tells again of those that are left
     Descriptor socket(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -125,14 +130,14 @@ void TcpServer::accept_all(const Descriptor& listener) {
     event.data.u64 = id;
     if (epoll_ctl(poller_.number(), EPOLL_CTL_ADD, socket.number(), &event) != 0) continue;
     connections_[id].socket = std::move(socket);
+    unknown_.insert(id);
   }
 }
 
 /// The stranger that has been here longest makes room; members have all said who they are long before.
 bool TcpServer::make_room() {
-  const auto oldest = std::ranges::find_if(connections_, [](const auto& entry) { return !entry.second.is_known; });
-  if (oldest == connections_.end()) return false;
-  turn_away(oldest->first);
+  if (unknown_.empty()) return false;
+  turn_away(*unknown_.begin());
   return true;
 }
 
@@ -150,8 +155,8 @@ void TcpServer::tick() {
   // Ticks that passed while this process was stopped are one: then nobody else has been silent.
   static_cast<void>(ticker_.passed());
   std::vector<std::uint64_t> late;
-  for (auto& [id, connection] : connections_)
-    if (!connection.is_known && ++connection.silent_ticks > kGreetingTicks) late.push_back(id);
+  for (const std::uint64_t id : unknown_)
+    if (++connections_[id].silent_ticks > kGreetingTicks) late.push_back(id);
   for (const std::uint64_t id : late) turn_away(id);
   listen_again(true);
   if (attendance_.tick()) wake();
@@ -172,15 +177,14 @@ void TcpServer::tell_all() {
 }
 
 void TcpServer::read(std::uint64_t id) {
-  std::array<std::byte, 65536> part;
   for (;;) {
     const auto found = connections_.find(id);
     if (found == connections_.end()) return;
-    const ssize_t got = recv(found->second.socket.number(), part.data(), part.size(), 0);
+    const ssize_t got = recv(found->second.socket.number(), part_.data(), part_.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (got <= 0) return close(id);
-    found->second.in.append(std::span(part).first(static_cast<std::size_t>(got)));
+    found->second.in.append(std::span(part_).first(static_cast<std::size_t>(got)));
     try {
       std::span<const std::byte> body;
       for (auto at = connections_.find(id); at != connections_.end(); at = connections_.find(id)) {
@@ -190,7 +194,7 @@ void TcpServer::read(std::uint64_t id) {
     } catch (const BrokenMessage&) {
       return turn_away(id);
     }
-    if (static_cast<std::size_t>(got) < part.size()) return;
+    if (static_cast<std::size_t>(got) < part_.size()) return;
   }
 }
 
@@ -210,12 +214,18 @@ void TcpServer::turn_away(std::uint64_t id) {
 void TcpServer::close(std::uint64_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  const Connection connection = std::move(found->second);
+  if (found->second.is_known) ended_.push_back({found->second.process, found->second.is_process});
   connections_.erase(found);
+  unknown_.erase(id);
   state_.forget(id);
-  if (!connection.is_known) return;
-  read_all_of(connection.process);
-  if (attendance_.end(connection.process, connection.is_process)) wake();
+}
+
+/// What became of those whose connections were closed. To read the rest of what a process has said may close more: that
+/// is done in turn, however many end at once.
+void TcpServer::settle_ended() {
+  for (std::size_t i = 0; i < ended_.size(); ++i) read_all_of(ended_[i].process);
+  for (const auto& [process, is_process] : std::exchange(ended_, {}))
+    if (attendance_.end(process, is_process)) wake();
 }
 
 void TcpServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
@@ -266,6 +276,7 @@ void TcpServer::greet(std::uint64_t id, const ServerHandshake& handshake, std::s
     return send(id, Frame::refused, handshake.refused(settings_.token, *why));
   }
   connection.is_known = true;
+  unknown_.erase(id);
   connection.handshake.reset();
   connection.is_process = who.is_process;
   connection.process = who.process;

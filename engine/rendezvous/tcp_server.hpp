@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -61,6 +62,10 @@ class TcpServer {
     bool ends = false;         // once everything is sent
     bool waits_to_write = false;
   };
+  struct Ended {
+    int process = 0;
+    bool is_process = false;
+  };
   void serve();
   void answer_all();
   void accept_all(const Descriptor& listener);
@@ -71,6 +76,7 @@ class TcpServer {
   void read_all_of(int process);
   void write(std::uint64_t id);
   void close(std::uint64_t id);
+  void settle_ended();
   void turn_away(std::uint64_t id);
   void take_frame(std::uint64_t id, std::span<const std::byte> body);
   void take_stranger(std::uint64_t id, Frame kind, std::span<const std::byte> body);
@@ -85,7 +91,10 @@ class TcpServer {
   Descriptor poller_;
   Ticker ticker_;
   Descriptor wake_;
-  std::map<std::uint64_t, Connection> connections_;  // the thread's own
+  Bytes part_;                                       // what was read last; this and what follows is the thread's own
+  std::map<std::uint64_t, Connection> connections_;
+  std::set<std::uint64_t> unknown_;                  // of them, those that have not said who they are
+  std::vector<Ended> ended_;                         // closed, and not made known yet
   std::uint64_t next_id_;
   StoreState state_;
   bool accepts_ = true;  // false for a moment where no more files can be opened

@@ -223,6 +223,24 @@ TEST_CASE("TcpServer: a rank whose connection breaks is lost, though its process
   check_names(failure_sentence(pair.server()), {"rank 1 (process 1, pid 1001 on host1) was lost", "connection closed"});
 }
 
+TEST_CASE("TcpServer: a process of many ranks that dies costs one loss and little stack") {
+  constexpr int kRanks = 200;
+  ChildProcess child([]() -> std::string {
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, std::size_t{256} << 10);
+    pthread_setattr_default_np(&small);
+    Served served(settings(1, kRanks));
+    {
+      std::vector<TcpChannel> all;
+      all.push_back(welcomed(served.where, process_greeting(0, 1, kRanks)));
+      for (int i = 0; i < kRanks; ++i) all.push_back(welcomed(served.where, rank_greeting(0, 1, kRanks)));
+    }
+    return failure_sentence(served.server);
+  });
+  check_names(child.said(), {"ranks 0 to 199 (process 0, pid 1000 on host0) was lost"});
+}
+
 TEST_CASE("TcpServer: who came with another token is named, but nothing follows from it") {
   Pair pair;
   CHECK(pair.server().attendance().other_token().empty());
@@ -254,6 +272,9 @@ TEST_CASE("TcpServer: a member whose words make no sense any more is cut off; as
       [](Stranger& it) { it.say(Frame::phase, MessageWriter().add(std::uint32_t{1}).add(std::uint8_t{0}).bytes()); },
       [](Stranger& it) { it.say(Frame::beat, {}); },
       [](Stranger& it) { it.say(Frame::abort, bytes_of("x")); },
+      [](Stranger& it) { it.say(Frame::abort, packed(Failure{Exit::good, "all is well"})); },
+      [](Stranger& it) { it.say(Frame::abort, packed(Failure{static_cast<Exit>(77), "no such end"})); },
+      [](Stranger& it) { it.say(Frame::abort, packed(Failure{static_cast<Exit>(256), "0 to a shell"})); },
       [](Stranger& it) { it.say(Frame::leave, {}); },
       [](Stranger& it) { it.say(Frame::welcome, {}); },
       [](Stranger& it) { it.say(Frame::greeting, {}); },
