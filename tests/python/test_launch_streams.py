@@ -98,22 +98,27 @@ def test_ranges_name_each_number_once(numbers: set[int]) -> None:
 
 def test_records_and_table_are_taken_apart(tmp_path: Path) -> None:
     table: list[bytes] = []
+    doubts: list[str] = []
     with RecordFile(tmp_path / "out.jsonl") as records:
-        first = FirstProcess(records, table.append)
+        first = FirstProcess(records, table.append, doubts.append)
         for line in [b"# head\n", b'{"kind":"run"}\n', b"  8 row\n", b"\n", b'{"kind":"end"}', b"\xff\n"]:
             first.take(line)
     assert table == [b"# head\n", b"  8 row\n", b"\n", b"\xff\n"]
+    assert doubts == []
     assert (tmp_path / "out.jsonl").read_bytes() == b'{"kind":"run"}\n{"kind":"end"}\n'
 
 
-def test_what_is_left_of_a_record_that_was_cut_off_is_not_kept(tmp_path: Path) -> None:
+def test_what_is_left_of_a_record_that_was_cut_off_is_not_kept_and_said_once(tmp_path: Path) -> None:
+    doubts: list[str] = []
     with RecordFile(tmp_path / "r.jsonl") as records:
-        first = FirstProcess(records, lambda _line: None)
+        first = FirstProcess(records, lambda _line: None, doubts.append)
         first.take(b'{"kind":"run"}\n')
         first.take(b'{"kind":"row","samples":[1,2\n')
         first.take(b'{"kind":"row","sam')
         first.take(b'{"kind":"end"}')
     assert (tmp_path / "r.jsonl").read_text() == '{"kind":"run"}\n{"kind":"end"}\n'
+    (doubt,) = doubts
+    assert doubt.startswith(f"busbw: a record of process 0 was cut off and is not in {tmp_path / 'r.jsonl'}")
 
 
 def test_a_record_is_on_disk_at_once(tmp_path: Path) -> None:

@@ -191,9 +191,12 @@ def _refuse_empty(context: click.Context) -> None:
         UsageError: An option has one.
     """
     for parameter in context.command.params:
+        if not isinstance(parameter, click.Option):
+            continue  # the engine's own words
         name = parameter.name or ""
         is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
-        if is_given and context.params.get(name) == "":
+        value = context.params.get(name)
+        if is_given and (value == "" or (isinstance(value, tuple) and "" in value)):
             raise UsageError(f"{parameter.opts[-1]} is empty", remedy="say what it is, or leave it out")
 
 

@@ -39,7 +39,7 @@ def carry_out(asked: Asked, rendered: AnyRendered, submit: Callable[[AnyRendered
                 errors.flush(at_end=False)
                 progress.refresh()
 
-            first = FirstProcess(records, progress.line)
+            first = FirstProcess(records, progress.line, progress.say)
             try:
                 watch = Watch(first.take, wait, progress.status, errors.take, lambda: progress.stdout.is_behind)
                 code = submit(rendered, watch)

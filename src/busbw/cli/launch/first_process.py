@@ -52,16 +52,27 @@ class RecordFile:
 class FirstProcess:
     """Takes the lines of process 0 apart."""
 
-    def __init__(self, records: RecordFile, on_table: Callable[[bytes], None]) -> None:
+    def __init__(self, records: RecordFile, on_table: Callable[[bytes], None], on_doubt: Callable[[str], None]) -> None:
         self._records = records
         self._on_table = on_table
+        self._on_doubt = on_doubt
+        self._has_doubted = False
 
     def take(self, line: bytes) -> None:
-        """Takes a line, newline included; the last one may be without. The rest of a record that was cut is none."""
+        """Takes a line, newline included; the last one may be without.
+
+        What is left of a record that was cut off is not kept, and `on_doubt` hears of the first such line.
+        """
         if not line.startswith(b"{"):
             self._on_table(line)
         elif _is_whole(line):
             self._records.write(line if line.endswith(b"\n") else line + b"\n")
+        elif not self._has_doubted:
+            self._has_doubted = True
+            self._on_doubt(
+                f"busbw: a record of process 0 was cut off and is not in {self._records.path}; "
+                "what came whole is, so measure again if a row is missing"
+            )
 
 
 def _is_whole(record: bytes) -> bool:
