@@ -383,6 +383,22 @@ def test_an_interrupt_reaches_a_batch_job_once_slurm_is_back(cluster: Cluster) -
     expect_nothing_left(cluster)
 
 
+def test_a_reader_who_goes_away_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluster) -> None:
+    launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
+    launching.wait_for_rows()
+    assert len(cluster.slurm.ranks()) == 2
+    with cluster.slurm.without_controller():
+        assert launching.process.stdout is not None
+        launching.process.stdout.close()
+        launching.process.stdout = None
+        done = launching.finish()
+        assert cluster.slurm.ranks() == []
+    assert done.code == 141, done.stderr
+    assert "all processes have ended, but Slurm was not heard" in done.stderr  # and not killed
+    cluster.slurm.restart_nodes()
+    expect_nothing_left(cluster)
+
+
 def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
@@ -401,7 +417,9 @@ def test_an_interrupt_ends_the_ranks_of_srun_while_slurm_is_away(cluster: Cluste
 def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cluster) -> None:
     launching = cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *SLOW)
     launching.wait_for_rows()
-    for pid in cluster.slurm.ranks():
+    ranks = cluster.slurm.ranks()
+    assert len(ranks) == 2
+    for pid in ranks:
         os.kill(pid, signal.SIGSTOP)
     with cluster.slurm.without_controller():
         launching.interrupt()
@@ -410,6 +428,7 @@ def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cl
     assert done.code == 130, done.stderr
     assert "`squeue --steps` says what goes on" in done.stderr
     cluster.slurm.restart_nodes()
+    expect_nothing_left(cluster)
 
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])

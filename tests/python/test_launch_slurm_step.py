@@ -89,6 +89,26 @@ def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
     assert any("`squeue --steps` says what goes on" in error for error in errors)
 
 
+@pytest.mark.parametrize("heeds", [True, False])
+def test_where_nobody_reads_any_more_running_ranks_are_interrupted_whether_or_not_slurm_is_there(
+    fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch, *, heeds: bool
+) -> None:
+    monkeypatch.setattr(slurm_step, "_ORDERLY_S", 0.3)
+    for name in ("squeue", "scancel"):
+        fake.says(name, error=AWAY, code=1)
+    if heeds:
+        (fake.folder / "srun.heeds").touch()
+    errors: list[bytes] = []
+
+    def nobody_reads(_line: bytes) -> None:
+        raise BrokenPipeError
+
+    watch = Watch(nobody_reads, lambda: None, lambda _status: None, lambda line, _who: errors.append(line))
+    assert slurm_step.run(Command(("srun",)), (), NAME, watch) == 141
+    assert told(fake) == (["USR1"] if heeds else ["USR1", "USR2"])
+    assert len(errors) == 1
+
+
 def test_an_interrupt_while_slurms_commands_hang_ends_srun(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_ANSWERS_WITHIN_S", "_STEP_WITHIN_S"):
         monkeypatch.setattr(f"busbw.launchers.slurm_queue.{name}", 0.3)

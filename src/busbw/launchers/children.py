@@ -48,6 +48,7 @@ class Rules:
     limit_s: float | None = None
     is_over: Callable[[], bool] | None = None
     last_signal: Callable[[], int] = lambda: signal.SIGTERM
+    asks_for: Callable[[], int | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -248,6 +249,9 @@ class Children:
             os.write(self._wake_write, b"!")
 
     def _pass_on(self) -> None:
+        if self._rules.asks_for and (number := self._rules.asks_for()):
+            for child in self._children:
+                _interrupt(child, number)
         has_more = len(self._children) > 1 or self._has_own_interrupt()
         while self._handled < len(self._received):
             number = self._received[self._handled]

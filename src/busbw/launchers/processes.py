@@ -29,6 +29,7 @@ def run_all(
     limit_s: float | None = None,
     is_over: Callable[[], bool] | None = None,
     last_signal: Callable[[], int] = lambda: signal.SIGTERM,
+    asks_for: Callable[[], int | None] | None = None,
 ) -> list[Ended]:
     """Runs commands at once, to their end.
 
@@ -47,6 +48,7 @@ def run_all(
         limit_s: All are ended after so long.
         is_over: Asked now and then; all are ended once it is true.
         last_signal: What those that are ended get first; 10 s later they are killed.
+        asks_for: Asked now and then for a signal that all are to get.
 
     Returns:
         How each ended, in their order.
@@ -55,7 +57,7 @@ def run_all(
         BusbwError: One cannot be started; those that were are ended.
     """
     make_room(len(commands))
-    with Children(watch, Rules(on_interrupt, end_signal, grace_s, limit_s, is_over, last_signal)) as children:
+    with Children(watch, Rules(on_interrupt, end_signal, grace_s, limit_s, is_over, last_signal, asks_for)) as children:
         for command in commands:
             children.start(command)
         children.go_on()

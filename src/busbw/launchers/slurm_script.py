@@ -17,13 +17,14 @@ _SHELL = ("sh", "-c", 'trap : INT TERM HUP; "$@"; exit $?', "sh")
 and drops what the others still have to say (seen with Slurm 22.05)."""
 _SHELL_UNDER_SRUN = (
     *("sh", "-c"),
-    "trap '' USR1 USR2; \"$@\" & pid=$!; trap : INT TERM HUP; "
+    "trap '' USR1 USR2; trap : INT TERM HUP; \"$@\" & pid=$!; "
     "trap 'kill -INT $pid' USR1; trap 'kill -KILL $pid' USR2; "
     "wait $pid; code=$?; while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done; exit $code",
     "sh",
 )
 """The same where srun is run from here. What srun hands to its tasks without asking the controller is SIGUSR1, an
-interrupt for the program, and SIGUSR2, its end."""
+interrupt for the program, and SIGUSR2, its end. As a shell starts what it does not wait for at once, the program begins
+with SIGINT and SIGQUIT ignored, until it heeds them itself, and with /dev/null as its stdin."""
 _SAID_BY_FILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
 EXPORT = "--export=ALL"
 """Hands the environment on, the token in it: a site may have told Slurm not to (SBATCH_EXPORT, SLURM_EXPORT_ENV)."""

@@ -39,6 +39,7 @@ def run(command: Command, files: Sequence[File], name: str, watch: Watch) -> int
             end_signal=signal.SIGTERM,
             is_over=lambda: step.must_end,
             last_signal=step.last_signal,
+            asks_for=step.asks_for,
         )[0].code
     if step.interrupted_code is None:
         return judged(code, step.heard)
@@ -62,6 +63,7 @@ class _Step:
         self._queued = ""
         self._ask_at_s = 0.0
         self._kill_at_s: float | None = None
+        self._asks_for: int | None = None
 
     def take(self, line: bytes) -> None:
         """Takes a line of process 0's stdout."""
@@ -70,7 +72,7 @@ class _Step:
         except BrokenPipeError:
             self.interrupted_code = Exit.OUTPUT_CLOSED
             self._begin_to_end()
-            self._tell_slurm()
+            self._asks_for = signal.SIGUSR1  # ranks run, since one has said something
             raise
 
     def take_error(self, line: bytes, _process: object) -> None:
@@ -105,6 +107,11 @@ class _Step:
             return
         if status is not None and status.waits:
             self._watch.on_status(waiting(self._queued, status))
+
+    def asks_for(self) -> int | None:
+        """An interrupt for the ranks, once, where nobody reads what they say any more."""
+        number, self._asks_for = self._asks_for, None
+        return number
 
     def last_signal(self) -> int:
         """What srun gets that does not end: it hands SIGUSR2 on to ranks that run, whose shells then kill them.
