@@ -63,7 +63,9 @@ std::optional<Failure> Attendance::failure() const {
 
 std::string Attendance::other_token() const {
   const std::scoped_lock lock(mutex_);
-  return other_token_;
+  for (const Process& process : processes_)
+    if (process.state == Process::State::absent && !process.other_token.empty()) return process.other_token;
+  return {};
 }
 
 std::optional<Failure> Attendance::first_refusal() const {
@@ -74,7 +76,7 @@ std::optional<Failure> Attendance::first_refusal() const {
 bool Attendance::wait_until_all_left(int ticks, bool also_absent) {
   std::unique_lock lock(mutex_);
   const auto is_awaited = [also_absent](const Process& it) {
-    return it.state == Process::State::here || (also_absent && it.state == Process::State::absent);
+    return it.state == Process::State::here || (also_absent && it.state == Process::State::absent && !it.is_refused);
   };
   return changed_.wait_for(lock, std::chrono::milliseconds(ticks * kTickMs),
                            [&] { return std::ranges::none_of(processes_, is_awaited); });
@@ -89,12 +91,17 @@ bool Attendance::fail(const Failure& why) {
   return true;
 }
 
-void Attendance::doubt(const Greeting& who) {
+bool Attendance::doubt(const Greeting& who) {
   const std::scoped_lock lock(mutex_);
-  other_token_ = fmt::format(
+  if (!is_of_job(who.process)) return true;
+  Process& process = at(who.process);
+  if (process.state != Process::State::absent) return true;
+  if (!process.other_token.empty()) return false;
+  process.other_token = fmt::format(
       "one that says it is process {} on {} has another token; set the same BUSBW_TOKEN_FILE "
       "everywhere",
       who.process, shown(who.host));
+  return true;
 }
 
 std::optional<Failure> Attendance::refusal(const Greeting& who) const {
@@ -107,7 +114,7 @@ std::optional<Failure> Attendance::refusal(const Greeting& who) const {
   if (who.ranks_per_process != ranks_per_process_)
     return Failure{Exit::usage, fmt::format("{} has {} ranks, process 0 has {}; give all the same -t and -g", name,
                                             who.ranks_per_process, ranks_per_process_)};
-  if (who.process < 0 || who.process >= processes)
+  if (!is_of_job(who.process))
     return Failure{Exit::environment, fmt::format("there is no process {} in a job of {}; number them from 0 "
                                                   "(BUSBW_RANK)",
                                                   who.process, processes)};
@@ -121,6 +128,7 @@ std::optional<Failure> Attendance::come(const Greeting& who) {
   const std::scoped_lock lock(mutex_);
   if (const auto why = refusal(who)) {
     if (!first_refusal_) first_refusal_ = why;
+    if (is_of_job(who.process)) at(who.process).is_refused = true;
     return why;
   }
   Process& process = at(who.process);

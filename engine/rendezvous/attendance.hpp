@@ -26,9 +26,10 @@ class Attendance {
   /// Why the job ends, if it does.
   std::optional<Failure> failure() const;
   /// Waits until every process has left or is gone, for at most `ticks`; false where some are still there. `also_absent`:
-  /// those that have not come must come and leave, too.
+  /// those that have not come must come and leave, too, but for those that were refused.
   bool wait_until_all_left(int ticks, bool also_absent = false);
-  /// Who came with another token; empty while nobody did. It may be a stranger, so that nothing but words follows from it.
+  /// Who of those that are missing came with another token; empty where nobody did. It may be a stranger, so that nothing
+  /// but words follows from it.
   std::string other_token() const;
   /// What was said to the first process that knows the job's token and yet does not fit in.
   std::optional<Failure> first_refusal() const;
@@ -36,8 +37,9 @@ class Attendance {
   // ---- what the one who serves tells ----
   /// The job ends; false where it does already: the first reason stands.
   bool fail(const Failure& why);
-  /// Somebody with another token says that it is this one.
-  void doubt(const Greeting& who);
+  /// Somebody with another token says that it is this one. False where that is known: a process that is missing, and of
+  /// which it was said before.
+  bool doubt(const Greeting& who);
   /// Takes in a process, or a rank's connection of one; or says why it does not fit.
   std::optional<Failure> come(const Greeting& who);
   /// How far the ranks of a process are. Throws BrokenMessage.
@@ -55,6 +57,8 @@ class Attendance {
   struct Process {
     enum class State { absent, here, left, gone };
     State state = State::absent;
+    bool is_refused = false;  // it has heard why it does not fit
+    std::string other_token;  // what is said of one that says it is this process
     int rank_connections = 0;
     int silent_ticks = 0;
     long pid = 0;
@@ -63,6 +67,7 @@ class Attendance {
   };
 
   std::optional<Failure> refusal(const Greeting& who) const;
+  bool is_of_job(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
   void lose(int process, const std::string& how);
   std::string name_of(int process) const;
   Process& at(int process) { return processes_[static_cast<std::size_t>(process)]; }
@@ -74,7 +79,6 @@ class Attendance {
   std::condition_variable changed_;
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
-  std::string other_token_;
   std::optional<Failure> first_refusal_;
 };
 

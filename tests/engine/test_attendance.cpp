@@ -108,6 +108,33 @@ TEST_CASE("Attendance: where it matters, those that have not come yet are waited
   CHECK(attendance.wait_until_all_left(0, true));
 }
 
+TEST_CASE("Attendance: one that is refused has heard why, and is waited for no more") {
+  Attendance attendance(2, 2, 3);
+  CHECK_FALSE(attendance.come(process(0, 2)));
+  attendance.leave(0);
+  CHECK(attendance.come(process(1, 3)));
+  CHECK(attendance.missing() == std::vector<int>{1});
+  CHECK(attendance.wait_until_all_left(0, true));
+}
+
+TEST_CASE("Attendance: of another token the first word on a missing process counts, and no other") {
+  Attendance attendance(3, 2, 3);
+  CHECK_FALSE(attendance.come(process(0)));
+  Greeting liar = process(1);
+  for (const int number : {-1, 3, 0}) {
+    liar.process = number;
+    CHECK(attendance.doubt(liar));
+  }
+  CHECK(attendance.other_token().empty());
+  CHECK(attendance.doubt(process(1)));
+  liar.process = 1;
+  liar.host = "elsewhere";
+  CHECK_FALSE(attendance.doubt(liar));
+  check_names(attendance.other_token(), {"process 1 on n1 has another token"});
+  CHECK_FALSE(attendance.come(process(1)));
+  CHECK(attendance.other_token().empty());
+}
+
 TEST_CASE("Attendance: nonsense is broken") {
   Attendance attendance(1, 2, 3);
   const Bytes short_beat = beat(Phase::timing, 1, Phase::timing, 1);
