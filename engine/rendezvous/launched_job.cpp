@@ -53,9 +53,14 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     abort(known ? known->exit() : Exit::environment, error.what());
-    if (server_) server_->abort(*failure());  // the thread that would tell it may not have been started
+    if (server_) {  // the thread that would tell it may not have been started
+      server_->abort(*failure());
+      note(*server_->attendance().failure());
+    }
+    const Failure why = *failure();
     leave();
-    throw;
+    if (why.message == error.what()) throw;
+    throw Error(why.exit, why.message);  // another process was the first: all end with one reason
   }
 }
 
@@ -136,7 +141,9 @@ Bytes LaunchedJob::agree(const Bytes& words, const std::function<Bytes(const std
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     abort(known ? known->exit() : Exit::environment, error.what());
-    throw;
+    const Failure why = *failure();
+    if (why.message == error.what()) throw;
+    throw Error(why.exit, why.message);
   }
 }
 
