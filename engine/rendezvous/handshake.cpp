@@ -46,12 +46,15 @@ ClientHandshake::ClientHandshake(std::string token)
 Bytes ClientHandshake::hello() const { return MessageWriter().add(kMagic).add(nonces_.client).bytes(); }
 
 Bytes ClientHandshake::greeting(std::span<const std::byte> challenge, const Greeting& who) {
+  if (has_greeted_) throw BrokenMessage();
   nonces_.server = MessageReader(challenge).take<Nonce>();
+  has_greeted_ = true;
   return proved(token_, nonces_, Frame::greeting, who.packed());
 }
 
 ClientHandshake::Verdict ClientHandshake::verdict(Frame kind, std::span<const std::byte> body) const {
   Verdict verdict;
+  if (!has_greeted_) return verdict;
   if (kind == Frame::refused && body.empty()) verdict.kind = Verdict::Kind::other_token;
   if ((kind != Frame::welcome && kind != Frame::refused) || body.empty()) return verdict;
   try {

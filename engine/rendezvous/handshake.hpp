@@ -8,7 +8,6 @@
 //   client: greeting   proof, who it is
 //   server: welcome    proof, its host          or refused: proof, why          or refused: nothing, for a wrong proof
 #include <array>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -31,7 +30,8 @@ class ClientHandshake {
   explicit ClientHandshake(std::string token);
   /// The body of Frame::hello.
   Bytes hello() const;
-  /// The body of Frame::greeting, once the server's challenge is there. Throws BrokenMessage where that is none.
+  /// The body of Frame::greeting, once the server's challenge is there. Throws BrokenMessage where that is none, or a
+  /// second one.
   Bytes greeting(std::span<const std::byte> challenge, const Greeting& who);
 
   /// What the other end's last word means.
@@ -39,19 +39,21 @@ class ClientHandshake {
     enum class Kind {
       welcome,
       refused,      // by the job's process 0
-      other_token,  // the other end says that ours is not its own
+      other_token,  // the other end says so of the greeting, which is not proved: anybody can say it
       stranger,     // it is no store of busbw, or does not know the token
     };
     Kind kind = Kind::stranger;
     std::string host;  // welcome: process 0's
     Failure why{};     // refused
   };
-  /// Of a frame's kind and body. Nothing is believed that is not proved.
+  /// Of a frame's kind and body. Nothing but `other_token` is said of what is not proved, and nothing but `stranger`
+  /// before a greeting.
   Verdict verdict(Frame kind, std::span<const std::byte> body) const;
 
  private:
   std::string token_;
   Nonces nonces_;
+  bool has_greeted_ = false;
 };
 
 /// The end in process 0.

@@ -74,7 +74,7 @@ Endpoint reachable_from_here(const Endpoint& listening) {
 }  // namespace
 
 Meeting::Meeting(const Membership& membership, JoinCallbacks callbacks)
-    : membership_(membership), callbacks_(std::move(callbacks)) {
+    : membership_(membership), callbacks_(std::move(callbacks)), has_own_token_(!membership.token.empty()) {
   if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
     folder_ =
         std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.look, membership_.process == 0);
@@ -87,10 +87,11 @@ std::vector<Descriptor> Meeting::open() {
   if (folder_) {
     listeners.push_back(listen_everywhere(0));
     own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
-    if (membership_.token.empty()) membership_.token = random_token();
+    if (!has_own_token_) membership_.token = random_token();
+    const std::string told = has_own_token_ ? std::string() : membership_.token;
     std::string addresses;
     for (const Interface& one : interfaces()) addresses += one.address.host() + " ";
-    folder_->set(kAddressKey, MessageWriter().add(addresses).add(own_endpoint_.port()).add(membership_.token).bytes());
+    folder_->set(kAddressKey, MessageWriter().add(addresses).add(own_endpoint_.port()).add(told).bytes());
   } else {
     listeners = listen_patiently(std::get<TcpStoreAddress>(membership_.store), callbacks_,
                                  std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
@@ -118,7 +119,8 @@ std::vector<Endpoint> Meeting::endpoints(std::string& why) {
       MessageReader reader(*message);
       std::string hosts = reader.take_text();
       const int port = reader.take<int>();
-      membership_.token = reader.take_text();
+      const std::string told = reader.take_text();
+      if (!has_own_token_) membership_.token = told;
       for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
         all.push_back(endpoint_of(hosts.substr(0, end), port));
         hosts.erase(0, end + 1);
@@ -137,49 +139,52 @@ std::vector<Endpoint> Meeting::endpoints(std::string& why) {
   return all;
 }
 
-/// Whether process 0 answers there and takes this process in; else `why` says what does. `is_patient`: an earlier job at
-/// this address may be about to end. Throws Error where process 0 says that this process does not fit in.
-bool Meeting::shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is_process, bool is_patient,
-                          std::string& why) {
+/// Whether process 0 answers there within `ticks` and takes this process in; else `tried` says what does. Throws Error
+/// where process 0 says that this process does not fit in.
+bool Meeting::shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, Tried& tried) {
   using Kind = ClientHandshake::Verdict::Kind;
   const Greeting who{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
                      getpid(),   host_name()};
   ClientHandshake handshake(membership_.token);  // a folder may just have told it
   channel.send(Frame::hello, handshake.hello());
   ClientHandshake::Verdict verdict;
-  const int limit = std::max(1, std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
-  for (int looks = 0; looks < limit && !channel.ended(); ++looks) {
+  // Who has greeted process 0 is in the job once that has been read, and lost where it goes away before the answer.
+  bool has_greeted = false;
+  for (int waited = 0; waited < (has_greeted ? ticks : std::min(kRetryTicks, ticks)) && !channel.ended();) {
     callbacks_.look();
     const auto received = channel.receive(kTickMs);
-    if (!received) continue;
+    if (!received) {
+      ++waited;
+      continue;
+    }
     if (received->kind != Frame::challenge) {
       verdict = handshake.verdict(received->kind, received->body);
       break;
     }
     try {
       channel.send(Frame::greeting, handshake.greeting(received->body, who));
+      has_greeted = true;
     } catch (const BrokenMessage&) {
       break;
     }
   }
-  const auto turned_away = [&](Exit exit, const std::string& reason) {
-    return Error(exit,
-                 fmt::format("process {} was turned away by {}: {}", membership_.process, endpoint.text(), reason));
+  const auto turned_away = [&](const std::string& reason) {
+    return fmt::format("process {} was turned away by {}: {}", membership_.process, endpoint.text(), reason);
   };
-  const char* const other_token =
-      "the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes";
   switch (verdict.kind) {
     case Kind::welcome: first_host_ = verdict.host; return true;
     case Kind::refused: {
       // In a job without a token anybody can say this.
       const bool is_possible = verdict.why.exit == Exit::usage || verdict.why.exit == Exit::environment;
-      throw turned_away(is_possible ? verdict.why.exit : Exit::environment, verdict.why.message);
+      throw Error(is_possible ? verdict.why.exit : Exit::environment, turned_away(verdict.why.message));
     }
     case Kind::other_token:
-      if (!is_patient) throw turned_away(Exit::environment, other_token);
-      why = fmt::format("{}: {}", endpoint.text(), other_token);
+      // Not proved: it may be a stranger, and process 0 at another address.
+      tried.other_token =
+          turned_away("the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes");
+      tried.why = fmt::format("{}: the token differs", endpoint.text());
       return false;
-    case Kind::stranger: why = fmt::format("{}: what listens there is no store of this job", endpoint.text());
+    case Kind::stranger: tried.why = fmt::format("{}: what listens there is no store of this job", endpoint.text());
   }
   return false;
 }
@@ -190,33 +195,41 @@ TcpChannel Meeting::join(bool is_process) {
     callbacks_.look();
     return false;
   };
-  std::string why;
+  Tried tried;
   int next_say = kFirstSayTicks;
   const Ticker ticker;
   int tick = 0;
   const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.passed(), kMostTicks)); };
   while (count(), tick < limit) {
     look();
-    for (const Endpoint& endpoint : endpoints(why)) {
-      Connected connected = connect_to(endpoint, std::min(kTryTicks, limit), look);
+    const std::string said_before = std::exchange(tried.other_token, {});
+    for (const Endpoint& endpoint : endpoints(tried.why)) {
+      if (count(), tick >= limit) {
+        if (tried.other_token.empty()) tried.other_token = said_before;
+        break;
+      }
+      Connected connected = connect_to(endpoint, std::min(kTryTicks, limit - tick), look);
       if (!connected.socket.is_open()) {
-        why = connected.why;
+        tried.why = connected.why;
         continue;
       }
       TcpChannel channel(std::move(connected.socket));
-      if (shake_hands(channel, endpoint, is_process, tick < kRetryTicks, why)) return channel;
+      if (count(); shake_hands(channel, endpoint, is_process, std::max(1, limit - tick), tried)) return channel;
     }
+    // Before, an earlier job at this address may be about to end.
+    if (tick >= kRetryTicks && !tried.other_token.empty()) break;
     if (tick >= next_say) {
-      callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, why));
+      callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, tried.why));
       next_say = tick + kSayTicks;
     }
     wait_a_tick();
   }
+  if (!tried.other_token.empty()) throw EnvironmentError(tried.other_token);
   throw Error(
       Exit::rank_lost,
       fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "
                   "a firewall is between the hosts, and whether BUSBW_RENDEZVOUS names an address of its host",
-                  membership_.process, host_name(), membership_.join_limit_s, why));
+                  membership_.process, host_name(), membership_.join_limit_s, tried.why));
 }
 
 }  // namespace busbw

@@ -248,6 +248,7 @@ void TcpServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
       if (!connection.is_process) throw BrokenMessage();
       connection.ends = true;
       attendance_.leave(connection.process);
+      tell_all();  // why the job ends, before the farewell ends the connection
       return send(id, Frame::leave, {});
     }
     default: throw BrokenMessage();
@@ -266,8 +267,7 @@ void TcpServer::greet(std::uint64_t id, const ServerHandshake& handshake, std::s
   const auto [who, knows_token] = handshake.greeted(settings_.token, body);
   Connection& connection = connections_[id];
   if (!knows_token) {
-    ++strangers_;
-    attendance_.doubt(who);
+    if (attendance_.doubt(who)) ++strangers_;  // a process of the job may try again and again
     connection.ends = true;
     return send(id, Frame::refused, {});
   }

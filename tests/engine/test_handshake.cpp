@@ -113,3 +113,12 @@ TEST_CASE("handshake: what is too short is broken or a stranger's, and other fra
   for (const Frame kind : {Frame::hello, Frame::challenge, Frame::greeting, Frame::answer, static_cast<Frame>(200)})
     CHECK(ends.client.verdict(kind, welcome).kind == Kind::stranger);
 }
+
+TEST_CASE("handshake: a client answers one challenge, and believes nothing before it has greeted") {
+  ClientHandshake client("a token");
+  ServerHandshake server(client.hello());
+  CHECK(client.verdict(Frame::refused, {}).kind == Kind::stranger);
+  static_cast<void>(client.greeting(server.challenge(), kWho));
+  CHECK(client.verdict(Frame::refused, {}).kind == Kind::other_token);
+  CHECK_THROWS_AS(client.greeting(server.challenge(), kWho), BrokenMessage);
+}

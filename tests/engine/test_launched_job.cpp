@@ -300,7 +300,8 @@ TEST_CASE("LaunchedJob: another token is turned away, and the job that is there 
             Membership other = member_of(1, 2, at_loopback(port));
             other.token = "another";
             other.join_limit_s = 0.3;
-            check_names(sentence_of_joining(other), {"the token differs", "BUSBW_TOKEN"});
+            check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob it(other, silent()); }),
+                        {"process 1 was turned away by 127.0.0.1", "the token differs", "BUSBW_TOKEN"});
             // Another job's first process finds the port taken.
             Membership first = member_of(0, 1, at_loopback(port));
             first.join_limit_s = 0.3;
@@ -379,7 +380,7 @@ TEST_CASE("LaunchedJob: who has another token is named at once, and the job wait
   });
   CHECK(ends[0].empty());
   CHECK(ends[1].empty());
-  check_names(ends[2], {"the token differs"});
+  check_names(ends[2], {"3: ", "the token differs"});
   check_names(said.front(), {"1 of 2 processes has not come: 1", "process 1 on ", "another token"});
 }
 
@@ -437,6 +438,26 @@ TEST_CASE("LaunchedJob: processes find each other by a folder, without a token, 
               [](Membership& membership) { membership.token.clear(); }) == kAllWell);
     CHECK_FALSE(std::filesystem::exists(path));
   }
+}
+
+TEST_CASE("LaunchedJob: a token that was given is not written to the folder, and none there takes its place") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/store";
+  CHECK(run_job_of(2, FileStoreAddress{path}, [&](LaunchedJob& job, int process) {
+          const auto team = job.team(process);
+          team->barrier();
+          const auto told = FileStore(path, 1, [] {}, false).find("address of process 0");
+          REQUIRE(told);
+          CHECK(text_of(*told).find(kToken) == std::string::npos);
+          team->barrier();
+        }) == std::vector<std::string>(2));
+  const auto ends = run_members(2, [&](int process) {
+    Membership membership = member_of(process, 2, FileStoreAddress{path});
+    membership.join_limit_s = 1;
+    if (process == 0) membership.token.clear();
+    const LaunchedJob job(membership, silent());
+  });
+  check_names(ends[1], {"3: process 1 was turned away by ", "the token differs"});
 }
 
 TEST_CASE("LaunchedJob: a folder that is left from another job is named, and not touched") {

@@ -242,16 +242,19 @@ TEST_CASE("TcpServer: a process of many ranks that dies costs one loss and littl
 }
 
 TEST_CASE("TcpServer: who came with another token is named, but nothing follows from it") {
-  Pair pair;
-  CHECK(pair.server().attendance().other_token().empty());
+  Served served(settings(2));
+  const Attendance& attendance = served.server.attendance();
+  CHECK(attendance.other_token().empty());
   Greeting wrong = process_greeting(1, 2);
   wrong.host = "\x1b[2Jhost1";
-  Stranger stranger(pair.where());
+  Stranger stranger(served.where);
   stranger.say(stranger.greeting(wrong, "another"));
   CHECK(stranger.is_turned_away());
-  check_names(pair.server().attendance().other_token(),
-              {"process 1 on \\x1b[2Jhost1", "another token", "BUSBW_TOKEN_FILE"});
-  CHECK(pair.goes_on());
+  check_names(attendance.other_token(), {"process 1 on \\x1b[2Jhost1", "another token", "BUSBW_TOKEN_FILE"});
+  CHECK(attendance.missing() == std::vector<int>{0, 1});
+  CHECK_FALSE(attendance.failure());
+  const TcpChannel one = welcomed(served.where, process_greeting(1, 2));
+  CHECK(attendance.other_token().empty());
 }
 
 TEST_CASE("TcpServer: a greeting may come one byte at a time") {
