@@ -96,6 +96,11 @@ void LaunchedJob::wait_for_all() {
   const int limit = ticks_of(membership_.join_limit_s);
   int next_say = kFirstSayTicks;
   bool doubts = false;
+  const auto strangers = [this] {
+    const int count = server_->strangers();
+    return count == 0 ? std::string()
+                      : fmt::format(", and {} connection{} turned away", count, count == 1 ? " was" : "s were");
+  };
   for (int tick = 0;; ++tick) {
     const std::vector<int> missing = server_->attendance().missing();
     if (missing.empty()) return;
@@ -116,11 +121,7 @@ void LaunchedJob::wait_for_all() {
           Exit::rank_lost,
           fmt::format("{} in {:g} s{}{}; look whether they run and reach {} (a firewall?), or allow more time with "
                       "BUSBW_JOIN_TIMEOUT_S and -T",
-                      absent(), membership_.join_limit_s,
-                      server_->strangers() > 0
-                          ? fmt::format(", and {} connections were turned away", server_->strangers())
-                          : std::string(),
-                      doubt(), host_name()));
+                      absent(), membership_.join_limit_s, strangers(), doubt(), host_name()));
     const bool says_at_once = !doubts && !doubt().empty();
     doubts = doubts || says_at_once;
     if (says_at_once || tick >= next_say) {
