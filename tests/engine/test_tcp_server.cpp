@@ -306,6 +306,30 @@ TEST_CASE("TcpServer: random changes of a right greeting never disturb the job")
   CHECK(pair.goes_on());
 }
 
+TEST_CASE("TcpServer: random words of one that knows the token never disturb the job") {
+  std::mt19937 random(13);
+  Pair pair;
+  const auto changed = [&](Bytes body) {
+    for (unsigned i = 0; i <= random() % 4; ++i) body[random() % body.size()] = static_cast<std::byte>(random());
+    if (random() % 4 == 0) body.resize(random() % body.size());
+    return body;
+  };
+  const std::vector<std::pair<Frame, Bytes>> known{
+      {Frame::request, StoreRequest{StoreRequest::Op::get, 0, "a key", {}, 0, 0}.packed()},
+      {Frame::request, StoreRequest{StoreRequest::Op::set, 0, "another key", bytes_of("value"), 1, 0}.packed()},
+      {Frame::phase, MessageWriter().add(std::uint32_t{0}).add(std::uint8_t{1}).bytes()},
+      {Frame::answer, bytes_of("it is not for a member to answer")},
+      {Frame::welcome, bytes_of("nor to welcome")}};
+  for (int round = 0; round < 300; ++round) {
+    Stranger member(pair.where());
+    member.say(member.greeting(rank_greeting(1, 2)));
+    const auto& [kind, body] = known[static_cast<std::size_t>(round) % known.size()];
+    member.say(kind, changed(body));
+    if (round % 20 == 0) REQUIRE(pair.goes_on());
+  }
+  CHECK(pair.goes_on());
+}
+
 TEST_CASE("TcpServer: a member that asks and never reads costs only itself") {
   Pair pair;
   const std::string big(Store::kMostValueBytes, 'x');
