@@ -28,6 +28,7 @@ def test_a_process_lost_in_the_middle(several: Machine, blow: signal.Signals) ->
     assert not Path(f"/proc/{victim}").exists()
 
 
+@pytest.mark.alone  # starting takes longer than the limit where other tests start, too
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
 @pytest.mark.parametrize("phase", ["initialisation", "timing"])
 def test_a_silent_rank(several: Machine, way: str, phase: str) -> None:
