@@ -17,7 +17,7 @@ from . import mpi
 from .launching import processes_with, wait_for_end
 from .programs import HANG_GUARD_S, REDUCING, ROOTED, Finished, installed_in, of_kind, plain_environment, read_records
 from .slurm import Slurm
-from .table import rows_by_pattern
+from .table import rows_by_blanks, rows_by_pattern
 
 # MPICH's waits spin: it is slow with more ranks than cores.
 RANKS = {"openmpi": 4, "mpich": 2}
@@ -248,9 +248,9 @@ def test_the_others_end_when_one_is_killed(installed: Mpi, phase: str) -> None:
     (sentence,) = (line for line in finished.stderr.splitlines() if line.startswith("all_reduce_perf: "))
     assert "rank 1 (process 1, pid " in sentence
     assert f"was lost in phase {phase}" in sentence
-    rows = rows_by_pattern(finished.stdout)
-    # Of the last row something may still be on its way when the rank dies behind it.
-    assert len(rows) in ({SMALL_ROWS - 1, SMALL_ROWS} if phase == "report" else {0})
+    # Of the last row something may still be on its way when the rank dies behind it. mpirun may write a word of its own
+    # among the table's lines, when it is quicker than the witnesses.
+    assert len(rows_by_blanks(finished.stdout)) in ({SMALL_ROWS - 1, SMALL_ROWS} if phase == "report" else {0})
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "sendrecv"])

@@ -548,7 +548,7 @@ def command_lines() -> str:
 
 
 def tokens_of(program: str) -> set[str]:
-    """What the running ranks have in their environment."""
+    """What the ranks that Slurm runs here have in their environment."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -556,6 +556,8 @@ def tokens_of(program: str) -> set[str]:
                 continue
             entries = path.read_bytes().split(b"\0")
         except OSError:
+            continue
+        if not any(entry.startswith(b"SLURM_STEP_ID=") for entry in entries):
             continue
         found |= {entry.decode()[len("BUSBW_TOKEN=") :] for entry in entries if entry.startswith(b"BUSBW_TOKEN=")}
     return found
