@@ -1,0 +1,23 @@
+#pragma once
+// How many threads work on an operation, and in how many steps.
+#include <cstddef>
+
+namespace busbw::fastpath {
+
+inline constexpr int kMaxBlocks = 64;
+inline constexpr int kMaxThreads = 1024;         // of a block
+inline constexpr int kMaxGridThreads = 1 << 15;  // of a rank: a slot for each is in the scratch memory
+inline constexpr int kWarpThreads = 32;
+
+/// All threads take part in all steps, each with one cell a step.
+struct Grid {
+  int blocks = 1;
+  int threads = kWarpThreads;  ///< of a block, a multiple of a warp
+  int steps = 1;
+};
+
+/// The grid for slices of `bytes`: at most so many blocks of at most so many threads, no more than there are cells, and
+/// spread evenly over the steps. A function of its arguments alone, so that all ranks come to the same one.
+Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block);
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,84 @@
+#pragma once
+// The two schedules by which ranks pass data to each other, as code for one thread of one rank.
+//
+// They are templates over a Fabric (how a cell reaches a peer) and a Work (which bytes of the user's buffers are in a
+// cell, how cells are reduced), so that the GPU runs the very code that the model in tests/fastpath checks on the host
+// under weakly ordered memory.
+//
+// Thread t of a rank talks to thread t of every other rank and to nobody else. In each step it writes one cell into a
+// slot of every peer's memory, marked with the step's tag, and waits for the cells that its peers write into its own.
+// Slots are used in turns by even and odd tags. Why a slot is free again two steps later: thread t writes into its
+// slot at peer p for tag s + 2 only after it took p's cell of tag s + 1, and p's thread t sent that only after it took
+// everything of tag s. So EVERY pair of ranks must send each other a cell in every step, also where a collective has
+// nothing to say, and all threads take part in all steps.
+//
+// A Fabric has
+//   kMaxRanks                                   room for this many ranks, a constant
+//   rank(), ranks(), thread(), threads()        threads: of one rank, the same on every rank
+//   put(peer, region, tag, cell)                into this rank's slot at that peer
+//   take(region, tag, cells) -> bool            waits for every peer's cell, cells[rank()] stays; false: aborted
+// A Work has
+//   load(index, cells)      cells[p]: what goes to rank p (its own included) of the cell with this index
+//   reduce(cells) -> Cell   what this rank makes of what it got (two_shot only)
+//   store(index, cells)     keeps what came from each rank
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define BUSBW_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define BUSBW_HOST_DEVICE inline
+#endif
+
+namespace busbw::fastpath {
+
+/// What one thread moves at a time: 16 bytes of a line. The eighth of a line's cells has 8 bytes, the tag is behind them.
+struct Cell {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+};
+
+/// Regions of slots: the second one is for the second half of two_shot.
+inline constexpr int kRegions = 2;
+
+/// Each rank sends a cell to each, then keeps what it got: all-gather, all-to-all, broadcast, and with a reduction in
+/// Work::store reduce-scatter and the one-shot all-reduce. Tags first_tag to first_tag + steps - 1 are used up.
+template <class Fabric, class Work>
+BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_tag, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    const std::uint64_t tag = first_tag + static_cast<std::uint64_t>(step);
+    const std::int64_t index = static_cast<std::int64_t>(step) * fabric.threads() + fabric.thread();
+    Cell cells[Fabric::kMaxRanks];
+    work.load(index, cells);
+    for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
+      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, tag, cells[peer]);
+    if (!fabric.take(0, tag, cells)) return;
+    work.store(index, cells);
+  }
+}
+
+/// Each rank owns a slice: it gets that slice from all, reduces it, and sends the result to all. All-reduce of larger
+/// sizes; broadcast as a scatter and an all-gather. A cell index counts within a slice.
+template <class Fabric, class Work>
+BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_tag, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    const std::uint64_t tag = first_tag + static_cast<std::uint64_t>(step);
+    const std::int64_t index = static_cast<std::int64_t>(step) * fabric.threads() + fabric.thread();
+    Cell cells[Fabric::kMaxRanks];
+    work.load(index, cells);
+    for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
+      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, tag, cells[peer]);
+    if (!fabric.take(0, tag, cells)) return;
+    const Cell result = work.reduce(cells);
+    for (int peer = 0; peer < Fabric::kMaxRanks; ++peer) {
+      if (peer >= fabric.ranks()) continue;
+      if (peer == fabric.rank())
+        cells[peer] = result;
+      else
+        fabric.put(peer, 1, tag, result);
+    }
+    if (!fabric.take(1, tag, cells)) return;
+    work.store(index, cells);
+  }
+}
+
+}  // namespace busbw::fastpath
