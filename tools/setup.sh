@@ -156,7 +156,7 @@ make_venv() {
 # deploy/systems is named, to which one in src leads.
 busbw_is_current() {
   [ -e $stamps/busbw ] && [ -x $venv/bin/busbw ] &&
-    [ -z "$(find engine src deploy/systems cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
+    [ -z "$(find engine fastpath src deploy/systems cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
       -newer $stamps/busbw -print -quit)" ]
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every test: the engine's, plain and under the sanitizers, then those of the command and of the installed programs.
-# tools/setup.sh test comes first; `make test` calls both.
+# Every test: the engine's and the fast path's, plain and under the sanitizers, then those of the command and of the
+# installed programs. tools/setup.sh test comes first; `make test` calls both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ threaded+=',*test_runner*,*test_sampler*,*test_checker*,*test_watchdog*,*test_jo
 for preset in dev asan tsan; do
   selected=()
   [ "$preset" = tsan ] && selected=("-sf=$threaded")
-  printf '== engine tests, %s\n' "$preset"
+  printf '== tests of engine and fast path, %s\n' "$preset"
   mkdir -p "build/$preset"
   log=build/$preset/build.log
   { cmake --preset "$preset" -G Ninja && cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}"; } \
@@ -28,6 +28,7 @@ for preset in dev asan tsan; do
     exit 1
   }
   "${fixed_addresses[@]}" "build/$preset/engine_tests" "${selected[@]}"
+  "${fixed_addresses[@]}" "build/$preset/fastpath_tests"
 done
 
 echo '== the command and the installed programs'

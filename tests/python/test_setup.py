@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 
 OLD_S, STAMP_S, NEW_S = 1_000_000_000, 1_000_000_100, 1_000_000_200
-SOURCES = ["engine", "src", "cmake", "deploy", "CMakeLists.txt", "pyproject.toml"]
+SOURCES = ["engine", "fastpath", "src", "cmake", "deploy", "CMakeLists.txt", "pyproject.toml"]
 
 
 @pytest.fixture
@@ -50,7 +50,14 @@ def test_what_did_not_change_is_not_built_again(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["engine/options.cpp", "src/busbw/engine.py", "src/busbw/launchers/machines/p5.48xlarge.toml", "cmake"]
+    "name",
+    [
+        "engine/options.cpp",
+        "fastpath/settings.cpp",
+        "src/busbw/engine.py",
+        "src/busbw/launchers/machines/p5.48xlarge.toml",
+        "cmake",
+    ],
 )
 def test_a_change_is_seen(checkout: Path, name: str) -> None:
     os.utime(checkout / name, (NEW_S, NEW_S))
