@@ -9,7 +9,7 @@ import pytest
 
 from busbw.launchers.end_signals import heeded
 from busbw.launchers.kubernetes.interrupts import remembered
-from busbw.launchers.slurm_follow import signals
+from busbw.launchers.slurm.follow import signals
 
 Remembering = Callable[[], AbstractContextManager[list[int]]]
 FOLLOWING = [remembered, signals]

@@ -12,7 +12,7 @@ from busbw.errors import UsageError
 from busbw.launchers import slurm
 from busbw.launchers.hosts import Host
 from busbw.launchers.slurm import SlurmRendered
-from busbw.launchers.slurm_script import Where, job_options, merged, script, step_options
+from busbw.launchers.slurm.script import Where, job_options, merged, script, step_options
 from busbw.launchers.systems import load
 
 BATCH = Where(folder=Path("/shared/ada/busbw-slurm/busbw-all-reduce-1a2b3c"))

@@ -12,16 +12,16 @@ from fake_slurm import FakeSlurm
 from launch_jobs import GOLDEN
 
 from busbw.errors import BusbwError
-from busbw.launchers import slurm_ending, slurm_follow, slurm_queue
 from busbw.launchers.job import Watch
-from busbw.launchers.slurm_files import Tail
-from busbw.launchers.slurm_follow import Follower, Left, Received, signals
+from busbw.launchers.slurm import ending, follow, queue
+from busbw.launchers.slurm.files import Tail
+from busbw.launchers.slurm.follow import Follower, Left, Received, signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
 
 
-SETTLES_S = slurm_follow._SETTLES_S
+SETTLES_S = follow._SETTLES_S
 END = '# table\n{"kind":"end","exit_code":0}\n'
 AWAY = "scancel: error: Unable to contact slurm controller (connect failure)\n"
 
@@ -44,7 +44,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     folder.mkdir()
     monkeypatch.setenv("FAKE", str(folder))
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(slurm_follow, "_SETTLES_S", 1.0)
+    monkeypatch.setattr(follow, "_SETTLES_S", 1.0)
     return FakeSlurm(folder)
 
 
@@ -116,10 +116,10 @@ def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, rec
 def test_a_scheduler_that_stays_away(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_follow, "_UNHEARD_S", 0.0)
+    monkeypatch.setattr(follow, "_UNHEARD_S", 0.0)
     fake.says("squeue", code=1)
     fake.says("scontrol", error="Unable to contact slurm controller\n", code=1)
-    with pytest.raises(slurm_queue.NoAnswerError, match=f"come back with busbw launch attach {folder}"):
+    with pytest.raises(queue.NoAnswerError, match=f"come back with busbw launch attach {folder}"):
         Follower(folder, "12", 1, Seen().watch).follow(received)
 
 
@@ -247,7 +247,7 @@ def test_files_that_nfs_took_for_missing(
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_ending, "_ORDERLY_S", 0.5)
+    monkeypatch.setattr(ending, "_ORDERLY_S", 0.5)
     fake.says("squeue", RUNNING)
     later(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     later(2.5, lambda: finish(folder, 143))
@@ -289,7 +289,7 @@ def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Pat
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         os.kill(os.getpid(), number)
         received.wait(10.0)
-    with pytest.raises(slurm_queue.NoAnswerError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
+    with pytest.raises(queue.NoAnswerError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
         Follower(folder, "12", 1, Seen().watch).follow(received)
 
 
@@ -297,7 +297,7 @@ def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_ORDERLY_S", "_AGAIN_S"):
-        monkeypatch.setattr(slurm_ending, name, 0.3)
+        monkeypatch.setattr(ending, name, 0.3)
     fake.says("squeue", RUNNING)
     os.kill(os.getpid(), signal.SIGINT)
     later(2.0, lambda: finish(folder, 130))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from launch_jobs import GOLDEN
 
-from busbw.launchers.slurm_status import (
+from busbw.launchers.slurm.status import (
     JobStatus,
     ended,
     never_starts,

@@ -1,5 +1,6 @@
 """Launchers: what they render is pure and pinned; what they submit runs for real."""
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,23 @@ def test_rendering_is_pure(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     where = WHERE.get(name, ())
     assert LAUNCHERS[name].render(JOB, *where) == LAUNCHERS[name].render(JOB, *where)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_a_launcher_is_one_place(name: str) -> None:
+    """One file or one folder, of which no other launcher takes anything."""
+    home = Path(str(LAUNCHERS[name].__file__))
+    files = sorted(home.parent.glob("*.py")) if home.name == "__init__.py" else [home]
+    taken = {
+        other
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for imported in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        for other in LAUNCHERS
+        if f"{imported}.".startswith(f"busbw.launchers.{other}.")
+    }
+    assert taken <= {name}
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)

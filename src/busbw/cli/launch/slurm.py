@@ -17,11 +17,11 @@ from busbw.cli.launch.slurm_steps import carry_out_steps
 from busbw.cli.paths import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.launchers import slurm as launcher
-from busbw.launchers import slurm_queue
 from busbw.launchers.hosts import Host
 from busbw.launchers.job import Job
-from busbw.launchers.slurm_order import by_switch, in_order, parse_hostlist
-from busbw.launchers.slurm_script import Where, script
+from busbw.launchers.slurm import queue
+from busbw.launchers.slurm.order import by_switch, in_order, parse_hostlist
+from busbw.launchers.slurm.script import Where, script
 
 _ALLOCATION = ("SLURM_JOB_ID", "SLURM_JOBID")
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
@@ -237,7 +237,7 @@ def _switches(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
         UsageError: It knows no switches.
     """
     try:
-        switches = by_switch(slurm_queue.read(["scontrol", "show", "topology"]))
+        switches = by_switch(queue.read(["scontrol", "show", "topology"]))
     except BusbwError as error:
         if not dry_run:
             raise

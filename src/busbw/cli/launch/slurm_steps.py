@@ -8,8 +8,7 @@ from busbw.cli.launch.asked import Asked
 from busbw.cli.launch.carry_out import carry_out
 from busbw.errors import BusbwError, Exit
 from busbw.launchers import slurm as launcher
-from busbw.launchers import slurm_queue
-from busbw.launchers.slurm import SlurmRendered
+from busbw.launchers.slurm import SlurmRendered, queue
 
 _GO_ON = {Exit.GOOD, Exit.WRONG_DATA, Exit.SLOWER_THAN_DEMANDED}
 """After these the next step may be as good as ever; the batch script thinks the same."""
@@ -33,7 +32,7 @@ def carry_out_steps(asked: Asked, rendered: SlurmRendered) -> int:
             first = first or code
             if code not in _GO_ON:
                 break
-    except slurm_queue.NoAnswerError:
+    except queue.NoAnswerError:
         raise  # the job may go on, and its files say how
     except KeyboardInterrupt:  # between two steps, while the job goes on
         if why_not := launcher.cancel(rendered):

@@ -11,7 +11,7 @@ from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
 from busbw.launchers.hosts import is_address, root_by_name, total
-from busbw.launchers.ssh_preflight import known_name
+from busbw.launchers.ssh.preflight import known_name
 
 
 @click.command(context_settings=COMMAND)

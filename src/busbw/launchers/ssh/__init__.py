@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from busbw.errors import Exit
-from busbw.launchers import processes, ssh_preflight, ssh_scripts
+from busbw.launchers import processes
 from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host, in_url, total
 from busbw.launchers.job import Command, Job, Rendered, Watch, place
+from busbw.launchers.ssh import preflight, scripts
 
 OPTIONS = (
     ("BatchMode", "yes"),  # nobody could answer a question
@@ -60,17 +61,17 @@ def render(job: Job, where: Where) -> SshRendered:
     for node, host in enumerate(where.hosts):
         ranks = range(first, first + host.processes)
         places = [place(rank, node=node, local=rank - first, local_size=host.processes) for rank in ranks]
-        script = ssh_scripts.start(programs, job.command[1:], common, places)
+        script = scripts.start(programs, job.command[1:], common, places)
         words = remote_words(where.ssh, host)
         commands.append(
             Command(
                 words,
                 stdin=f"{script}{job.token}\n",
                 process=first if host.processes == 1 else host.name,
-                interrupt=ssh_scripts.INTERRUPT,
+                interrupt=scripts.INTERRUPT,
             )
         )
-        checks.append(Command(words, stdin=ssh_scripts.preflight(programs), process=host.name))
+        checks.append(Command(words, stdin=scripts.preflight(programs), process=host.name))
         first += host.processes
     return SshRendered(tuple(commands), token=job.token, checks=tuple(checks))
 
@@ -78,7 +79,7 @@ def render(job: Job, where: Where) -> SshRendered:
 def remote_words(ssh: Sequence[str], host: Host) -> tuple[str, ...]:
     """The command line that runs a script on a host."""
     options = [word for name, value in OPTIONS for word in ("-o", f"{name}={value}")]
-    return (*ssh, *options, "-T", host.name, ssh_scripts.READ_SCRIPT)
+    return (*ssh, *options, "-T", host.name, scripts.READ_SCRIPT)
 
 
 def submit(rendered: SshRendered, watch: Watch) -> int:
@@ -88,7 +89,7 @@ def submit(rendered: SshRendered, watch: Watch) -> int:
         BusbwError: A host cannot be reached, has no program, or has one of another version than the first host.
     """
     watch.on_status(f"connecting to {len(rendered.checks)} hosts" if len(rendered.checks) > 1 else "connecting")
-    ssh_preflight.check(rendered.checks, watch)
+    preflight.check(rendered.checks, watch)
     watch.on_status("starting")
     after_mark = _AfterMark(watch)
     ended = processes.run_all(rendered.commands, replace(watch, on_line=after_mark.take), grace_s=GRACE_S)
@@ -117,4 +118,4 @@ class _AfterMark:
     def take(self, line: bytes) -> None:
         if self._is_ours:
             self._watch.on_line(line)
-        self._is_ours = self._is_ours or line.rstrip() == ssh_scripts.MARK.encode()
+        self._is_ours = self._is_ours or line.rstrip() == scripts.MARK.encode()

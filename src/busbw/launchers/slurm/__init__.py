@@ -18,9 +18,10 @@ from typing import Annotated
 import msgspec
 
 from busbw.errors import BusbwError, UsageError
-from busbw.launchers import processes, slurm_follow, slurm_queue, slurm_script, slurm_step
+from busbw.launchers import processes
 from busbw.launchers.job import PLACE, Command, File, Job, Rendered, Watch, as_pairs
-from busbw.launchers.slurm_script import Where
+from busbw.launchers.slurm import follow, queue, script, step
+from busbw.launchers.slurm.script import Where
 
 SCRIPT = "job.sbatch"
 JOB_FILE = "job.json"
@@ -60,25 +61,25 @@ def render(job: Job, where: Where | None = None) -> SlurmRendered:
     where = where or Where()
     remarks = (f"{where.steps} steps, one after the other, each a run of its own",) if where.steps > 1 else ()
     if where.folder is not None:
-        script = File(where.folder / SCRIPT, slurm_script.script(job, where))
-        command = Command(slurm_script.sbatch(where, script.path))
+        batch = File(where.folder / SCRIPT, script.script(job, where))
+        command = Command(script.sbatch(where, batch.path))
         return SlurmRendered(
             (command,),
-            (script,),
+            (batch,),
             remarks=remarks,
             folder=where.folder,
             name=job.name,
-            collective=slurm_script.collective_of(job),
+            collective=script.collective_of(job),
             steps=where.steps,
         )
     first = where.hosts[0].name if where.hosts else ""
     files: tuple[File, ...] = ()
-    environment = {**slurm_script.variables(job, where, first_host=first), "BUSBW_TOKEN": job.token}
+    environment = {**script.variables(job, where, first_host=first), "BUSBW_TOKEN": job.token}
     if where.hosts:
         path = where.scratch / f"{job.name}.hosts"
         files = (File(path, "".join(f"{host.name}\n" * host.processes for host in where.hosts)),)
         environment["SLURM_HOSTFILE"] = str(path)
-    command = Command(slurm_script.srun(job, where), as_pairs(environment))
+    command = Command(script.srun(job, where), as_pairs(environment))
     return SlurmRendered((command,), files, token=job.token, remarks=remarks, name=job.name, steps=where.steps)
 
 
@@ -94,18 +95,18 @@ def submit(rendered: SlurmRendered, watch: Watch, unread: list[int] | None = Non
         BusbwError: Slurm refuses the job, it can never start, or the program was not started.
     """
     if rendered.folder is None:
-        return slurm_step.run(rendered.commands[0], rendered.files, rendered.name, watch)
+        return step.run(rendered.commands[0], rendered.files, rendered.name, watch)
     # From here on, so that an interrupt cannot fall between the job's submission and its id.
-    with slurm_follow.signals() as received:
+    with follow.signals() as received:
         if not rendered.job and rendered.step == 1:
             job = start(rendered)
             watch.on_status(f"job {job} is submitted")
         else:
             job = rendered.job or submitted(rendered.folder).job
-        follower = slurm_follow.Follower(rendered.folder, job, rendered.step, watch)
+        follower = follow.Follower(rendered.folder, job, rendered.step, watch)
         try:
             return follower.follow(received)
-        except slurm_follow.Left:
+        except follow.Left:
             return LEFT
         finally:
             if unread is not None and not follower.has_all:
@@ -129,7 +130,7 @@ def start(rendered: SlurmRendered) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in PLACE}
     try:
         with processes.placed(rendered.files):
-            job = slurm_queue.submit(rendered.commands[0].words, environment)
+            job = queue.submit(rendered.commands[0].words, environment)
     except BusbwError:
         tidy(rendered.folder)
         raise
@@ -163,7 +164,7 @@ def cancel(rendered: SlurmRendered) -> str:
     """Cancels a batch job that was submitted; why it did not work, empty where it did."""
     if rendered.folder is None:
         return ""
-    return slurm_queue.cancel(rendered.job or submitted(rendered.folder).job)
+    return queue.cancel(rendered.job or submitted(rendered.folder).job)
 
 
 def tidy(folder: Path) -> None:

@@ -4,8 +4,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from busbw.errors import BusbwError
-from busbw.launchers import slurm_refusals
-from busbw.launchers.slurm_status import SQUEUE_FORMAT, JobStatus, parse_scontrol, parse_squeue
+from busbw.launchers.slurm import refusals
+from busbw.launchers.slurm.status import SQUEUE_FORMAT, JobStatus, parse_scontrol, parse_squeue
 
 _ANSWERS_WITHIN_S = 60.0
 _STEP_WITHIN_S = 10.0
@@ -27,8 +27,8 @@ def submit(words: Sequence[str], environment: Mapping[str, str]) -> str:
     """
     done = _run(words, environment)
     if done.returncode != 0:
-        said = slurm_refusals.words_of(done.stderr) or f"exit code {done.returncode}"
-        raise BusbwError(f"Slurm took no job: {said}", remedy=slurm_refusals.remedy_for(done.stderr))
+        said = refusals.words_of(done.stderr) or f"exit code {done.returncode}"
+        raise BusbwError(f"Slurm took no job: {said}", remedy=refusals.remedy_for(done.stderr))
     return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
 
 
@@ -46,7 +46,7 @@ def status(job: str) -> JobStatus | None:
         return parse_scontrol(kept.stdout)
     if _FORGOTTEN in kept.stderr:
         return None
-    raise NoAnswerError(slurm_refusals.words_of(kept.stderr), remedy=slurm_refusals.remedy_for(kept.stderr))
+    raise NoAnswerError(refusals.words_of(kept.stderr), remedy=refusals.remedy_for(kept.stderr))
 
 
 def cancel(job: str, *, signal: str = "") -> str:
@@ -75,7 +75,7 @@ def step_named(name: str) -> str:
     """
     done = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_WITHIN_S)
     if done.returncode != 0:
-        raise NoAnswerError(slurm_refusals.words_of(done.stderr), remedy=slurm_refusals.remedy_for(done.stderr))
+        raise NoAnswerError(refusals.words_of(done.stderr), remedy=refusals.remedy_for(done.stderr))
     return next((line.split()[0] for line in done.stdout.splitlines() if line.split()[1:] == [name]), "")
 
 
@@ -101,8 +101,8 @@ def read(words: Sequence[str]) -> str:
     """
     done = _run(words)
     if done.returncode != 0:
-        said = slurm_refusals.words_of(done.stderr) or f"exit code {done.returncode}"
-        raise BusbwError(f"{' '.join(words)}: {said}", remedy=slurm_refusals.remedy_for(done.stderr))
+        said = refusals.words_of(done.stderr) or f"exit code {done.returncode}"
+        raise BusbwError(f"{' '.join(words)}: {said}", remedy=refusals.remedy_for(done.stderr))
     return done.stdout
 
 
@@ -113,7 +113,7 @@ def _tell(words: Sequence[str]) -> str:
         return error.what
     if done.returncode == 0 or any(sentence in done.stderr for sentence in _OVER):
         return ""
-    return slurm_refusals.words_of(done.stderr) or f"exit code {done.returncode}"
+    return refusals.words_of(done.stderr) or f"exit code {done.returncode}"
 
 
 def _run(

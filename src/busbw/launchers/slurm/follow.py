@@ -10,13 +10,14 @@ from time import monotonic
 from types import FrameType
 
 from busbw.errors import BusbwError, Exit
-from busbw.launchers import end_signals, slurm_queue
+from busbw.launchers import end_signals
 from busbw.launchers.job import Watch
-from busbw.launchers.slurm_end import Heard, judged
-from busbw.launchers.slurm_ending import Ending
-from busbw.launchers.slurm_files import StepFiles
-from busbw.launchers.slurm_script import BATCH_LOG, step_file
-from busbw.launchers.slurm_status import JobStatus, ended, never_starts, waiting
+from busbw.launchers.slurm import queue
+from busbw.launchers.slurm.end import Heard, judged
+from busbw.launchers.slurm.ending import Ending
+from busbw.launchers.slurm.files import StepFiles
+from busbw.launchers.slurm.script import BATCH_LOG, step_file
+from busbw.launchers.slurm.status import JobStatus, ended, never_starts, waiting
 
 _LOOK_S = 0.2
 _ASK_FIRST_S = 0.5
@@ -87,7 +88,7 @@ class Follower:
                 self._ask_at_s, self._ask_after_s = 0.0, _ASK_FIRST_S
             self._ending.go_on()
             if self._ending.why_not and len(received) >= _ENOUGH_INTERRUPTS:
-                raise slurm_queue.NoAnswerError(
+                raise queue.NoAnswerError(
                     f"job {self._job} may go on: {self._ending.why_not}",
                     remedy=f"once Slurm answers: scancel {self._job}",
                 )
@@ -105,7 +106,7 @@ class Follower:
         """Cancels the job, as often as it takes."""
         before = len(received)
         until_s = monotonic() + _UNHEARD_S
-        while slurm_queue.cancel(self._job):
+        while queue.cancel(self._job):
             if len(received) > before or monotonic() > until_s:
                 self.has_all = False
                 return
@@ -124,10 +125,10 @@ class Follower:
         self._ask_at_s = monotonic() + self._ask_after_s
         self._ask_after_s = min(self._ask_after_s * _ASK_MORE_BY, _ASK_AT_MOST_S)
         try:
-            status = slurm_queue.status(self._job)
-        except slurm_queue.NoAnswerError as error:
+            status = queue.status(self._job)
+        except queue.NoAnswerError as error:
             if monotonic() - self._answered_s > _UNHEARD_S:
-                raise slurm_queue.NoAnswerError(
+                raise queue.NoAnswerError(
                     f"Slurm has not answered for {_UNHEARD_S / 60:g} min: {error.what}",
                     remedy=f"once it does, come back with busbw launch attach {self._folder}",
                 ) from error
@@ -140,7 +141,7 @@ class Follower:
         self._ending.runs = not status.waits
         if not self._ending.is_wanted:
             self._say(status)
-        if (never := never_starts(status)) and not slurm_queue.cancel(self._job):
+        if (never := never_starts(status)) and not queue.cancel(self._job):
             raise BusbwError(f"job {self._job} could never start and was cancelled: {never[0]}", remedy=never[1])
         return _GOES_ON
 
@@ -194,7 +195,7 @@ class Follower:
             )
         if self._heard.end_code == Exit.GOOD:
             return Exit.GOOD
-        down = slurm_queue.nodes_down(status.node_list) if status else ()
+        down = queue.nodes_down(status.node_list) if status else ()
         self._heard.say(ended(self._job, status, down))
         self._say_log()
         return Exit.RANK_LOST if self._heard.end_code is None else self._heard.end_code

@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from busbw.launchers.slurm_end import Heard
-from busbw.launchers.slurm_script import BATCH_LOG, step_file
+from busbw.launchers.slurm.end import Heard
+from busbw.launchers.slurm.script import BATCH_LOG, step_file
 
 
 class StepFiles:

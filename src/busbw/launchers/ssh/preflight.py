@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError
-from busbw.launchers import shell, ssh_scripts
+from busbw.launchers import shell
 from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host
 from busbw.launchers.job import Command, Watch
 from busbw.launchers.processes import run_all
+from busbw.launchers.ssh import scripts
 from busbw.units import count_text, plain
 
 _LIMIT_S = 60.0
@@ -101,13 +102,13 @@ def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
     said = [plain(line.strip()) for line in lines if line.strip()]
     if ended.by_us:
         return Look(host, f"no answer in {_LIMIT_S:g} s", "log in by hand with ssh HOST and see what it waits for")
-    if ssh_scripts.MARK not in said:
+    if scripts.MARK not in said:
         for pattern, remedy in _CAUSES:
             if line := next((line for line in said if re.search(pattern, line)), ""):
                 return Look(host, f"ssh cannot connect ({line})", remedy)
         last = said[-1] if said else f"exit code {ended.code}, without a word"
         return Look(host, f"ssh cannot start a shell there ({last})", "see whether ssh HOST /bin/sh works by hand")
-    program, *versions = said[said.index(ssh_scripts.MARK) + 1 :] or [""]
+    program, *versions = said[said.index(scripts.MARK) + 1 :] or [""]
     if ended.code == shell.PROGRAM_MISSING and not program.startswith("program "):
         trouble = "the program is neither where it is here nor in the PATH"
         return Look(host, trouble, "install busbw there, or give --program-path")

@@ -7,11 +7,12 @@ from dataclasses import replace
 from time import monotonic
 
 from busbw.errors import BusbwError, Exit
-from busbw.launchers import processes, slurm_queue
+from busbw.launchers import processes
 from busbw.launchers.job import Command, File, Watch
-from busbw.launchers.slurm_end import Heard, judged
-from busbw.launchers.slurm_refusals import WAITS
-from busbw.launchers.slurm_status import waiting
+from busbw.launchers.slurm import queue
+from busbw.launchers.slurm.end import Heard, judged
+from busbw.launchers.slurm.refusals import WAITS
+from busbw.launchers.slurm.status import waiting
 
 _QUEUED = re.compile(rb"job (\d+) queued")
 _ASK_EVERY_S = 5.0
@@ -101,8 +102,8 @@ class _Step:
 
     def _say_reason(self) -> None:
         try:
-            status = slurm_queue.status(self._queued)
-        except slurm_queue.NoAnswerError as error:
+            status = queue.status(self._queued)
+        except queue.NoAnswerError as error:
             self._watch.on_status(f"Slurm does not answer: {error.what}")
             return
         if status is not None and status.waits:
@@ -122,7 +123,7 @@ class _Step:
 
     def end(self, *, is_orderly: bool) -> None:
         """Nothing of it goes on, even where srun itself was killed."""
-        why_not = self._cancel() or slurm_queue.cancel_named(self._name)
+        why_not = self._cancel() or queue.cancel_named(self._name)
         if not why_not:
             return
         if not is_orderly or self.must_end:
@@ -159,15 +160,15 @@ class _Step:
     def _cancel(self, *, how: str = "") -> str:
         """Cancels the step, or gives it a signal, or cancels what waits for nodes; why it did not work."""
         try:
-            running = slurm_queue.step_named(self._name)
+            running = queue.step_named(self._name)
         except BusbwError as error:
             return error.what
         self._has_found = bool(running or self._queued)
         if running:
-            return slurm_queue.cancel(running, signal=how)
+            return queue.cancel(running, signal=how)
         if self._queued:
-            return slurm_queue.cancel(self._queued)
-        return slurm_queue.cancel_named(self._name)
+            return queue.cancel(self._queued)
+        return queue.cancel_named(self._name)
 
     def _end_srun(self, why: str) -> None:
         self.must_end = True
