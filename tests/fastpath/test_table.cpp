@@ -1,0 +1,225 @@
+#include "fastpath/table.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "support/error.hpp"
+
+using namespace busbw;
+using namespace busbw::fastpath;
+
+namespace {
+
+constexpr Choice kHandedOver{};
+
+/// The sentence that a text is refused with; empty where it is a table.
+std::string refusal(std::string_view text) {
+  try {
+    Table::parse(text, "t.txt");
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("table: ranges begin where the one before ends, and above the last one all is handed over") {
+  const Table table = Table::parse(
+      "# a comment\n"
+      "\n"
+      "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32   # another\n"
+      "\tall_reduce up_to=3000\tranks=4 nccl\r\n"
+      "all_reduce threads=1024 blocks=64 two_shot ranks=4 up_to=16M\n"
+      "all_gather ranks=2-3 up_to=1G exchange blocks=8 threads=96",
+      "t.txt");
+  const auto all_reduce = [&](std::size_t bytes) { return table.choose(Collective::all_reduce, 4, bytes); };
+  const Choice small{Method::exchange, 1, 32};
+  const Choice large{Method::two_shot, 64, 1024};
+  CHECK(all_reduce(0) == small);
+  CHECK(all_reduce(1) == small);
+  CHECK(all_reduce(1024) == small);
+  CHECK(all_reduce(1025) == kHandedOver);
+  CHECK(all_reduce(3000) == kHandedOver);
+  CHECK(all_reduce(3001) == large);
+  CHECK(all_reduce(4096) == large);
+  CHECK(all_reduce(16 << 20) == large);
+  CHECK(all_reduce((16 << 20) + 1) == kHandedOver);
+  CHECK(all_reduce(std::numeric_limits<std::size_t>::max()) == kHandedOver);
+  CHECK(table.choose(Collective::all_gather, 2, 1 << 30).threads == 96);
+  CHECK(table.choose(Collective::all_gather, 3, 1).method == Method::exchange);
+}
+
+TEST_CASE("table: what has no line is handed over, and so is any number of ranks that cannot be") {
+  const Table table = Table::parse("all_reduce ranks=2-64 up_to=1K exchange blocks=1 threads=32", "t.txt");
+  CHECK(table.choose(Collective::broadcast, 4, 8) == kHandedOver);
+  CHECK(table.choose(Collective::all_reduce, 64, 8).method == Method::exchange);
+  for (const int ranks : {std::numeric_limits<int>::min(), -1, 0, 1, 65, std::numeric_limits<int>::max()}) {
+    CHECK(table.choose(Collective::all_reduce, ranks, 8) == kHandedOver);
+  }
+  CHECK(Table().choose(Collective::all_reduce, 4, 8) == kHandedOver);
+  CHECK(Table().text().empty());
+  CHECK(Table().hash() == Table::parse("# nothing\n", "t.txt").hash());
+}
+
+TEST_CASE("table: a text made of any table says the same, and choices are those of a search from the first range") {
+  std::mt19937_64 random(7);
+  const auto below = [&random](std::uint64_t limit) { return random() % limit; };
+  for (int round = 0; round < 200; ++round) {
+    std::map<std::pair<Collective, int>, std::vector<std::pair<std::size_t, Choice>>> ranges;
+    std::string text;
+    for (std::uint64_t lines = below(30); lines > 0; --lines) {
+      const Collective collective = kCollectives[below(kCollectives.size())];
+      const int ranks = static_cast<int>(2 + below(4));
+      auto& own = ranges[{collective, ranks}];
+      const std::size_t end = (own.empty() ? 0 : own.back().first) + 1 + below(std::uint64_t{1} << below(30));
+      Method method = kMethods[below(kMethods.size())];
+      if (!can(collective, method)) method = Method::exchange;
+      Choice choice{method, static_cast<int>(1 + below(64)), static_cast<int>(32 * (1 + below(32)))};
+      if (method == Method::handed_over) choice = {};
+      own.emplace_back(end, choice);
+      text += std::string(name(collective)) + " ranks=" + std::to_string(ranks) + " up_to=" + std::to_string(end) +
+              " " + std::string(name(method));
+      if (choice.blocks != 0) {
+        text += " blocks=" + std::to_string(choice.blocks) + " threads=" + std::to_string(choice.threads);
+      }
+      text += "\n";
+    }
+    const Table table = Table::parse(text, "t.txt");
+    const Table again = Table::parse(table.text(), "again");
+    CHECK(again.text() == table.text());
+    CHECK(again.hash() == table.hash());
+    for (const auto& [key, own] : ranges) {
+      for (const auto& [end, choice] : own) {
+        for (const std::size_t bytes : {end - 1, end, end + 1, below(end) + 1}) {
+          const auto found =
+              std::find_if(own.begin(), own.end(), [&](const auto& each) { return bytes <= each.first; });
+          const Choice expected = found == own.end() ? Choice{} : found->second;
+          CHECK(table.choose(key.first, key.second, bytes) == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("table: the hash is that of the choices, not of comments or of how lines are put together") {
+  const std::string line = "all_reduce ranks=2-3 up_to=64K exchange blocks=8 threads=512\n";
+  const auto hash = [](const std::string& text) { return Table::parse(text, "t.txt").hash(); };
+  CHECK(hash(line) == hash("# measured today\n" + line));
+  CHECK(hash(line) == hash("all_reduce ranks=3 up_to=65536 exchange threads=512 blocks=8\n"
+                           "all_reduce ranks=2 up_to=0.0625M exchange threads=512 blocks=8\n"));
+  for (const char* other : {"all_reduce ranks=2-4 up_to=64K exchange blocks=8 threads=512",
+                            "all_reduce ranks=2-3 up_to=65537 exchange blocks=8 threads=512",
+                            "all_reduce ranks=2-3 up_to=64K two_shot blocks=8 threads=512",
+                            "all_reduce ranks=2-3 up_to=64K exchange blocks=9 threads=512",
+                            "all_reduce ranks=2-3 up_to=64K exchange blocks=8 threads=480",
+                            "broadcast ranks=2-3 up_to=64K exchange blocks=8 threads=512", ""}) {
+    CHECK(hash(line) != hash(other));
+  }
+}
+
+TEST_CASE("table: a line in doubt is refused with its place, the word, and what is allowed") {
+  const std::string good = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n";
+  const auto refused = [&](const std::string& line, std::string_view part) {
+    const std::string sentence = refusal(good + line);
+    CAPTURE(line);
+    CAPTURE(sentence);
+    CHECK(sentence.starts_with("t.txt:2: "));
+    CHECK(contains(sentence, part));
+    CHECK(contains(sentence, "; "));
+  };
+  CHECK(refusal(good) == "");
+  refused("allreduce ranks=4 up_to=2K nccl", "\"allreduce\" is no collective");
+  refused("reduce ranks=4 up_to=2K nccl", "begin the line with all_reduce, all_gather");
+  refused("all_gather ranks=4 up_to=2K ring blocks=1 threads=32", "\"ring\" is no method; give nccl, exchange");
+  refused("all_gather ranks=4 up_to=2K nccl exchange", "two methods");
+  refused("all_gather ranks=4 up_to=2K two_shot blocks=1 threads=32", "two_shot cannot do all_gather");
+  for (const char* ranks : {"", "1", "0", "-4", "65", "4-", "-", "4-3", "2-65", "2-4-8", "four", "4.0", "1-4"}) {
+    refused("all_gather ranks=" + std::string(ranks) + " up_to=2K nccl", "is no number of ranks; give a number from 2");
+  }
+  for (const char* size : {"", "0", "-1", "1.5", "1T", "1KB", "K", "5G5", "0x10", "1e40", "nan", "inf"}) {
+    refused("all_gather ranks=4 up_to=" + std::string(size) + " nccl", "is no size; give bytes");
+  }
+  for (const char* blocks : {"", "0", "65", "-1", "1.0", "all"}) {
+    refused("all_gather ranks=4 up_to=2K exchange threads=32 blocks=" + std::string(blocks), "is no number of blocks");
+  }
+  for (const char* threads : {"", "0", "31", "33", "1056", "-32", "1e2"}) {
+    refused("all_gather ranks=4 up_to=2K exchange blocks=1 threads=" + std::string(threads), "is no number of threads");
+  }
+  refused("all_gather ranks=4 up_to=2K exchange blocks=1", "exchange has no blocks= or no threads=");
+  refused("all_gather ranks=4 up_to=2K exchange threads=32", "exchange has no blocks= or no threads=");
+  refused("all_gather ranks=4 up_to=2K nccl blocks=1", "leave them out");
+  refused("all_gather ranks=4 nccl", "something is missing; write a line as in \"all_reduce ranks=4");
+  refused("all_gather up_to=2K nccl", "something is missing");
+  refused("all_gather ranks=4 up_to=2K", "something is missing");
+  refused("ranks=4 up_to=2K", "something is missing");
+  refused("all_gather ranks=4 ranks=5 up_to=2K nccl", "ranks= stands twice");
+  refused("all_gather ranks=4 up_to=1K up_to=2K nccl", "up_to= stands twice");
+  refused("all_gather ranks=4 up_to=1K exchange blocks=1 blocks=2 threads=32", "blocks= stands twice");
+  refused("all_gather ranks=4 up_to=1K exchange blocks=1 threads=64 threads=32", "threads= stands twice");
+  refused("all_gather ranks=4 up_to=2K nccl dtype=half", "\"dtype=half\" is not known here");
+  refused("all_gather ranks=4 up_to=2K nccl\x1b[2J", "\\x1b[2J");
+}
+
+TEST_CASE("table: ranges that overlap are refused, for any of the ranks that a line speaks of") {
+  const std::string good = "all_reduce ranks=4 up_to=64K exchange blocks=1 threads=32\n";
+  for (const char* line : {"all_reduce ranks=4 up_to=64K nccl", "all_reduce ranks=2-8 up_to=32K nccl",
+                           "all_reduce ranks=4-5 up_to=1 two_shot blocks=1 threads=32"}) {
+    CHECK(refusal(good + line) ==
+          "t.txt:2: all_reduce of 4 ranks has a line up to 64K already; let up_to= grow from line to line, so that no "
+          "two "
+          "ranges overlap");
+  }
+  CHECK(refusal(good + "all_reduce ranks=2-8 up_to=65537 nccl") == "");
+  CHECK(refusal(good + "broadcast ranks=4 up_to=1 nccl") == "");
+  CHECK(refusal(good + "all_reduce ranks=5-8 up_to=1 nccl") == "");
+}
+
+TEST_CASE("table: a file is read whole or refused by name") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("table-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  const std::string path = folder / "my.table";
+  std::ofstream(path) << "broadcast ranks=2 up_to=1K exchange blocks=1 threads=32\n";
+  CHECK(Table::read(path).choose(Collective::broadcast, 2, 1024).threads == 32);
+  std::ofstream(path, std::ios::app) << "broadcast\n";
+  CHECK_THROWS_WITH_AS(Table::read(path), doctest::Contains("my.table:2: something is missing"), UsageError);
+  std::ofstream(path) << std::string((1 << 20) + 1, '\n');
+  CHECK_THROWS_WITH_AS(Table::read(path), doctest::Contains("it has more than 1 MiB"), UsageError);
+  CHECK_THROWS_WITH_AS(Table::read(folder / "none"),
+                       doctest::Contains("none: No such file or directory; name one that"), UsageError);
+  CHECK_THROWS_WITH_AS(Table::read(folder), doctest::Contains("it is no regular file"), UsageError);
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(Table::read(folder / "pipe"), doctest::Contains("it is no regular file"), UsageError);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("table: those that come with the library can be read, and nothing is guessed for other GPUs") {
+  for (const int major : {8, 9, 10}) {
+    const Table table = Table::parse(default_table_text(major), "sm_" + std::to_string(major) + "0.txt");
+    for (const Collective collective : kCollectives) {
+      for (int ranks = 2; ranks <= 8; ++ranks) {
+        CHECK(table.choose(collective, ranks, 8).method != Method::handed_over);
+        CHECK(table.choose(collective, ranks, 64 << 20).method == Method::handed_over);
+      }
+    }
+  }
+  for (const int major : {-1, 0, 7, 11, 12, 99}) CHECK(default_table_text(major).empty());
+}
+
+TEST_CASE("table: names are read as they are written") {
+  for (const Collective each : kCollectives) CHECK(collective_named(name(each)) == each);
+  for (const Method each : kMethods) CHECK(method_named(name(each)) == each);
+  CHECK_FALSE(collective_named("all_reduce ").has_value());
+  CHECK_FALSE(method_named("").has_value());
+}
