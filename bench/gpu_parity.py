@@ -2,14 +2,15 @@
 
     python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results bench/results/h200-x4-parity
 
-Both sides get the same flags and run in turns, in rounds, each of them first as often as the other, until every
-collective has had its rounds or --budget-s is spent; what was measured until then is written. What one thread takes to
-launch small operations differs from one run of a program to the next: small sizes take many short runs, not a long one.
+Both sides get the same flags and run in turns, in rounds, each of them first as often as the other. Each run goes
+through its sizes several times (-N). When every collective has had its rounds, what is left of --budget-s goes to more
+rounds of those sizes about which the limits cannot be told yet; a round that would not end in time is not started.
 
-    --measure g:all:latency:5 --measure processes:sendrecv,broadcast:small,large:1
+    --measure g:all:latency:5 --measure processes:sendrecv,broadcast:small,large:1 --add-to EARLIER.json
 
-measures just that: ways, collectives, bands of sizes, rounds. nccl-tests is built by whoever wants the comparison; both
-must find the same NCCL library. Where it is built without MPI (no --mpirun), its side of "processes" is threads (-t).
+measures just that: ways, collectives, bands of sizes, rounds; the rounds are added to those of an earlier call on such
+a machine. nccl-tests is built by whoever wants the comparison; both must find the same NCCL library. Where it is built
+without MPI (no --mpirun), its side of "processes" is threads (-t). It is run by a Python that has busbw.
 """
 
 from __future__ import annotations
@@ -20,128 +21,23 @@ import shlex
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpu_parity_page import WHOLE_SWEEP, as_page
+from gpu_parity_rounds import BANDS, RUN_TIMEOUT_S, WAYS, Budget, Kept, Rounds, measures
 from gpu_programs import NcclTests, Ours, RunError, provenance, run
 
-COLLECTIVES = "all_reduce,all_gather,reduce_scatter,alltoall,sendrecv,broadcast"
-# Many iterations cost little up to 64 MiB; above, a few that last milliseconds do. `small` is latency and plateau in
-# one run, where starting takes longer than measuring.
-BANDS = {
-    "latency": ["-b", "8", "-e", "512K", "-f", "2", "-n", "100", "-w", "20", "-c", "0"],
-    "plateau": ["-b", "1M", "-e", "64M", "-f", "2", "-n", "100", "-w", "20", "-c", "0"],
-    "small": ["-b", "8", "-e", "64M", "-f", "2", "-n", "100", "-w", "20", "-c", "0"],
-    "large": ["-b", "128M", "-e", "8G", "-f", "2", "-n", "10", "-w", "5", "-c", "0"],
-}
-TRIAL_BANDS = {
-    "latency": ["-b", "8", "-e", "512K", "-f", "64", "-n", "5", "-c", "0"],
-    "plateau": ["-b", "1M", "-e", "4M", "-f", "2", "-n", "2", "-c", "0"],
-    "small": ["-b", "8", "-e", "1M", "-f", "64", "-n", "2", "-c", "0"],
-    "large": ["-b", "8M", "-e", "8M", "-n", "1", "-c", "0"],
-}
-WAYS = {"g": "-g", "t": "-t", "processes": "--processes"}
-MEASURE = ["g,processes:all:latency:5", "g,processes:all:plateau:3", "g,processes:all:large:2"]
+MEASURE = ["g,processes:all:small:2", "g,processes:all:large:2"]
 SPREAD = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
-RUN_TIMEOUT_S = 120.0
-
-Times = dict[tuple[int, str], list[float]]
-
-
-class Budget:
-    """Seconds that may be spent, and what did not happen because they were."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-        self.left_out: list[str] = []
-
-    def allows(self, what: str) -> bool:
-        """Whether `what` may still start; it is noted where not."""
-        if time.monotonic() < self._end:
-            return True
-        self.left_out.append(what)
-        return False
-
-
-@dataclass(frozen=True)
-class Measure:
-    """What to compare, and in how many rounds."""
-
-    way: str
-    collective: str
-    band: str
-    rounds: int
-
-
-def measures(text: str) -> list[Measure]:
-    """What a text such as "g,t:all:latency:5" asks for. Raises ArgumentTypeError, which says what is allowed."""
-    words = text.split(":")
-    if len(words) != 4 or not words[3].isdigit() or int(words[3]) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: expected WAYS:COLLECTIVES:BANDS:ROUNDS, such as g:all:latency:5")
-    ways, bands = words[0].split(","), words[2].split(",")
-    collectives = (COLLECTIVES if words[1] == "all" else words[1]).split(",")
-    for found, allowed in ((ways, WAYS), (collectives, COLLECTIVES.split(",")), (bands, BANDS)):
-        for word in found:
-            if word not in allowed:
-                raise argparse.ArgumentTypeError(f"{text}: {word}: allowed are {', '.join(allowed)}")
-    return [Measure(way, name, band, int(words[3])) for way in ways for name in collectives for band in bands]
-
-
-def turns(wanted: list[Measure]) -> Iterator[tuple[int, Measure, bool]]:
-    """A round of everything at a time, and whether nccl-tests begins: in every second run and every second round."""
-    for turn in range(max(measure.rounds for measure in wanted)):
-        for place, measure in enumerate(wanted):
-            if turn < measure.rounds:
-                yield turn, measure, (turn + place) % 2 == 1
-
-
-def parity(
-    sides: dict[str, dict[str, Any]], wanted: list[Measure], gpus: int, budget: Budget, trial: bool
-) -> list[dict[str, Any]]:
-    """Both sides of each way in turns; a row for each size and placement."""
-    kept: dict[tuple[str, str, str], Times] = {}
-    for turn, measure, theirs_first in turns(wanted):
-        way, collective = measure.way, measure.collective
-        if not budget.allows(f"round {turn + 1}, {way}, {collective}, {measure.band}"):
-            continue
-        both: dict[str, dict[tuple[int, str], float]] = {}
-        for side in sorted(sides[way], reverse=theirs_first):
-            flags = (TRIAL_BANDS if trial else BANDS)[measure.band]
-            command = sides[way][side].command(collective, [WAYS[way], str(gpus)], flags)
-            try:
-                both[side] = run(command, RUN_TIMEOUT_S).times_us
-            except RunError as problem:
-                budget.left_out.append(str(problem))
-                break
-        for side, found in both.items() if len(both) == 2 else ():
-            for key, time_us in found.items():
-                kept.setdefault((way, collective, side), {}).setdefault(key, []).append(time_us)
-    rows = []
-    for way, collective in dict.fromkeys((way, collective) for way, collective, _ in kept):
-        ours, theirs = kept[way, collective, "busbw"], kept[way, collective, "nccl-tests"]
-        for size, placement in sorted(set(ours) & set(theirs)):
-            if size == 0:  # too few bytes for an element of each rank: nothing was done
-                continue
-            times = {"busbw_us": ours[size, placement], "nccl_tests_us": theirs[size, placement]}
-            row: dict[str, Any] = {"way": way, "collective": collective, "size_bytes": size, "placement": placement}
-            rows.append({**row, **times, "ratio": ratio_of(*times.values())})
-    return rows
-
-
-def ratio_of(ours: list[float], theirs: list[float]) -> float | None:
-    """Of the medians; None where a side shows no time."""
-    below = statistics.median(theirs)
-    return statistics.median(ours) / below if below > 0 else None
+SAME = ("nccl_version", "cuda_driver", "driver")
+"""What rounds that are added to earlier ones must share with them, besides GPUs and our version."""
 
 
 def wall_times(sides: dict[str, Any], gpus: int, budget: Budget, trial: bool) -> dict[str, list[float]]:
     """Of the whole sweep with checks, twice each, in turns."""
     found: dict[str, list[float]] = {side: [] for side in sides}
-    flags = TRIAL_BANDS["large"] if trial else WHOLE_SWEEP
+    flags = ["-b", "8M", "-e", "8M", "-n", "1", "-c", "0"] if trial else WHOLE_SWEEP
     for turn in range(2):
         for side in sorted(sides, reverse=turn == 1):
             if budget.allows(f"whole sweep {turn + 1} of {side}"):
@@ -169,10 +65,10 @@ def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, f
                 continue
             record = folder / "spread.jsonl" if side == "busbw" else None
             done = run(sides[side].command("all_reduce", ["-g", str(gpus)], SPREAD), RUN_TIMEOUT_S, record)
-            for (size, placement), time_us in done.times_us.items():
+            for (size, placement), cycles in done.times_us.items():
                 if placement == "out_of_place":
                     name = "nccl-tests: time" if side == "nccl-tests" else "busbw: time"
-                    values.setdefault((name, size, placement), []).append(time_us)
+                    values.setdefault((name, size, placement), []).extend(cycles)
             for row in done.records:
                 if row["kind"] == "row" and row["placement"] == "out_of_place":
                     key = ("busbw: median", row["size_bytes"], row["placement"])
@@ -185,6 +81,14 @@ def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, f
         for (what, size, _), found in sorted(values.items(), key=lambda item: (item[0][1], item[0][0]))
         if len(found) > 1
     ]
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What two results do not share that they must, if the rounds of one are to be added to the other's."""
+    unlike = [name for name in ("machine", "busbw") if before["provenance"][name] != now["provenance"][name]]
+    facts = [each["provenance"]["facts"] for each in (before, now)]
+    unlike += [name for name in SAME if facts[0].get(name) != facts[1].get(name)]
+    return [*unlike, *(name for name in ("gpus", "their_processes") if before[name] != now[name])]
 
 
 def main() -> int:
@@ -202,10 +106,11 @@ def main() -> int:
         metavar="WAYS:COLLECTIVES:BANDS:ROUNDS",
         help=f"ways of {', '.join(WAYS)}; bands of {', '.join(BANDS)}; repeatable (default: {' '.join(MEASURE)})",
     )
+    parser.add_argument("--add-to", type=Path, metavar="JSON", help="earlier results, to whose rounds these are added")
     parser.add_argument("--note", action="append", default=[], help="a sentence for the page; repeatable")
     parser.add_argument("--parts", default="wall,spread,parity", help="which, in this order")
     parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--budget-s", type=float, default=300, help="nothing is started after so long")
+    parser.add_argument("--budget-s", type=float, default=300, help="nothing is started that would end later")
     parser.add_argument("--results", type=Path, required=True, help="path without suffix; .json and .md are written")
     parser.add_argument("--backend", default="nccl", choices=["nccl", "host"], help="host: try it out, both sides ours")
     arguments = parser.parse_args()
@@ -220,6 +125,8 @@ def main() -> int:
         processes = {**sides, "nccl-tests": NcclTests(folder, tuple(shlex.split(arguments.mpirun)))}
     gpus = arguments.gpus or ours.gpus()
     budget = Budget(arguments.budget_s)
+    before = json.loads(arguments.add_to.read_text()) if arguments.add_to else None
+    kept = Kept(before["rows"] if before else ())
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         results: dict[str, Any] = {
@@ -232,19 +139,30 @@ def main() -> int:
             "rows": [],
             "left_out": budget.left_out,
         }
-        for part in arguments.parts.split(","):
-            try:
+        if before and (unlike := differences(before, results)):
+            parser.error(f"--add-to {arguments.add_to}: other {', '.join(unlike)}; measure anew without it")
+        try:
+            for part in arguments.parts.split(","):
                 if part == "wall":
                     results["wall_s"] = wall_times(sides, gpus, budget, trial)
                 elif part == "spread":
                     results["repeatability"] = repeatability(sides, arguments.repetitions, gpus, budget, folder)
                 elif part == "parity":
                     by_way = {way: processes if way == "processes" else sides for way in WAYS}
-                    results["rows"] = parity(by_way, wanted, gpus, budget, trial)
+                    rounds = Rounds(by_way, gpus, budget, kept, trial)
+                    rounds.planned(wanted)
+                    rounds.more(wanted)
                 else:
                     parser.error(f"--parts {part}: allowed are wall, spread and parity")
-            except RunError as problem:
-                budget.left_out.append(str(problem))
+        except RunError as problem:
+            budget.left_out.append(str(problem))
+        except KeyboardInterrupt:
+            budget.left_out.append("the rest: interrupted")
+        results["rows"] = kept.rows()
+        if before:
+            for name in ("wall_s", "repeatability"):
+                results[name] = results[name] or before[name]
+            results["notes"] = [*before["notes"], *results["notes"]]
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{arguments.results}.json").write_text(json.dumps(results, indent=1) + "\n")
     page = as_page(results)

@@ -25,7 +25,7 @@ class Finished:
     """A run that went well."""
 
     wall_s: float
-    times_us: dict[tuple[int, str], float]  # by size and placement: the column `time`
+    times_us: dict[tuple[int, str], list[float]]  # by size and placement: the column `time` of each cycle (-N)
     records: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -53,15 +53,15 @@ def run(command: list[str], timeout_s: float, record: Path | None = None) -> Fin
     return Finished(wall_s, times_us(done.stdout), [json.loads(line) for line in lines])
 
 
-def times_us(table: str) -> dict[tuple[int, str], float]:
+def times_us(table: str) -> dict[tuple[int, str], list[float]]:
     """The column `time` by size and placement. A blank redop, as hypercube's, makes a row one word shorter."""
-    found = {}
+    found: dict[tuple[int, str], list[float]] = {}
     for line in table.splitlines():
         words = line.split()
         if not words or not words[0].isdigit() or len(words) not in (12, 13):
             continue
         for placement, position in zip(PLACEMENTS, (-8, -4), strict=True):
-            found[int(words[0]), placement] = float(words[position])
+            found.setdefault((int(words[0]), placement), []).append(float(words[position]))
     return found
 
 

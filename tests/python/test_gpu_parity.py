@@ -1,0 +1,296 @@
+"""The comparison with nccl-tests, as far as it takes no GPU: what to measure, verdicts, more rounds, the page."""
+
+import argparse
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Imports a script of bench/, which find each other by their folder."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+
+    def load(name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    yield load
+    for name in [name for name in sys.modules if name.startswith("gpu_")]:
+        del sys.modules[name]
+
+
+def row_of(ours: list[float], theirs: list[float], size: int = 1 << 20, **more: Any) -> dict[str, Any]:
+    row = {"way": "g", "collective": "all_reduce", "size_bytes": size, "placement": "in_place"}
+    return {**row, "busbw_us": ours, "nccl_tests_us": theirs, **more}
+
+
+def test_spread(bench: Any) -> None:
+    spread = bench("gpu_parity").spread_of([10.0, 11.0, 12.0])
+    assert spread["range_percent"] == pytest.approx(200 / 11)
+    assert spread["stdev_percent"] == pytest.approx(100 / 11)
+
+
+def test_a_budget_that_is_spent_names_what_it_left_out(bench: Any) -> None:
+    rounds = bench("gpu_parity_rounds")
+    assert rounds.Budget(1000).allows("this", 900)
+    short = rounds.Budget(1000)
+    assert not short.allows("that", 1001)
+    assert short.left_out == ["that"]
+
+
+def test_what_to_measure(bench: Any) -> None:
+    rounds = bench("gpu_parity_rounds")
+    found = rounds.measures("g,t:all_reduce,sendrecv:latency:2")
+    assert [(each.way, each.collective) for each in found] == [
+        *[("g", "all_reduce"), ("g", "sendrecv"), ("t", "all_reduce"), ("t", "sendrecv")]
+    ]
+    assert len(rounds.measures("processes:all:small,large:1")) == 12
+    for text in bench("gpu_parity").MEASURE:
+        assert rounds.measures(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("g:all:latency", "expected WAYS:COLLECTIVES:BANDS:ROUNDS"),
+        ("g:all:latency:0", "expected WAYS:COLLECTIVES:BANDS:ROUNDS"),
+        ("h:all:latency:1", "h: allowed are g, t, processes"),
+        ("g:reduce:latency:1", "reduce: allowed are all_reduce, "),
+        ("g:all:huge:1", "huge: allowed are latency, "),
+    ],
+)
+def test_what_cannot_be_measured(bench: Any, text: str, said: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=said):
+        bench("gpu_parity_rounds").measures(text)
+
+
+def test_rounds_alternate_which_side_begins(bench: Any) -> None:
+    rounds = bench("gpu_parity_rounds")
+    wanted = [*rounds.measures("g:all_reduce,sendrecv:latency:3"), *rounds.measures("t:all_reduce:large:1")]
+    found = [(turn, each.way, each.collective, theirs_first) for turn, each, theirs_first in rounds.turns(wanted)]
+    assert found == [
+        (0, "g", "all_reduce", False),
+        (0, "g", "sendrecv", True),
+        (0, "t", "all_reduce", False),
+        (1, "g", "all_reduce", True),
+        (1, "g", "sendrecv", False),
+        (2, "g", "all_reduce", False),
+        (2, "g", "sendrecv", True),
+    ]
+
+
+@pytest.mark.parametrize(("size", "power"), [(8, 8), (48, 64), (64, 64), (1048560, 1 << 20), (1 << 33, 1 << 33)])
+def test_sizes_of_the_table_were_asked_for_as_powers_of_two(bench: Any, size: int, power: int) -> None:
+    assert bench("gpu_parity_rounds").requested(size) == power
+
+
+STEADY = [100.0, 100.2, 99.8]
+
+
+@pytest.mark.parametrize(
+    ("size", "factor", "verdict"),
+    [
+        (1 << 20, 1.0, "met"),
+        (1 << 20, 1.025, "met"),
+        (1 << 20, 1.03, "cannot be told"),
+        (1 << 20, 1.04, "not met"),
+        (1 << 20, 0.96, "not met"),
+        (512 << 10, 0.5, "met"),
+        (512 << 10, 1.02, "cannot be told"),
+        (512 << 10, 1.03, "not met"),
+    ],
+)
+def test_verdicts_of_steady_rounds(bench: Any, size: int, factor: float, verdict: str) -> None:
+    """From 1 MiB on within 3 %, below not above by more than 2 %."""
+    found = bench("gpu_parity_verdict").judged(row_of([value * factor for value in STEADY], STEADY, size))
+    assert found.by_median.ratio == pytest.approx(factor)
+    assert found.verdict() == verdict
+
+
+def test_one_round_tells_nothing(bench: Any) -> None:
+    found = bench("gpu_parity_verdict").judged(row_of([100.0], [100.0]))
+    assert found.by_median.ratio == 1
+    assert (found.verdict(), found.least_verdict()) == ("cannot be told", "cannot be told")
+
+
+def test_a_side_without_a_time_has_no_ratio(bench: Any) -> None:
+    found = bench("gpu_parity_verdict").judged(row_of([1.0, 1.0], [0.0, 1.0]))
+    assert (found.by_median, found.by_least) == (None, None)
+    assert found.verdict() == "cannot be told"
+
+
+def test_two_modes_of_launching_are_told_by_the_least(bench: Any) -> None:
+    """The medians are of how much of a run was slow; the least of each run are of the fast mode in both programs."""
+    ours, theirs = [37.0, 25.2, 36.5, 25.0], [25.1, 25.3, 37.2, 36.9]
+    least = {"busbw_least_us": [25.0, 24.9, 25.1, 24.9], "nccl_tests_least_us": [25.0, 25.1, 24.8, 25.0]}
+    found = bench("gpu_parity_verdict").judged(row_of(ours, theirs, 1024, **least))
+    assert found.verdict() == "cannot be told"
+    assert found.by_median.low < 0.8
+    assert found.by_least.ratio == pytest.approx(24.9 / 24.8)
+    assert found.least_verdict() == "met"
+
+
+def test_a_single_fast_run_does_not_decide(bench: Any) -> None:
+    """Without it among the rounds drawn, the least would be another: the interval is wide."""
+    found = bench("gpu_parity_verdict").judged(row_of([25.0, 37.0, 37.0, 37.0], [25.0, 25.0, 25.0, 25.0], 1024))
+    assert found.by_least.ratio == 1
+    assert found.by_least.high > 1.4
+    assert found.least_verdict() == "cannot be told"
+
+
+def test_the_median_over_sizes_is_taken_round_by_round(bench: Any) -> None:
+    """A size of which more rounds were run has no more weight."""
+    rows = [row_of([10.0, 10.1], [10.0, 10.0]), row_of([20.2, 20.2, 99.0], [20.0, 20.0, 20.0])]
+    found = bench("gpu_parity_verdict").median_over_sizes(rows)
+    assert found.ratio == pytest.approx((1.005 * 1.01) ** 0.5)
+    assert found.low < 1.005
+    assert found.high > 1.01
+    assert bench("gpu_parity_verdict").median_over_sizes([row_of([1.0], [2.0])]).low is None
+
+
+def test_a_round_adds_to_its_rows(bench: Any) -> None:
+    kept = bench("gpu_parity_rounds").Kept([row_of([1.0], [2.0], 8)])
+    kept.add("g", "all_reduce", {(8, "in_place"): [3.0, 9.0, 4.0], (0, "in_place"): [1.0]}, {(8, "in_place"): [5.0]})
+    kept.add("g", "sendrecv", {(16, "in_place"): [3.0]}, {(16, "in_place"): [5.0]})
+    kept.add("g", "all_reduce", {(4, "in_place"): [3.0]}, {(4, "in_place"): [5.0]})
+    found = [(row["collective"], row["size_bytes"], row["busbw_us"]) for row in kept.rows()]
+    assert found == [("all_reduce", 4, [3.0]), ("all_reduce", 8, [1.0, 4.0]), ("sendrecv", 16, [3.0])]
+    assert kept.rows()[0]["busbw_least_us"] == [3.0]
+    assert kept.rows()[1]["nccl_tests_us"] == [2.0, 5.0]
+
+
+def test_what_is_undecided_is_one_range_of_sizes(bench: Any) -> None:
+    rounds = bench("gpu_parity_rounds")
+    (measure,) = rounds.measures("g:all_reduce:large:2")
+    wide = [90.0, 110.0, 100.0]
+    rows = [row_of(STEADY, STEADY, 128 << 20), row_of(wide, STEADY, 512 << 20), row_of(wide, STEADY, (1 << 30) - 16)]
+    found, nearness = rounds.Kept(rows).undecided(measure, False)
+    assert found.sizes == (512 << 20, 1 << 30)
+    assert found.flags(False)[:4] == ["-b", str(512 << 20), "-e", str(1 << 30)]
+    assert 0 < nearness < 1
+    assert rounds.Kept(rows[:1]).undecided(measure, False) is None
+    (small,) = rounds.measures("g:all_reduce:small:2")
+    assert rounds.Kept(rows).undecided(small, False) is None
+
+
+SCRIPT = """#!{python}
+import sys
+folder, name = {folder!r}, sys.argv[0].rpartition("/")[2]
+with open(folder + "/calls.txt", "a") as calls:
+    print(name, *sys.argv[1:], file=calls)
+if name == "sendrecv_perf":
+    sys.exit("no such GPU")
+flags = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+size, last = int(flags["-b"]), int(flags["-e"])
+seed = len(open(folder + "/calls.txt").readlines())
+while size <= last:
+    time_us = 10 * (1 + seed % 5 / 10 if size == {noisy} else 1)
+    print(size, 2, "float sum -1", time_us, "1 1 N/A", time_us, "1 1 N/A")
+    size *= 2
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Any:
+    """Programs that print rows at once, of which those of one size scatter."""
+
+    def make(noisy: int) -> Path:
+        for name in ("all_reduce", "sendrecv"):
+            path = tmp_path / f"{name}_perf"
+            path.write_text(SCRIPT.format(python=sys.executable, folder=str(tmp_path), noisy=noisy))
+            path.chmod(0o755)
+        return tmp_path
+
+    return make
+
+
+class Seconds:
+    """A budget of so many rounds, each of which is expected to take no time."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+        self.left_out: list[str] = []
+
+    def has(self, _: float) -> bool:
+        self.rounds -= 1
+        return self.rounds >= 0
+
+    def allows(self, what: str, _: float) -> bool:
+        if self.has(0):
+            return True
+        self.left_out.append(what)
+        return False
+
+
+def test_more_rounds_go_to_what_scatters(bench: Any, stand_in: Any) -> None:
+    rounds, programs = bench("gpu_parity_rounds"), bench("gpu_programs")
+    folder = stand_in(1 << 20)
+    side = programs.NcclTests(folder)
+    kept = rounds.Kept()
+    budget = Seconds(7)
+    work = rounds.Rounds({"g": {"busbw": side, "nccl-tests": side}}, 2, budget, kept, False)
+    wanted = rounds.measures("g:all_reduce,sendrecv:plateau:2")
+    work.planned(wanted)
+    assert [len(row["busbw_us"]) for row in kept.rows()] == [2] * 14
+    assert [said for said in budget.left_out if "no such GPU" in said]
+    assert (folder / "calls.txt").read_text().count("sendrecv_perf") == 1  # what failed is not tried again
+    more = work.more(wanted)
+    assert more == 4
+    assert [len(row["busbw_us"]) for row in kept.rows()] == [6, 6] + [2] * 12
+    (last,) = (folder / "calls.txt").read_text().splitlines()[-1:]
+    assert last.startswith("all_reduce_perf -g 2 -b 1048576 -e 1048576 -f 2 ")
+
+
+def test_rounds_are_added_only_to_those_of_such_a_machine(bench: Any) -> None:
+    differences = bench("gpu_parity").differences
+    provenance = {"machine": "4 x GPU", "busbw": "0.1.0", "facts": {"driver": "580.1", "cpus": 4}}
+    now = {"provenance": provenance, "gpus": 4, "their_processes": "threads, -t"}
+    before = json.loads(json.dumps(now))
+    before["provenance"]["facts"]["cpus"] = 8
+    assert differences(before, now) == []
+    before["provenance"]["facts"]["driver"] = "570.1"
+    before["gpus"] = 2
+    assert differences(before, now) == ["driver", "gpus"]
+
+
+def test_parity_page(bench: Any) -> None:
+    page = bench("gpu_parity_page").as_page(
+        {
+            "provenance": {
+                "machine": "4 x GPU",
+                "date": "2026-11-21",
+                "busbw": "0.1.0",
+                "facts": {"nccl_version": "2.28.9", "driver": "580.1"},
+            },
+            "gpus": 4,
+            "notes": ["One run each."],
+            "their_processes": "threads, -t",
+            "rows": [row_of([9.0], [10.0], 1024), row_of([20.0, 20.0, 20.0], [20.0, 20.0, 20.0])],
+            "wall_s": {"busbw": [6.04], "nccl-tests": []},
+            "repeatability": [
+                {"what": "busbw: median", "size_bytes": 1024, "runs": 10, "median_us": 9.0}
+                | {"range_percent": 1.25, "stdev_percent": 0.5}
+            ],
+            "left_out": ["round 3"],
+        }
+    )
+    assert page.startswith("# busbw beside nccl-tests: 4 x GPU, 2026-11-21, busbw 0.1.0, NCCL 2.28.9, driver 580.1\n")
+    for line in (
+        "| g | all_reduce | 1 MiB and above | 3 | 1.000 (1.000 to 1.000) | met | 1 met | 1.000 | 1 met | 1.00 | 1.00 |",
+        "| g | all_reduce | below 1 MiB | 1 | 0.900 | - | 1 cannot be told | 0.900 | 1 cannot be told | - | - |",
+        "One run each.",
+        "- busbw: 6.0",
+        "- nccl-tests: not measured",
+        "| 1K | busbw: median | 10 | 9.00 | 1.25 % | 0.50 % |",
+        "Left out (1): round 3",
+        "| g | all_reduce | 1M | in place | 3 | 20.00 | 20.00 "
+        "| 1.000 (1.000 to 1.000) | met | 1.000 (1.000 to 1.000) | met |",
+    ):
+        assert line in page.splitlines()
