@@ -58,11 +58,23 @@ def add(found: Found, records: list[dict[str, Any]]) -> None:
             found.wrong += row["check"]["wrong_elements"]
 
 
+def outcome(report: str) -> str:
+    """How many tests ended how, and in how many seconds, over all sessions of pytest in the report."""
+    counts: dict[str, int] = {}
+    seconds = 0.0
+    for line in report.splitlines():
+        if not re.fullmatch(r"=+ .* in [\d.]+s.*", line):
+            continue
+        for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", line):
+            counts[word] = counts.get(word, 0) + int(number)
+        seconds += float(re.findall(r" in ([\d.]+)s", line)[-1])
+    return f"{', '.join(f'{count} {word}' for word, count in counts.items())} in {seconds:.0f} s"
+
+
 def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> str:
     """Tests, programs, faults."""
-    first = next(records[0] for records in runs if len(records[0]["ranks"]) > 1)
-    machine, ranks = first["machine"], max(len(records[0]["ranks"]) for records in runs)
-    last = next(line for line in reversed(report.splitlines()) if re.search(r"\d+ passed", line))
+    first = max((records[0] for records in runs), key=lambda run: len(run["ranks"]))
+    machine, ranks = first["machine"], len(first["ranks"])
     failed = [line.split()[1].rpartition("/")[2] for line in report.splitlines() if line.startswith("FAILED ")]
     programs: dict[str, Found] = {}
     struck = named = 0
@@ -79,7 +91,7 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
         f"# Tests on {ranks} x {first['ranks'][0]['device_name']}, {first['start_time'][:10]}, busbw "
         f"{first['busbw_version']}, NCCL {machine.get('nccl_version')}, driver {machine.get('driver')}",
         "",
-        f"Tests: {last.strip('= ')}.",
+        f"Tests: {outcome(report)}.",
         *(f"Failed: {name}." for name in failed),
         *(f"Where two outcomes are right: {outcome}" for outcome in outcomes),
         "",

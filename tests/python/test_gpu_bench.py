@@ -103,3 +103,20 @@ def test_half_shows_device_time_where_there_is_one(bench: Any, known: bool) -> N
         "| size | all_gather time | all_gather device time |" if known else "| size | all_gather time |"
     )
     assert lines[-1] == ("| 1K | 9.50 | 8.25 |" if known else "| 1K | 9.50 |")
+
+
+def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:
+    report = "tests/gpu/test_data.py::test_a PASSED\n==== 1 failed, 83 passed, 2 skipped in 192.59s (0:03:12) =====\n"
+    report += "=================== 1 passed, 161 deselected in 7.90s =====================\n"
+    assert bench("gpu_tests").outcome(report) == "1 failed, 84 passed, 2 skipped in 200 s"
+
+
+def test_a_page_of_a_single_gpu(bench: Any) -> None:
+    run = {"kind": "run", "collective": "reduce", "args": ["-g", "1"], "busbw_version": "0.1.0"}
+    run |= {"ranks": [{"device_name": "GPU"}], "start_time": "2026-11-21T00:00:00Z", "machine": {"driver": "580.1"}}
+    row = {"kind": "row", "dtype": "float", "redop": "sum", "placement": "in_place"}
+    row |= {"check": {"state": "checked", "wrong_elements": 0}}
+    page = bench("gpu_tests").page([[run, row]], "=== 3 passed in 1.20s ===\n", []).splitlines()
+    assert page[0] == "# Tests on 1 x GPU, 2026-11-21, busbw 0.1.0, NCCL None, driver 580.1"
+    assert "Tests: 3 passed in 1 s." in page
+    assert page[-1] == "| reduce_perf | 1 | 1 | 1 | 1 | in place | 1 | 0 |"
