@@ -1,0 +1,145 @@
+#pragma once
+// GPUs that run a program of kernels by the schedules of fastpath/schedule.hpp, one small move at a time, in any order.
+//
+// The memory is as weak as it may be for the schedules to hold: a write is under way until a move delivers it, which may be
+// at any time later, also after its kernel's end, and writes to different slots arrive in any order, those of one agent to
+// one peer too. What is taken for granted is that a line arrives whole, its data not after its tag.
+//
+// An agent stands for the threads that write one line together. Every agent of a kernel can move from the kernel's begin:
+// a machine in which all blocks have room at once; they may start at any time, also one after another's end. A rank's
+// kernel starts when the one before has ended. Between kernels a word for each block holds the last tag used.
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program.hpp"
+
+namespace busbw::fastpath::model {
+
+/// What is done wrong on purpose, to see that it is found.
+struct Faults {
+  bool one_turn = false;            ///< slots do not take turns by even and odd tags
+  bool one_region = false;          ///< the second half of two_shot uses the slots of the first
+  bool quiet_ranks = false;         ///< in a broadcast only the root sends, and nobody waits for the others
+  bool idle_agents_rest = false;    ///< the last agent of a kernel leaves out the last step
+  bool tags_of_kernels = false;     ///< a kernel uses up one tag, whatever its steps
+  bool order_of_arrival = false;    ///< cells are handed over in the order in which they came
+  bool words_by_first = false;      ///< the first block writes all blocks' words
+  bool own_words_only = false;      ///< a block writes its own word only
+  bool kernels_overlap = false;     ///< a kernel's agents do not wait for the end of the kernel before
+  bool tag_before_data = false;     ///< a line's tag and its data arrive apart
+};
+
+/// The protocol was broken: what happened, in one sentence.
+class Broken : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Move {
+  enum class Kind { run, deliver, deliver_tag, deliver_data, retire };
+  Kind kind = Kind::run;
+  int rank = 0;   ///< run, retire
+  int index = 0;  ///< run: the agent; retire: the block; deliver: the slot
+
+  bool operator==(const Move&) const = default;
+};
+
+/// Which cell it is, whatever its tag says.
+struct Label {
+  std::int16_t kernel = -1;
+  std::int16_t region = 0;
+  std::int16_t step = 0;
+
+  bool operator==(const Label&) const = default;
+};
+
+/// What a slot holds, or will hold.
+struct Letter {
+  std::uint64_t tag = 0;
+  std::uint64_t data = 0;
+  std::uint64_t arrival = 0;  ///< counted only where the order matters
+  Label label;
+};
+
+struct Slot {
+  Letter here;
+  Letter under_way;
+  bool tag_is_under_way = false;
+  bool data_is_under_way = false;
+  bool is_taken = true;
+};
+
+struct Agent {
+  int kernel = 0;  ///< the next or present one of those that have this agent
+  bool is_running = false;
+  int taken = 0;    ///< how often it took cells in this kernel
+  int region = 0;   ///< what it waits for
+  std::uint64_t tag = 0;
+  std::uint64_t last_tag = 0;  ///< its block's word when it started
+};
+
+inline constexpr int kWords = 4;
+
+struct Gpu {
+  int kernel = 0;
+  std::uint64_t words[kWords] = {};
+  bool retired[kWords] = {};
+};
+
+/// All there is: a value that can be copied, so that every move of it can be tried.
+struct State {
+  std::vector<Gpu> gpus;
+  std::vector<Agent> agents;
+  std::vector<Slot> slots;
+  std::vector<std::uint64_t> taken;  ///< the cells each agent took in its present kernel
+  std::vector<int> flights;          ///< the slots with something under way, in no order
+  std::uint64_t arrivals = 0;
+};
+
+class Machine {
+ public:
+  /// The program must outlive this. Throws std::invalid_argument where it has more blocks than words, or more ranks.
+  Machine(const Program& program, const Faults& faults);
+
+  State start() const;
+  /// All moves that can be made, always in the same order.
+  std::vector<Move> moves(const State& state) const;
+  bool can_run(const State& state, int rank, int agent) const;
+  bool can_retire(const State& state, int rank, int block) const;
+  /// Makes one. Throws Broken.
+  void make(State& state, const Move& move) const;
+  /// Looks at a state without moves. Throws Broken where not everybody has come to the end, or cells were left.
+  void check_end(const State& state) const;
+  /// Two numbers that two states share only if they are alike.
+  std::pair<std::uint64_t, std::uint64_t> digest(const State& state) const;
+  std::string text(const Move& move) const;
+
+  const Program& program() const { return program_; }
+
+ private:
+  friend class AgentFabric;
+
+  int slot_of(int receiver, int sender, int region, std::uint64_t tag, int agent) const;
+  std::string place(int slot) const;
+  Agent& agent_of(State& state, int rank, int agent) const;
+  const Agent& agent_of(const State& state, int rank, int agent) const;
+  bool waits_for(int kernel, int rank, int peer) const;
+  std::size_t first_taken(int rank, int agent, int take) const;
+  int steps_of(int kernel, int agent) const;
+  void next_kernel(Agent& agent, int number) const;
+  void run(State& state, int rank, int agent) const;
+  void take(State& state, int rank, int agent) const;
+  void deliver(State& state, const Move& move) const;
+  void retire(State& state, int rank, int block) const;
+  void send(State& state, int slot, const Letter& letter) const;
+
+  const Program& program_;
+  Faults faults_;
+  int agents_;  // of a rank, at most
+  int takes_;   // of an agent in a kernel, at most
+};
+
+}  // namespace busbw::fastpath::model

@@ -1,0 +1,125 @@
+#include "program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace busbw::fastpath::model {
+namespace {
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15U)) * 0xbf58476d1ce4e5b9U;
+  x ^= x >> 29;
+  x *= 0x94d049bb133111ebU;
+  return x ^ (x >> 32);
+}
+
+/// What a rank has in its input.
+std::uint64_t input(int kernel, int rank, int slice, std::int64_t index) {
+  const std::uint64_t who = static_cast<std::uint64_t>(kernel) * 64 + static_cast<std::uint64_t>(rank);
+  return mixed(mixed(who, static_cast<std::uint64_t>(slice)), static_cast<std::uint64_t>(index));
+}
+
+/// The reduction: of an order that matters.
+std::uint64_t reduced(std::uint64_t so_far, std::uint64_t next) { return mixed(so_far * 3, next); }
+
+std::uint64_t reduced_input(const Program& program, int kernel, int slice, std::int64_t index) {
+  std::uint64_t value = input(kernel, 0, slice, index);
+  for (int rank = 1; rank < program.ranks; ++rank) value = reduced(value, input(kernel, rank, slice, index));
+  return value;
+}
+
+}  // namespace
+
+bool has_two_shots(Task task) { return task == Task::all_reduce_two_shot || task == Task::broadcast_two_shot; }
+
+const char* name_of(Task task) {
+  switch (task) {
+    case Task::all_reduce_one_shot: return "all_reduce_one_shot";
+    case Task::all_reduce_two_shot: return "all_reduce_two_shot";
+    case Task::all_gather: return "all_gather";
+    case Task::reduce_scatter: return "reduce_scatter";
+    case Task::all_to_all: return "all_to_all";
+    case Task::broadcast_one_shot: return "broadcast_one_shot";
+    case Task::broadcast_two_shot: return "broadcast_two_shot";
+  }
+  return "?";
+}
+
+int Program::most_agents() const {
+  int most = 1;
+  for (const Kernel& kernel : kernels) most = std::max(most, kernel.agents());
+  return most;
+}
+
+int Program::most_steps() const {
+  int most = 1;
+  for (const Kernel& kernel : kernels) most = std::max(most, kernel.steps);
+  return most;
+}
+
+std::string Program::text() const {
+  std::string all = fmt::format("{} ranks:", ranks);
+  for (const Kernel& kernel : kernels)
+    all += fmt::format(" {}({} x {} agents, {} steps, root {})", name_of(kernel.task), kernel.blocks,
+                       kernel.agents_of_block, kernel.steps, kernel.root);
+  return all;
+}
+
+Output expected_output(const Program& program, int kernel, int rank, std::int64_t index) {
+  const int root = program.kernels[static_cast<std::size_t>(kernel)].root;
+  Output output;
+  const auto holds = [&](int slice, std::uint64_t value) { output.push_back({{slice, index}, value}); };
+  switch (program.kernels[static_cast<std::size_t>(kernel)].task) {
+    case Task::all_reduce_one_shot: holds(0, reduced_input(program, kernel, 0, index)); break;
+    case Task::reduce_scatter: holds(0, reduced_input(program, kernel, rank, index)); break;
+    case Task::broadcast_one_shot: holds(0, input(kernel, root, 0, index)); break;
+    case Task::all_reduce_two_shot:
+      for (int slice = 0; slice < program.ranks; ++slice) holds(slice, reduced_input(program, kernel, slice, index));
+      break;
+    case Task::all_gather:
+      for (int slice = 0; slice < program.ranks; ++slice) holds(slice, input(kernel, slice, 0, index));
+      break;
+    case Task::all_to_all:
+      for (int slice = 0; slice < program.ranks; ++slice) holds(slice, input(kernel, slice, rank, index));
+      break;
+    case Task::broadcast_two_shot:
+      for (int slice = 0; slice < program.ranks; ++slice) holds(slice, input(kernel, root, slice, index));
+      break;
+  }
+  return output;
+}
+
+void TaskWork::load(std::int64_t index, Cell (&cells)[kMostRanks]) const {
+  const Kernel& kernel = program_.kernels[static_cast<std::size_t>(kernel_)];
+  const bool broadcast = kernel.task == Task::broadcast_one_shot || kernel.task == Task::broadcast_two_shot;
+  if (broadcast && rank_ != kernel.root) return;
+  const bool same_for_all = kernel.task == Task::all_reduce_one_shot || kernel.task == Task::all_gather ||
+                            kernel.task == Task::broadcast_one_shot;
+  for (int peer = 0; peer < program_.ranks; ++peer)
+    cells[peer] = {input(kernel_, rank_, same_for_all ? 0 : peer, index), 0};
+}
+
+Cell TaskWork::reduce(const Cell (&cells)[kMostRanks]) const {
+  const Kernel& kernel = program_.kernels[static_cast<std::size_t>(kernel_)];
+  if (kernel.task == Task::broadcast_one_shot || kernel.task == Task::broadcast_two_shot) return cells[kernel.root];
+  Cell result = cells[0];
+  for (int peer = 1; peer < program_.ranks; ++peer) result.low = reduced(result.low, cells[peer].low);
+  return result;
+}
+
+void TaskWork::store(std::int64_t index, const Cell (&cells)[kMostRanks]) {
+  switch (program_.kernels[static_cast<std::size_t>(kernel_)].task) {
+    case Task::all_reduce_one_shot:
+    case Task::reduce_scatter:
+    case Task::broadcast_one_shot: output_.push_back({{0, index}, reduce(cells).low}); break;
+    case Task::all_reduce_two_shot:
+    case Task::all_gather:
+    case Task::all_to_all:
+    case Task::broadcast_two_shot:
+      for (int peer = 0; peer < program_.ranks; ++peer) output_.push_back({{peer, index}, cells[peer].low});
+      break;
+  }
+}
+
+}  // namespace busbw::fastpath::model

@@ -1,0 +1,160 @@
+// The schedules on the model of model/machine.hpp: every order for small programs, random orders for larger ones.
+#include "fastpath/schedule.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <iterator>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "model/explore.hpp"
+
+using namespace busbw::fastpath;
+using namespace busbw::fastpath::model;
+
+namespace {
+
+// Under a sanitizer every move costs ten times as much; what it looks for does not depend on the program.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kEvery = 16;
+#else
+constexpr std::size_t kEvery = 1;
+#endif
+
+/// What matters to the protocol of a kernel.
+struct Shape {
+  bool two_shots = false;
+  int blocks = 1;
+  int agents_of_block = 1;
+  int steps = 1;
+};
+
+/// A kernel of that shape; which of the tasks goes by `number`.
+Kernel kernel_of(const Shape& shape, std::size_t number, int ranks) {
+  constexpr Task kOneShot[] = {Task::all_gather, Task::all_reduce_one_shot, Task::broadcast_one_shot,
+                               Task::reduce_scatter, Task::all_to_all};
+  constexpr Task kTwoShot[] = {Task::all_reduce_two_shot, Task::broadcast_two_shot};
+  const Task task = shape.two_shots ? kTwoShot[number % 2] : kOneShot[number % 5];
+  return {task, shape.blocks, shape.agents_of_block, shape.steps, static_cast<int>(number) % ranks};
+}
+
+std::vector<Shape> shapes_of(const std::vector<std::pair<int, int>>& grids, int most_steps) {
+  std::vector<Shape> shapes;
+  for (const auto& [blocks, agents] : grids)
+    for (int steps = 1; steps <= most_steps; ++steps)
+      for (const bool two_shots : {false, true}) shapes.push_back({two_shots, blocks, agents, steps});
+  return shapes;
+}
+
+/// Every sequence of so many kernels of these shapes, in every order of moves.
+Explored explore_sequences(const std::vector<Shape>& shapes, int ranks, std::size_t kernels) {
+  std::size_t sequences = 1;
+  for (std::size_t i = 0; i < kernels; ++i) sequences *= shapes.size();
+  Explored all;
+  std::size_t programs = 0;
+  for (std::size_t sequence = 0; sequence < sequences; sequence += kEvery) {
+    Program program{ranks, {}};
+    std::size_t rest = sequence;
+    for (std::size_t i = 0; i < kernels; ++i) {
+      program.kernels.push_back(kernel_of(shapes[rest % shapes.size()], sequence + i, ranks));
+      rest /= shapes.size();
+    }
+    all += explore_all(program, {}, 1000000);
+    ++programs;
+    if (!all.failure.empty()) break;
+  }
+  CHECK_MESSAGE(all.failure.empty(), all.failure);
+  CHECK(all.ends == programs);  // all orders come to one and the same end
+  MESSAGE(programs << " programs of " << ranks << " ranks: " << all.states << " states, " << all.moves << " moves");
+  return all;
+}
+
+Program random_program(std::mt19937_64& engine, int ranks, int kernels) {
+  const auto below = [&](int end) { return static_cast<int>(engine() % static_cast<std::uint64_t>(end)); };
+  Program program{ranks, {}};
+  for (int i = 0; i < kernels; ++i)
+    program.kernels.push_back(
+        {kTasks[below(static_cast<int>(std::size(kTasks)))], 1 + below(4), 1 + below(2), 1 + below(4), below(ranks)});
+  return program;
+}
+
+/// A fabric that is aborted at its n-th take.
+struct AbortedFabric {
+  static constexpr int kMaxRanks = 2;
+  int takes_left = 0;
+  int puts = 0;
+
+  int rank() const { return 0; }
+  int ranks() const { return 2; }
+  int thread() const { return 0; }
+  int threads() const { return 1; }
+  void put(int, int, std::uint64_t, const Cell&) { ++puts; }
+  bool take(int, std::uint64_t, Cell (&)[2]) { return takes_left-- > 0; }
+};
+
+struct CountingWork {
+  int stored = 0;
+
+  void load(std::int64_t, Cell (&)[2]) {}
+  Cell reduce(const Cell (&)[2]) { return {}; }
+  void store(std::int64_t, const Cell (&)[2]) { ++stored; }
+};
+
+}  // namespace
+
+TEST_CASE("every order of two ranks: three kernels of one agent and up to three steps") {
+  explore_sequences(shapes_of({{1, 1}}, 3), 2, 3);
+}
+
+TEST_CASE("every order of two ranks: two kernels of one or two agents, in one block or two, and up to three steps") {
+  explore_sequences(shapes_of({{1, 1}, {1, 2}, {2, 1}}, 3), 2, 2);
+}
+
+TEST_CASE("every order of two ranks: three kernels with other grids after each other") {
+  explore_sequences(shapes_of({{1, 1}, {2, 1}}, 2), 2, 3);
+}
+
+TEST_CASE("every order of three ranks: three kernels of one agent") { explore_sequences(shapes_of({{1, 1}}, 2), 3, 3); }
+
+TEST_CASE("every order of three ranks: two kernels, two blocks and then one or the other way round") {
+  const std::vector<Shape> wide = shapes_of({{2, 1}}, 1);
+  const std::vector<Shape> narrow = shapes_of({{1, 1}}, 1);
+  Explored all;
+  for (const auto& [first, second] : {std::pair(wide[0], narrow[1]), std::pair(narrow[1], wide[0])})
+    all += explore_all({3, {kernel_of(first, 0, 3), kernel_of(second, 1, 3)}}, {}, 1000000);
+  CHECK_MESSAGE(all.failure.empty(), all.failure);
+  CHECK(all.ends == 2);
+  MESSAGE(all.states << " states, " << all.moves << " moves");
+}
+
+TEST_CASE("random orders of two to eight ranks: twenty kernels of any kind on up to four blocks") {
+  for (int ranks = 2; ranks <= 8; ++ranks) {
+    std::mt19937_64 engine(static_cast<std::uint64_t>(ranks));
+    Explored all;
+    const int programs = kEvery > 1 ? 1 : 120 / ranks;
+    for (int i = 0; i < programs && all.failure.empty(); ++i)
+      all += explore_random(random_program(engine, ranks, 20), {}, engine(), 4);
+    CHECK_MESSAGE(all.failure.empty(), all.failure);
+    CHECK(all.ends == static_cast<std::uint64_t>(4 * programs));
+    MESSAGE(ranks << " ranks: " << programs << " programs, " << all.ends << " ways, " << all.moves << " moves");
+  }
+}
+
+TEST_CASE("a schedule that is aborted while it waits neither stores nor sends any more") {
+  for (const int takes : {0, 1, 4}) {
+    AbortedFabric fabric{takes};
+    CountingWork work;
+    exchange(fabric, work, 1, 100);
+    CHECK(work.stored == takes);
+    CHECK(fabric.puts == takes + 1);
+  }
+  for (const int takes : {0, 1, 4, 5}) {
+    AbortedFabric fabric{takes};
+    CountingWork work;
+    two_shot(fabric, work, 1, 100);
+    CHECK(work.stored == takes / 2);
+    CHECK(fabric.puts == takes + 1);
+  }
+}

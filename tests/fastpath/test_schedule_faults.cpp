@@ -1,0 +1,108 @@
+// What the model must find: a protocol with a fault in it. A model that finds none of these would prove nothing.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "model/explore.hpp"
+
+using namespace busbw::fastpath::model;
+
+namespace {
+
+constexpr std::uint64_t kMostStates = 1000000;
+
+/// Without the fault the program is right; with it all orders and random ones show it, with these words.
+void finds(const Program& program, const Faults& faults, const std::string& words) {
+  CAPTURE(program.text());
+  const Explored right = explore_all(program, {}, kMostStates);
+  CHECK_MESSAGE(right.failure.empty(), right.failure);
+  CHECK(right.ends == 1);
+  const Explored wrong = explore_all(program, faults, kMostStates);
+  CAPTURE(wrong.failure);
+  CHECK_FALSE(wrong.failure.empty());
+  CHECK(wrong.failure.find(words) != std::string::npos);
+  const Explored at_random = explore_random(program, faults, 1, 2000);
+  CHECK_FALSE(at_random.failure.empty());
+  CHECK(at_random.ends < 2000);
+}
+
+Kernel kernel(Task task, int blocks, int steps) { return {task, blocks, 1, steps, 0}; }
+
+}  // namespace
+
+TEST_CASE("slots that do not take turns are written too early") {
+  Faults faults;
+  faults.one_turn = true;
+  finds({2, {kernel(Task::all_gather, 1, 2)}}, faults, "used again too early");
+}
+
+TEST_CASE("the halves of two_shot need slots of their own") {
+  Faults faults;
+  faults.one_region = true;
+  finds({2, {kernel(Task::all_reduce_two_shot, 1, 1)}}, faults, "used again too early");
+}
+
+TEST_CASE("a broadcast in which only the root speaks overruns its readers") {
+  Faults faults;
+  faults.quiet_ranks = true;
+  finds({2, {kernel(Task::broadcast_one_shot, 1, 3)}}, faults,
+        "used again too early: tag 3 is written while the cell with tag 1");
+}
+
+TEST_CASE("threads without cells must take part in the last step") {
+  Faults faults;
+  faults.idle_agents_rest = true;
+  finds({2, {kernel(Task::all_gather, 2, 2), kernel(Task::all_gather, 2, 2)}}, faults,
+        "used again too early: tag 3 is written while the cell with tag 1");
+}
+
+TEST_CASE("tags go on by the steps of a kernel") {
+  Faults faults;
+  faults.tags_of_kernels = true;
+  finds({2, {kernel(Task::all_gather, 1, 2), kernel(Task::all_gather, 1, 1)}}, faults, "tag 2");
+}
+
+TEST_CASE("cells that are reduced in the order of arrival give every rank another result") {
+  Faults faults;
+  faults.order_of_arrival = true;
+  finds({3, {kernel(Task::all_reduce_one_shot, 1, 1)}}, faults, "gave other cells than it must");
+}
+
+TEST_CASE("one block must not write the words of blocks that may not have begun") {
+  Faults faults;
+  faults.words_by_first = true;
+  finds({2, {kernel(Task::all_gather, 2, 1)}}, faults, "a deadlock");
+}
+
+TEST_CASE("a small kernel's blocks write the words of others, too: in the next kernel their threads may be in those") {
+  Faults faults;
+  faults.own_words_only = true;
+  finds({2, {{Task::all_gather, 1, 2, 1, 0}, {Task::all_gather, 2, 1, 1, 0}}}, faults, "tag 1");
+}
+
+TEST_CASE("a kernel must wait for the end of the kernel before it") {
+  Faults faults;
+  faults.kernels_overlap = true;
+  finds({2, {kernel(Task::all_gather, 2, 1), kernel(Task::all_gather, 1, 1), kernel(Task::all_gather, 2, 1)}}, faults,
+        "used again too early");
+}
+
+TEST_CASE("a line whose tag arrives before its data is read too early: the protocol needs lines that arrive whole") {
+  Faults faults;
+  faults.tag_before_data = true;
+  finds({2, {kernel(Task::all_gather, 1, 1)}}, faults, "a wrong cell is taken");
+}
+
+TEST_CASE("random orders find the faults in large programs, too") {
+  std::vector<Faults> all(4);
+  all[0].one_turn = true;
+  all[1].quiet_ranks = true;
+  all[2].words_by_first = true;
+  all[3].kernels_overlap = true;
+  Program program{5, {}};
+  for (int i = 0; i < 12; ++i) program.kernels.push_back({kTasks[i % 7], 1 + i % 4, 1 + i % 2, 1 + i % 5, i % 5});
+  const Explored right = explore_random(program, {}, 1, 20);
+  CHECK_MESSAGE(right.failure.empty(), right.failure);
+  for (const Faults& faults : all) CHECK_FALSE(explore_random(program, faults, 1, 200).failure.empty());
+}
