@@ -1,9 +1,9 @@
-#include "grid.hpp"
+#include "fastpath/grid.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "line.hpp"
+#include "fastpath/line.hpp"
 
 namespace busbw::fastpath {
 namespace {

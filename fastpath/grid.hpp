@@ -4,8 +4,8 @@
 
 namespace busbw::fastpath {
 
-inline constexpr int kMaxBlocks = 64;
-inline constexpr int kMaxThreads = 1024;         // of a block
+inline constexpr int kMaxBlocks = 128;
+inline constexpr int kMaxThreads = 512;          // of a block
 inline constexpr int kMaxGridThreads = 1 << 15;  // of a rank: a slot for each is in the scratch memory
 inline constexpr int kWarpThreads = 32;
 

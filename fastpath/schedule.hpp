@@ -23,11 +23,7 @@
 //   store(index, cells)     keeps what came from each rank
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define BUSBW_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define BUSBW_HOST_DEVICE inline
-#endif
+#include "fastpath/host_device.hpp"
 
 namespace busbw::fastpath {
 
@@ -49,6 +45,7 @@ BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_
     const std::int64_t index = static_cast<std::int64_t>(step) * fabric.threads() + fabric.thread();
     Cell cells[Fabric::kMaxRanks];
     work.load(index, cells);
+    BUSBW_UNROLL
     for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
       if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, tag, cells[peer]);
     if (!fabric.take(0, tag, cells)) return;
@@ -65,10 +62,12 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
     const std::int64_t index = static_cast<std::int64_t>(step) * fabric.threads() + fabric.thread();
     Cell cells[Fabric::kMaxRanks];
     work.load(index, cells);
+    BUSBW_UNROLL
     for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
       if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, tag, cells[peer]);
     if (!fabric.take(0, tag, cells)) return;
     const Cell result = work.reduce(cells);
+    BUSBW_UNROLL
     for (int peer = 0; peer < Fabric::kMaxRanks; ++peer) {
       if (peer >= fabric.ranks()) continue;
       if (peer == fabric.rank())

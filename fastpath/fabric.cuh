@@ -1,0 +1,72 @@
+#pragma once
+// How a cell reaches a peer's GPU: the Fabric of schedule.hpp. Threads of a warp act together.
+#include "fastpath/launch.hpp"
+#include "fastpath/schedule.hpp"
+
+namespace busbw::fastpath {
+
+template <int kMost>
+class PeerFabric {
+ public:
+  static constexpr int kMaxRanks = kMost;
+
+  __device__ PeerFabric(const Lane& lane, int rank, int ranks)
+      : lane_(lane),
+        rank_(rank),
+        ranks_(ranks),
+        thread_(static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x)),
+        closes_line_(threadIdx.x % kCellsOfLine == kCellsOfLine - 1) {}
+
+  __device__ __forceinline__ int rank() const { return rank_; }
+  __device__ __forceinline__ int ranks() const { return ranks_; }
+  __device__ __forceinline__ int thread() const { return thread_; }
+  __device__ __forceinline__ int threads() const { return static_cast<int>(gridDim.x * blockDim.x); }
+
+  __device__ __forceinline__ void put(int peer, int region, std::uint64_t tag, const Cell& cell) const {
+    char* slot = lane_.slots_of[peer] + offset_of_slot(region, tag, rank_);
+    const std::uint64_t high = closes_line_ ? tag : cell.high;
+    asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(cell.low), "l"(high) : "memory");
+  }
+
+  __device__ __forceinline__ bool take(int region, std::uint64_t tag, Cell (&cells)[kMost]) const {
+    const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, tag, 0);
+    for (unsigned polls = 1;; ++polls) {
+      bool arrived = true;
+#pragma unroll
+      for (int source = 0; source < kMost; ++source) {
+        if (source >= ranks_ || source == rank_) continue;
+        Cell& cell = cells[source];
+        asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
+                     : "=l"(cell.low), "=l"(cell.high)
+                     : "l"(slots + static_cast<std::size_t>(source) * kSlotsOfSource)
+                     : "memory");
+        arrived = arrived && (!closes_line_ || cell.high == tag);
+      }
+      if (__all_sync(0xffffffffu, arrived)) return true;
+      if (polls % kPollsBetweenLooks == 0 && is_aborted()) return false;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kSlotsOfSource = std::size_t{kMaxGridThreads} * kCellBytes;
+  // A look at the host's memory takes about as long as a short operation; this is about once in ten milliseconds.
+  static constexpr unsigned kPollsBetweenLooks = 1u << 14;
+
+  __device__ __forceinline__ std::size_t offset_of_slot(int region, std::uint64_t tag, int source) const {
+    const auto turn = static_cast<std::size_t>(tag & 1) * kRegions + static_cast<std::size_t>(region);
+    return (turn * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source)) * kSlotsOfSource +
+           static_cast<std::size_t>(thread_) * kCellBytes;
+  }
+
+  __device__ bool is_aborted() const {
+    return __any_sync(0xffffffffu, *static_cast<const volatile std::uint32_t*>(lane_.aborted) != 0);
+  }
+
+  const Lane& lane_;
+  int rank_;
+  int ranks_;
+  int thread_;
+  bool closes_line_;
+};
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,49 @@
+#pragma once
+// The one kernel: a schedule, a work, and the tags that go on from one operation to the next.
+#include "fastpath/fabric.cuh"
+#include "fastpath/schedule.hpp"
+
+namespace busbw::fastpath {
+
+/// Tags live in GPU memory, a word for each block, and the kernels advance them: so an operation in a graph goes on from
+/// wherever the lane stands when it is replayed. All blocks' words are alike between kernels: block b reads word b and
+/// writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one.
+template <int kMost, class Work, bool kTwoShot>
+__global__ void __launch_bounds__(kMaxThreads)
+    run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int steps) {
+#if __CUDA_ARCH__ >= 900
+  // The kernel behind this one may take its place on the GPU now; it waits for this one's end as this one does here for
+  // the end of the kernel before. Nothing above this line touches memory that others write.
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  const std::uint64_t last = *static_cast<const volatile std::uint64_t*>(lane.tags + blockIdx.x);
+  PeerFabric<kMost> fabric{lane, work.buffers.rank, work.buffers.ranks};
+  if constexpr (kTwoShot)
+    two_shot(fabric, work, last + 1, steps);
+  else
+    exchange(fabric, work, last + 1, steps);
+  __syncthreads();  // all threads have read the word
+  for (unsigned word = blockIdx.x + threadIdx.x * gridDim.x; word < kMaxBlocks; word += blockDim.x * gridDim.x)
+    lane.tags[word] = last + static_cast<std::uint64_t>(steps);
+}
+
+/// Room in registers for 2, 4 or 8 ranks.
+template <class Work, bool kTwoShot>
+cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cudaStream_t stream) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(grid.threads));
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  const int ranks = work.buffers.ranks;
+  if (ranks <= 2) return cudaLaunchKernelEx(&config, run<2, Work, kTwoShot>, lane, work, grid.steps);
+  if (ranks <= 4) return cudaLaunchKernelEx(&config, run<4, Work, kTwoShot>, lane, work, grid.steps);
+  return cudaLaunchKernelEx(&config, run<8, Work, kTwoShot>, lane, work, grid.steps);
+}
+
+}  // namespace busbw::fastpath

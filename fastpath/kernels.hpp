@@ -1,0 +1,13 @@
+#pragma once
+// The kernels by what they reduce, each in a file of its own so that they compile side by side.
+#include "fastpath/launch.hpp"
+
+namespace busbw::fastpath {
+
+cudaError_t launch_float32(const Operation& operation, const Lane& lane, cudaStream_t stream);
+cudaError_t launch_float16(const Operation& operation, const Lane& lane, cudaStream_t stream);
+cudaError_t launch_bfloat16(const Operation& operation, const Lane& lane, cudaStream_t stream);
+/// Collectives that only move data.
+cudaError_t launch_moving(const Operation& operation, const Lane& lane, cudaStream_t stream);
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,10 @@
+#include "fastpath/kernels.hpp"
+#include "fastpath/reducing.cuh"
+
+namespace busbw::fastpath {
+
+cudaError_t launch_bfloat16(const Operation& operation, const Lane& lane, cudaStream_t stream) {
+  return launch_reducing<Bfloat16>(operation, lane, stream);
+}
+
+}  // namespace busbw::fastpath

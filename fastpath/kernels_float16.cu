@@ -1,0 +1,10 @@
+#include "fastpath/kernels.hpp"
+#include "fastpath/reducing.cuh"
+
+namespace busbw::fastpath {
+
+cudaError_t launch_float16(const Operation& operation, const Lane& lane, cudaStream_t stream) {
+  return launch_reducing<Float16>(operation, lane, stream);
+}
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,38 @@
+#include "fastpath/launch.hpp"
+
+#include "fastpath/kernels.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+/// A thread for each word.
+__global__ void wait_for(const __grid_constant__ Lane lane, const std::uint64_t tag) {
+  const volatile std::uint64_t* word = lane.tags + threadIdx.x;
+  const volatile std::uint32_t* aborted = lane.aborted;
+  while (*word < tag && *aborted == 0) __nanosleep(200);
+}
+
+}  // namespace
+
+cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream) {
+  if (operation.collective != Collective::all_reduce && operation.collective != Collective::reduce_scatter)
+    return launch_moving(operation, lane, stream);
+  switch (operation.element) {
+    case Element::float16:
+      return launch_float16(operation, lane, stream);
+    case Element::bfloat16:
+      return launch_bfloat16(operation, lane, stream);
+    case Element::float32:
+      return launch_float32(operation, lane, stream);
+    case Element::bytes:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream) {
+  wait_for<<<1, kMaxBlocks, 0, stream>>>(lane, tag);
+  return cudaGetLastError();
+}
+
+}  // namespace busbw::fastpath

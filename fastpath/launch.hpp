@@ -1,0 +1,30 @@
+#pragma once
+// Starts the kernel of an operation. The only door from the host to the kernels.
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fastpath/operation.hpp"
+
+namespace busbw::fastpath {
+
+/// A rank's place for one sequence of operations: its slots and everybody else's, and how far it has come.
+struct Lane {
+  char* slots_of[kMaxRanks] = {};      ///< the lane's slots at each rank, as this rank's GPU sees them
+  std::uint64_t* tags = nullptr;       ///< a word for each of kMaxBlocks blocks: the last tag used; all alike between kernels
+  const std::uint32_t* aborted = nullptr;  ///< memory of the host: not 0 once the communicator is aborted
+};
+
+/// Bytes of a lane's slots at one rank: two tags in turns, each region, each source, each thread.
+constexpr std::size_t lane_bytes(int ranks) {
+  return std::size_t{2} * kRegions * static_cast<std::size_t>(ranks) * kMaxGridThreads * kCellBytes;
+}
+
+/// Queues an operation on a stream of the current device.
+cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream);
+
+/// Queues a kernel that ends when all blocks' words say `tag`: an order between two streams.
+cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream);
+
+}  // namespace busbw::fastpath

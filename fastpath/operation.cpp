@@ -1,0 +1,115 @@
+#include "fastpath/operation.hpp"
+
+#include "fastpath/table.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+/// The largest of 8, 4, 2, 1 that divides a buffer's address and the way to its next slice.
+int granule_of(const void* data, std::int64_t stride) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(stride);
+  for (const int granule : {8, 4, 2})
+    if (bits % static_cast<unsigned>(granule) == 0) return granule;
+  return 1;
+}
+
+Slices slices_of(const void* data, std::size_t stride, std::size_t length, std::size_t total) {
+  Slices all;
+  all.data = static_cast<char*>(const_cast<void*>(data));
+  all.stride = static_cast<std::int64_t>(stride);
+  all.length = static_cast<std::int64_t>(length);
+  all.total = static_cast<std::int64_t>(total);
+  all.granule = granule_of(data, all.stride);
+  return all;
+}
+
+/// The whole buffer, for everybody or from everybody.
+Slices whole(const void* data, std::size_t bytes) { return slices_of(data, 0, bytes, bytes); }
+
+/// One part of `bytes` for each rank.
+Slices parts(const void* data, std::size_t bytes, int ranks) {
+  return slices_of(data, bytes, bytes, bytes * static_cast<std::size_t>(ranks));
+}
+
+/// A buffer of `bytes`, cut into a slice for each rank.
+Slices cut(const void* data, std::size_t bytes, int ranks) {
+  const std::size_t length = slice_bytes(bytes, ranks);
+  return slices_of(data, length, length, bytes);
+}
+
+}  // namespace
+
+std::size_t size_of(Element element) noexcept {
+  switch (element) {
+    case Element::bytes:
+      return 1;
+    case Element::float16:
+    case Element::bfloat16:
+      return 2;
+    case Element::float32:
+      return 4;
+  }
+  return 1;
+}
+
+std::size_t size_bytes(const Call& call, int ranks) noexcept {
+  switch (call.collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::alltoall:
+      return call.bytes * static_cast<std::size_t>(ranks);
+    case Collective::all_reduce:
+    case Collective::broadcast:
+      return call.bytes;
+  }
+  return call.bytes;
+}
+
+bool is_possible(Collective collective, Method method) noexcept {
+  if (method == Method::handed_over) return true;
+  return method == Method::exchange || collective == Collective::all_reduce || collective == Collective::broadcast;
+}
+
+Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks) {
+  Operation operation;
+  operation.collective = call.collective;
+  operation.method = choice.method;
+  operation.element = call.element;
+  operation.reduce = call.reduce;
+  Buffers& b = operation.buffers;
+  b.rank = rank;
+  b.ranks = ranks;
+  b.root = call.root;
+  const bool two_shot = choice.method == Method::two_shot;
+  const auto own = static_cast<std::size_t>(rank) * call.bytes;
+  switch (call.collective) {
+    case Collective::all_reduce:
+      b.in = two_shot ? cut(call.send, call.bytes, ranks) : whole(call.send, call.bytes);
+      b.out = two_shot ? cut(call.receive, call.bytes, ranks) : whole(call.receive, call.bytes);
+      break;
+    case Collective::all_gather:
+      b.in = whole(call.send, call.bytes);
+      b.out = parts(call.receive, call.bytes, ranks);
+      b.own_is_there = static_cast<const char*>(call.send) == static_cast<const char*>(call.receive) + own;
+      break;
+    case Collective::reduce_scatter:
+      b.in = parts(call.send, call.bytes, ranks);
+      b.out = whole(call.receive, call.bytes);
+      break;
+    case Collective::alltoall:
+      b.in = parts(call.send, call.bytes, ranks);
+      b.out = parts(call.receive, call.bytes, ranks);
+      b.own_is_there = call.send == call.receive;
+      break;
+    case Collective::broadcast:
+      b.in = two_shot ? cut(call.send, call.bytes, ranks) : whole(call.send, call.bytes);
+      b.out = two_shot ? cut(call.receive, call.bytes, ranks) : whole(call.receive, call.bytes);
+      b.own_is_there = rank == call.root && call.send == call.receive;
+      break;
+  }
+  const std::size_t bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
+  operation.grid = grid_for(bytes, choice.blocks, choice.threads);
+  return operation;
+}
+
+}  // namespace busbw::fastpath

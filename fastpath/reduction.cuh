@@ -1,0 +1,96 @@
+#pragma once
+// Cells are reduced in the order of the ranks and in float, and rounded once: all ranks get the same bits.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "fastpath/operation.hpp"
+#include "fastpath/schedule.hpp"
+
+namespace busbw::fastpath {
+
+struct Float32 {
+  static constexpr int kOfUnit = 2;
+  static __device__ __forceinline__ float widen(std::uint64_t unit, int i) {
+    return __uint_as_float(static_cast<std::uint32_t>(unit >> (32 * i)));
+  }
+  static __device__ __forceinline__ std::uint64_t round(float value, int i) {
+    return static_cast<std::uint64_t>(__float_as_uint(value)) << (32 * i);
+  }
+};
+
+struct Float16 {
+  static constexpr int kOfUnit = 4;
+  static __device__ __forceinline__ float widen(std::uint64_t unit, int i) {
+    return __half2float(__ushort_as_half(static_cast<std::uint16_t>(unit >> (16 * i))));
+  }
+  static __device__ __forceinline__ std::uint64_t round(float value, int i) {
+    return static_cast<std::uint64_t>(__half_as_ushort(__float2half_rn(value))) << (16 * i);
+  }
+};
+
+struct Bfloat16 {
+  static constexpr int kOfUnit = 4;
+  static __device__ __forceinline__ float widen(std::uint64_t unit, int i) {
+    return __bfloat162float(__ushort_as_bfloat16(static_cast<std::uint16_t>(unit >> (16 * i))));
+  }
+  static __device__ __forceinline__ std::uint64_t round(float value, int i) {
+    return static_cast<std::uint64_t>(__bfloat16_as_ushort(__float2bfloat16_rn(value))) << (16 * i);
+  }
+};
+
+template <class Type>
+struct InFloat {
+  Reduce reduce;
+  float factor;  ///< of the result: one over the ranks for an average
+
+  template <int kMost>
+  __device__ __forceinline__ Cell of(const Cell (&cells)[kMost], int ranks) const {
+    Cell result;
+    switch (reduce) {
+      case Reduce::sum:
+      case Reduce::avg:
+        result = with(cells, ranks, [](float a, float b) { return a + b; });
+        break;
+      case Reduce::prod:
+        result = with(cells, ranks, [](float a, float b) { return a * b; });
+        break;
+      case Reduce::min:
+        result = with(cells, ranks, [](float a, float b) { return fminf(a, b); });
+        break;
+      case Reduce::max:
+        result = with(cells, ranks, [](float a, float b) { return fmaxf(a, b); });
+        break;
+    }
+    return result;
+  }
+
+ private:
+  template <int kMost, class Combine>
+  __device__ __forceinline__ Cell with(const Cell (&cells)[kMost], int ranks, Combine combine) const {
+    float low[Type::kOfUnit];
+    float high[Type::kOfUnit];
+#pragma unroll
+    for (int i = 0; i < Type::kOfUnit; ++i) {
+      low[i] = Type::widen(cells[0].low, i);
+      high[i] = Type::widen(cells[0].high, i);
+    }
+#pragma unroll
+    for (int source = 1; source < kMost; ++source) {
+      if (source >= ranks) break;
+#pragma unroll
+      for (int i = 0; i < Type::kOfUnit; ++i) {
+        low[i] = combine(low[i], Type::widen(cells[source].low, i));
+        high[i] = combine(high[i], Type::widen(cells[source].high, i));
+      }
+    }
+    Cell result;
+#pragma unroll
+    for (int i = 0; i < Type::kOfUnit; ++i) {
+      result.low |= Type::round(low[i] * factor, i);
+      result.high |= Type::round(high[i] * factor, i);
+    }
+    return result;
+  }
+};
+
+}  // namespace busbw::fastpath

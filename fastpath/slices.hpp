@@ -1,0 +1,93 @@
+#pragma once
+// A user's buffer as cells: any size, any alignment, one slice or one for each rank.
+#include <cstdint>
+
+#include "fastpath/host_device.hpp"
+#include "fastpath/line.hpp"
+#include "fastpath/schedule.hpp"
+
+namespace busbw::fastpath {
+
+/// Slices of a user's buffer. Where a rank's whole buffer goes to everyone the stride is 0.
+struct Slices {
+  char* data = nullptr;
+  std::int64_t stride = 0;  ///< bytes from a slice's begin to the next one's
+  std::int64_t length = 0;  ///< bytes of a slice
+  std::int64_t total = 0;   ///< bytes of the buffer: the last slices may be shorter, or empty
+  int granule = 1;          ///< 8, 4, 2 or 1: what every slice's address can be divided by
+};
+
+namespace slices {
+
+/// Where eight bytes can't be read at once: of those at `offset` the ones that lie within `length`, zeros for the others.
+BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::int64_t offset, std::int64_t length,
+                                                      int granule) {
+  std::uint64_t value = 0;
+  const std::int64_t end = offset + 8 < length ? offset + 8 : length;
+  std::int64_t at = offset;
+  if (granule >= 4)
+    for (; at + 4 <= end; at += 4)
+      value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint32_t*>(slice + at)) << (8 * (at - offset));
+  if (granule >= 2)
+    for (; at + 2 <= end; at += 2)
+      value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint16_t*>(slice + at)) << (8 * (at - offset));
+  for (; at < end; ++at)
+    value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint8_t*>(slice + at)) << (8 * (at - offset));
+  return value;
+}
+
+BUSBW_HOST_DEVICE_CALLED void write_in_pieces(char* slice, std::int64_t offset, std::int64_t length, int granule,
+                                              std::uint64_t value) {
+  const std::int64_t end = offset + 8 < length ? offset + 8 : length;
+  std::int64_t at = offset;
+  if (granule >= 4)
+    for (; at + 4 <= end; at += 4)
+      *reinterpret_cast<std::uint32_t*>(slice + at) = static_cast<std::uint32_t>(value >> (8 * (at - offset)));
+  if (granule >= 2)
+    for (; at + 2 <= end; at += 2)
+      *reinterpret_cast<std::uint16_t*>(slice + at) = static_cast<std::uint16_t>(value >> (8 * (at - offset)));
+  for (; at < end; ++at)
+    *reinterpret_cast<std::uint8_t*>(slice + at) = static_cast<std::uint8_t>(value >> (8 * (at - offset)));
+}
+
+BUSBW_HOST_DEVICE std::uint64_t read(const char* slice, std::int64_t offset, std::int64_t length, int granule) {
+  if (granule == 8 && offset + 8 <= length) return *reinterpret_cast<const std::uint64_t*>(slice + offset);
+  return read_in_pieces(slice, offset, length, granule);
+}
+
+BUSBW_HOST_DEVICE void write(char* slice, std::int64_t offset, std::int64_t length, int granule, std::uint64_t value) {
+  if (granule == 8 && offset + 8 <= length)
+    *reinterpret_cast<std::uint64_t*>(slice + offset) = value;
+  else
+    write_in_pieces(slice, offset, length, granule, value);
+}
+
+BUSBW_HOST_DEVICE std::int64_t length_of(const Slices& all, int slice) {
+  const std::int64_t left = all.total - slice * all.stride;
+  return left < all.length ? left : all.length;
+}
+
+}  // namespace slices
+
+/// A cell of a slice; zeros beyond its end.
+BUSBW_HOST_DEVICE Cell load_cell(const Slices& all, int slice, std::int64_t index) {
+  const char* data = all.data + slice * all.stride;
+  const std::int64_t length = slices::length_of(all, slice);
+  const std::int64_t offset = offset_of_cell(index);
+  Cell cell;
+  cell.low = slices::read(data, offset, length, all.granule);
+  if (index % kCellsOfLine != kCellsOfLine - 1) cell.high = slices::read(data, offset + 8, length, all.granule);
+  return cell;
+}
+
+/// Writes what of a cell lies within its slice.
+BUSBW_HOST_DEVICE void store_cell(const Slices& all, int slice, std::int64_t index, const Cell& cell) {
+  char* data = all.data + slice * all.stride;
+  const std::int64_t length = slices::length_of(all, slice);
+  const std::int64_t offset = offset_of_cell(index);
+  slices::write(data, offset, length, all.granule, cell.low);
+  if (index % kCellsOfLine != kCellsOfLine - 1)
+    slices::write(data, offset + 8, length, all.granule, cell.high);
+}
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,173 @@
+#pragma once
+// What each collective puts into cells, and what it makes of those it gets: the Works of schedule.hpp.
+// `Reduction` has: Cell of(const Cell (&cells)[n], int ranks), in the order of the ranks, so that every rank that
+// reduces the same cells comes to the same bits.
+#include "fastpath/schedule.hpp"
+#include "fastpath/slices.hpp"
+
+namespace busbw::fastpath {
+
+/// The user's buffers of one operation on one rank.
+struct Buffers {
+  Slices in;
+  Slices out;
+  int rank = 0;
+  int ranks = 1;
+  int root = 0;
+  bool own_is_there = false;  ///< in place: this rank's own part need not be written
+};
+
+namespace work {
+
+/// The same cell for everybody.
+template <int kMost>
+BUSBW_HOST_DEVICE void load_one(const Buffers& b, std::int64_t index, Cell (&cells)[kMost]) {
+  const Cell own = load_cell(b.in, 0, index);
+  BUSBW_UNROLL
+  for (int p = 0; p < kMost; ++p) cells[p] = own;
+}
+
+/// A slice for each.
+template <int kMost>
+BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&cells)[kMost]) {
+  BUSBW_UNROLL
+  for (int p = 0; p < kMost; ++p)
+    if (p < b.ranks) cells[p] = load_cell(b.in, p, index);
+}
+
+/// A slice from each.
+template <int kMost>
+BUSBW_HOST_DEVICE void store_each(const Buffers& b, std::int64_t index, const Cell (&cells)[kMost]) {
+  BUSBW_UNROLL
+  for (int p = 0; p < kMost; ++p)
+    if (p < b.ranks && !(p == b.rank && b.own_is_there)) store_cell(b.out, p, index, cells[p]);
+}
+
+/// What the root sent; others' cells are there to say that their slots are free.
+template <int kMost>
+BUSBW_HOST_DEVICE Cell from_root(const Buffers& b, const Cell (&cells)[kMost]) {
+  Cell cell;
+  BUSBW_UNROLL
+  for (int p = 0; p < kMost; ++p)
+    if (p == b.root) cell = cells[p];
+  return cell;
+}
+
+}  // namespace work
+
+/// exchange: everybody gets everything and reduces it.
+template <class Reduction>
+struct AllReduceOneShot {
+  Buffers buffers;
+  Reduction reduction;
+
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+    work::load_one(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+    store_cell(buffers.out, 0, index, reduction.of(cells, buffers.ranks));
+  }
+};
+
+/// two_shot: each reduces its slice.
+template <class Reduction>
+struct AllReduceTwoShot {
+  Buffers buffers;
+  Reduction reduction;
+
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+    work::load_each(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMost]) const {
+    return reduction.of(cells, buffers.ranks);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+    work::store_each(buffers, index, cells);
+  }
+};
+
+/// exchange: each gets its slice of all and reduces it.
+template <class Reduction>
+struct ReduceScatter {
+  Buffers buffers;
+  Reduction reduction;
+
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+    work::load_each(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+    store_cell(buffers.out, 0, index, reduction.of(cells, buffers.ranks));
+  }
+};
+
+/// exchange: everybody's buffer to everybody.
+struct AllGather {
+  Buffers buffers;
+
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+    work::load_one(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+    work::store_each(buffers, index, cells);
+  }
+};
+
+/// exchange: a slice for each, a slice from each.
+struct AllToAll {
+  Buffers buffers;
+
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+    work::load_each(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+    work::store_each(buffers, index, cells);
+  }
+};
+
+/// exchange: the root's buffer to everybody.
+struct BroadcastOneShot {
+  Buffers buffers;
+
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+    if (buffers.rank == buffers.root) work::load_one(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+    if (!buffers.own_is_there) store_cell(buffers.out, 0, index, work::from_root(buffers, cells));
+  }
+};
+
+/// two_shot: the root scatters slices, their owners spread them.
+struct BroadcastTwoShot {
+  Buffers buffers;
+
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+    if (buffers.rank == buffers.root) work::load_each(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMost]) const {
+    return work::from_root(buffers, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+    if (buffers.own_is_there) return;
+    BUSBW_UNROLL
+    for (int p = 0; p < kMost; ++p)
+      if (p < buffers.ranks) store_cell(buffers.out, p, index, cells[p]);
+  }
+};
+
+}  // namespace busbw::fastpath
