@@ -1,5 +1,5 @@
 #pragma once
-// What the fast path knows how to do, and how. No heavy headers: kernels read this too.
+// What the fast path knows how to do, and how. Without standard headers: kernels read this too.
 
 namespace busbw::fastpath {
 

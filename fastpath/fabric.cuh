@@ -38,7 +38,7 @@ class PeerFabric {
         Cell& cell = cells[source];
         asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
                      : "=l"(cell.low), "=l"(cell.high)
-                     : "l"(slots + static_cast<std::size_t>(source) * kSlotsOfSource)
+                     : "l"(slots + static_cast<std::size_t>(source) * bytes_of_source())
                      : "memory");
         arrived = arrived && (!closes_line_ || cell.high == tag);
       }
@@ -48,13 +48,16 @@ class PeerFabric {
   }
 
  private:
-  static constexpr std::size_t kSlotsOfSource = std::size_t{kMaxGridThreads} * kCellBytes;
   // A look at the host's memory takes about as long as a short operation; this is about once in ten milliseconds.
   static constexpr unsigned kPollsBetweenLooks = 1u << 14;
 
+  __device__ __forceinline__ std::size_t bytes_of_source() const {
+    return static_cast<std::size_t>(lane_.threads) * kCellBytes;
+  }
+
   __device__ __forceinline__ std::size_t offset_of_slot(int region, std::uint64_t tag, int source) const {
     const auto turn = static_cast<std::size_t>(tag & 1) * kRegions + static_cast<std::size_t>(region);
-    return (turn * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source)) * kSlotsOfSource +
+    return (turn * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source)) * bytes_of_source() +
            static_cast<std::size_t>(thread_) * kCellBytes;
   }
 

@@ -4,9 +4,8 @@
 
 namespace busbw::fastpath {
 
-inline constexpr int kMaxBlocks = 128;
-inline constexpr int kMaxThreads = 512;          // of a block
-inline constexpr int kMaxGridThreads = 1 << 15;  // of a rank: a slot for each is in the scratch memory
+inline constexpr int kMaxBlocks = 256;
+inline constexpr int kMaxThreads = 512;  // of a block
 inline constexpr int kWarpThreads = 32;
 
 /// All threads take part in all steps, each with one cell a step.
@@ -16,8 +15,9 @@ struct Grid {
   int steps = 1;
 };
 
-/// The grid for slices of `bytes`: at most so many blocks of at most so many threads, no more than there are cells, and
-/// spread evenly over the steps. A function of its arguments alone, so that all ranks come to the same one.
-Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block);
+/// The grid for slices of `bytes`: at most so many blocks of at most so many threads, together no more than `most_threads`
+/// (for which there are slots) nor than there are cells, and spread evenly over the steps. A function of its arguments
+/// alone, so that all ranks come to the same one.
+Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most_threads);
 
 }  // namespace busbw::fastpath

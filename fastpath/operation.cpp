@@ -5,9 +5,10 @@
 namespace busbw::fastpath {
 namespace {
 
-/// The largest of 8, 4, 2, 1 that divides a buffer's address and the way to its next slice.
-int granule_of(const void* data, std::int64_t stride) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(stride);
+/// The largest of 8, 4, 2, 1 that divides the address and the length of every slice.
+int granule_of(const Slices& all) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(all.data) | static_cast<std::uintptr_t>(all.stride) |
+                    static_cast<std::uintptr_t>(all.length) | static_cast<std::uintptr_t>(all.total);
   for (const int granule : {8, 4, 2})
     if (bits % static_cast<unsigned>(granule) == 0) return granule;
   return 1;
@@ -19,7 +20,7 @@ Slices slices_of(const void* data, std::size_t stride, std::size_t length, std::
   all.stride = static_cast<std::int64_t>(stride);
   all.length = static_cast<std::int64_t>(length);
   all.total = static_cast<std::int64_t>(total);
-  all.granule = granule_of(data, all.stride);
+  all.granule = granule_of(all);
   return all;
 }
 
@@ -65,12 +66,7 @@ std::size_t size_bytes(const Call& call, int ranks) noexcept {
   return call.bytes;
 }
 
-bool is_possible(Collective collective, Method method) noexcept {
-  if (method == Method::handed_over) return true;
-  return method == Method::exchange || collective == Collective::all_reduce || collective == Collective::broadcast;
-}
-
-Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks) {
+Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_threads) {
   Operation operation;
   operation.collective = call.collective;
   operation.method = choice.method;
@@ -108,7 +104,7 @@ Operation operation_of(const Call& call, const Choice& choice, int rank, int ran
       break;
   }
   const std::size_t bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
-  operation.grid = grid_for(bytes, choice.blocks, choice.threads);
+  operation.grid = grid_for(bytes, choice.blocks, choice.threads, most_threads);
   return operation;
 }
 

@@ -43,10 +43,8 @@ struct Operation {
   Grid grid;
 };
 
-/// Whether a method can do that collective at all.
-bool is_possible(Collective collective, Method method) noexcept;
-
-/// The operation of rank `rank` of `ranks`; `choice` is a possible method. The same grid on every rank.
-Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks);
+/// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `most_threads` threads. The
+/// same grid on every rank.
+Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_threads);
 
 }  // namespace busbw::fastpath

@@ -14,12 +14,13 @@ struct Slices {
   std::int64_t stride = 0;  ///< bytes from a slice's begin to the next one's
   std::int64_t length = 0;  ///< bytes of a slice
   std::int64_t total = 0;   ///< bytes of the buffer: the last slices may be shorter, or empty
-  int granule = 1;          ///< 8, 4, 2 or 1: what every slice's address can be divided by
+  int granule = 1;          ///< 8, 4, 2 or 1: what every slice's address and length can be divided by
 };
 
 namespace slices {
 
-/// Where eight bytes can't be read at once: of those at `offset` the ones that lie within `length`, zeros for the others.
+/// Of the eight bytes at `offset` the ones that lie within `length`, zeros for the others.
+/// Called, as it is long and rarely needed.
 BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::int64_t offset, std::int64_t length,
                                                       int granule) {
   std::uint64_t value = 0;
@@ -50,18 +51,6 @@ BUSBW_HOST_DEVICE_CALLED void write_in_pieces(char* slice, std::int64_t offset, 
     *reinterpret_cast<std::uint8_t*>(slice + at) = static_cast<std::uint8_t>(value >> (8 * (at - offset)));
 }
 
-BUSBW_HOST_DEVICE std::uint64_t read(const char* slice, std::int64_t offset, std::int64_t length, int granule) {
-  if (granule == 8 && offset + 8 <= length) return *reinterpret_cast<const std::uint64_t*>(slice + offset);
-  return read_in_pieces(slice, offset, length, granule);
-}
-
-BUSBW_HOST_DEVICE void write(char* slice, std::int64_t offset, std::int64_t length, int granule, std::uint64_t value) {
-  if (granule == 8 && offset + 8 <= length)
-    *reinterpret_cast<std::uint64_t*>(slice + offset) = value;
-  else
-    write_in_pieces(slice, offset, length, granule, value);
-}
-
 BUSBW_HOST_DEVICE std::int64_t length_of(const Slices& all, int slice) {
   const std::int64_t left = all.total - slice * all.stride;
   return left < all.length ? left : all.length;
@@ -74,9 +63,15 @@ BUSBW_HOST_DEVICE Cell load_cell(const Slices& all, int slice, std::int64_t inde
   const char* data = all.data + slice * all.stride;
   const std::int64_t length = slices::length_of(all, slice);
   const std::int64_t offset = offset_of_cell(index);
+  const bool closes_line = index % kCellsOfLine == kCellsOfLine - 1;
   Cell cell;
-  cell.low = slices::read(data, offset, length, all.granule);
-  if (index % kCellsOfLine != kCellsOfLine - 1) cell.high = slices::read(data, offset + 8, length, all.granule);
+  if (all.granule == 8) {
+    if (offset < length) cell.low = *reinterpret_cast<const std::uint64_t*>(data + offset);
+    if (offset + 8 < length && !closes_line) cell.high = *reinterpret_cast<const std::uint64_t*>(data + offset + 8);
+  } else {
+    cell.low = slices::read_in_pieces(data, offset, length, all.granule);
+    if (!closes_line) cell.high = slices::read_in_pieces(data, offset + 8, length, all.granule);
+  }
   return cell;
 }
 
@@ -85,9 +80,14 @@ BUSBW_HOST_DEVICE void store_cell(const Slices& all, int slice, std::int64_t ind
   char* data = all.data + slice * all.stride;
   const std::int64_t length = slices::length_of(all, slice);
   const std::int64_t offset = offset_of_cell(index);
-  slices::write(data, offset, length, all.granule, cell.low);
-  if (index % kCellsOfLine != kCellsOfLine - 1)
-    slices::write(data, offset + 8, length, all.granule, cell.high);
+  const bool closes_line = index % kCellsOfLine == kCellsOfLine - 1;
+  if (all.granule == 8) {
+    if (offset < length) *reinterpret_cast<std::uint64_t*>(data + offset) = cell.low;
+    if (offset + 8 < length && !closes_line) *reinterpret_cast<std::uint64_t*>(data + offset + 8) = cell.high;
+  } else {
+    slices::write_in_pieces(data, offset, length, all.granule, cell.low);
+    if (!closes_line) slices::write_in_pieces(data, offset + 8, length, all.granule, cell.high);
+  }
 }
 
 }  // namespace busbw::fastpath

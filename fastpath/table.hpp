@@ -8,12 +8,10 @@
 #include <string_view>
 #include <vector>
 
-namespace busbw::fastpath {
+#include "fastpath/collective.hpp"
+#include "fastpath/grid.hpp"
 
-/// What the fast path knows how to do.
-enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast, alltoall };
-/// How it is done; `handed_over` is the real library's own way.
-enum class Method { handed_over, exchange, two_shot };
+namespace busbw::fastpath {
 
 inline constexpr std::array kCollectives{Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
                                          Collective::broadcast, Collective::alltoall};
@@ -30,8 +28,8 @@ bool can(Collective collective, Method method);
 
 /// A method and the shape of its kernel; no blocks and no threads where the operation is handed over.
 struct Choice {
-  static constexpr int kMostBlocks = 64;
-  static constexpr int kMostThreads = 1024;  // of a block; multiples of a warp's 32
+  static constexpr int kMostBlocks = kMaxBlocks;
+  static constexpr int kMostThreads = kMaxThreads;  // of a block; multiples of a warp's 32
 
   Method method = Method::handed_over;
   int blocks = 0;

@@ -27,7 +27,7 @@ BUSBW_HOST_DEVICE void load_one(const Buffers& b, std::int64_t index, Cell (&cel
   for (int p = 0; p < kMost; ++p) cells[p] = own;
 }
 
-/// A slice for each.
+/// A slice for each. Without a branch for each slice, so that all are on their way before the first is there.
 template <int kMost>
 BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&cells)[kMost]) {
   BUSBW_UNROLL
