@@ -5,11 +5,11 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from busbw.errors import BusbwError
+from busbw.errors import BusbwError, UsageError
 
 COLLECTIVES = (
     "all_reduce",
@@ -30,6 +30,8 @@ PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 """Names a folder whose programs are used instead of the installed ones, such as build/dev of a source tree."""
 
 ENGINE = "busbw-engine"
+
+_PRELOAD = "LD_PRELOAD"
 
 
 def _folders() -> Iterator[Path]:
@@ -60,6 +62,41 @@ def program(name: str) -> Path:
     places = " or ".join(str(folder) for folder in folders)
     remedy = f"correct {PROGRAMS_VARIABLE}" if PROGRAMS_VARIABLE in os.environ else "install busbw again"
     raise BusbwError(f"the program {name} is not in {places}", remedy=remedy)
+
+
+def library(name: str) -> Path | None:
+    """The path of a shared library that came with the engine; None where there is none of that name.
+
+    A build tree has it beside the programs, a wheel in a folder of the package.
+    """
+    folders = [*_folders()] if PROGRAMS_VARIABLE in os.environ else [Path(__file__).parent / "lib", *_folders()]
+    return next((path for folder in folders if (path := folder / name).is_file()), None)
+
+
+def preload(option: str, names: Sequence[str], before: str | None = None) -> dict[str, str]:
+    """The variable that has the dynamic linker load libraries before all others, and those of `before` after them.
+
+    Args:
+        option: The option that names them, for complaints: '--preload'.
+        names: Paths, or bare names of libraries that came with the engine.
+        before: What is preloaded anyway; None is what this process's environment says.
+
+    Raises:
+        UsageError: There is no such library; the dynamic linker would say so and go on without it.
+    """
+    before = os.environ.get(_PRELOAD, "") if before is None else before
+    return {_PRELOAD: ":".join([*(_named_library(option, name) for name in names), *([before] if before else [])])}
+
+
+def _named_library(option: str, text: str) -> str:
+    if Path(text).is_file():
+        return str(Path(text).absolute())
+    if Path(text).name == text and (found := library(text)):
+        return str(found)
+    raise UsageError(
+        f"{option}: there is no library {text}",
+        remedy="give the path of a shared library, or the name of one that came with the engine",
+    )
 
 
 def versions() -> str:
@@ -100,6 +137,8 @@ __all__ = [
     "collective_of",
     "default_ranks",
     "gpu_count",
+    "library",
+    "preload",
     "program",
     "versions",
 ]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from conftest import BUSBW, GOLDEN_RECORD, Busbw, one_sentence
@@ -48,6 +49,18 @@ def test_a_preload_comes_before_the_one_that_is_there(tmp_path: Path, monkeypatc
     assert dict(parse_side("--b", f"--preload={tmp_path}/mine.so").environment)["LD_PRELOAD"] == (
         f"{tmp_path}/mine.so:/theirs.so"
     )
+
+
+def test_a_bare_name_is_looked_for_beside_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    monkeypatch.setenv("BUSBW_PROGRAMS", str(tmp_path))
+    monkeypatch.chdir("/")
+    (tmp_path / "libours.so").touch()
+    assert dict(parse_side("--b", "--preload libours.so").environment)["LD_PRELOAD"] == str(tmp_path / "libours.so")
+    with pytest.raises(UsageError, match=r"there is no library libother.so; .* one that came with the engine"):
+        parse_side("--b", "--preload libother.so")
+    with pytest.raises(UsageError, match=r"there is no library ./libours.so"):
+        parse_side("--b", "--preload ./libours.so")
 
 
 def test_an_empty_side_changes_nothing() -> None:
@@ -164,6 +177,23 @@ def test_the_time_of_a_block_is_the_median_of_its_slowest_ranks() -> None:
     assert median_us(Figure(time_us=9.0, samples_us=((1.0, 5.0, 2.0), (3.0, 1.0, 1.0)))) == 3.0
     assert median_us(Figure(time_us=9.0)) == 9.0
     assert np.isnan(median_us(Figure()))
+
+
+@pytest.mark.parametrize(("lacks_one", "speedup"), [(False, 2.0), (True, 1.25)])
+def test_the_devices_time_is_compared_where_every_block_has_it(lacks_one: bool, speedup: float) -> None:
+    """A sample of a short operation holds an event, too, which would hide much of a difference."""
+    blocks = {
+        side: {point: Figure(time_us=20.0, samples_us=((time + 3, time + 3),), device_time_us=time) for point in POINTS}
+        for side, time in (("A", 12.0 - 10.0 * (speedup == 2.0)), ("B", 9.0 - 8.0 * (speedup == 2.0)))
+    }
+    four = [Quadruple("ABBA", (blocks["A"], blocks["B"], blocks["B"], blocks["A"])) for _ in range(12)]
+    if lacks_one:
+        without = {point: msgspec.structs.replace(figure, device_time_us=None) for point, figure in blocks["A"].items()}
+        four[7] = Quadruple("ABBA", (without, blocks["B"], blocks["B"], blocks["A"]))
+    judged = judge(POINTS, four, alpha=0.001, resolution=0.05)
+    assert {result.compared for result in judged.results} == {"median_us" if lacks_one else "device_time_us"}
+    assert [result.speedup for result in judged.results] == pytest.approx([speedup] * 3)
+    assert judged.results[0].b.device_time_us == pytest.approx(9.0 if lacks_one else 1.0)
 
 
 # A whole measurement, with a machine that is made up
@@ -315,9 +345,11 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     slow = []
     for line in GOLDEN_RECORD.read_text().splitlines():
         record = json.loads(line)
-        for name in ("time_us", "samples_us"):
+        for name in ("time_us", "device_time_us"):
             if record.get(name):
-                record[name] = json.loads(json.dumps(record[name]), parse_float=lambda text: 2 * float(text))
+                record[name] *= 2
+        if record.get("samples_us"):
+            record["samples_us"] = [[2 * time for time in rank] for rank in record["samples_us"]]
         slow.append(json.dumps(record))
     (folder / "slow.jsonl").write_text("\n".join(slow) + "\n")
     measuring = ENGINE.format(log=folder / "log", slow=folder / "slow.jsonl", fast=GOLDEN_RECORD)
@@ -349,6 +381,22 @@ def test_slower_is_an_exit_code_where_it_is_asked_for(busbw: Busbw, programs: Pa
         assert busbw("ab", "all_reduce", "--b", "SLOW=1", "--not-slower").returncode == Exit.WRONG_DATA
     else:
         assert busbw("ab", "all_reduce", "--b", "SLOW=1", "--not-slower").returncode == Exit.SLOWER_THAN_DEMANDED
+
+
+@pytest.mark.parametrize(
+    ("given", "filled_in"),
+    [
+        ((), "-t 4 -b 1K -e 16M -f 4 "),
+        (("-b", "1K", "-e", "1G"), "-t 4 -f 2 -b 1K -e 1G "),
+        (("-b", "1K", "-i", "1K"), "-t 4 -b 1K -i 1K "),
+        (("--sizes", "1K"), "-t 4 --sizes 1K "),
+    ],
+)
+def test_what_is_left_open_of_the_sweep_is_filled_in(
+    busbw: Busbw, programs: Path, given: tuple[str, ...], filled_in: str
+) -> None:
+    busbw("ab", "all_reduce", "--b", "FAIL=3", *given)  # the first block of the second side is the last
+    assert (programs / "log").read_text().startswith(filled_in)
 
 
 def test_the_user_s_own_check_is_for_every_block(busbw: Busbw, programs: Path) -> None:

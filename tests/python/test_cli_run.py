@@ -50,6 +50,18 @@ def test_every_gpu_is_a_rank(fake_engine: FakeEngine, here: Path, monkeypatch: p
     assert fake_engine.arguments[:3] == ["all_reduce_perf", "-t", "2"]
 
 
+def test_a_library_is_preloaded_into_the_engine_and_nowhere_else(
+    fake_engine: FakeEngine, here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    (fake_engine.folder / "libx.so").write_text("nothing that could be loaded")
+    assert main(["run", "all_reduce", "--preload", "libx.so", "--records", "out.jsonl"]) == 0
+    assert fake_engine.arguments == ["all_reduce_perf", "-t", "4", *DEFAULT_SWEEP, "--records", "out.jsonl"]
+    # The dynamic linker says so for each program that it starts with it: the stand-in is a script.
+    said = capfd.readouterr().err
+    assert said.count(f"'{fake_engine.folder}/libx.so' from LD_PRELOAD") == 1
+
+
 def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> None:
     assert main(["run", "--plot", "never", "--records", "a.jsonl", "sendrecv_perf", "-t", "2", "--ping-pong", "1"]) == 0
     assert fake_engine.arguments[0] == "sendrecv_perf"
@@ -64,6 +76,7 @@ def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> 
         (["-t", "2", "all_reduce"], ['"-t"', "name it first"]),
         (["all_reduce", "--ranks", "2", "-t", "2"], ["--ranks 2", "-t"]),
         (["all_reduce", "--ranks", "0"], ["--ranks", "0"]),
+        (["all_reduce", "--preload", "libnone.so"], ["--preload: there is no library libnone.so"]),
         (["all_reduce", "--plot", "maybe"], ["--plot", "maybe", "always"]),
         (["all_reduce", "--records", "a", "--store", "b"], ["--records", "--store"]),
     ],

@@ -279,7 +279,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             record = json.loads(line)
             if record["kind"] == "row":
                 record["check"] |= {"wrong_elements": 0, "wrong_ranks": 0, "first_wrong": [], "state": "checked"}
-                record["time_us"] = record["time_us"] and record["time_us"] * factor
+                for field in ("time_us", "device_time_us"):
+                    record[field] = record[field] and record[field] * factor
                 record["samples_us"] = [[time * factor for time in rank] for rank in record["samples_us"]]
             lines.append(json.dumps(record))
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")

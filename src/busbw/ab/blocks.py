@@ -71,11 +71,8 @@ class Measurement:
                 self._container_runner, side.image, self.program.name, self.folder, side.environment
             )
             return Job(Path(shutil.which(first) or first), (*words, *arguments), path.absolute())
-        if not side.environment:
-            return Job(self.program, arguments, path)
-        # Only the engine sees the side's variables: a preloaded library has no business in this process.
-        assignments = tuple(f"{name}={value}" for name, value in side.environment)
-        return Job(Path(shutil.which("env") or "/usr/bin/env"), (*assignments, str(self.program), *arguments), path)
+        job = Job(self.program, arguments, path)
+        return job.seeing(dict(side.environment)) if side.environment else job
 
 
 def first_figures(found: Observations) -> Block:

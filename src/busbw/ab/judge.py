@@ -10,7 +10,7 @@ import numpy as np
 from busbw import stats
 from busbw.ab.blocks import Block, median_us
 from busbw.compare.pairing import adjacent_sizes, both_placements
-from busbw.compare.result import Point, SideFigures, SizeResult, Verdict
+from busbw.compare.result import Point, Quantity, SideFigures, SizeResult, Verdict
 from busbw.logs import Figure
 
 
@@ -41,19 +41,33 @@ class Judgement:
         return all(result.verdict is not Verdict.UNCLEAR for result in self.results)
 
 
+def compared(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> Quantity:
+    """What the speed-ups are of: the device's time where every block has it at every point, otherwise the median.
+
+    The device's time is between the first and the last of many operations. A sample of a single one holds an event,
+    some microsecond, which is much of a short one and the same on both sides.
+    """
+    blocks = [block for quadruple in quadruples for block in quadruple.blocks]
+    figures = [block[point] for block in blocks for point in points if point in block]
+    return "device_time_us" if figures and all(figure.device_time_us for figure in figures) else "median_us"
+
+
 def speedups(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> stats.Matrix:
     """Log of B's speed over A's, per quadruple and point."""
+    quantity = compared(points, quadruples)
     rows = []
     for quadruple in quadruples:
-        times = [np.array([_time_us(block, point) for point in points]) for block in quadruple.blocks]
+        times = [np.array([_time_us(block, point, quantity) for point in points]) for block in quadruple.blocks]
         difference = stats.quadruple_difference(*times)
         rows.append(-difference if quadruple.order == "ABBA" else difference)
     return np.array(rows).reshape(len(quadruples), len(points))
 
 
-def _time_us(block: Block, point: Point) -> float:
-    time = median_us(block[point]) if point in block else math.nan
-    return time if time > 0 else math.nan
+def _time_us(block: Block, point: Point, quantity: Quantity) -> float:
+    if point not in block:
+        return math.nan
+    time = block[point].device_time_us if quantity == "device_time_us" else median_us(block[point])
+    return time if time and time > 0 else math.nan
 
 
 def judge(
@@ -74,6 +88,7 @@ def judge(
         unfit: Points at which A differed from itself when the noise was measured; they get no verdict.
     """
     matrix = speedups(points, quadruples)
+    quantity = compared(points, quadruples)
     measured = [i for i in range(len(points)) if len(matrix) and np.isfinite(matrix[:, i]).all()]
     kept = [points[i] for i in measured]
     neighbours = [*adjacent_sizes(kept), *both_placements(kept)]
@@ -96,6 +111,7 @@ def judge(
                 b=_figures(point, quadruples, "B"),
                 speedup=None if interval is None else math.exp(interval.estimate),
                 interval=None if interval is None else (math.exp(interval.low), math.exp(interval.high)),
+                compared=quantity,
                 basis="blocks",
                 verdict=verdict,
                 reason=reason,
@@ -131,6 +147,7 @@ def _figures(point: Point, quadruples: Sequence[Quadruple], side: str) -> SideFi
         algbw_gbps=_median([figure.algbw_gbps for figure in figures]),
         busbw_gbps=_median([figure.busbw_gbps for figure in figures]),
         median_us=median(medians) if medians else None,
+        device_time_us=_median([figure.device_time_us for figure in figures]),
         samples=sum(_samples(figure) for figure in figures),
         runs=len(figures),
         wrong_elements=sum(wrong) if wrong else None,

@@ -203,6 +203,8 @@ class Session:
             "next size, or the other placement), on the same side.",
             f"Chance of any false alarm in a run: at most {plan.RUN_ALPHA * 100:g} %, by relabelling quadruples.",
         ]
+        if judged.results and judged.results[0].compared == "device_time_us":
+            method.append("Times are the device's: all ranks begin together, and launching is not in them.")
         if noise:
             worst = max(noise, key=lambda point: noise[point])
             method.append(

@@ -1,11 +1,10 @@
 """What a side of an A/B measurement changes: variables, a preloaded library, options of the engine."""
 
-import os
 import re
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 
+from busbw import engine
 from busbw.errors import UsageError
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -31,7 +30,7 @@ class SideSpec:
 
 
 def parse_side(option: str, text: str) -> SideSpec:
-    """Understands a side: `KEY=VALUE ...`, `--preload PATH`, `--image IMAGE`, and options of the engine such as `-z 1`.
+    """Understands a side: `KEY=VALUE ...`, `--preload LIBRARY`, `--image IMAGE`, and options of the engine (`-z 1`).
 
     Args:
         option: The option that it stands in, for complaints: '--a'.
@@ -70,16 +69,8 @@ def parse_side(option: str, text: str) -> SideSpec:
                 f'{option}: "{word}" is neither KEY=VALUE nor an option',
                 remedy="give KEY=VALUE, --preload PATH, --library PATH or an option of the engine",
             )
-    if not image:  # in an image the paths are its own
-        preloads = [_library(option, path) for path in preloads]
-    if preloads:
-        before = environment.get("LD_PRELOAD") or (not image and os.environ.get("LD_PRELOAD"))
-        environment["LD_PRELOAD"] = ":".join([*preloads, *([before] if before else [])])
+    if preloads and image:  # there the paths are its own, and what is preloaded here has no part
+        environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
+    elif preloads:
+        environment |= engine.preload(option, preloads, environment.get("LD_PRELOAD"))
     return SideSpec(" ".join(text.split()), tuple(environment.items()), tuple(flags), image)
-
-
-def _library(option: str, path: str) -> str:
-    if not Path(path).is_file():
-        # The dynamic linker would say so and go on without it, and both sides would be the same.
-        raise UsageError(f"{option}: there is no library {path}", remedy="give the path of a shared library")
-    return str(Path(path).absolute())

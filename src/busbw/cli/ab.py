@@ -29,11 +29,11 @@ _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
 @click.command(
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
-    epilog="A side is written in quotes: KEY=VALUE sets a variable, --preload PATH a library before all others, "
-    "--image IMAGE takes the programs from a container image, and anything else is an option of the engine (--library "
-    "PATH, -z 1); a side left out changes nothing. Write --b='-z 1' where it begins with a dash. Every other option "
-    "goes to the engine on both sides; without them: every GPU, or 4 ranks on the host, and 1 KiB to 16 MiB by a "
-    "factor of 4 (-b 1K -e 16M -f 4).",
+    epilog="A side is written in quotes: KEY=VALUE sets a variable, --preload PATH a library before all others (a bare "
+    "name may be one that came with the engine), --image IMAGE takes the programs from a container image, and anything "
+    "else is an option of the engine (--library PATH, -z 1); a side left out changes nothing. Write --b='-z 1' where "
+    "it begins with a dash. Every other option goes to the engine on both sides; without them: every GPU, or 4 ranks "
+    "on the host, and 1 KiB to 16 MiB by a factor of 4 (-b 1K -e 16M -f 4); with a size of yours, by a factor of 2.",
 )
 @click.option("--a", "text_a", default="", metavar="SIDE", help="What side A changes.  [default: nothing]")
 @click.option("--b", "text_b", default="", metavar="SIDE", help="What side B changes.  [default: nothing]")
@@ -123,7 +123,9 @@ def _line(state: State, session: Session) -> str:
 def defaults(given: set[str]) -> tuple[str, ...]:
     """The engine's flags that the user left open."""
     sized = given & {"-b", "-e", "-f", "-i", "--sizes"}
-    return (*rank_flags(given), *(() if sized else _SWEEP))
+    if not sized:
+        return (*rank_flags(given), *_SWEEP)
+    return (*rank_flags(given), *(() if given & {"-f", "-i", "--sizes"} else ("-f", "2")))
 
 
 @contextmanager

@@ -25,11 +25,17 @@ from busbw.progress import Progress
     "machine's processors (-t 4), 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.",
 )
 @click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine; the engine's -t.")
+@click.option("--preload", metavar="LIBRARY", help="Load a library before all others into the engine, and only there.")
 @keeping_options
 @plot_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
 def run(
-    ranks: int | None, records_path: Path | None, store: Path | None, plot_when: str, words: tuple[str, ...]
+    ranks: int | None,
+    preload: str | None,
+    records_path: Path | None,
+    store: Path | None,
+    plot_when: str,
+    words: tuple[str, ...],
 ) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
     if records_path is not None and store is not None:
@@ -39,11 +45,13 @@ def run(
     if ranks is not None and "-t" in given:
         raise UsageError(f"--ranks {ranks} and -t say the same", remedy="give one of them")
     program = engine.program(f"{collective}_perf")
+    variables = engine.preload("--preload", [preload]) if preload else {}
     chosen = [*(rank_flags(given) if ranks is None else ("-t", str(ranks))), *sweep_flags(given)]
 
     with kept(records_path, store, collective) as run:
         is_ours = not run.path.exists()  # the engine refuses a file that is there
-        rendered = local.render(Job(program, (*chosen, *words[1:]), records=run.path))
+        job = Job(program, (*chosen, *words[1:]), records=run.path)
+        rendered = local.render(job.seeing(variables) if variables else job)
         shown = shlex.join([program.name, *chosen, *words[1:]])
         on_terminal = sys.stderr.isatty()
         if on_terminal:

@@ -30,7 +30,7 @@ Basis = Literal["blocks", "runs", "iterations", "means"]
 blocks (`busbw ab`), whole runs or cycles of runs, stretches of iterations within one run each, single figures."""
 
 
-Quantity = Literal["median_us", "time_us", "algbw_gbps", "busbw_gbps"]
+Quantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "busbw_gbps"]
 """A field of `SideFigures`."""
 
 
@@ -68,6 +68,8 @@ class SideFigures(Struct, kw_only=True, frozen=True):
     median_us: float | None = None
     """Over iterations, of the slowest rank of each; over several runs their median. Null without samples. The speed-up
     is of these where both sides have them, and otherwise of what the logs print."""
+    device_time_us: float | None = None
+    """Over several runs their median; `busbw ab` compares it where every block has it. Null where no device tells."""
     samples: int = 0
     """Iterations behind the figures; 0 where only means are known."""
     runs: int = 1

@@ -17,6 +17,7 @@ _WIDE = 118
 """From here on each line has room for its reason."""
 
 _UNITS: dict[Quantity, str] = {
+    "device_time_us": "device us",
     "median_us": "median us",
     "time_us": "us",
     "algbw_gbps": "GB/s alg",

@@ -1,8 +1,9 @@
 """What is to be started, and what starting it takes."""
 
 import shlex
+import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,18 @@ class Job:
     def command(self) -> tuple[str, ...]:
         """What each process runs."""
         return (str(self.program), *self.arguments, "--records", str(self.records or RECORDS_ON_STDOUT))
+
+    def seeing(self, variables: Mapping[str, str]) -> "Job":
+        """The job whose program sees these variables, while nothing that starts it does.
+
+        A library that is preloaded has no business in a shell or in the process that watches.
+        """
+        assignments = tuple(f"{name}={value}" for name, value in variables.items())
+        return replace(
+            self,
+            program=Path(shutil.which("env") or "/usr/bin/env"),
+            arguments=(*assignments, str(self.program), *self.arguments),
+        )
 
     def world(self, *, store: str, processes: int | None = None) -> dict[str, str]:
         """The variables that are the same in every process of a job whose places we give out, and `environment`.

@@ -21,6 +21,7 @@ _MARKS: dict[Verdict, str] = {
     Verdict.UNCLEAR: "M{l:.1f} {t:.1f}l8 8m0 -8l-8 8",
 }
 _UNITS: dict[Quantity, str] = {
+    "device_time_us": "device us",
     "median_us": "median us",
     "time_us": "time us",
     "algbw_gbps": "algbw GB/s",
