@@ -68,6 +68,11 @@ std::string Attendance::other_token() const {
   return {};
 }
 
+std::string Attendance::other_version() const {
+  const std::scoped_lock lock(mutex_);
+  return other_version_;
+}
+
 std::optional<Failure> Attendance::first_refusal() const {
   const std::scoped_lock lock(mutex_);
   return first_refusal_;
@@ -101,6 +106,15 @@ bool Attendance::doubt(const Greeting& who) {
       "one that says it is process {} on {} has another token; set the same BUSBW_TOKEN_FILE "
       "everywhere",
       who.process, shown(who.host));
+  return true;
+}
+
+bool Attendance::doubt_version(const std::string& address, char version) {
+  const std::scoped_lock lock(mutex_);
+  if (!other_version_.empty()) return false;
+  other_version_ = fmt::format(
+      "one at {} speaks version {} of busbw's protocol, process 0 version {}; install the same busbw everywhere",
+      address, version, kWireVersion);
   return true;
 }
 

@@ -31,6 +31,8 @@ class Attendance {
   /// Who of those that are missing came with another token; empty where nobody did. It may be a stranger, so that nothing
   /// but words follows from it.
   std::string other_token() const;
+  /// Who speaks another version of the protocol; empty where nobody did. Nothing but words follows from it, either.
+  std::string other_version() const;
   /// What was said to the first process that knows the job's token and yet does not fit in.
   std::optional<Failure> first_refusal() const;
 
@@ -40,6 +42,8 @@ class Attendance {
   /// Somebody with another token says that it is this one. False where that is known: a process that is missing, and of
   /// which it was said before.
   bool doubt(const Greeting& who);
+  /// Somebody at this address speaks another version. False where that was said of one before.
+  bool doubt_version(const std::string& address, char version);
   /// Takes in a process, or a rank's connection of one; or says why it does not fit.
   std::optional<Failure> come(const Greeting& who);
   /// How far the ranks of a process are. Throws BrokenMessage.
@@ -80,6 +84,7 @@ class Attendance {
   std::vector<Process> processes_;
   std::optional<Failure> failure_;
   std::optional<Failure> first_refusal_;
+  std::string other_version_;
 };
 
 }  // namespace busbw

@@ -42,13 +42,33 @@ void write_all(int descriptor, std::span<const std::byte> bytes, const std::stri
   }
 }
 
-/// The whole file; missing where there is none.
-std::optional<Bytes> read_file(const std::string& path) {
+/// Whether it was made by who we are on that file system, which may have numbers of its own for users: what counts is
+/// whose a file is that we make beside it.
+bool is_of_this_user(const struct stat& status, const std::string& folder) {
+  if (status.st_uid == geteuid()) return true;
+  std::string draft = folder + "/draft-XXXXXX";
+  const Descriptor own(mkostemp(draft.data(), O_CLOEXEC));
+  if (!own.is_open()) return false;
+  unlink(draft.c_str());
+  struct stat mine{};
+  return fstat(own.number(), &mine) == 0 && mine.st_uid == status.st_uid;
+}
+
+/// The whole file; missing where there is none. Throws EnvironmentError where another user made it, as anybody may who can
+/// write to the folder.
+std::optional<Bytes> read_file(const std::string& folder, const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file.is_open()) {
     if (errno == ENOENT || errno == ESTALE) return std::nullopt;
     fail("cannot read", path);
   }
+  struct stat status{};
+  if (fstat(file.number(), &status) != 0) fail("cannot read", path);
+  if (!is_of_this_user(status, folder))
+    throw EnvironmentError(fmt::format(
+        "{} was written by user {}, and this process runs as user {}; remove it, or name in BUSBW_RENDEZVOUS "
+        "a folder that no other user may write to",
+        path, status.st_uid, geteuid()));
   Bytes all;
   std::byte part[4096];
   for (;;) {
@@ -125,7 +145,8 @@ auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
     if (waited_s >= limit_s_) {
       MessageWriter missing;
       for (int member = 0; member < what.amount; ++member)
-        if (!read_file(path_of(what.key, fmt::format("@{}", member)))) missing.add(static_cast<std::int32_t>(member));
+        if (!read_file(folder_, path_of(what.key, fmt::format("@{}", member))))
+          missing.add(static_cast<std::int32_t>(member));
       throw waited_too_long(what, missing.bytes(), limit_s_);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
@@ -149,7 +170,7 @@ void FileStore::set(const std::string& key, std::span<const std::byte> value, in
 
 std::optional<Bytes> FileStore::find(const std::string& key) {
   const std::string path = path_of(key);
-  auto file = read_file(path);
+  auto file = read_file(folder_, path);
   if (!file) return std::nullopt;
   if (file->size() < sizeof(int)) refuse_content(path);
   if (MessageReader(*file).take<int>() == 1) unlink(path.c_str());
@@ -200,7 +221,7 @@ void FileStore::abort(const Failure& why) noexcept {
 }
 
 std::optional<Failure> FileStore::failure() {
-  const auto file = read_file(failure_path());
+  const auto file = read_file(folder_, failure_path());
   if (!file) return std::nullopt;
   try {
     MessageReader reader(*file);

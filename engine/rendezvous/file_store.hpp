@@ -10,7 +10,8 @@
 
 namespace busbw {
 
-/// A value is a file, readable by its owner only. Values with one read are removed by it, all others stay until `clear`.
+/// A value is a file, readable by its owner only; one that another user made is refused. Values with one read are removed by
+/// it, all others stay until `clear`.
 class FileStore final : public Store {
  public:
   /// Makes the folder where it is missing and `makes_folder` says so. Throws EnvironmentError. `limit_s`: the longest

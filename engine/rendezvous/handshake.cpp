@@ -9,8 +9,12 @@
 namespace busbw {
 namespace {
 
-constexpr std::uint64_t kMagic =
-    0x326c6f7262777362;  // "bswbrol2"; its last character is the version of all that follows
+using HelloBeginning = std::array<char, 8>;
+constexpr HelloBeginning kBeginning{'b', 's', 'w', 'b', 'r', 'o', 'l', kWireVersion};
+
+bool is_version(char letter) {
+  return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
+}
 
 /// What shows that whoever says `body` as a frame of this kind knows the token. All but the body has a fixed length, so
 /// that no two different things have the same bytes.
@@ -40,10 +44,19 @@ std::span<const std::byte> take_proof(const std::string& token, const Nonces& no
 
 }  // namespace
 
+char version_of_hello(std::span<const std::byte> hello) {
+  const auto beginning = MessageReader(hello).take<HelloBeginning>();
+  if (!std::equal(beginning.begin(), beginning.end() - 1, kBeginning.begin()) || !is_version(beginning.back()))
+    throw BrokenMessage();
+  return beginning.back();
+}
+
+Bytes answer_to_other_version() { return MessageWriter().add(kBeginning).bytes(); }
+
 ClientHandshake::ClientHandshake(std::string token)
     : token_(std::move(token)), nonces_{random_bytes<sizeof(Nonce)>(), {}} {}
 
-Bytes ClientHandshake::hello() const { return MessageWriter().add(kMagic).add(nonces_.client).bytes(); }
+Bytes ClientHandshake::hello() const { return MessageWriter().add(kBeginning).add(nonces_.client).bytes(); }
 
 Bytes ClientHandshake::greeting(std::span<const std::byte> challenge, const Greeting& who) {
   if (has_greeted_) throw BrokenMessage();
@@ -54,7 +67,16 @@ Bytes ClientHandshake::greeting(std::span<const std::byte> challenge, const Gree
 
 ClientHandshake::Verdict ClientHandshake::verdict(Frame kind, std::span<const std::byte> body) const {
   Verdict verdict;
-  if (!has_greeted_) return verdict;
+  if (!has_greeted_) {
+    if (kind != Frame::hello) return verdict;
+    try {
+      verdict.version = version_of_hello(body);
+    } catch (const BrokenMessage&) {
+      return verdict;
+    }
+    if (verdict.version != kWireVersion) verdict.kind = Verdict::Kind::other_version;
+    return verdict;
+  }
   if (kind == Frame::refused && body.empty()) verdict.kind = Verdict::Kind::other_token;
   if ((kind != Frame::welcome && kind != Frame::refused) || body.empty()) return verdict;
   try {
@@ -70,7 +92,7 @@ ClientHandshake::Verdict ClientHandshake::verdict(Frame kind, std::span<const st
 
 ServerHandshake::ServerHandshake(std::span<const std::byte> hello) {
   MessageReader reader(hello);
-  if (reader.take<std::uint64_t>() != kMagic) throw BrokenMessage();
+  if (reader.take<HelloBeginning>() != kBeginning) throw BrokenMessage();
   nonces_.client = reader.take<Nonce>();
   nonces_.server = random_bytes<sizeof(Nonce)>();
 }

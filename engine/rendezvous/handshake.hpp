@@ -7,6 +7,9 @@
 //   server: challenge  its number
 //   client: greeting   proof, who it is
 //   server: welcome    proof, its host          or refused: proof, why          or refused: nothing, for a wrong proof
+//
+// In all versions, the first frame is a hello, and it begins with "bswbrol" and one letter or digit, the version. Who hears
+// another one than its own says this beginning of a hello back and ends the connection, so that both can name both.
 #include <array>
 #include <span>
 #include <string>
@@ -17,6 +20,11 @@
 namespace busbw {
 
 using Nonce = std::array<std::byte, 16>;
+
+/// The version that a hello is of. Throws BrokenMessage where it is no hello of busbw.
+char version_of_hello(std::span<const std::byte> hello);
+/// The body of the Frame::hello that answers one of another version.
+Bytes answer_to_other_version();
 
 /// The two ends' numbers.
 struct Nonces {
@@ -40,14 +48,16 @@ class ClientHandshake {
       welcome,
       refused,      // by the job's process 0
       other_token,  // the other end says so of the greeting, which is not proved: anybody can say it
+      other_version,  // it speaks another version; not proved either
       stranger,     // it is no store of busbw, or does not know the token
     };
     Kind kind = Kind::stranger;
     std::string host;  // welcome: process 0's
     Failure why{};     // refused
+    char version = kWireVersion;  // other_version: its own
   };
-  /// Of a frame's kind and body. Nothing but `other_token` is said of what is not proved, and nothing but `stranger`
-  /// before a greeting.
+  /// Of a frame's kind and body. Nothing but `other_token` is said of what is not proved, and nothing but `stranger` and
+  /// `other_version` before a greeting.
   Verdict verdict(Frame kind, std::span<const std::byte> body) const;
 
  private:
@@ -59,7 +69,7 @@ class ClientHandshake {
 /// The end in process 0.
 class ServerHandshake {
  public:
-  /// From the body of a hello. Throws BrokenMessage where it is none.
+  /// From the body of a hello of this version. Throws BrokenMessage where it is none.
   explicit ServerHandshake(std::span<const std::byte> hello);
   /// The body of Frame::challenge.
   Bytes challenge() const;

@@ -113,8 +113,10 @@ void LaunchedJob::wait_for_all() {
                          missing.size() == 1 ? "has" : "have", list_of(missing));
     };
     const auto doubt = [&] {
-      const std::string other_token = server_->attendance().other_token();
-      return other_token.empty() ? other_token : "; " + other_token;
+      std::string all;
+      for (const std::string& one : {server_->attendance().other_token(), server_->attendance().other_version()})
+        if (!one.empty()) all += "; " + one;
+      return all;
     };
     if (tick >= limit)
       throw Error(

@@ -180,9 +180,16 @@ bool Meeting::shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is
     }
     case Kind::other_token:
       // Not proved: it may be a stranger, and process 0 at another address.
-      tried.other_token =
+      tried.turned_away =
           turned_away("the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes");
       tried.why = fmt::format("{}: the token differs", endpoint.text());
+      return false;
+    case Kind::other_version:
+      tried.turned_away = turned_away(
+          fmt::format("it speaks version {} of busbw's protocol, this process version {}; install the same busbw "
+                      "everywhere",
+                      verdict.version, kWireVersion));
+      tried.why = fmt::format("{}: another version of busbw", endpoint.text());
       return false;
     case Kind::stranger: tried.why = fmt::format("{}: what listens there is no store of this job", endpoint.text());
   }
@@ -202,10 +209,10 @@ TcpChannel Meeting::join(bool is_process) {
   const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.passed(), kMostTicks)); };
   while (count(), tick < limit) {
     look();
-    const std::string said_before = std::exchange(tried.other_token, {});
+    const std::string said_before = std::exchange(tried.turned_away, {});
     for (const Endpoint& endpoint : endpoints(tried.why)) {
       if (count(), tick >= limit) {
-        if (tried.other_token.empty()) tried.other_token = said_before;
+        if (tried.turned_away.empty()) tried.turned_away = said_before;
         break;
       }
       Connected connected = connect_to(endpoint, std::min(kTryTicks, limit - tick), look);
@@ -217,14 +224,14 @@ TcpChannel Meeting::join(bool is_process) {
       if (count(); shake_hands(channel, endpoint, is_process, std::max(1, limit - tick), tried)) return channel;
     }
     // Before, an earlier job at this address may be about to end.
-    if (tick >= kRetryTicks && !tried.other_token.empty()) break;
+    if (tick >= kRetryTicks && !tried.turned_away.empty()) break;
     if (tick >= next_say) {
       callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, tried.why));
       next_say = tick + kSayTicks;
     }
     wait_a_tick();
   }
-  if (!tried.other_token.empty()) throw EnvironmentError(tried.other_token);
+  if (!tried.turned_away.empty()) throw EnvironmentError(tried.turned_away);
   throw Error(
       Exit::rank_lost,
       fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "

@@ -58,16 +58,16 @@ class Meeting {
   /// What became of the last round over all addresses.
   struct Tried {
     std::string why;          // the last one of them did not answer
-    std::string other_token;  // one of them says that it has another token, and which
+    std::string turned_away;  // one of them says that it has another token or version, and which; it may be a stranger
   };
   std::vector<Endpoint> endpoints(std::string& why);
   bool shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, Tried& tried);
 
   Membership membership_;
   JoinCallbacks callbacks_;
-  const bool has_own_token_;           // it is not told, nor taken from the folder
+  const bool has_own_token_;  // it is not told, nor taken from the folder
   std::unique_ptr<FileStore> folder_;  // BUSBW_RENDEZVOUS=file:...
-  Endpoint own_endpoint_;              // of the store, from process 0
+  Endpoint own_endpoint_;  // of the store, from process 0
   std::string first_host_;
 };
 

@@ -62,10 +62,8 @@ std::optional<TcpChannel::Received> TcpChannel::receive(int wait_ms) {
 }
 
 std::string TcpChannel::peer() const {
-  Endpoint endpoint;
-  endpoint.length = sizeof(endpoint.address);
-  if (getpeername(socket_.number(), reinterpret_cast<sockaddr*>(&endpoint.address), &endpoint.length) != 0) return "?";
-  return endpoint.text();
+  const auto endpoint = remote_endpoint(socket_);
+  return endpoint ? endpoint->text() : "?";
 }
 
 }  // namespace busbw

@@ -259,8 +259,18 @@ void TcpServer::take_stranger(std::uint64_t id, Frame kind, std::span<const std:
   auto& handshake = connections_[id].handshake;
   if (handshake && kind == Frame::greeting) return greet(id, ServerHandshake(*handshake), body);
   if (handshake || kind != Frame::hello) throw BrokenMessage();
+  if (const char version = version_of_hello(body); version != kWireVersion) return part_from(id, version);
   handshake.emplace(body);
   send(id, Frame::challenge, handshake->challenge());
+}
+
+/// One of another version: both ends learn both versions, and nothing else follows.
+void TcpServer::part_from(std::uint64_t id, char version) {
+  Connection& connection = connections_[id];
+  const auto peer = remote_endpoint(connection.socket);
+  if (attendance_.doubt_version(peer ? peer->host() : "an address that is gone", version)) ++strangers_;
+  connection.ends = true;
+  send(id, Frame::hello, answer_to_other_version());
 }
 
 void TcpServer::greet(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body) {

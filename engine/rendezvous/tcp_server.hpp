@@ -44,7 +44,7 @@ class TcpServer {
   bool wait_until_all_left(int ticks, bool also_absent = false) {
     return attendance_.wait_until_all_left(ticks, also_absent);
   }
-  /// Connections that were turned away: wrong token, no greeting in time, not our protocol.
+  /// Connections that were turned away: wrong token, no greeting in time, not our protocol or another version of it.
   int strangers() const { return strangers_.load(); }
 
  private:
@@ -80,6 +80,7 @@ class TcpServer {
   void turn_away(std::uint64_t id);
   void take_frame(std::uint64_t id, std::span<const std::byte> body);
   void take_stranger(std::uint64_t id, Frame kind, std::span<const std::byte> body);
+  void part_from(std::uint64_t id, char version);
   void greet(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);
   void send(std::uint64_t id, Frame kind, std::span<const std::byte> body);
   void tell_all();

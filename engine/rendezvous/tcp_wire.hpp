@@ -10,9 +10,12 @@
 
 namespace busbw {
 
+/// The version of all that goes over the wire.
+inline constexpr char kWireVersion = '2';
+
 /// The first byte of a body.
 enum class Frame : std::uint8_t {
-  hello,      // client: magic, nonce
+  hello,      // client: version, nonce; server, to one of another version: its own
   challenge,  // server: nonce
   greeting,   // client: proof, Greeting
   welcome,    // server: proof, process 0's host

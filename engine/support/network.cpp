@@ -150,6 +150,14 @@ Endpoint local_endpoint(const Descriptor& socket) {
   return endpoint;
 }
 
+std::optional<Endpoint> remote_endpoint(const Descriptor& socket) {
+  Endpoint endpoint;
+  endpoint.length = sizeof(endpoint.address);
+  if (getpeername(socket.number(), reinterpret_cast<sockaddr*>(&endpoint.address), &endpoint.length) != 0)
+    return std::nullopt;
+  return endpoint;
+}
+
 void prepare(const Descriptor& socket) {
   const int on = 1;
   setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ Descriptor listen_at(const Endpoint& where);
 Descriptor listen_everywhere(int port);
 /// Where a socket listens.
 Endpoint local_endpoint(const Descriptor& socket);
+/// Whom it is connected to; missing where it is not any more.
+std::optional<Endpoint> remote_endpoint(const Descriptor& socket);
 
 /// What became of an attempt to connect.
 struct Connected {

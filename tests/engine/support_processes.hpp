@@ -94,7 +94,7 @@ class StandIn {
 /// something else.
 class StandInServer {
  public:
-  enum class Does { answers, nothing, closes, welcomes_nobody, talks_nonsense };
+  enum class Does { answers, nothing, closes, welcomes_nobody, talks_nonsense, speaks_version_9 };
 
   explicit StandInServer(Does does) : listener_(listen_at(loopback())), does_(does) {
     thread_ = std::thread([this] { serve(); });
@@ -135,6 +135,7 @@ class StandInServer {
     TcpChannel& channel = guest.channel;
     switch (received.kind) {
       case Frame::hello:
+        if (does == Does::speaks_version_9) return channel.send(Frame::hello, bytes_of("bswbrol9"));
         guest.handshake.emplace(received.body);
         return channel.send(Frame::challenge, guest.handshake->challenge());
       case Frame::greeting: return channel.send(Frame::welcome, guest.handshake->welcome(kToken, "far"));

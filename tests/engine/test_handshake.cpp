@@ -114,6 +114,38 @@ TEST_CASE("handshake: what is too short is broken or a stranger's, and other fra
     CHECK(ends.client.verdict(kind, welcome).kind == Kind::stranger);
 }
 
+TEST_CASE("handshake: the ends of two versions know both") {
+  const Bytes own = ClientHandshake("a token").hello();
+  CHECK(version_of_hello(own) == kWireVersion);
+  CHECK(version_of_hello(answer_to_other_version()) == kWireVersion);
+  const ClientHandshake client("a token");
+  for (const char other : {'1', '9', 'a', 'Z'}) {
+    Bytes hello = own;
+    hello[7] = static_cast<std::byte>(other);
+    CHECK(version_of_hello(hello) == other);
+    CHECK_THROWS_AS(ServerHandshake{hello}, BrokenMessage);
+    hello.resize(8);
+    const auto verdict = client.verdict(Frame::hello, hello);
+    CHECK(verdict.kind == Kind::other_version);
+    CHECK(verdict.version == other);
+  }
+  for (const char none : {'\0', ' ', '\x1b', '\xff'}) {
+    Bytes hello = own;
+    hello[7] = static_cast<std::byte>(none);
+    CHECK_THROWS_AS(version_of_hello(hello), BrokenMessage);
+    CHECK(client.verdict(Frame::hello, hello).kind == Kind::stranger);
+  }
+  for (std::size_t length = 0; length < 8; ++length) {
+    CHECK_THROWS_AS(version_of_hello(std::span(own).first(length)), BrokenMessage);
+    CHECK(client.verdict(Frame::hello, std::span(own).first(length)).kind == Kind::stranger);
+  }
+  CHECK(client.verdict(Frame::hello, own).kind == Kind::stranger);  // of this version nobody says it
+  const Ends ends("a token", "a token");
+  Bytes late = own;
+  late[7] = std::byte{'9'};
+  CHECK(ends.client.verdict(Frame::hello, late).kind == Kind::stranger);
+}
+
 TEST_CASE("handshake: a client answers one challenge, and believes nothing before it has greeted") {
   ClientHandshake client("a token");
   ServerHandshake server(client.hello());

@@ -1,6 +1,7 @@
 #include "rendezvous/launched_job.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <numeric>
@@ -281,6 +282,35 @@ TEST_CASE("LaunchedJob: something else that listens at the port is no store") {
   check_names(sentence_of_joining(membership), {"could not reach process 0", "is no store of this job"});
 }
 
+TEST_CASE("LaunchedJob: process 0 of another version is named with both versions") {
+  StandInServer other(StandInServer::Does::speaks_version_9);
+  Membership membership = member_of(1, 2, at_loopback(other.port()));
+  membership.join_limit_s = 0.3;
+  check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob job(membership, silent()); }),
+              {"process 1 was turned away by 127.0.0.1:", "it speaks version 9", "this process version 2",
+               "the same busbw everywhere"});
+}
+
+TEST_CASE("LaunchedJob: process 0 names one of another version, and goes on waiting for its own") {
+  const int port = free_port();
+  Membership membership = member_of(0, 2, at_loopback(port));
+  membership.join_limit_s = 1;
+  std::string said;
+  const auto ends = run_members(2, [&](int i) {
+    if (i == 0) {
+      const LaunchedJob job(membership, {[&](const std::string& sentence) { said += sentence + "\n"; }, [] {}});
+    } else {
+      Stranger stranger(loopback(port));
+      stranger.say(Frame::hello, bytes_of("bswbrol9, and what that may say"));
+      CHECK(stranger.is_turned_away());
+    }
+  });
+  const std::string sentence =
+      "one at 127.0.0.1 speaks version 9 of busbw's protocol, process 0 version 2; install the same busbw everywhere";
+  check_names(said, {"1 of 2 processes has not come: 1; " + sentence});
+  check_names(ends[0], {"4: 1 of 2 processes has not come: 1 in 1 s", "1 connection was turned away", sentence});
+}
+
 TEST_CASE("LaunchedJob: a dead address among several costs nothing but a try") {
   const int port = free_port();
   CHECK(run_job_of(
@@ -471,6 +501,21 @@ TEST_CASE("LaunchedJob: a folder that is left from another job is named, and not
   CHECK_FALSE(std::filesystem::is_empty(folder.path()));
   membership.process = 1;
   check_names(sentence_of_joining(membership), {"could not reach process 0", "127.0.0.1"});
+}
+
+TEST_CASE("LaunchedJob: what another user wrote to the folder is not believed, and named") {
+  if (geteuid() != 0) return;  // who is not root cannot make a file of another user
+  const TemporaryFolder folder;
+  FileStore store(folder.path(), 1);
+  store.set("address of process 0",
+            MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("theirs")).bytes());
+  CHECK(store.find("address of process 0"));
+  const std::string file = std::filesystem::directory_iterator(folder.path())->path();
+  REQUIRE(chown(file.c_str(), 12345, 12345) == 0);
+  const Membership membership = member_of(1, 2, FileStoreAddress{folder.path()});
+  check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob job(membership, silent()); }),
+              {file, "written by user 12345", "runs as user 0", "BUSBW_RENDEZVOUS"});
+  CHECK(std::filesystem::exists(file));
 }
 
 TEST_CASE("LaunchedJob: a folder in which nobody, or somebody else, writes is named") {

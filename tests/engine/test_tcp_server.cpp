@@ -258,6 +258,26 @@ TEST_CASE("TcpServer: who came with another token is named, but nothing follows 
   CHECK(attendance.other_token().empty());
 }
 
+TEST_CASE("TcpServer: one of another version hears this one, is named once, and the job goes on") {
+  Pair pair;
+  for (int i = 0; i < 2; ++i) {
+    Stranger stranger(pair.where());
+    stranger.say(Frame::hello, bytes_of("bswbrol1 and a number"));
+    const auto answer = stranger.hear();
+    REQUIRE(answer);
+    CHECK(answer->kind == Frame::hello);
+    CHECK(text_of(answer->body) == "bswbrol2");
+    CHECK(stranger.is_turned_away());
+    CHECK(pair.goes_on());
+  }
+  CHECK(pair.server().strangers() == 1);
+  check_names(pair.server().attendance().other_version(), {"127.0.0.1", "version 1 ", "version 2;"});
+  Stranger hostile(pair.where());
+  hostile.say(Frame::hello, bytes_of("bswbrol\x1b[2J"));
+  CHECK(text_of(hostile.hear_to_the_end().value_or(bytes_of("?"))).empty());
+  CHECK(pair.goes_on());
+}
+
 TEST_CASE("TcpServer: a greeting may come one byte at a time") {
   Pair pair;
   Stranger slow(pair.where());
