@@ -23,6 +23,7 @@ def test_what_is_built_from_is_sent_along() -> None:
     cmake = (ROOT / "CMakeLists.txt").read_text()
     needed = {"pyproject.toml", "CMakeLists.txt", "README.md", "engine/main.cpp", "src/busbw/__init__.py"}
     needed |= set(re.findall(r"include\((cmake/\w+\.cmake)\)", cmake))
+    needed |= {f"{folder}/CMakeLists.txt" for folder in re.findall(r"(?m)^add_subdirectory\((\w+)\)", cmake)}
     # Package data that is a link to another folder needs that folder too.
     links = [path for path in (ROOT / "src").rglob("*") if path.is_symlink()]
     assert links
