@@ -111,7 +111,12 @@ def default_ranks() -> int:
 
 def gpu_count() -> int:
     """How many GPUs the engine would measure on this machine; 0 means that it would measure on the host."""
-    return len(_say("--list-devices").splitlines())
+    return len(devices())
+
+
+def devices() -> list[str]:
+    """The GPUs that the engine would measure on this machine: index, bus id and name of each."""
+    return _say("--list-devices").splitlines()
 
 
 def _say(flag: str) -> str:
@@ -136,6 +141,7 @@ __all__ = [
     "PROGRAMS_VARIABLE",
     "collective_of",
     "default_ranks",
+    "devices",
     "gpu_count",
     "library",
     "preload",

@@ -172,6 +172,21 @@ TEST_CASE("table: a line in doubt is refused with its place, the word, and what 
   refused("all_gather ranks=4 up_to=2K nccl\x1b[2J", "\\x1b[2J");
 }
 
+TEST_CASE("table: the library and the command agree on what a line may be") {
+  const std::string before = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n";
+  std::ifstream lines(BUSBW_TEST_DIR "/golden/fastpath_table_lines.txt");
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#')) continue;
+    const bool good = line.starts_with("good ");
+    REQUIRE((good || line.starts_with("bad ")));
+    CAPTURE(line);
+    CHECK(refusal(before + line.substr(line.find(' ') + 1)).empty() == good);
+    ++number;
+  }
+  CHECK(number > 40);
+}
+
 TEST_CASE("table: ranges that overlap are refused, for any of the ranks that a line speaks of") {
   const std::string good = "all_reduce ranks=4 up_to=64K exchange blocks=1 threads=32\n";
   for (const char* line : {"all_reduce ranks=4 up_to=64K nccl", "all_reduce ranks=2-8 up_to=32K nccl",

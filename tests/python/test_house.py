@@ -86,6 +86,7 @@ PYTHON_ARROWS = {
     "compare": CORE | {"terminal"},
     "ab": CORE | {"compare", "engine", "launchers", "readers"},
     "tune": CORE | {"ab", "compare"},
+    "fastpath": CORE | {"ab", "engine", "files", "store"},
     "system": CORE | {"shelf"},
     "topology": CORE | {"report", "terminal"},
     "bands": CORE,

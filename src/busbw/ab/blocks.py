@@ -54,7 +54,11 @@ class Measurement:
                 + (f"; its record is {os.path.relpath(path)}" if path.exists() else ""),
                 exit_code=Exit(code) if code in list(Exit) else Exit.ENVIRONMENT,
             )
-        return first_figures(observations([own_records.table_of(records.read(path))]))
+        return block_of(path)
+
+    def command(self, side: SideSpec, name: str, *extra: str) -> str:
+        """What a block would run, as a shell would take it."""
+        return local.render(self._job(side, self.record(name), extra)).text()
 
     @cached_property
     def _container_runner(self) -> list[str]:
@@ -73,6 +77,11 @@ class Measurement:
             return Job(Path(shutil.which(first) or first), (*words, *arguments), path.absolute())
         job = Job(self.program, arguments, path)
         return job.seeing(dict(side.environment)) if side.environment else job
+
+
+def block_of(path: Path) -> Block:
+    """The figures of a block whose record is there."""
+    return first_figures(observations([own_records.table_of(records.read(path))]))
 
 
 def first_figures(found: Observations) -> Block:

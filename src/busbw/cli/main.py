@@ -32,6 +32,7 @@ COMMANDS = {
     "ab": "Measures two ways of running a collective, interleaved, and says what differs.",
     "topo": "Shows GPUs, NICs and NUMA nodes of this machine, and what joins them.",
     "tune": "Looks for settings that make a collective faster, and confirms them.",
+    "fastpath": "The library that speeds up small collectives: where it is, its table, tuning it.",
 }
 """Every command and its line in the help. `busbw.cli.<name>` holds it under that name (`import_`: a keyword);
 it is imported when it is called, because some bring libraries that take longer to import than others to run."""

@@ -1,0 +1,261 @@
+"""`busbw fastpath`: the library that speeds up small collectives: where it is, what its table says, tuning it."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+
+from busbw import __version__, engine
+from busbw.ab import BlockEndedError
+from busbw.cli.output import write_whole
+from busbw.cli.paths import NamedPath
+from busbw.cli.tune import progress
+from busbw.errors import BusbwError, Exit, UsageError
+from busbw.fastpath import FASTPATH_LIBRARY, METHODS, TABLE_VARIABLE, Range, parse
+from busbw.fastpath.run_folder import TABLE_FILE, made, open_folder, settings_of
+from busbw.fastpath.search import SIZES, Decision, ranges, summary
+from busbw.fastpath.table import default_names, default_text, size_bytes, size_word, table_text
+from busbw.fastpath.tuning import Asked, Tuning
+from busbw.files import read_written, replace_file
+from busbw.records import Header
+from busbw.store import default_folder
+from busbw.system import by_words
+from busbw.terminal import Cell, Column, console, lines, width_of
+
+_GENERATIONS = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
+_DTYPES = ("half", "bfloat16", "float")
+
+
+@click.group()
+def fastpath() -> None:
+    """The library that is loaded before NCCL and does small collectives itself (docs/fastpath.md)."""
+
+
+@fastpath.command()
+def path() -> int:
+    """Prints the library's path: LD_PRELOAD="$(busbw fastpath path)" PROGRAM."""
+    click.echo(str(_library(None)))
+    return Exit.GOOD
+
+
+@fastpath.command()
+@click.option(
+    "--generation",
+    type=click.Choice(default_names()),
+    help="The table that comes with the library for these GPUs, whatever is here.",
+)
+def show(generation: str | None) -> int:
+    """Prints the table in force, and which library it is of."""
+    where = engine.library(FASTPATH_LIBRARY)
+    click.echo(f"Library: {where or 'none came with this busbw, which was built without CUDA'}")
+    named = os.environ.get(TABLE_VARIABLE, "") if generation is None else ""
+    if named:
+        found = _read(Path(named))
+        click.echo(f"Table: {TABLE_VARIABLE}={named}")
+    else:
+        generation = generation or _generation_here()
+        found = parse(default_text(generation), generation)
+        click.echo(f"Table: {f'for {generation}, as it came with the library' if found else _why_none(generation)}")
+    if mode := os.environ.get("BUSBW_FASTPATH"):
+        click.echo(f"BUSBW_FASTPATH={mode}")
+    _show(found)
+    return Exit.GOOD
+
+
+@fastpath.command()
+@click.option("--ranks", "rank_words", default="", metavar="N,...", help="Numbers of ranks.  [default: every GPU]")
+@click.option(
+    "--collective", "collectives", type=click.Choice(list(METHODS)), multiple=True, help="Only this one; repeatable."
+)
+@click.option("-d", "--dtype", type=click.Choice(_DTYPES), default="half", show_default=True, help="What is reduced.")
+@click.option("--sizes", "size_words", default="", metavar="SIZE,...", help="[default: 1K to 32M by a factor of 2]")
+@click.option(
+    "-o",
+    "--output",
+    type=NamedPath(),
+    default=Path(TABLE_FILE),
+    show_default=True,
+    metavar="FILE",
+    help="Where the table goes, in place of what is there.",
+)
+@click.option(
+    "--library", type=NamedPath(exists=True, dir_okay=False), metavar="FILE", help="In place of the one that is here."
+)
+@click.option("--folder", type=NamedPath(), metavar="FOLDER", help="Where records go; one that is there goes on.")
+@click.option("--dry-run", is_flag=True, help="Print the commands of the first part instead.")
+def tune(
+    rank_words: str,
+    collectives: Sequence[str],
+    dtype: str,
+    size_words: str,
+    output: Path,
+    library: Path | None,
+    folder: Path | None,
+    dry_run: bool,
+) -> int:
+    """Measures on this machine which method is best for which size, beside NCCL, and writes the table."""
+    names = list(dict.fromkeys(collectives)) or list(METHODS)
+    sizes = _sizes(size_words) or SIZES
+    asked = [Asked(_library(library), ranks, dtype, sizes) for ranks in _ranks(rank_words)]
+    if dry_run:
+        _print_commands(asked, names, folder or default_folder())
+        return Exit.GOOD
+    if (most := max(each.ranks for each in asked)) > (gpus := engine.gpu_count()):
+        raise BusbwError(
+            f"{most} ranks take {most} GPUs, and {gpus} are here", remedy="see `busbw-engine --list-devices`"
+        )
+    where, goes_on = open_folder(folder, settings_of(asked, names))
+    found: list[Range] = []
+    kept, said, left_out = 0, list[str](), list[str]()
+    with _progress() as say:
+        if goes_on:
+            click.echo(f"Going on with what is in {where}", err=True)
+        try:
+            for name in names:
+                for each in asked:
+                    tuning = Tuning(each, made(where / f"{each.ranks}-ranks"), say, left_out=left_out)
+                    decisions = tuning.collective(name)
+                    kept += tuning.blocks_kept
+                    found += _lines(name, each.ranks, decisions)
+                    said.append(summary(name, each.ranks, decisions))
+        except (BlockEndedError, KeyboardInterrupt) as error:
+            if isinstance(error, BlockEndedError) and error.exit_code != Exit.INTERRUPTED:
+                raise
+            done = len(list(where.glob("*/*.jsonl")))
+            click.echo(f"Interrupted; the same command goes on from the {done} blocks in {where}", err=True)
+            return Exit.INTERRUPTED
+    if kept:
+        click.echo(f"{kept} blocks had been measured before", err=True)
+    header = tuning.header()
+    written = table_text(found, _provenance(header, asked, said))
+    write_whole(output, written.encode())
+    replace_file(where / TABLE_FILE, written.encode())
+    for sentence in [*said, *left_out]:
+        click.echo(sentence)
+    click.echo(f"Table: {output}; it is used with {TABLE_VARIABLE}={output.absolute()}")
+    click.echo(f"Records: {where}", err=True)
+    return Exit.GOOD
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """A line that changes on a terminal; otherwise a line for each block, since minutes pass."""
+    with progress() as draw:
+        yield draw if sys.stderr.isatty() else lambda words: click.echo(words, err=True)
+
+
+def _library(named: Path | None) -> Path:
+    if named:
+        return named.absolute()
+    if found := engine.library(FASTPATH_LIBRARY):
+        return found
+    raise BusbwError(
+        f"{FASTPATH_LIBRARY} did not come with this busbw, which was built without CUDA",
+        remedy="install the wheel that `make wheel` builds, or set -DBUSBW_CUDA=ON where you build it",
+    )
+
+
+def _read(table: Path) -> list[Range]:
+    try:
+        return parse(read_written(table).decode(errors="replace"), str(table))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the table {table}: {error.strerror}", remedy=f"correct {TABLE_VARIABLE}"
+        ) from error
+
+
+def _generation_here() -> str:
+    """'sm_90' of the first GPU; empty where there is none, or where its name says nothing."""
+    devices = engine.devices()
+    system = by_words(devices[0]) if devices else None
+    return _GENERATIONS.get(system.generation, "") if system else ""
+
+
+def _why_none(generation: str) -> str:
+    if generation:
+        return f"none for {generation}; everything is handed over to NCCL"
+    return (
+        f"none for this machine, so everything is handed over to NCCL; --generation shows {', '.join(default_names())}"
+    )
+
+
+def _show(found: Sequence[Range]) -> None:
+    if not found:
+        return
+    columns = [
+        Column("collective", [Cell(each.collective) for each in found], right=False),
+        Column("ranks", [Cell(_ranks_text(each)) for each in found]),
+        Column("up to", [Cell(size_word(each.up_to_bytes)) for each in found]),
+        Column("method", [Cell(each.method) for each in found], right=False),
+        Column("blocks", [Cell(str(each.blocks or "")) for each in found]),
+        Column("threads", [Cell(str(each.threads or "")) for each in found]),
+    ]
+    out = console()
+    for line in lines(columns, width_of()):
+        out.print(line)
+    click.echo("Above these sizes, and for other numbers of ranks: nccl")
+
+
+def _ranks_text(one: Range) -> str:
+    return str(one.least_ranks) if one.least_ranks == one.most_ranks else f"{one.least_ranks}-{one.most_ranks}"
+
+
+def _ranks(words: str) -> list[int]:
+    if not words:
+        here = engine.gpu_count()
+        if here < 2:
+            gpus = "no GPU is" if here == 0 else "one GPU is"
+            raise BusbwError(
+                f"the fast path takes two GPUs or more, and {gpus} here", remedy="tune where there are some"
+            )
+        return [here]
+    found = [int(word) if word.isascii() and word.isdigit() else 0 for word in words.split(",")]
+    if min(found) < 2 or len(set(found)) < len(found):
+        raise UsageError(f'--ranks "{words}" is no list of numbers from 2 on', remedy="write it as --ranks 2,4")
+    return found
+
+
+def _sizes(words: str) -> tuple[int, ...]:
+    found = [size_bytes(word) for word in words.split(",")] if words else []
+    if None in found or len(set(found)) < len(found):
+        raise UsageError(f'--sizes "{words}" is no list of sizes', remedy="write it as --sizes 1K,64K,1M")
+    return tuple(sorted(size for size in found if size))
+
+
+def _print_commands(asked: Sequence[Asked], names: Sequence[str], where: Path) -> None:
+    for name in names:
+        for each in asked:
+            click.echo(f"# {name}, {each.ranks} ranks")
+            for command in Tuning(each, where / f"{each.ranks}-ranks").commands(name):
+                click.echo(command)
+    click.echo(
+        "# then, for each of these: shapes beside the best of each size, the chosen ones with checks, and NCCL again"
+    )
+
+
+def _lines(name: str, ranks: int, decisions: Sequence[Decision]) -> list[Range]:
+    chosen = {each.size_bytes: each.shape for each in decisions}
+    return ranges(name, ranks, chosen, {each.size_bytes: each.note for each in decisions})
+
+
+def _provenance(header: Header, asked: Sequence[Asked], said: Sequence[str]) -> list[str]:
+    """Comments: what was measured, on what, with what, when."""
+    first, machine = header.ranks[0], header.machine
+    library = first.library
+    driver = machine.get("driver")
+    return [
+        f"Written by busbw {__version__} (busbw fastpath tune) on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC.",
+        f"Measured on {len(header.ranks)} x {first.device_name}"
+        + (f", driver {driver}" if driver else "")
+        + f", {f'NCCL {library.version}' if library else f'{header.backend} {header.backend_version}'}, "
+        f"{asked[0].dtype}, device time over both placements, beside plain NCCL.",
+        f"Library: SHA-256 {hashlib.sha256(asked[0].library.read_bytes()).hexdigest()}.",
+        "Other numbers of ranks and other collectives are handed over.",
+        "",
+        *(f"{sentence}." for sentence in said),
+    ]

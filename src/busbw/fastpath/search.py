@@ -1,0 +1,162 @@
+"""Which shapes are tried for which size, and which of them a table gets. Pure: times come in, choices go out.
+
+First every method is measured at every size in a few shapes, far apart. Then, for each size by itself, those beside
+the best. At the end the best of each size are measured together, once more and checked, beside NCCL, whose turn comes
+twice: what was chosen because it looked fastest looked so partly by chance, so that last measurement decides.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+
+from busbw.fastpath.table import METHODS, MOST_BLOCKS, MOST_THREADS, WARP_THREADS, Range, merged
+from busbw.logs import Placement
+from busbw.units import size_text
+
+SIZES = tuple(2**power for power in range(10, 26))
+"""1 KiB to 32 MiB. Smaller ones do as 1 KiB does, larger ones are handed over."""
+FAR_APART = ((8, 256), (32, 512), (128, 512))
+"""Blocks and threads that are tried everywhere; small sizes take fewer blocks by themselves."""
+BESIDE = 3
+"""How many shapes beside the best one are tried for each size."""
+ALIKE = 0.01
+"""Of two that differ by less, the one that takes less of the GPU is chosen."""
+
+Times = Mapping[int, Mapping[Placement, float]]
+"""By size as it was asked for, and placement: microseconds."""
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """A method and the most blocks and threads that it may take."""
+
+    blocks: int
+    threads: int
+    method: str
+
+    @property
+    def text(self) -> str:
+        """For names of files and for people: exchange-32x512."""
+        return f"{self.method}-{self.blocks}x{self.threads}"
+
+
+def first_shapes(collective: str) -> list[Shape]:
+    """Those that are tried at every size."""
+    return [Shape(blocks, threads, method) for method in METHODS[collective] for blocks, threads in FAR_APART]
+
+
+def typical_us(times: Mapping[Placement, float]) -> float:
+    """One figure for a size: the geometric mean over placements."""
+    return exp(fmean(log(time) for time in times.values()))
+
+
+def best(measured: Mapping[Shape, Times], size: int) -> Shape | None:
+    """The fastest at a size, or one nearly as fast that takes less of the GPU; None where nothing was measured."""
+    found = {shape: typical_us(times[size]) for shape, times in measured.items() if times.get(size)}
+    if not found:
+        return None
+    least_us = min(found.values())
+    return min(shape for shape, time in found.items() if time <= least_us * (1 + ALIKE))
+
+
+def beside(shape: Shape, tried: Sequence[Shape]) -> list[Shape]:
+    """Shapes with half or twice the blocks or threads that were not tried yet, at most `BESIDE`."""
+    near = [
+        (shape.blocks * 2, shape.threads),
+        (shape.blocks // 2, shape.threads),
+        (shape.blocks, shape.threads // 2),
+        (shape.blocks, shape.threads * 2),
+    ]
+    made = [
+        Shape(blocks, threads, shape.method)
+        for blocks, threads in near
+        if 1 <= blocks <= MOST_BLOCKS and WARP_THREADS <= threads <= MOST_THREADS
+    ]
+    return [each for each in made if each not in tried][:BESIDE]
+
+
+def next_round(measured: Mapping[Shape, Times], sizes: Sequence[int], number: int) -> dict[int, Shape]:
+    """For each size what is tried in a round of the second part, which begins when all of `measured` is known.
+
+    Args:
+        measured: The first part.
+        sizes: All of them.
+        number: Of the round, from 0.
+    """
+    chosen = {}
+    for size in sizes:
+        middle = best(measured, size)
+        near = beside(middle, list(measured)) if middle else []
+        if number < len(near):
+            chosen[size] = near[number]
+    return chosen
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of a size."""
+
+    size_bytes: int
+    shape: Shape | None
+    """None: it is handed over."""
+    tried: Shape | None
+    """The best of the fast path, whether it was taken or not."""
+    nccl_us: float | None
+    fast_us: float | None
+    """Of `tried`; both over placements, from the last measurements."""
+
+    @property
+    def note(self) -> str:
+        """What a table says of it."""
+        if self.nccl_us is None or self.fast_us is None:
+            return ""
+        return f"{self.fast_us:.2f} us, NCCL {self.nccl_us:.2f} us"
+
+
+def decide(size: int, tried: Shape | None, fast: Times, nccl: Sequence[Times]) -> Decision:
+    """The fast path is taken where it is as fast as NCCL or faster, in each placement.
+
+    Args:
+        size: In bytes.
+        tried: What was measured of the fast path, if anything.
+        fast: Its times.
+        nccl: NCCL's, measured several times.
+    """
+    beside_us = {
+        placement: fmean(times[size][placement] for times in nccl)
+        for placement in fast.get(size, {})
+        if all(placement in times.get(size, {}) for times in nccl)
+    }
+    if tried is None or not beside_us:
+        return Decision(size, None, tried, None, None)
+    is_faster = all(fast[size][placement] <= time for placement, time in beside_us.items())
+    fast_us = typical_us({placement: fast[size][placement] for placement in beside_us})
+    return Decision(size, tried if is_faster else None, tried, typical_us(beside_us), fast_us)
+
+
+def ranges(collective: str, ranks: int, chosen: Mapping[int, Shape | None], notes: Mapping[int, str]) -> list[Range]:
+    """The lines of a table. What lies between two sizes does as the larger one does."""
+    made = []
+    for size in sorted(chosen):
+        shape = chosen[size]
+        doing = Range(collective, ranks, ranks, size, note=notes.get(size, ""))
+        if shape is not None:
+            doing = Range(collective, ranks, ranks, size, shape.method, shape.blocks, shape.threads, doing.note)
+        made.append(doing)
+    return merged(made)
+
+
+def everywhere(collective: str, ranks: int, shape: Shape, most_bytes: int) -> list[Range]:
+    """A table that has one shape for all sizes."""
+    return [Range(collective, ranks, ranks, most_bytes, shape.method, shape.blocks, shape.threads)]
+
+
+def summary(collective: str, ranks: int, decisions: Sequence[Decision]) -> str:
+    """What was found for a collective, in a sentence."""
+    taken = [each for each in decisions if each.shape]
+    if not taken:
+        return f"{collective}, {ranks} ranks: NCCL at every size"
+    gains = [each.nccl_us / each.fast_us for each in taken if each.nccl_us and each.fast_us]
+    sizes = f"{len(taken)} of {len(decisions)} sizes, up to {size_text(taken[-1].size_bytes)}"
+    return f"{collective}, {ranks} ranks: faster at {sizes} ({min(gains):.2f}x to {max(gains):.2f}x)"

@@ -1,0 +1,193 @@
+"""Tables of the fast path: which method for which size. fastpath/table.hpp says what their text means."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from importlib import resources
+from itertools import groupby
+
+from busbw.errors import UsageError
+from busbw.units import plain
+
+FASTPATH_LIBRARY = "libbusbw_nccl.so"
+TABLE_VARIABLE = "BUSBW_FASTPATH_TABLE"
+
+HANDED_OVER = "nccl"
+METHODS = {
+    "all_reduce": ("exchange", "two_shot"),
+    "all_gather": ("exchange",),
+    "reduce_scatter": ("exchange",),
+    "broadcast": ("exchange", "two_shot"),
+    "alltoall": ("exchange",),
+}
+"""What the fast path can do for each collective, besides handing it over."""
+
+MOST_RANKS = 64
+MOST_BLOCKS = 256
+MOST_THREADS = 512
+WARP_THREADS = 32
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)", re.IGNORECASE)
+_NUMBER = re.compile(r"0|[1-9]\d{0,8}")
+_FORM = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
+
+
+@dataclass(frozen=True)
+class Range:
+    """One line: what is done up to a size, from where the line before it ends."""
+
+    collective: str
+    least_ranks: int
+    most_ranks: int
+    up_to_bytes: int
+    """Of the larger of a rank's two buffers, as nccl-tests counts sizes."""
+    method: str = HANDED_OVER
+    blocks: int = 0
+    threads: int = 0
+    note: str = ""
+    """A comment behind it."""
+
+    @property
+    def text(self) -> str:
+        """The line."""
+        ranks = f"{self.least_ranks}" + (f"-{self.most_ranks}" if self.most_ranks > self.least_ranks else "")
+        words = [self.collective, f"ranks={ranks}", f"up_to={size_word(self.up_to_bytes)}", self.method]
+        if self.method != HANDED_OVER:
+            words += [f"blocks={self.blocks}", f"threads={self.threads}"]
+        return " ".join(words) + (f"  # {self.note}" if self.note else "")
+
+
+def size_word(size_bytes: int) -> str:
+    """A size as tables and command lines have it: 64K."""
+    unit = next(letter for letter in "GMK" + " " if size_bytes % _UNITS[letter.strip()] == 0)
+    return f"{size_bytes // _UNITS[unit.strip()]}{unit.strip()}"
+
+
+def size_bytes(word: str) -> int | None:
+    """The bytes of such a word; None where it is none."""
+    matched = _SIZE.fullmatch(word)
+    if not matched:
+        return None
+    value = float(matched[1]) * _UNITS[matched[2].upper()]
+    return int(value) if value == int(value) and value > 0 else None
+
+
+def parse(table: str, source: str) -> list[Range]:
+    """The lines of a table.
+
+    Raises:
+        UsageError: A line is in doubt; names the source, the line, and what is allowed.
+    """
+    found: list[Range] = []
+    ends: dict[tuple[str, int], int] = {}
+    for number, line in enumerate(table.split("\n"), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            found.append(_range(words))
+            _extend(ends, found[-1])
+        except UsageError as error:
+            raise UsageError(f"{source}:{number}: {error.what}", remedy=error.remedy) from None
+    return found
+
+
+def _extend(ends: dict[tuple[str, int], int], one: Range) -> None:
+    """Notes where a range ends for each number of ranks; the next one begins there."""
+    for ranks in range(one.least_ranks, one.most_ranks + 1):
+        before = ends.get((one.collective, ranks), 0)
+        if before >= one.up_to_bytes:
+            what = f"{one.collective} of {ranks} ranks has a line up to {size_word(before)} already"
+            raise UsageError(what, remedy="let up_to= grow from line to line, so that no two ranges overlap")
+        ends[one.collective, ranks] = one.up_to_bytes
+
+
+def _range(words: list[str]) -> Range:
+    collective, *rest = words
+    if collective not in METHODS:
+        raise UsageError(f'"{plain(collective)}" is no collective of the fast path', remedy=f"give {_or(METHODS)}")
+    pairs = [word.partition("=") for word in rest if "=" in word]
+    methods = [word for word in rest if "=" not in word]
+    given = {name: value for name, _, value in pairs}
+    known = {"ranks", "up_to", "blocks", "threads"}
+    if unknown := [name for name in given if name not in known]:
+        raise UsageError(f'"{plain(unknown[0])}=" is not known here', remedy="give ranks=, up_to=, blocks=, threads=")
+    if len(given) < len(pairs):
+        raise UsageError("something stands twice in it", remedy="give it once")
+    if len(methods) != 1 or not {"ranks", "up_to"} <= given.keys():
+        raise UsageError("it lacks something or has two methods", remedy=f'write a line as in "{_FORM}"')
+    method, allowed = methods[0], (HANDED_OVER, *METHODS[collective])
+    if method not in allowed:
+        raise UsageError(f'"{plain(method)}" is no method for {collective}', remedy=f"give {_or(allowed)}")
+    least, dash, most = given["ranks"].partition("-")
+    ends = [_number("ranks", word, 2, MOST_RANKS) for word in (least, most if dash else least)]
+    if ends[0] > ends[1]:
+        raise UsageError(f'"ranks={given["ranks"]}" goes backwards', remedy="give a range such as ranks=2-8")
+    up_to = size_bytes(given["up_to"])
+    if up_to is None:
+        raise UsageError(f'"up_to={plain(given["up_to"])}" is no size', remedy="give bytes, or K, M or G: up_to=64K")
+    shape = {"blocks", "threads"} & given.keys()
+    if method == HANDED_OVER and shape:
+        raise UsageError("nccl chooses its blocks and threads itself", remedy="leave them out")
+    made = Range(collective, ends[0], ends[1], up_to, method)
+    if method == HANDED_OVER:
+        return made
+    if len(shape) < 2:
+        raise UsageError(f"{method} has no blocks= or no threads=", remedy=f'write a line as in "{_FORM}"')
+    threads = _number("threads", given["threads"], WARP_THREADS, MOST_THREADS)
+    if threads % WARP_THREADS:
+        raise UsageError(f"threads={threads} is no multiple of 32", remedy=f"give one up to {MOST_THREADS}")
+    return replace(made, blocks=_number("blocks", given["blocks"], 1, MOST_BLOCKS), threads=threads)
+
+
+def _number(name: str, word: str, least: int, most: int) -> int:
+    if _NUMBER.fullmatch(word) and least <= int(word) <= most:
+        return int(word)
+    raise UsageError(f'"{name}={plain(word)}" is out of range', remedy=f"give a number from {least} to {most}")
+
+
+def _or(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}"
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The same choices in fewer lines: neighbours that do the same become one, and no line hands over at the end."""
+    made: list[Range] = []
+    for _, members in groupby(ranges, key=lambda each: (each.collective, each.least_ranks, each.most_ranks)):
+        kept: list[Range] = []
+        for each in members:
+            if kept and _does(kept[-1]) == _does(each):
+                kept.pop()
+            kept.append(each)
+        while kept and kept[-1].method == HANDED_OVER:
+            kept.pop()
+        made += kept
+    return made
+
+
+def _does(one: Range) -> tuple[str, int, int]:
+    return one.method, one.blocks, one.threads
+
+
+def table_text(ranges: Iterable[Range], comments: Iterable[str] = ()) -> str:
+    """A table with comments before it; an empty line stands between collectives."""
+    parts = ["\n".join(f"# {line}".rstrip() for line in comments)]
+    parts += [
+        "\n".join(each.text for each in members) for _, members in groupby(ranges, key=lambda each: each.collective)
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def default_names() -> list[str]:
+    """The generations of GPUs for which a table comes with the library: 'sm_90'."""
+    folder = resources.files(__package__) / "tables"
+    return sorted((entry.name[:-4] for entry in folder.iterdir()), key=lambda name: int(name[3:]))
+
+
+def default_text(generation: str) -> str:
+    """The table that comes with the library for a generation; empty, and so all is handed over, where there is none."""
+    if generation not in default_names():
+        return ""
+    return (resources.files(__package__) / "tables" / f"{generation}.txt").read_text()

@@ -1,0 +1,184 @@
+"""Measures what `search` asks for, with the engine's own programs. Every block is kept: a second start goes on."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw import engine, records
+from busbw.ab import BlockEndedError, Measurement, SideSpec
+from busbw.ab.blocks import Block, block_of, median_us
+from busbw.errors import BusbwError, Exit
+from busbw.fastpath import search
+from busbw.fastpath.search import Decision, Shape, Times
+from busbw.fastpath.table import TABLE_VARIABLE, Range, table_text
+from busbw.files import replace_file
+from busbw.logs import Placement
+from busbw.units import size_text
+
+REDUCING = {"all_reduce", "reduce_scatter"}
+
+FLAGS = ("-n", "20", "-w", "5", "-G", "8")
+UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
+
+
+class WrongDataError(BusbwError):
+    """The fast path computed something wrong."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is tuned."""
+
+    library: Path
+    ranks: int
+    dtype: str
+    """Of the collectives that reduce; the others move bytes."""
+    sizes: tuple[int, ...]
+
+
+@dataclass
+class Tuning:
+    """Tunes one number of ranks, a collective at a time."""
+
+    asked: Asked
+    folder: Path
+    say: Callable[[str], None] = lambda _text: None
+    blocks_kept: int = 0
+    """Those that a start before this one had measured."""
+    left_out: list[str] = field(default_factory=list)
+    """A sentence for each shape that could not be measured."""
+
+    def collective(self, name: str) -> list[Decision]:
+        """Decides every size of a collective.
+
+        Raises:
+            BlockEndedError: It was interrupted, or NCCL itself could not be measured.
+            WrongDataError: Data were wrong where the fast path had a part.
+        """
+        sizes, ranks = self.asked.sizes, self.asked.ranks
+        nccl = [self._times(name, "nccl-1", None)]
+        measured: dict[Shape, Times] = {}
+        for shape in search.first_shapes(name):
+            lines = search.everywhere(name, ranks, shape, sizes[-1])
+            self._try(name, shape.text, lines, dict.fromkeys(sizes, shape), measured)
+        first = dict(measured)
+        for number in range(search.BESIDE):
+            chosen = search.next_round(first, sizes, number)
+            if chosen:
+                lines = search.ranges(name, ranks, chosen, {})
+                self._try(name, f"beside-{number + 1}", lines, chosen, measured)
+        candidates = {size: best for size in sizes if (best := search.best(measured, size))}
+        fast: Times = {}
+        if candidates:
+            fast = self._times(name, "chosen", search.ranges(name, ranks, candidates, {}), checked=True)
+        nccl.append(self._times(name, "nccl-2", None))
+        return [search.decide(size, candidates.get(size), fast, nccl) for size in sizes]
+
+    def commands(self, name: str) -> list[str]:
+        """What would be run for a collective, as a shell would take it; the rest depends on what that gives."""
+        parts = [("nccl-1", self._side(name, "nccl-1", None))]
+        parts += [(shape.text, self._side(name, shape.text, "this shape")) for shape in search.first_shapes(name)]
+        measurement = self._measurement(name)
+        return [measurement.command(side, f"{name}-{block}", *UNCHECKED) for block, side in parts]
+
+    def header(self) -> records.Header:
+        """What the first block says of machine and library."""
+        first = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
+        return records.read(first).header
+
+    def _try(
+        self, name: str, block: str, lines: list[Range], chosen: dict[int, Shape], measured: dict[Shape, Times]
+    ) -> None:
+        """Measures shapes by size and adds their times; what fails is left out, and said."""
+        try:
+            times = self._times(name, block, lines)
+        except BlockEndedError as error:
+            if error.exit_code == Exit.INTERRUPTED:
+                raise
+            self.left_out.append(f"{name} {block} was left out: {error.what}")
+            return
+        for size, shape in chosen.items():
+            if size in times:
+                measured[shape] = {**measured.get(shape, {}), size: times[size]}
+
+    def _times(self, name: str, block: str, lines: Sequence[Range] | None, *, checked: bool = False) -> Times:
+        """The times of one block; from its record where a start before this one has measured the same."""
+        label = f"{name}-{block}"
+        wanted = None if lines is None else table_text(lines)
+        if self._is_kept(label, wanted):
+            self.blocks_kept += 1
+            return self._by_size(name, label, block_of(self._measurement(name).record(label)), checked=checked)
+        self.say(f"{name}, {self.asked.ranks} ranks: {block.replace('-', ' ')}")
+        for suffix in ("jsonl", "log"):
+            (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
+        if wanted is not None:
+            replace_file(self.folder / f"{label}.table", wanted.encode())
+        side = self._side(name, block, wanted)
+        found = self._measurement(name).block(side, label, *(CHECKED if checked else UNCHECKED))
+        if lines:
+            self._require_fast_path(label, {each.method for each in lines} - {"nccl"})
+        return self._by_size(name, label, found, checked=checked)
+
+    def _is_kept(self, label: str, wanted: str | None) -> bool:
+        record, table = self.folder / f"{label}.jsonl", self.folder / f"{label}.table"
+        if wanted is not None and (not table.exists() or table.read_text() != wanted):
+            return False
+        try:
+            end = records.read(record).end
+        except records.RecordsError:
+            return False
+        return end is not None and end.exit_code in (Exit.GOOD, Exit.WRONG_DATA)
+
+    def _by_size(self, name: str, label: str, block: Block, *, checked: bool) -> Times:
+        """Sizes as they were asked for: collectives with a share for each rank round them down."""
+        times: dict[int, dict[Placement, float]] = {}
+        for point, figure in block.items():
+            if checked and figure.wrong_elements:
+                where = f"{size_text(point.size_bytes)} {point.placement.replace('_', ' ')}"
+                raise WrongDataError(
+                    f"WRONG DATA: {name} with the fast path, first at {where} ({self.folder / label}.jsonl)",
+                    remedy="set BUSBW_FASTPATH=off and report it with that record and the .table beside it",
+                    exit_code=Exit.WRONG_DATA,
+                )
+            size = min((size for size in self.asked.sizes if size >= point.size_bytes), default=point.size_bytes)
+            time_us = figure.device_time_us or median_us(figure)
+            if time_us > 0:
+                times.setdefault(size, {})[point.placement] = time_us
+        return times
+
+    def _require_fast_path(self, label: str, methods: set[str]) -> None:
+        """Makes sure that what was timed is what was asked for, and not NCCL under another name.
+
+        Raises:
+            BusbwError: The library says nothing of the methods.
+        """
+        log = self.folder / f"{label}.log"
+        said = log.read_text(errors="replace") if log.exists() else ""
+        if not any(re.search(rf"\b{method}\b", said) for method in methods):
+            record = self.folder / f"{label}.jsonl"
+            record.unlink(missing_ok=True)  # or a second start would take it for a measurement
+            raise BusbwError(
+                f"the fast path handed everything over to NCCL in {label}, so there is nothing to tune",
+                remedy=f"see {log}, and docs/fastpath.md for what it needs: GPUs of one host with NVLink between all",
+            )
+
+    def _side(self, name: str, block: str, table: str | None) -> SideSpec:
+        """Plain NCCL, or the fast path with the block's own table."""
+        if table is None:
+            return SideSpec("NCCL", (("BUSBW_FASTPATH", "off"),))
+        own = (self.folder / f"{name}-{block}").absolute()
+        variables = {
+            "BUSBW_FASTPATH": "on",
+            f"BUSBW_FASTPATH_{name.upper()}": "on",
+            TABLE_VARIABLE: f"{own}.table",
+            "BUSBW_FASTPATH_LOG": f"{own}.log",
+            **engine.preload("--library", [str(self.asked.library)]),
+        }
+        return SideSpec(block, tuple(variables.items()))
+
+    def _measurement(self, name: str) -> Measurement:
+        dtype = ("-d", self.asked.dtype) if name in REDUCING else ()
+        sizes = ",".join(map(str, self.asked.sizes))
+        flags = ("-t", str(self.asked.ranks), *dtype, "--sizes", sizes, *FLAGS)
+        return Measurement(engine.program(f"{name}_perf"), flags, self.folder)

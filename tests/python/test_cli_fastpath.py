@@ -1,0 +1,304 @@
+"""`busbw fastpath`: with an engine that answers with made-up times, by size and by the table that it is given."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from conftest import BUSBW, GOLDEN_RECORD, one_sentence
+
+from busbw.cli.main import main
+from busbw.errors import Exit
+from busbw.fastpath import parse
+
+# NCCL takes 10 us and 20 us a MiB. An exchange takes 4 us and moves 4 MiB a ms for each block, up to 8 blocks, a
+# two_shot 6 us and 20 MiB a ms up to 64 blocks; half the threads, half of that. Beyond 32 blocks both take 3 us more.
+ENGINE = f"""#!{sys.executable}
+import json, os, sys
+from pathlib import Path
+words = sys.argv[1:]
+if words == ["--list-devices"]:
+    print(os.environ.get("FAKE_DEVICES", "0 0000:00:06 NVIDIA H200\\n1 0000:00:07 NVIDIA H200"))
+    sys.exit(0)
+folder = Path(sys.argv[0]).parent
+with (folder / "log").open("a") as log:
+    print(Path(sys.argv[0]).name, *words, file=log)
+if len((folder / "log").read_text().splitlines()) == int(os.environ.get("FAKE_HANG_AT", "0")):
+    import time
+    time.sleep(60)
+value = lambda flag: words[words.index(flag) + 1]
+collective = Path(sys.argv[0]).name[:-5]
+ranges = []
+is_fast = os.environ.get("BUSBW_FASTPATH") == "on" and "libbusbw_nccl.so" in os.environ.get("LD_PRELOAD", "")
+if is_fast and not os.environ.get("FAKE_NO_NVLINK"):
+    for line in Path(os.environ["BUSBW_FASTPATH_TABLE"]).read_text().splitlines():
+        parts = line.split("#")[0].split()
+        if parts and parts[0] == collective and parts[1] == "ranks=" + value("-t"):
+            number, unit = parts[2][6:], 1
+            if number[-1] in "KM":
+                number, unit = number[:-1], dict(K=1024, M=1024**2)[number[-1]]
+            given = dict(part.split("=") for part in parts[4:])
+            ranges.append((int(number) * unit, parts[3], int(given.get("blocks", 0)), int(given.get("threads", 0))))
+lines = Path({str(GOLDEN_RECORD)!r}).read_text().splitlines()
+header, row = json.loads(lines[0]), next(json.loads(line) for line in lines if '"kind":"row"' in line)
+end = next(json.loads(line) for line in lines if '"kind":"end"' in line)
+header["machine"]["driver"] = "580.95.05"
+header["ranks"] = [
+    header["ranks"][0] | dict(rank=i, device=i, device_name="NVIDIA H200",
+                              library=dict(version="2.28.9", path="/x", sha256=None))
+    for i in range(int(value("-t")))
+]
+made = [header]
+said = set()
+for size in map(int, value("--sizes").split(",")):
+    method, blocks, threads = next((rest for end_, *rest in ranges if size <= end_), ("nccl", 0, 0))
+    mib = size / 2**20
+    if method == "nccl":
+        time_us = 10 + 20 * mib
+    else:
+        rate = dict(exchange=4 * min(blocks, 8), two_shot=20 * min(blocks, 64))[method] * threads / 512
+        time_us = dict(exchange=4, two_shot=6)[method] + 1000 * mib / rate + (3 if blocks > 32 else 0)
+        if method == os.environ.get("FAKE_FAILS"):
+            print("no such thing", file=sys.stderr)
+            sys.exit(3)
+    said.add(f"{{collective}} half {{size}} bytes: {{method}}")
+    for placement in ("out_of_place", "in_place"):
+        wrong = 3 if "-c" in words and value("-c") == "1" and method == os.environ.get("FAKE_WRONG") else 0
+        check = dict(state="checked", wrong_elements=wrong, wrong_ranks=bool(wrong) * 1, policy="exact", first_wrong=[])
+        made.append(row | dict(collective=collective, requested_bytes=size, size_bytes=size - size % 48, ranks=2,
+                               placement=placement, time_us=99.0, device_time_us=time_us, check=check, warnings=[],
+                               samples_us=[[99.0]] * 2))
+if is_fast:
+    Path(os.environ["BUSBW_FASTPATH_LOG"]).write_text("\\n".join(said))
+made.append(end | dict(exit_code=0, reason="completed", message=None))
+Path(value("--records")).write_text("".join(json.dumps(each) + "\\n" for each in made))
+"""
+
+SIZES = "3K,48K,768K,12M"
+TUNE = ("fastpath", "tune", "--sizes", SIZES, "--collective", "all_reduce")
+BLOCKS = 1 + 2 * 3 + 3 + 1 + 1
+"""NCCL, two methods in three shapes, three rounds beside the best, the chosen ones, NCCL."""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Such an engine, and a library that can be loaded and does nothing."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("busbw-engine", "all_reduce_perf", "all_gather_perf"):
+        (folder / name).write_text(ENGINE)
+        (folder / name).chmod(0o755)
+    library = str(folder / "libbusbw_nccl.so")
+    subprocess.run(["cc", "-shared", "-o", library, "-xc", "/dev/null"], check=True)
+    monkeypatch.setenv("BUSBW_PROGRAMS", str(folder))
+    for name in ("LD_PRELOAD", "BUSBW_FASTPATH", "BUSBW_FASTPATH_TABLE"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+class Done(NamedTuple):
+    """What a command said, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def busbw(here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command in this process, which is faster than starting one, and as good but for signals."""
+
+    def call(*words: str, environment: dict[str, str] | None = None) -> Done:
+        capfd.readouterr()
+        with monkeypatch.context() as patched:
+            for name, value in (environment or {}).items():
+                patched.setenv(name, value)
+            code = main(list(words))
+        return Done(code, *capfd.readouterr())
+
+    return call
+
+
+def calls(programs: Path) -> list[str]:
+    return (programs / "log").read_text().splitlines() if (programs / "log").exists() else []
+
+
+def test_a_tuning_measures_chooses_and_writes(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw(*TUNE, "--output", "mine.table")
+    assert done.returncode == 0, done.stderr
+    assert len(calls(programs)) == BLOCKS
+    assert all("-t 2 -d half --sizes 3072,49152,786432,12582912" in call for call in calls(programs))
+    assert all(" -G " in call for call in calls(programs))
+    assert [" -c 1 " in f"{call} " for call in calls(programs)].count(True) == 1
+    text = (here / "mine.table").read_text()
+    found = parse(text, "mine.table")
+    assert [(each.up_to_bytes, each.method, each.blocks, each.threads) for each in found] == [
+        (49152, "exchange", 16, 512),
+        (786432, "two_shot", 32, 512),
+        (12582912, "two_shot", 64, 512),
+    ]
+    assert f"{found[2].text}  # 18.37 us, NCCL 250.00 us\n" in text
+    for words in ("2 x NVIDIA H200", "580.95.05", "NCCL 2.28.9", "half", "SHA-256", "faster at 4 of 4 sizes"):
+        assert words in text
+    assert f"BUSBW_FASTPATH_TABLE={here}/mine.table" in done.stdout
+    assert "all_reduce, 2 ranks: chosen" in done.stderr
+    (kept,) = (here / "busbw-records").iterdir()
+    assert (kept / "fastpath.table").read_text() == text
+    assert len(list(kept.glob("2-ranks/*.jsonl"))) == BLOCKS
+
+
+def test_where_nccl_is_as_fast_it_is_left_to_it(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw("fastpath", "tune", "--sizes", "1K,96M", "--collective", "all_gather")
+    assert done.returncode == 0, done.stderr
+    assert all("-d half" not in call for call in calls(programs))  # it moves bytes
+    (line,) = parse((here / "fastpath.table").read_text(), "t")
+    assert (line.collective, line.up_to_bytes, line.method) == ("all_gather", 1024, "exchange")
+
+
+def test_what_is_interrupted_goes_on(here: Path, programs: Path, busbw: Command) -> None:
+    process = subprocess.Popen(
+        [*BUSBW, *TUNE],
+        cwd=here,
+        env={**os.environ, "FAKE_HANG_AT": "5"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while len(calls(programs)) < 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == Exit.INTERRUPTED, stderr
+    assert "the same command goes on from the 4 blocks in " in stderr
+    assert not (here / "fastpath.table").exists()
+    done = busbw(*TUNE)
+    assert done.returncode == 0, done.stderr
+    assert "Going on with what is in " in done.stderr
+    assert "4 blocks had been measured before" in done.stderr
+    assert len(calls(programs)) == 5 + BLOCKS - 4
+    assert len(parse((here / "fastpath.table").read_text(), "t")) == 3
+    # What has come to its end is no start for another.
+    assert busbw(*TUNE, "--sizes", "3K").returncode == 0
+    assert len(list((here / "busbw-records").iterdir())) == 2
+
+
+def test_a_shape_that_fails_is_left_out_and_said(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw(*TUNE, environment={"FAKE_FAILS": "two_shot"})
+    assert done.returncode == 0, done.stderr
+    assert "all_reduce two_shot-32x512 was left out: the engine ended with exit code 3" in done.stdout
+    assert {each.method for each in parse((here / "fastpath.table").read_text(), "t")} <= {"exchange", "nccl"}
+
+
+def test_wrong_data_end_it_without_a_table(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw(*TUNE, environment={"FAKE_WRONG": "exchange"})
+    assert done.returncode == Exit.WRONG_DATA
+    assert "WRONG DATA: all_reduce with the fast path, first at 3 KiB out of place" in done.stderr
+    assert not (here / "fastpath.table").exists()
+
+
+def test_what_was_handed_over_is_not_measured_as_fast(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw(*TUNE, environment={"FAKE_NO_NVLINK": "1"})
+    assert done.returncode == Exit.ENVIRONMENT
+    assert "handed everything over to NCCL in all_reduce-exchange-8x256" in done.stderr
+    assert "NVLink" in done.stderr
+    assert not (here / "fastpath.table").exists()
+
+
+def test_a_dry_run_shows_commands_and_does_nothing(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw(*TUNE, "--ranks", "2,4", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    commands = [line for line in done.stdout.splitlines() if "all_reduce_perf" in line]
+    assert len(commands) == 2 * 7
+    assert sum("BUSBW_FASTPATH=off" in line for line in commands) == 2
+    assert sum(f"LD_PRELOAD={programs}/libbusbw_nccl.so" in line for line in commands) == 12
+    assert not calls(programs)
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("--ranks", "1"), 2, "is no list of numbers from 2 on"),
+        (("--ranks", "2,2"), 2, "is no list of numbers from 2 on"),
+        (("--ranks", "two"), 2, "is no list of numbers from 2 on"),
+        (("--ranks", "3"), 3, "3 ranks take 3 GPUs, and 2 are here"),
+        (("--sizes", "1K,x"), 2, "is no list of sizes"),
+        (("--collective", "reduce"), 2, "reduce"),
+        (("--library", "none.so"), 2, "none.so"),
+        (("--folder", "."), 2, "holds other files"),
+    ],
+)
+def test_a_doubt_is_one_sentence(
+    busbw: Command, here: Path, programs: Path, words: tuple[str, ...], code: int, sentence: str
+) -> None:
+    (here / "a file").touch()
+    done = busbw("fastpath", "tune", *words)
+    assert done.returncode == code
+    assert sentence in one_sentence(done.stderr)
+    assert not calls(programs)
+
+
+def test_without_gpus_there_is_nothing_to_tune(busbw: Command, programs: Path) -> None:
+    done = busbw("fastpath", "tune", environment={"FAKE_DEVICES": "\n".join(["0 0000:00:06 NVIDIA H200"])})
+    assert done.returncode == Exit.ENVIRONMENT
+    assert "takes two GPUs or more, and one GPU is here" in one_sentence(done.stderr)
+
+
+def test_the_path_is_that_of_the_installed_library(busbw: Command, programs: Path) -> None:
+    assert busbw("fastpath", "path").stdout == f"{programs}/libbusbw_nccl.so\n"
+    (programs / "libbusbw_nccl.so").unlink()
+    done = busbw("fastpath", "path")
+    assert done.returncode == Exit.ENVIRONMENT
+    assert "built without CUDA" in one_sentence(done.stderr)
+
+
+def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Path) -> None:
+    shown = busbw("fastpath", "show").stdout
+    assert f"Library: {programs}/libbusbw_nccl.so" in shown
+    assert "Table: for sm_90, as it came with the library" in shown
+    assert "two_shot" in shown
+    (here / "my.table").write_text("broadcast ranks=2-4 up_to=32K exchange blocks=4 threads=64\n")
+    mine = busbw(
+        "fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "my.table", "BUSBW_FASTPATH": "verify"}
+    ).stdout
+    assert "Table: BUSBW_FASTPATH_TABLE=my.table" in mine
+    assert "BUSBW_FASTPATH=verify" in mine
+    assert ["broadcast", "2-4", "32K", "exchange", "4", "64"] in [line.split() for line in mine.splitlines()]
+    assert "two_shot" not in mine
+    assert "for sm_80" in busbw("fastpath", "show", "--generation", "sm_80").stdout
+
+
+def test_show_says_where_there_is_no_table(busbw: Command, here: Path, programs: Path) -> None:
+    (programs / "libbusbw_nccl.so").unlink()
+    shown = busbw("fastpath", "show", environment={"FAKE_DEVICES": ""}).stdout
+    assert "Library: none came with this busbw" in shown
+    assert (
+        "Table: none for this machine, so everything is handed over to NCCL; --generation shows sm_80, sm_90" in shown
+    )
+    (here / "my.table").write_text("broadcast\n")
+    done = busbw("fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "my.table"})
+    assert done.returncode == 2
+    assert "my.table:1: " in done.stderr
+    done = busbw("fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "none.table"})
+    assert done.returncode == 2
+    assert "cannot read the table none.table: No such file or directory; correct BUSBW_FASTPATH_TABLE" in done.stderr
+
+
+def test_the_records_of_a_tuning_are_records(busbw: Command, here: Path, programs: Path) -> None:
+    assert busbw(*TUNE, "--folder", "kept").returncode == 0
+    assert busbw("show", "kept/2-ranks/all_reduce-chosen.jsonl").returncode == 0
+    settings = json.loads((here / "kept" / "tuning.json").read_text())
+    assert settings["ranks"] == [2]
+    again = busbw(*TUNE, "--folder", "kept", "-d", "float")
+    assert again.returncode == 2
+    assert "was measured with other settings" in one_sentence(again.stderr)

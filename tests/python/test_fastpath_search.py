@@ -1,0 +1,104 @@
+"""Which shapes a tuning tries, and which of them it takes: times come in, choices go out."""
+
+import pytest
+
+from busbw.fastpath import METHODS
+from busbw.fastpath.search import (
+    BESIDE,
+    FAR_APART,
+    SIZES,
+    Shape,
+    Times,
+    beside,
+    best,
+    decide,
+    everywhere,
+    first_shapes,
+    next_round,
+    ranges,
+    summary,
+)
+from busbw.fastpath.table import MOST_BLOCKS, MOST_THREADS, parse, table_text
+
+SMALL = Shape(8, 256, "exchange")
+LARGE = Shape(32, 512, "exchange")
+
+
+def both(time_us: float, in_place_us: float | None = None) -> Times:
+    return {1024: {"out_of_place": time_us, "in_place": time_us if in_place_us is None else in_place_us}}
+
+
+@pytest.mark.parametrize("collective", METHODS)
+def test_every_method_is_tried_in_every_shape_first(collective: str) -> None:
+    shapes = first_shapes(collective)
+    assert {shape.method for shape in shapes} == set(METHODS[collective])
+    assert len(shapes) == len(set(shapes)) == len(FAR_APART) * len(METHODS[collective])
+    for shape in shapes:
+        parse(table_text(everywhere(collective, 4, shape, SIZES[-1])), "t")
+
+
+def test_of_two_that_are_alike_the_one_that_takes_less_is_chosen() -> None:
+    assert best({SMALL: both(10.05), LARGE: both(10.0)}, 1024) == SMALL
+    assert best({SMALL: both(10.2), LARGE: both(10.0)}, 1024) == LARGE
+    assert best({SMALL: both(10.0)}, 2048) is None
+    assert best({}, 1024) is None
+
+
+def test_shapes_beside_one_are_new_and_within_the_limits() -> None:
+    assert beside(LARGE, [LARGE]) == [
+        Shape(64, 512, "exchange"),
+        Shape(16, 512, "exchange"),
+        Shape(32, 256, "exchange"),
+    ]
+    assert beside(LARGE, [LARGE, Shape(64, 512, "exchange")])[0] == Shape(16, 512, "exchange")
+    assert Shape(32, 512, "exchange") in beside(Shape(32, 256, "exchange"), [Shape(16, 256, "exchange")])
+    for blocks, threads in ((1, 32), (MOST_BLOCKS, MOST_THREADS), (1, MOST_THREADS), (MOST_BLOCKS, 32)):
+        for near in beside(Shape(blocks, threads, "two_shot"), []):
+            assert 1 <= near.blocks <= MOST_BLOCKS
+            assert near.threads % 32 == 0
+            assert 32 <= near.threads <= MOST_THREADS
+            assert near.method == "two_shot"
+
+
+def test_a_round_has_one_shape_for_each_size_and_rounds_differ() -> None:
+    measured: dict[Shape, Times] = {SMALL: both(5.0), LARGE: both(9.0)}
+    tried = [next_round(measured, [1024, 2048], number) for number in range(BESIDE + 1)]
+    assert all(set(each) <= {1024} for each in tried)  # nothing is known of 2048
+    shapes = [each[1024] for each in tried if each]
+    assert len(set(shapes)) == len(shapes) == BESIDE
+    assert not {SMALL, LARGE} & set(shapes)
+    assert tried[BESIDE] == {}
+
+
+def test_what_is_as_fast_in_both_placements_is_taken_and_nothing_else() -> None:
+    nccl = [both(10.0), both(10.2)]
+    taken = decide(1024, SMALL, both(4.0), nccl)
+    assert (taken.shape, taken.tried) == (SMALL, SMALL)
+    assert taken.nccl_us == pytest.approx(10.1)
+    assert taken.note == "4.00 us, NCCL 10.10 us"
+    assert decide(1024, SMALL, both(10.1), nccl).shape == SMALL
+    assert decide(1024, SMALL, both(4.0, 10.15), nccl).shape is None
+    assert decide(1024, SMALL, both(10.15), nccl).shape is None
+    assert decide(2048, SMALL, both(4.0), nccl).shape is None
+    assert decide(1024, None, {}, nccl).shape is None
+
+
+def test_a_placement_that_nccl_has_no_time_for_does_not_count() -> None:
+    nccl: list[Times] = [{1024: {"out_of_place": 10.0}}]
+    assert decide(1024, SMALL, both(4.0, 99.0), nccl).shape == SMALL
+
+
+def test_lines_go_from_size_to_size_and_end_with_the_last_that_is_fast() -> None:
+    chosen = {1024: SMALL, 2048: SMALL, 4096: None, 8192: LARGE, 16384: None, 32768: None}
+    found = ranges("all_reduce", 4, chosen, {2048: "why", 16384: "not"})
+    assert [each.text for each in found] == [
+        "all_reduce ranks=4 up_to=2K exchange blocks=8 threads=256  # why",
+        "all_reduce ranks=4 up_to=4K nccl",
+        "all_reduce ranks=4 up_to=8K exchange blocks=32 threads=512",
+    ]
+
+
+def test_the_summary_says_where_and_by_how_much() -> None:
+    fast = [decide(1024, SMALL, both(5.0), [both(10.0)]), decide(2048, None, {}, [])]
+    assert summary("all_reduce", 4, fast) == "all_reduce, 4 ranks: faster at 1 of 2 sizes, up to 1 KiB (2.00x to 2.00x)"
+    assert summary("broadcast", 2, fast[1:]) == "broadcast, 2 ranks: NCCL at every size"

@@ -1,0 +1,93 @@
+"""Tables of the fast path as the command reads and writes them."""
+
+import re
+
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.errors import UsageError
+from busbw.fastpath import METHODS, Range, parse, table_text
+from busbw.fastpath.table import MOST_RANKS, default_names, default_text, merged, size_bytes, size_word
+
+BEFORE = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n"
+AGREED = [
+    line.partition(" ")
+    for line in (ROOT / "tests/golden/fastpath_table_lines.txt").read_text().splitlines()
+    if not line.startswith("#")
+]
+
+
+@pytest.mark.parametrize(("verdict", "line"), [(verdict, line) for verdict, _, line in AGREED])
+def test_the_command_reads_what_the_library_reads(verdict: str, line: str) -> None:
+    if verdict == "good":
+        parse(BEFORE + line, "t")
+        return
+    with pytest.raises(UsageError, match=r"^t:2: .+; .+"):
+        parse(BEFORE + line, "t")
+
+
+def test_there_are_lines_of_both_kinds() -> None:
+    assert {verdict for verdict, _, _ in AGREED} == {"good", "bad"}
+    assert len(AGREED) > 40
+
+
+def constant(name: str, file: str) -> int:
+    found = re.search(rf"\b{name} = (\d+);", (ROOT / "fastpath" / file).read_text())
+    assert found, (name, file)
+    return int(found[1])
+
+
+def test_the_limits_are_the_librarys() -> None:
+    parse(f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks={constant('kMaxBlocks', 'grid.hpp')} threads=32", "t")
+    parse(f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks=1 threads={constant('kMaxThreads', 'grid.hpp')}", "t")
+    assert constant("kMostRanks", "table.hpp") == MOST_RANKS
+
+
+@pytest.mark.parametrize("name", default_names())
+def test_what_comes_with_the_library_can_be_read(name: str) -> None:
+    found = parse(default_text(name), name)
+    assert {each.collective for each in found} == set(METHODS)
+    assert parse(table_text(found), "again") == found
+    assert default_text("sm_70") == ""
+
+
+def test_a_collective_of_ranks_that_overlap_is_one_ladder() -> None:
+    with pytest.raises(UsageError, match="all_reduce of 3 ranks has a line up to 4K already"):
+        parse("all_reduce ranks=2-3 up_to=4K nccl\nall_reduce ranks=3-8 up_to=4096 nccl\n", "t")
+
+
+CHOICES = st.one_of(
+    st.just(("nccl", 0, 0)),
+    st.tuples(st.just("exchange"), st.integers(1, 256), st.integers(1, 16).map(lambda warps: 32 * warps)),
+)
+
+
+@given(st.sampled_from(sorted(METHODS)), st.lists(st.tuples(st.integers(1, 1 << 34), CHOICES), max_size=12))
+def test_any_table_is_read_as_it_was_written_and_merging_changes_no_choice(
+    collective: str, ends: list[tuple[int, tuple[str, int, int]]]
+) -> None:
+    lines = [Range(collective, 2, 8, end, *choice) for end, choice in sorted(dict(ends).items())]
+    assert parse(table_text(lines, ["a comment"]), "t") == lines
+    fewer = merged(lines)
+    assert len(fewer) <= len(lines)
+
+    def choice(table: list[Range], size: int) -> tuple[str, int, int]:
+        found = next((each for each in table if size <= each.up_to_bytes), Range(collective, 2, 8, 1))
+        return found.method, found.blocks, found.threads
+
+    for line in lines:
+        for size in (line.up_to_bytes, line.up_to_bytes + 1):
+            assert choice(fewer, size) == choice(lines, size)
+
+
+@given(st.integers(1, 1 << 40))
+def test_sizes_are_words_and_back(size: int) -> None:
+    assert size_bytes(size_word(size)) == size
+
+
+def test_notes_are_comments() -> None:
+    line = Range("all_reduce", 4, 4, 65536, "exchange", 8, 512, note="4.3 us, NCCL 10.6 us")
+    assert line.text == "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512  # 4.3 us, NCCL 10.6 us"
+    assert parse(line.text, "t")[0].note == ""
