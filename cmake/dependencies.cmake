@@ -25,6 +25,7 @@ else()
   busbw_fetch(fmt https://github.com/fmtlib/fmt/archive/9.1.0.tar.gz
               5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2)
   add_library(busbw_fmt_static STATIC ${fmt_SOURCE_DIR}/src/format.cc)
+  set_target_properties(busbw_fmt_static PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(busbw_fmt_static SYSTEM PUBLIC ${fmt_SOURCE_DIR}/include)
   target_link_libraries(busbw_fmt INTERFACE busbw_fmt_static)
 endif()

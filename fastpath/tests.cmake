@@ -1,0 +1,41 @@
+# Tests that need no GPU, and what they load and start.
+file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fastpath/*.cpp
+                                        ${PROJECT_SOURCE_DIR}/tests/fastpath/model/*.cpp)
+add_executable(fastpath_tests ${test_sources})
+target_link_libraries(fastpath_tests PRIVATE fastpath_host busbw_doctest)
+set_target_properties(fastpath_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+target_compile_definitions(fastpath_tests PRIVATE BUSBW_TEST_DIR="${PROJECT_SOURCE_DIR}/tests")
+add_test(NAME fastpath_tests COMMAND fastpath_tests)
+
+# Names a target's file to the tests by a macro.
+function(fastpath_show_tests macro target)
+  add_dependencies(fastpath_tests ${target})
+  target_compile_definitions(fastpath_tests PRIVATE ${macro}="$<TARGET_FILE:${target}>")
+endfunction()
+
+# The library without a GPU: it hands everything over.
+fastpath_add_library(busbw_nccl_forward "")
+fastpath_show_tests(FORWARD busbw_nccl_forward)
+
+# A NCCL of that name in a folder of its own, where a program that is linked with it finds it.
+set(fakes ${PROJECT_SOURCE_DIR}/tests/fastpath/fakes)
+function(fastpath_add_fake_nccl name)
+  add_library(${name} SHARED ${fakes}/nccl.cpp)
+  target_compile_definitions(${name} PRIVATE ${ARGN})
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME nccl SOVERSION 2 LIBRARY_OUTPUT_DIRECTORY
+                                                                        ${CMAKE_CURRENT_BINARY_DIR}/${name})
+endfunction()
+fastpath_add_fake_nccl(fake_nccl_new VERSION=22809)
+fastpath_add_fake_nccl(fake_nccl_old VERSION=21805 OLD)
+fastpath_show_tests(NEW_NCCL fake_nccl_new)
+fastpath_show_tests(OLD_NCCL fake_nccl_old)
+
+add_executable(caller ${fakes}/caller.cpp)
+add_executable(linked_caller ${fakes}/caller.cpp)
+target_compile_definitions(linked_caller PRIVATE LINKED)
+foreach(program caller linked_caller)
+  target_link_libraries(${program} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+endforeach()
+target_link_libraries(linked_caller PRIVATE fake_nccl_new)
+fastpath_show_tests(CALLER caller)
+fastpath_show_tests(LINKED_CALLER linked_caller)

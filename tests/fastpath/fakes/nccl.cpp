@@ -1,0 +1,63 @@
+// A NCCL for tests of what is handed over to it: its answers are made of all arguments of a call. VERSION: what it says that
+// it is. OLD: it lacks what came after 2.18.
+#include <cstddef>
+#include <cstdint>
+
+namespace {
+
+/// Every value and its place changes the sum.
+template <class... Numbers>
+std::uint64_t mixed(Numbers... numbers) {
+  std::uint64_t sum = 0;
+  ((sum = sum * 31 + static_cast<std::uint64_t>(numbers)), ...);
+  return sum;
+}
+
+template <class Pointer>
+std::uint64_t number(Pointer* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+}  // namespace
+
+extern "C" {
+
+/// As NCCL's, larger than what goes into registers.
+struct UniqueId {
+  unsigned char bytes[128];
+};
+
+int ncclGetVersion(int* version) {
+  *version = VERSION;
+  return 0;
+}
+int pncclGetVersion(int* version) {
+  *version = VERSION + 1;
+  return 0;
+}
+
+int ncclCommInitRank(std::uint64_t* comm, int ranks, UniqueId id, int rank) {
+  std::uint64_t sum = 0;
+  for (const auto byte : id.bytes) sum = sum * 31 + byte;
+  *comm = mixed(sum, ranks, rank);
+  return 0;
+}
+
+int ncclAllReduce(const void* sent, void* received, std::size_t count, int type, int op, void* comm, void* stream) {
+  return static_cast<int>(mixed(number(sent), number(received), count, type, op, number(comm), number(stream)) &
+                          0x7fffffff);
+}
+
+const char* ncclGetErrorString(int result) { return result == 1 ? "unhandled cuda error" : "no error"; }
+
+#ifndef OLD
+/// No function of NCCL's takes what is here called by one of its names: all the registers there are, and the stack.
+double ncclGatherConfig(double a, double b, double c, double d, double e, double f, double g, double h, int i, int j,
+                        int k, int l, int m, int n, int o, double p) {
+  return ((((((((a * 2 + b) * 2 + c) * 2 + d) * 2 + e) * 2 + f) * 2 + g) * 2 + h) * 2 + p) * 1024 +
+         static_cast<double>(mixed(i, j, k, l, m, n, o) % 1000);
+}
+
+int ncclOfTomorrow(int answer) { return answer + 1; }
+#endif
+}

@@ -1,0 +1,108 @@
+#include "fastpath/real_library.hpp"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/error.hpp"
+
+using namespace busbw;
+using namespace busbw::fastpath;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A search that finds nothing but what a test adds.
+LibrarySearch nowhere() {
+  LibrarySearch search;
+  search.loaded = false;
+  return search;
+}
+
+std::string refusal(const LibrarySearch& search) {
+  try {
+    open_real_library(search);
+  } catch (const EnvironmentError& error) {
+    return error.what();
+  }
+  return "found";
+}
+
+TEST_CASE("what is named is taken and asked for its version") {
+  auto search = nowhere();
+  search.named = NEW_NCCL;
+  search.of_engine = OLD_NCCL;
+  const auto library = open_real_library(search);
+  CHECK(library.version == 22809);
+  CHECK(library.path == NEW_NCCL);
+  CHECK(library.named() == std::string("NCCL 2.28.9 (") + NEW_NCCL + ")");
+  CHECK(library.find("ncclAllReduce"));
+  CHECK_FALSE(library.find("ncclCommGrow"));
+}
+
+TEST_CASE("what is named and cannot be taken is no reason to take another") {
+  auto search = nowhere();
+  search.of_engine = NEW_NCCL;
+  search.named = "/nowhere/libnccl.so.2";
+  CHECK(refusal(search).starts_with("BUSBW_FASTPATH_NCCL=/nowhere/libnccl.so.2 cannot be loaded: "));
+  search.named = FORWARD;
+  CHECK(refusal(search) == std::string("BUSBW_FASTPATH_NCCL=") + FORWARD +
+                               " is libbusbw_nccl.so itself; name the NCCL that it hands calls over to");
+  search.named = "libm.so.6";
+  CHECK(refusal(search) == "BUSBW_FASTPATH_NCCL=libm.so.6 is no NCCL: it has no ncclGetVersion; name one");
+}
+
+TEST_CASE("the places are tried in their order, and we are none of them") {
+  auto search = nowhere();
+  CHECK(refusal(search) ==
+        "there is no NCCL to hand calls over to; install one (pip install nvidia-nccl-cu13), or name its file with "
+        "BUSBW_FASTPATH_NCCL");
+  search.folders = {"/nowhere", fs::path(OLD_NCCL).parent_path()};
+  CHECK(open_real_library(search).version == 21805);
+  search.of_system = NEW_NCCL;
+  CHECK(open_real_library(search).version == 22809);
+  search.wheels = {FORWARD, OLD_NCCL};
+  CHECK(open_real_library(search).version == 21805);
+  search.of_engine = NEW_NCCL;
+  CHECK(open_real_library(search).version == 22809);
+  search.of_engine = FORWARD;
+  CHECK(open_real_library(search).version == 21805);
+}
+
+TEST_CASE("the search knows the variables and the wheels near the program") {
+  const auto search = library_search([](const char* name) -> std::optional<std::string> {
+    if (std::string(name) == "BUSBW_FASTPATH_NCCL") return "a";
+    if (std::string(name) == "BUSBW_NCCL_LIBRARY") return "b";
+    if (std::string(name) == "LD_LIBRARY_PATH") return "/c:/d e::";
+    return std::nullopt;
+  });
+  CHECK(search.named == "a");
+  CHECK(search.of_engine == "b");
+  CHECK(search.of_system == "libnccl.so.2");
+  REQUIRE(search.folders.size() > 3);
+  CHECK(search.folders[0] == "/c");
+  CHECK(search.folders[1] == "/d e");
+  CHECK(search.folders[2].starts_with("/usr/"));
+}
+
+TEST_CASE("a wheel is found in the packages and in the environment of a file") {
+  std::string pattern = fs::temp_directory_path() / "fastpath.XXXXXX";
+  const fs::path root = mkdtemp(pattern.data());
+  const auto packages = root / "env/lib/python3.11/site-packages";
+  const auto library = packages / "nvidia/nccl/lib/libnccl.so.2";
+  fs::create_directories(library.parent_path());
+  fs::create_directories(packages / "busbw/lib");
+  fs::create_directories(root / "env/bin");
+  for (const auto& file : {library, packages / "busbw/lib/ours.so", root / "env/bin/program", root / "lonely"})
+    std::ofstream{file};
+  CHECK(wheels_near({packages / "busbw/lib/ours.so"}) == std::vector<std::string>{library});
+  CHECK(wheels_near({root / "env/bin/program"}) == std::vector<std::string>{library});
+  CHECK(wheels_near({root / "env/bin/program", packages / "busbw/lib/ours.so"}) == std::vector<std::string>{library});
+  CHECK(wheels_near({root / "lonely", root / "absent", ""}).empty());
+  fs::remove_all(root);
+}
+
+}  // namespace

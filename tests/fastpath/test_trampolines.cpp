@@ -1,0 +1,123 @@
+// The library as programs meet it: each case is a program of its own (fakes/caller.cpp) with its own environment.
+#include <doctest/doctest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The runtime of the address sanitizer wants to be the first library of a program, which LD_PRELOAD takes from it.
+const std::string kPreload =
+    std::string("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 LD_PRELOAD=") + FORWARD + " ";
+const std::string kReal = std::string("BUSBW_FASTPATH_NCCL=") + NEW_NCCL + " ";
+const std::string kOld = std::string("BUSBW_FASTPATH_NCCL=") + OLD_NCCL + " ";
+const std::string kOpened = std::string(CALLER) + " " + FORWARD + " ";
+const std::string kLinked = std::string(LINKED_CALLER) + " - ";
+
+/// What a command prints, both streams together, and "exit N" where that is not 0.
+std::string output(const std::string& command) {
+  std::string all;
+  FILE* const pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  char part[4096];
+  while (const auto got = std::fread(part, 1, sizeof(part), pipe)) all.append(part, got);
+  const int status = pclose(pipe);
+  if (status != 0) all += "exit " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+  return all;
+}
+
+long count(const std::string& text, const std::string& part) {
+  long found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+/// What a program is told that calls the real library itself.
+std::string called_directly() { return output(std::string(CALLER) + " " + NEW_NCCL + " all"); }
+
+/// A folder in which this library lies under the name of the real one.
+class InDisguise {
+ public:
+  InDisguise() {
+    std::string pattern = fs::temp_directory_path() / "fastpath.XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    fs::copy_file(FORWARD, folder_ / "libnccl.so.2");
+  }
+  ~InDisguise() { fs::remove_all(folder_); }
+  std::string file() const { return folder_ / "libnccl.so.2"; }
+  std::string library_path(const std::string& further = "") const {
+    return "LD_LIBRARY_PATH=" + folder_.string() + further + " ";
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_CASE("every kind of argument and result comes through as if the real library were called") {
+  const auto expected = called_directly();
+  CHECK(expected.starts_with("version 22809, pnccl 22810, joined 0 "));
+  CHECK(output(kReal + kOpened + "all") == expected);
+  CHECK(output(kPreload + kLinked + "all") == expected);
+  CHECK(output(kReal + kPreload + CALLER + " - all") == expected);
+}
+
+TEST_CASE("many threads may make the first call at once") {
+  for (int i = 0; i < 5; ++i) CHECK(output(kReal + kOpened + "race") == "8 of 8 threads\n");
+}
+
+TEST_CASE("a function that the real library lacks fails, and is said once") {
+  const auto said = output(kOld + kOpened + "function ncclCommGrow ncclCommGrow pncclCommGrow ncclTeamRankToWorld");
+  CHECK(count(said, "ncclCommGrow: 5\n") == 3);
+  CHECK(count(said, "ncclTeamRankToWorld: 0\n") == 1);
+  CHECK(count(said,
+              std::string("libbusbw_nccl.so: NCCL 2.18.5 (") + OLD_NCCL +
+                  ") has no ncclCommGrow, so that calls of it fail: install NCCL 2.29.2 or later, which has it\n") ==
+        1);
+  CHECK(count(said, "has no pncclCommGrow, so") == 1);
+  CHECK(count(output(kOld + kOpened + "text ncclGetLastError"), "ncclGetLastError: this NCCL tells no error\n") == 1);
+}
+
+TEST_CASE("without a real library calls fail, and that is said once") {
+  const std::string none = "BUSBW_FASTPATH_NCCL=/nowhere ";
+  const auto said = output(none + kOpened + "function ncclAllReduce ncclAllReduce ncclTeamRankToWorld");
+  CHECK(count(said, "ncclAllReduce: 2\n") == 2);
+  CHECK(count(said, "ncclTeamRankToWorld: 0\n") == 1);
+  CHECK(count(said, "libbusbw_nccl.so: BUSBW_FASTPATH_NCCL=/nowhere cannot be loaded: ") == 1);
+  CHECK(count(output(none + kOpened + "text ncclGetErrorString"),
+              "ncclGetErrorString: libbusbw_nccl.so has found no NCCL\n") == 1);
+}
+
+TEST_CASE("preloaded, a function that we have never heard of reaches the real library") {
+  CHECK(output(kPreload + kLinked + "function ncclOfTomorrow") == "ncclOfTomorrow: 42\n");
+}
+
+TEST_CASE("a program that never calls NCCL gets no NCCL and no word") {
+  CHECK(output(kPreload + "/bin/echo still here") == "still here\n");
+  CHECK(output("BUSBW_FASTPATH_NCCL=/nowhere " + kPreload + "/bin/echo still here") == "still here\n");
+}
+
+TEST_CASE("under the name of the real library we hand over to that, not to ourselves") {
+  const InDisguise disguise;
+  const auto expected = called_directly();
+  // The program's own libnccl.so.2 is us.
+  const auto linked = disguise.library_path() + LINKED_CALLER + " - ";
+  CHECK(output(disguise.library_path() + LINKED_CALLER + " - alias ncclAllReduce") ==
+        "ncclAllReduce: " + disguise.file() + "\n");
+  CHECK(output(kReal + linked + "all") == expected);
+  CHECK(output(disguise.library_path(":" + fs::path(NEW_NCCL).parent_path().string()) + LINKED_CALLER + " - all") ==
+        expected);
+  CHECK(output("BUSBW_NCCL_LIBRARY=" + std::string(NEW_NCCL) + " " + linked + "all") == expected);
+  // Preloaded, and there once more.
+  CHECK(output(kReal + kPreload + linked + "all") == expected);
+  CHECK(count(output(kPreload + linked + "function ncclCommGrow"), "ncclCommGrow: ") == 1);
+  CHECK(count(output("BUSBW_FASTPATH_NCCL=" + disguise.file() + " " + kOpened + "function ncclAllReduce"),
+              "is libbusbw_nccl.so itself") == 1);
+}
+
+}  // namespace
