@@ -54,7 +54,7 @@ HOST_MEMORY = {
 LIBRARIES = {
     "CLI/": re.compile(r"engine/options\.cpp"),
     "nlohmann/": re.compile(r"engine/output/json_text\.cpp"),
-    "nccl": re.compile(r"engine/backends/nccl/.*"),
+    "nccl": re.compile(r"(engine/backends/nccl|fastpath)/.*"),
     "mpi.h": re.compile(r"engine/backends/mpi/.*"),
 }
 # What a device file may include: the toolkit's own, and headers of plain types.

@@ -1,0 +1,45 @@
+#pragma once
+// The real library's functions, typed, as far as the fast path calls them itself.
+#include <nccl.h>
+
+namespace busbw::fastpath {
+
+/// A function that the real library lacks is null. Those without a type of NCCL's header are not in every version that this
+/// is built with.
+struct RealNccl {
+  decltype(&::ncclGetVersion) get_version = nullptr;
+  decltype(&::ncclGetErrorString) get_error_string = nullptr;
+
+  decltype(&::ncclCommInitRank) comm_init_rank = nullptr;
+  decltype(&::ncclCommInitRankConfig) comm_init_rank_config = nullptr;
+  decltype(&::ncclCommInitRankScalable) comm_init_rank_scalable = nullptr;
+  decltype(&::ncclCommInitAll) comm_init_all = nullptr;
+  decltype(&::ncclCommSplit) comm_split = nullptr;
+  decltype(&::ncclCommShrink) comm_shrink = nullptr;
+  ncclResult_t (*comm_grow)(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* grown,
+                            ncclConfig_t* config) = nullptr;
+  decltype(&::ncclCommFinalize) comm_finalize = nullptr;
+  decltype(&::ncclCommDestroy) comm_destroy = nullptr;
+  decltype(&::ncclCommAbort) comm_abort = nullptr;
+  ncclResult_t (*comm_revoke)(ncclComm_t comm, int flags) = nullptr;
+  decltype(&::ncclCommGetAsyncError) comm_get_async_error = nullptr;
+  decltype(&::ncclCommCount) comm_count = nullptr;
+  decltype(&::ncclCommUserRank) comm_user_rank = nullptr;
+  decltype(&::ncclCommCuDevice) comm_cu_device = nullptr;
+
+  decltype(&::ncclGroupStart) group_start = nullptr;
+  decltype(&::ncclGroupEnd) group_end = nullptr;
+  decltype(&::ncclGroupSimulateEnd) group_simulate_end = nullptr;
+
+  decltype(&::ncclAllReduce) all_reduce = nullptr;
+  decltype(&::ncclAllGather) all_gather = nullptr;
+  decltype(&::ncclReduceScatter) reduce_scatter = nullptr;
+  decltype(&::ncclBroadcast) broadcast = nullptr;
+  decltype(&::ncclBcast) bcast = nullptr;
+  decltype(&::ncclAlltoAll) alltoall = nullptr;
+};
+
+/// This process's; null, which has been said on stderr, where there is no real library (fastpath/real_library.hpp).
+const RealNccl* real_nccl() noexcept;
+
+}  // namespace busbw::fastpath
