@@ -1,0 +1,55 @@
+"""What `make wheel` demands of the wheel that it has made."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from busbw.engine import COLLECTIVES
+
+SCRIPTS = "busbw-0.1.0.data/scripts"
+WHOLE = {
+    f"{SCRIPTS}/busbw-engine": 100,
+    **{f"{SCRIPTS}/{name}_perf": 10 for name in COLLECTIVES},
+    "busbw/lib/libbusbw_nccl.so": 100,
+    "busbw/fastpath/tables/sm_90.txt": 10,
+}
+
+
+def checked(folder: Path, files: dict[str, int]) -> tuple[int, str]:
+    wheel = folder / "busbw-0.1.0-py3-none-linux.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, size in files.items():
+            archive.writestr(name, bytes(size))
+    command = [sys.executable, ROOT / "tools" / "check_wheel.py", wheel]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_whole_wheel_passes(tmp_path: Path) -> None:
+    assert checked(tmp_path, WHOLE) == (0, "busbw-engine: 100 bytes\nlibbusbw_nccl.so: 100 bytes\n")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [
+        ("busbw/lib/libbusbw_nccl.so", "it lacks busbw/lib/libbusbw_nccl.so"),
+        (f"{SCRIPTS}/hypercube_perf", "it lacks the program hypercube_perf"),
+        (f"{SCRIPTS}/busbw-engine", "it lacks the program busbw-engine"),
+        ("busbw/fastpath/tables/sm_90.txt", "it lacks the tables"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, lacking: str, said: str) -> None:
+    code, stderr = checked(tmp_path, {name: size for name, size in WHOLE.items() if name != lacking})
+    assert code == 1
+    assert said in stderr
+
+
+def test_a_library_among_the_programs_and_one_that_grew_are_refused(tmp_path: Path) -> None:
+    code, stderr = checked(tmp_path, WHOLE | {f"{SCRIPTS}/libbusbw_nccl.so": 1})
+    assert (code, "libbusbw_nccl.so belongs in busbw/lib" in stderr) == (1, True)
+    code, stderr = checked(tmp_path, WHOLE | {f"{SCRIPTS}/busbw-engine": 12_000_001})
+    assert (code, "busbw-engine has 12000001 bytes, more than 12000000" in stderr) == (1, True)
