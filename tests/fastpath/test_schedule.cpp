@@ -55,7 +55,7 @@ Explored explore_sequences(const std::vector<Shape>& shapes, int ranks, std::siz
   Explored all;
   std::size_t programs = 0;
   for (std::size_t sequence = 0; sequence < sequences; sequence += kEvery) {
-    Program program{ranks, {}};
+    Program program{ranks, {}, 0};
     std::size_t rest = sequence;
     for (std::size_t i = 0; i < kernels; ++i) {
       program.kernels.push_back(kernel_of(shapes[rest % shapes.size()], sequence + i, ranks));
@@ -73,7 +73,7 @@ Explored explore_sequences(const std::vector<Shape>& shapes, int ranks, std::siz
 
 Program random_program(std::mt19937_64& engine, int ranks, int kernels) {
   const auto below = [&](int end) { return static_cast<int>(engine() % static_cast<std::uint64_t>(end)); };
-  Program program{ranks, {}};
+  Program program{ranks, {}, below(4)};
   for (int i = 0; i < kernels; ++i)
     program.kernels.push_back(
         {kTasks[below(static_cast<int>(std::size(kTasks)))], 1 + below(4), 1 + below(2), 1 + below(4), below(ranks)});
@@ -123,9 +123,24 @@ TEST_CASE("every order of three ranks: two kernels, two blocks and then one or t
   const std::vector<Shape> narrow = shapes_of({{1, 1}}, 1);
   Explored all;
   for (const auto& [first, second] : {std::pair(wide[0], narrow[1]), std::pair(narrow[1], wide[0])})
-    all += explore_all({3, {kernel_of(first, 0, 3), kernel_of(second, 1, 3)}}, {}, 1000000);
+    all += explore_all({3, {kernel_of(first, 0, 3), kernel_of(second, 1, 3)}, 0}, {}, 1000000);
   CHECK_MESSAGE(all.failure.empty(), all.failure);
   CHECK(all.ends == 2);
+  MESSAGE(all.states << " states, " << all.moves << " moves");
+}
+
+TEST_CASE(
+    "every order of two ranks without room for all blocks of a kernel: they begin in the order of their numbers") {
+  Explored all;
+  std::uint64_t programs = 0;
+  for (const int room : {1, 2})
+    for (const bool two_shots : {false, true}) {
+      const Program program{2, {kernel_of({two_shots, 3, 1, 1}, 0, 2), kernel_of({!two_shots, 2, 1, 1}, 1, 2)}, room};
+      all += explore_all(program, {}, 1000000);
+      ++programs;
+    }
+  CHECK_MESSAGE(all.failure.empty(), all.failure);
+  CHECK(all.ends == programs);
   MESSAGE(all.states << " states, " << all.moves << " moves");
 }
 

@@ -34,64 +34,70 @@ Kernel kernel(Task task, int blocks, int steps) { return {task, blocks, 1, steps
 TEST_CASE("slots that do not take turns are written too early") {
   Faults faults;
   faults.one_turn = true;
-  finds({2, {kernel(Task::all_gather, 1, 2)}}, faults, "used again too early");
+  finds({2, {kernel(Task::all_gather, 1, 2)}, 0}, faults, "used again too early");
 }
 
 TEST_CASE("the halves of two_shot need slots of their own") {
   Faults faults;
   faults.one_region = true;
-  finds({2, {kernel(Task::all_reduce_two_shot, 1, 1)}}, faults, "used again too early");
+  finds({2, {kernel(Task::all_reduce_two_shot, 1, 1)}, 0}, faults, "used again too early");
 }
 
 TEST_CASE("a broadcast in which only the root speaks overruns its readers") {
   Faults faults;
   faults.quiet_ranks = true;
-  finds({2, {kernel(Task::broadcast_one_shot, 1, 3)}}, faults,
+  finds({2, {kernel(Task::broadcast_one_shot, 1, 3)}, 0}, faults,
         "used again too early: tag 3 is written while the cell with tag 1");
 }
 
 TEST_CASE("threads without cells must take part in the last step") {
   Faults faults;
   faults.idle_agents_rest = true;
-  finds({2, {kernel(Task::all_gather, 2, 2), kernel(Task::all_gather, 2, 2)}}, faults,
+  finds({2, {kernel(Task::all_gather, 2, 2), kernel(Task::all_gather, 2, 2)}, 0}, faults,
         "used again too early: tag 3 is written while the cell with tag 1");
 }
 
 TEST_CASE("tags go on by the steps of a kernel") {
   Faults faults;
   faults.tags_of_kernels = true;
-  finds({2, {kernel(Task::all_gather, 1, 2), kernel(Task::all_gather, 1, 1)}}, faults, "tag 2");
+  finds({2, {kernel(Task::all_gather, 1, 2), kernel(Task::all_gather, 1, 1)}, 0}, faults, "tag 2");
 }
 
 TEST_CASE("cells that are reduced in the order of arrival give every rank another result") {
   Faults faults;
   faults.order_of_arrival = true;
-  finds({3, {kernel(Task::all_reduce_one_shot, 1, 1)}}, faults, "gave other cells than it must");
+  finds({3, {kernel(Task::all_reduce_one_shot, 1, 1)}, 0}, faults, "gave other cells than it must");
 }
 
 TEST_CASE("one block must not write the words of blocks that may not have begun") {
   Faults faults;
   faults.words_by_first = true;
-  finds({2, {kernel(Task::all_gather, 2, 1)}}, faults, "a deadlock");
+  finds({2, {kernel(Task::all_gather, 2, 1)}, 0}, faults, "a deadlock");
 }
 
 TEST_CASE("a small kernel's blocks write the words of others, too: in the next kernel their threads may be in those") {
   Faults faults;
   faults.own_words_only = true;
-  finds({2, {{Task::all_gather, 1, 2, 1, 0}, {Task::all_gather, 2, 1, 1, 0}}}, faults, "tag 1");
+  finds({2, {{Task::all_gather, 1, 2, 1, 0}, {Task::all_gather, 2, 1, 1, 0}}, 0}, faults, "tag 1");
 }
 
 TEST_CASE("a kernel must wait for the end of the kernel before it") {
   Faults faults;
   faults.kernels_overlap = true;
-  finds({2, {kernel(Task::all_gather, 2, 1), kernel(Task::all_gather, 1, 1), kernel(Task::all_gather, 2, 1)}}, faults,
-        "used again too early");
+  finds({2, {kernel(Task::all_gather, 2, 1), kernel(Task::all_gather, 1, 1), kernel(Task::all_gather, 2, 1)}, 0},
+        faults, "used again too early");
 }
 
 TEST_CASE("a line whose tag arrives before its data is read too early: the protocol needs lines that arrive whole") {
   Faults faults;
   faults.tag_before_data = true;
-  finds({2, {kernel(Task::all_gather, 1, 1)}}, faults, "a wrong cell is taken");
+  finds({2, {kernel(Task::all_gather, 1, 1)}, 0}, faults, "a wrong cell is taken");
+}
+
+TEST_CASE("blocks that begin in any order need room for all of them") {
+  Faults faults;
+  faults.blocks_in_any_order = true;
+  finds({2, {kernel(Task::all_gather, 2, 1)}, 1}, faults, "a deadlock");
 }
 
 TEST_CASE("random orders find the faults in large programs, too") {
@@ -100,7 +106,7 @@ TEST_CASE("random orders find the faults in large programs, too") {
   all[1].quiet_ranks = true;
   all[2].words_by_first = true;
   all[3].kernels_overlap = true;
-  Program program{5, {}};
+  Program program{5, {}, 0};
   for (int i = 0; i < 12; ++i) program.kernels.push_back({kTasks[i % 7], 1 + i % 4, 1 + i % 2, 1 + i % 5, i % 5});
   const Explored right = explore_random(program, {}, 1, 20);
   CHECK_MESSAGE(right.failure.empty(), right.failure);

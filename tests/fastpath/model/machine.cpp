@@ -146,13 +146,33 @@ bool Machine::can_run(const State& state, int rank, int number) const {
   if (at(agent.kernel) >= program_.kernels.size()) return false;
   if (!agent.is_running) {
     const int begun = state.gpus[at(rank)].kernel;
-    return agent.kernel == begun || (faults_.kernels_overlap && agent.kernel == begun + 1);
+    if (agent.kernel == begun) return has_room(state, rank, number);
+    return faults_.kernels_overlap && agent.kernel == begun + 1;
   }
   for (int peer = 0; peer < program_.ranks; ++peer) {
     if (!waits_for(agent.kernel, rank, peer)) continue;
     if (state.slots[at(slot_of(rank, peer, agent.region, agent.tag, number))].here.tag != agent.tag) return false;
   }
   return true;
+}
+
+bool Machine::has_room(const State& state, int rank, int number) const {
+  if (program_.room == 0) return true;
+  const Gpu& gpu = state.gpus[at(rank)];
+  const Kernel& kernel = program_.kernels[at(gpu.kernel)];
+  const auto has_begun = [&](int block) {
+    for (int i = 0; i < kernel.agents_of_block; ++i) {
+      const Agent& agent = agent_of(state, rank, block * kernel.agents_of_block + i);
+      if (agent.is_running || agent.kernel > gpu.kernel) return true;
+    }
+    return false;
+  };
+  const int own = number / kernel.agents_of_block;
+  if (faults_.blocks_in_any_order && has_begun(own)) return true;
+  int there = 0;  // blocks that take up room before this one can
+  for (int block = 0; block < kernel.blocks; ++block)
+    if (!gpu.retired[block] && (faults_.blocks_in_any_order ? has_begun(block) : block < own)) ++there;
+  return there < program_.room;
 }
 
 bool Machine::can_retire(const State& state, int rank, int block) const {

@@ -5,9 +5,9 @@
 // at any time later, also after its kernel's end, and writes to different slots arrive in any order, those of one agent to
 // one peer too. What is taken for granted is that a line arrives whole, its data not after its tag.
 //
-// An agent stands for the threads that write one line together. Every agent of a kernel can move from the kernel's begin:
-// a machine in which all blocks have room at once; they may start at any time, also one after another's end. A rank's
-// kernel starts when the one before has ended. Between kernels a word for each block holds the last tag used.
+// An agent stands for the threads that write one line together; agents may start at any time, also one after another's end.
+// A rank's kernel starts when the one before has ended. A GPU has room for all blocks of a kernel, or for fewer, which then
+// begin in the order of their numbers. Between kernels a word for each block holds the last tag used.
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -30,6 +30,7 @@ struct Faults {
   bool own_words_only = false;      ///< a block writes its own word only
   bool kernels_overlap = false;     ///< a kernel's agents do not wait for the end of the kernel before
   bool tag_before_data = false;     ///< a line's tag and its data arrive apart
+  bool blocks_in_any_order = false;  ///< where there is no room for all of a kernel's blocks
 };
 
 /// The protocol was broken: what happened, in one sentence.
@@ -108,6 +109,7 @@ class Machine {
   /// All moves that can be made, always in the same order.
   std::vector<Move> moves(const State& state) const;
   bool can_run(const State& state, int rank, int agent) const;
+  bool has_room(const State& state, int rank, int agent) const;
   bool can_retire(const State& state, int rank, int block) const;
   /// Makes one. Throws Broken.
   void make(State& state, const Move& move) const;

@@ -59,7 +59,9 @@ int Program::most_steps() const {
 }
 
 std::string Program::text() const {
-  std::string all = fmt::format("{} ranks:", ranks);
+  std::string all = fmt::format("{} ranks", ranks);
+  if (room > 0) all += fmt::format(" with room for {} blocks", room);
+  all += ':';
   for (const Kernel& kernel : kernels)
     all += fmt::format(" {}({} x {} agents, {} steps, root {})", name_of(kernel.task), kernel.blocks,
                        kernel.agents_of_block, kernel.steps, kernel.root);

@@ -45,6 +45,8 @@ struct Kernel {
 struct Program {
   int ranks = 2;
   std::vector<Kernel> kernels;
+  /// So many blocks of a kernel at a time on a GPU, which begin in the order of their numbers; 0: there is room for all.
+  int room = 0;
 
   int most_agents() const;
   int most_steps() const;
