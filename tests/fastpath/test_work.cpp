@@ -1,0 +1,312 @@
+// Operations from call to bytes: every rank's works run in step, their cells are handed over at once, and what comes out
+// is compared with plain loops. Which orders of hands are possible is test_schedule's affair.
+#include "fastpath/work.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fastpath/operation.hpp"
+#include "fastpath/table.hpp"
+
+using namespace busbw::fastpath;
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kEvery = 11;
+#else
+constexpr std::size_t kEvery = 1;
+#endif
+
+unsigned char byte_of(std::size_t number, int rank, std::size_t at) {
+  return static_cast<unsigned char>((number * 7 + static_cast<std::size_t>(rank) * 89 + at * 13 + at / 251) % 256);
+}
+
+unsigned char reduced(unsigned char so_far, unsigned char next) {
+  return static_cast<unsigned char>(so_far * 5 + next);
+}
+
+/// Byte by byte, so that no byte may be left, and of an order that matters.
+struct Hash {
+  template <int kMost>
+  Cell of(const Cell (&cells)[kMost], int ranks) const {
+    Cell result = cells[0];
+    for (int rank = 1; rank < ranks; ++rank) {
+      result.low = of_bytes(result.low, cells[rank].low);
+      result.high = of_bytes(result.high, cells[rank].high);
+    }
+    return result;
+  }
+
+  static std::uint64_t of_bytes(std::uint64_t a, std::uint64_t b) {
+    unsigned char bytes[8];
+    unsigned char next[8];
+    std::memcpy(bytes, &a, 8);
+    std::memcpy(next, &b, 8);
+    for (int i = 0; i < 8; ++i) bytes[i] = reduced(bytes[i], next[i]);
+    std::memcpy(&a, bytes, 8);
+    return a;
+  }
+};
+
+/// Memory that begins `offset` bytes behind an aligned address, between bytes that nobody may touch; or without them, so that
+/// the address sanitizer sees who reads behind its end.
+class Guarded {
+ public:
+  Guarded(std::size_t offset, std::size_t size, bool has_guard)
+      : first_(offset + (has_guard ? 64 : 0)), size_(size), all_size_(first_ + size + (has_guard ? 64 : 0)) {
+    all_ = std::make_unique<unsigned char[]>(all_size_);
+    std::memset(all_.get(), kGuard, all_size_);
+  }
+
+  unsigned char* data() const { return all_.get() + first_; }
+  std::size_t size() const { return size_; }
+  Bytes bytes() const { return {data(), data() + size_}; }
+  bool is_untouched_around() const {
+    for (std::size_t i = 0; i < all_size_; ++i)
+      if ((i < first_ || i >= first_ + size_) && all_[i] != kGuard) return false;
+    return true;
+  }
+
+ private:
+  static constexpr unsigned char kGuard = 0xa5;
+
+  std::size_t first_;
+  std::size_t size_;
+  std::size_t all_size_;
+  std::unique_ptr<unsigned char[]> all_;
+};
+
+struct Case {
+  Collective collective = Collective::all_reduce;
+  Method method = Method::exchange;
+  int ranks = 2;
+  std::size_t bytes = 0;
+  std::size_t number = 0;  ///< the data and all below go by it
+
+  bool in_place() const { return number % 3 == 0; }
+  bool has_guard() const { return number % 2 == 0; }
+  bool goes_backwards() const { return number / 2 % 2 == 0; }
+  int root() const { return static_cast<int>(number / 5 % static_cast<std::size_t>(ranks)); }
+  std::size_t send_offset() const { return number % 5 == 0 ? 0 : number / 3 % 17; }
+  std::size_t receive_offset() const { return number % 5 == 0 ? 0 : number / 7 % 17; }
+  Choice choice() const {
+    constexpr Choice kChoices[] = {{Method::exchange, 1, 32}, {Method::exchange, 3, 64}, {Method::exchange, 4, 512}};
+    Choice choice = kChoices[number / 11 % 3];
+    choice.method = method;
+    return choice;
+  }
+  std::string text() const {
+    return std::string(name(collective)) + " by " + std::string(name(method)) + ", " + std::to_string(ranks) +
+           " ranks, " + std::to_string(bytes) + " bytes, number " + std::to_string(number);
+  }
+};
+
+/// Input and output of a rank; in place they overlap as in NCCL.
+struct Rank {
+  std::unique_ptr<Guarded> send;
+  std::unique_ptr<Guarded> receive;
+  unsigned char* from = nullptr;
+  unsigned char* to = nullptr;
+  std::size_t to_size = 0;
+};
+
+Rank rank_of(const Case& c, int rank) {
+  const std::size_t parts = c.bytes * static_cast<std::size_t>(c.ranks);
+  const bool sends_parts = c.collective == Collective::reduce_scatter || c.collective == Collective::alltoall;
+  const bool gets_parts = c.collective == Collective::all_gather || c.collective == Collective::alltoall;
+  const std::size_t from_size = sends_parts ? parts : c.bytes;
+  Rank one;
+  one.to_size = gets_parts ? parts : c.bytes;
+  const std::size_t own = static_cast<std::size_t>(rank) * c.bytes;
+  if (c.in_place()) {
+    one.receive = std::make_unique<Guarded>(c.receive_offset(), std::max(from_size, one.to_size), c.has_guard());
+    one.from = one.receive->data() + (c.collective == Collective::all_gather ? own : 0);
+    one.to = one.receive->data() + (c.collective == Collective::reduce_scatter ? own : 0);
+  } else {
+    one.send = std::make_unique<Guarded>(c.send_offset(), from_size, c.has_guard());
+    one.receive = std::make_unique<Guarded>(c.receive_offset(), one.to_size, c.has_guard());
+    one.from = one.send->data();
+    one.to = one.receive->data();
+  }
+  for (std::size_t i = 0; i < from_size; ++i) one.from[i] = byte_of(c.number, rank, i);
+  return one;
+}
+
+unsigned char expected_byte(const Case& c, int rank, std::size_t at) {
+  const auto reduced_at = [&](std::size_t place) {
+    unsigned char value = byte_of(c.number, 0, place);
+    for (int r = 1; r < c.ranks; ++r) value = reduced(value, byte_of(c.number, r, place));
+    return value;
+  };
+  const std::size_t own = static_cast<std::size_t>(rank) * c.bytes;
+  switch (c.collective) {
+    case Collective::all_reduce: return reduced_at(at);
+    case Collective::reduce_scatter: return reduced_at(own + at);
+    case Collective::all_gather: return byte_of(c.number, static_cast<int>(at / c.bytes), at % c.bytes);
+    case Collective::alltoall: return byte_of(c.number, static_cast<int>(at / c.bytes), own + at % c.bytes);
+    case Collective::broadcast: return byte_of(c.number, c.root(), at);
+  }
+  return 0;
+}
+
+/// All ranks' threads one after another, each through its steps.
+template <bool kTwoShot, class Work>
+void run_in_step(const std::vector<Work>& works, const Grid& grid, bool goes_backwards) {
+  const auto ranks = static_cast<int>(works.size());
+  const int threads = grid.blocks * grid.threads;
+  for (int i = 0; i < threads; ++i) {
+    const int thread = goes_backwards ? threads - 1 - i : i;
+    for (int step = 0; step < grid.steps; ++step) {
+      const std::int64_t index = static_cast<std::int64_t>(step) * threads + thread;
+      Cell sent[kMaxRanks][kMaxRanks];
+      Cell got[kMaxRanks][kMaxRanks];
+      for (int rank = 0; rank < ranks; ++rank) works[static_cast<std::size_t>(rank)].load(index, sent[rank]);
+      for (int rank = 0; rank < ranks; ++rank)
+        for (int peer = 0; peer < ranks; ++peer) got[rank][peer] = sent[peer][rank];
+      if constexpr (kTwoShot) {
+        Cell results[kMaxRanks];
+        for (int rank = 0; rank < ranks; ++rank)
+          results[rank] = works[static_cast<std::size_t>(rank)].reduce(got[rank]);
+        for (int rank = 0; rank < ranks; ++rank)
+          for (int peer = 0; peer < ranks; ++peer) got[rank][peer] = results[peer];
+      }
+      for (int rank = 0; rank < ranks; ++rank) works[static_cast<std::size_t>(rank)].store(index, got[rank]);
+    }
+  }
+}
+
+template <class Work, bool kTwoShot, class... Reduction>
+void run(const std::vector<Operation>& operations, const Case& c, Reduction... reduction) {
+  std::vector<Work> works;
+  for (const Operation& operation : operations) works.push_back(Work{operation.buffers, reduction...});
+  run_in_step<kTwoShot>(works, operations.front().grid, c.goes_backwards());
+}
+
+void run_all(const std::vector<Operation>& operations, const Case& c) {
+  const bool two_shot = c.method == Method::two_shot;
+  switch (c.collective) {
+    case Collective::all_reduce:
+      if (two_shot) return run<AllReduceTwoShot<Hash>, true>(operations, c, Hash{});
+      return run<AllReduceOneShot<Hash>, false>(operations, c, Hash{});
+    case Collective::reduce_scatter: return run<ReduceScatter<Hash>, false>(operations, c, Hash{});
+    case Collective::all_gather: return run<AllGather, false>(operations, c);
+    case Collective::alltoall: return run<AllToAll, false>(operations, c);
+    case Collective::broadcast:
+      if (two_shot) return run<BroadcastTwoShot, true>(operations, c);
+      return run<BroadcastOneShot, false>(operations, c);
+  }
+}
+
+/// What is wrong, or an empty string.
+std::string fault_of(const Case& c) {
+  std::vector<Rank> ranks;
+  std::vector<Operation> operations;
+  for (int rank = 0; rank < c.ranks; ++rank) {
+    ranks.push_back(rank_of(c, rank));
+    Call call;
+    call.collective = c.collective;
+    // What only the root sends others need not have.
+    const bool has_input = c.collective != Collective::broadcast || rank == c.root() || c.in_place();
+    call.send = has_input ? ranks.back().from : nullptr;
+    call.receive = ranks.back().to;
+    call.bytes = c.bytes;
+    call.root = c.root();
+    operations.push_back(operation_of(call, c.choice(), rank, c.ranks, 1024));
+    const Grid& grid = operations.back().grid;
+    const Grid& first = operations.front().grid;
+    if (grid.blocks != first.blocks || grid.threads != first.threads || grid.steps != first.steps)
+      return c.text() + ": ranks have different grids";
+  }
+  std::vector<Bytes> before;
+  for (const Rank& one : ranks) before.push_back(c.in_place() ? one.receive->bytes() : one.send->bytes());
+  run_all(operations, c);
+  for (int rank = 0; rank < c.ranks; ++rank) {
+    const Rank& one = ranks[static_cast<std::size_t>(rank)];
+    const std::string who = c.text() + ", rank " + std::to_string(rank);
+    for (std::size_t at = 0; at < one.to_size; ++at)
+      if (one.to[at] != expected_byte(c, rank, at)) return who + ": byte " + std::to_string(at) + " is wrong";
+    if (!one.receive->is_untouched_around()) return who + ": wrote beside the output";
+    if (one.send && (!one.send->is_untouched_around() || one.send->bytes() != before[static_cast<std::size_t>(rank)]))
+      return who + ": wrote to the input";
+    // In place a reduce-scatter leaves the other ranks' parts as they were.
+    if (c.in_place()) {
+      const std::size_t first = static_cast<std::size_t>(one.to - one.receive->data());
+      for (std::size_t at = 0; at < one.receive->size(); ++at)
+        if ((at < first || at >= first + one.to_size) &&
+            one.receive->data()[at] != before[static_cast<std::size_t>(rank)][at])
+          return who + ": wrote to other ranks' parts";
+    }
+  }
+  return {};
+}
+
+constexpr std::pair<Collective, Method> kWays[] = {
+    {Collective::all_reduce, Method::exchange},     {Collective::all_reduce, Method::two_shot},
+    {Collective::all_gather, Method::exchange},     {Collective::alltoall, Method::exchange},
+    {Collective::reduce_scatter, Method::exchange}, {Collective::broadcast, Method::exchange},
+    {Collective::broadcast, Method::two_shot}};
+
+}  // namespace
+
+TEST_CASE("every way of doing a collective, with two to eight ranks and 0 to 1000 bytes wherever they lie") {
+  std::size_t number = 0;
+  for (const auto& [collective, method] : kWays) {
+    REQUIRE(can(collective, method));
+    for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
+      for (std::size_t bytes = 0; bytes <= 1000; bytes += 1 + number++ % kEvery) {
+        const std::string fault = fault_of({collective, method, ranks, bytes, number});
+        REQUIRE_MESSAGE(fault.empty(), fault);
+      }
+  }
+  CHECK(number > 49 * 1000 / kEvery);
+}
+
+TEST_CASE("every way of doing a collective with larger buffers, aligned and not, in and out of place") {
+  for (const auto& [collective, method] : kWays)
+    for (const int ranks : {2, 3, 5, 8})
+      for (const std::size_t bytes : {std::size_t{4096}, std::size_t{12345}, std::size_t{65536 + 6}})
+        for (std::size_t number = 0; number < 6; number += kEvery) {
+          const std::string fault = fault_of({collective, method, ranks, bytes, number * 7});
+          REQUIRE_MESSAGE(fault.empty(), fault);
+        }
+}
+
+TEST_CASE("the size of a call is that of the larger of a rank's buffers") {
+  Call call;
+  call.bytes = 100;
+  for (const auto& [collective, method] : kWays) {
+    call.collective = collective;
+    const bool is_one = collective == Collective::all_reduce || collective == Collective::broadcast;
+    CHECK(size_bytes(call, 4) == (is_one ? 100 : 400));
+  }
+}
+
+TEST_CASE("the widest granule that divides a buffer's address and lengths is used") {
+  alignas(16) static unsigned char memory[64];
+  const Choice choice{Method::exchange, 1, 32};
+  const auto granule = [&](std::size_t offset, std::size_t bytes) {
+    Call call;
+    call.collective = Collective::all_gather;
+    call.send = memory + offset;
+    call.receive = memory;
+    call.bytes = bytes;
+    return operation_of(call, choice, 0, 2, 1024).buffers.in.granule;
+  };
+  CHECK(granule(0, 16) == 8);
+  CHECK(granule(4, 16) == 4);
+  CHECK(granule(0, 12) == 4);
+  CHECK(granule(2, 16) == 2);
+  CHECK(granule(0, 6) == 2);
+  CHECK(granule(1, 16) == 1);
+  CHECK(granule(0, 15) == 1);
+}
