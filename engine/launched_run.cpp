@@ -53,17 +53,8 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
     require_host_can(options, survey);
     return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
   }
-  require_nccl_can(options);
-  NcclRequest request{ranks,
-                      first_rank,
-                      first_device(options, world, survey),
-                      options.nccl_library,
-                      options.null_stream,
-                      false,
-                      options.settings.gpus_per_thread};
-  request.faults = parse_faults(options.faults);
-  request.flags = nccl_flags(options);
-  return make_nccl_backend(request, survey);
+  return nccl_backend(options, survey,
+                      {.ranks = ranks, .first_rank = first_rank, .first_device = first_device(options, world, survey)});
 }
 
 /// The variables that change what is measured, without those that tell processes apart.

@@ -27,17 +27,8 @@ std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& s
     return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
                                          parse_faults(options.faults));
   }
-  require_nccl_can(options);
-  NcclRequest request{options.ranks(),
-                      0,
-                      options.first_device,
-                      options.nccl_library,
-                      options.null_stream,
-                      forks(options),
-                      options.settings.gpus_per_thread};
-  request.faults = parse_faults(options.faults);
-  request.flags = nccl_flags(options);
-  return make_nccl_backend(request, survey);
+  return nccl_backend(options, survey,
+                      {.ranks = options.ranks(), .first_device = options.first_device, .forks = forks(options)});
 }
 
 std::vector<std::string> warnings(const Options& options, const Backend& backend) {

@@ -28,6 +28,18 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
+NcclFlags nccl_flags(const Options& options) {
+  const RunSettings& settings = options.settings;
+  NcclFlags flags;
+  if (settings.local_register == 1) flags.registration = Registration::local;
+  if (settings.local_register == 2) flags.registration = Registration::symmetric;
+  flags.cta_policy = settings.cta_policy;
+  flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
+  flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
+  flags.reports_memory = settings.report_memory;
+  return flags;
+}
+
 }  // namespace
 
 double limit_s(const Options& options) {
@@ -115,20 +127,14 @@ void require_host_can(const Options& options, const GpuSurvey& survey) {
   throw UsageError(options.host_cannot);
 }
 
-void require_nccl_can(const Options& options) {
+std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclRequest place) {
   if (!options.nccl_cannot.empty()) throw UsageError(options.nccl_cannot);
-}
-
-NcclFlags nccl_flags(const Options& options) {
-  const RunSettings& settings = options.settings;
-  NcclFlags flags;
-  if (settings.local_register == 1) flags.registration = Registration::local;
-  if (settings.local_register == 2) flags.registration = Registration::symmetric;
-  flags.cta_policy = settings.cta_policy;
-  flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
-  flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
-  flags.reports_memory = settings.report_memory;
-  return flags;
+  place.library = options.nccl_library;
+  place.null_stream = options.null_stream;
+  place.gpus_per_thread = options.settings.gpus_per_thread;
+  place.faults = parse_faults(options.faults);
+  place.flags = nccl_flags(options);
+  return make_nccl_backend(place, survey);
 }
 
 bool chooses_host(const Options& options, const GpuSurvey& survey) {

@@ -34,10 +34,9 @@ void complain_about(const Options& options, const std::string& message, int exit
 /// Throws UsageError where the command line asks the host backend for something that only GPUs have.
 /// EnvironmentError where it was GPUs that were looked for, and there are none.
 void require_host_can(const Options& options, const GpuSurvey& survey);
-/// The same for NCCL.
-void require_nccl_can(const Options& options);
-/// What the command line asks of NCCL beyond its collectives.
-NcclFlags nccl_flags(const Options& options);
+/// NCCL on GPUs. `place` says which ranks and GPUs are this process's, and whether it forks; all else the options say.
+/// Throws UsageError where they ask for something that NCCL has not, and as make_nccl_backend does.
+std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclRequest place);
 /// Whether the run is on the host: it was named, or there is no GPU.
 bool chooses_host(const Options& options, const GpuSurvey& survey);
 /// What a person is told where the run is on the host because no GPU was found; mostly nothing.

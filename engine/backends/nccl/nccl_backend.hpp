@@ -35,7 +35,7 @@ struct NcclRequest {
   int ranks = 1;          // that this process, and what it forks, runs
   int first_rank = 0;     // of them, in the job
   int first_device = 0;   // of the first of them
-  std::string library;    // --library; empty: look for it
+  std::string library = {};  // --library; empty: look for it
   bool null_stream = false;  // -y
   bool forks = false;        // the ranks run in forks of this process
   int gpus_per_thread = 1;   // -g: so many ranks, one after the other, have their operations launched by one thread
