@@ -39,22 +39,13 @@ __global__ void __launch_bounds__(kKernelThreads)
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 
-struct Launch {
-  const DeviceCall& call;
-  const ncclDevComm& comm;
-  cudaStream_t stream;
-
-  template <class Reduction>
-  void run(const Reduction& reduction) const {
-    all_reduce_lsa<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, reduction);
-  }
-};
-
 }  // namespace
 
 cudaError_t launch_all_reduce_lsa(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
-  if (!with_reduction(call.dtype, call.redop, Launch{call, comm, stream})) return cudaErrorInvalidValue;
-  return cudaGetLastError();
+  const bool can = with_reduction(call.dtype, call.redop, [&](const auto& reduction) {
+    all_reduce_lsa<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, reduction);
+  });
+  return can ? cudaGetLastError() : cudaErrorInvalidValue;
 }
 
 }  // namespace busbw

@@ -24,21 +24,11 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 
-struct Launch {
-  const DeviceCall& call;
-  const ncclDevComm& comm;
-  cudaStream_t stream;
-
-  template <class Word>
-  void run() const {
-    alltoall_lsa<Word><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);
-  }
-};
-
 }  // namespace
 
 cudaError_t launch_alltoall_lsa(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
-  with_word(call.dtype, Launch{call, comm, stream});
+  with_word(call.dtype,
+            [&](auto word) { alltoall_lsa<decltype(word)><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm); });
   return cudaGetLastError();
 }
 

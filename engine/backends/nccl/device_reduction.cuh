@@ -110,14 +110,14 @@ struct Summed<IntegerElement<std::int64_t, std::uint64_t>> {
   using Element = IntegerElement<std::uint64_t, std::uint64_t>;
 };
 
-/// Calls f.run(reduction) with an object of one of these; false for mulsum.
+/// Calls f(reduction) with an object of one of these; false for mulsum.
 template <class Element, class F>
 bool with_operator(Redop redop, const F& f) {
   if (redop == Redop::mulsum) return false;
   if (redop == Redop::sum) {
-    f.run(SumOf<typename Summed<Element>::Element>{});
+    f(SumOf<typename Summed<Element>::Element>{});
   } else {
-    f.run(ByOperator<Element>{redop});
+    f(ByOperator<Element>{redop});
   }
   return true;
 }
