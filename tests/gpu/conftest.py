@@ -17,6 +17,7 @@ from .machine import Machine, device_lines
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="nccl", choices=["nccl", "host"], help="host: try the tests out without GPUs")
+    parser.addoption("--long", action="store_true", help="also those tests that take minutes")
     parser.addoption("--results", type=Path, help="keep the records of all runs in this folder")
 
 
@@ -34,10 +35,17 @@ class FailuresAtOnce:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: no other test uses the GPUs meanwhile")
+    config.addinivalue_line("markers", "long: takes minutes; only with --long")
     results = config.getoption("--results")
     if results and not hasattr(config, "workerinput"):  # the reports of side by side workers come to their parent
         results.mkdir(parents=True, exist_ok=True)
         config.pluginmanager.register(FailuresAtOnce(results.resolve() / "failures.txt"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long") and not config.getoption("--long"):
+            item.add_marker(pytest.mark.skip(reason="this takes minutes: --long"))
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,33 @@ def test_a_silent_rank(several: Machine, way: str, phase: str) -> None:
     )
     assert finished.code == 4, finished
     assert f"rank 1 did not get past phase {phase}" in finished.sentence()
+
+
+GATE_EXPIRES_WITHIN_S = 100
+
+
+@pytest.mark.alone  # a GPU that spins at a gate takes its turns from all others
+@pytest.mark.long
+def test_a_gate_that_expires(several: Machine, gpus: Machine) -> None:
+    """A rank that is stopped keeps the others' gates closed until their GPUs go on by themselves: no time is shown.
+
+    The rank sleeps before each operation that it issues behind the gate, while the others' gates are closed: so nearly
+    always they are when it is stopped. Should it be in between, it is stopped again.
+    """
+    slow = ["--fault", "delay:rank=1,us=20000", "-n", 1, "-w", 1, "-G", 50, "-c", 0, "-N", 0]
+    running = gpus.start("all_reduce", *gpus.ranks("processes"), "-b", 8, "-e", 8, *slow, "-T", 600)
+    records = running.wait_for_rows(2)
+    (run,) = (record for record in records if record["kind"] == "run")
+    for _ in range(3):
+        os.kill(run["ranks"][1]["pid"], signal.SIGSTOP)
+        time.sleep(GATE_EXPIRES_WITHIN_S)
+        os.kill(run["ranks"][1]["pid"], signal.SIGCONT)
+        time.sleep(5)
+        if running.process.poll() is not None:
+            break
+    finished = running.finish()
+    assert finished.code == 3, finished
+    assert "were held back on the GPU for so long that it went on by itself" in finished.sentence()
 
 
 def test_a_rank_that_dies(several: Machine) -> None:
