@@ -16,18 +16,22 @@ void enter(Team& world, Communicator& communicator, Phase phase) {
   communicator.enter(phase);
 }
 
+/// Every field has a name here: one that is new does not compile before it is appended, too.
 void append(const Samples& batch, Samples& all) {
-  all.iteration_s.insert(all.iteration_s.end(), batch.iteration_s.begin(), batch.iteration_s.end());
-  all.left_out += batch.left_out;
-  if (!all.first_iteration_s) all.first_iteration_s = batch.first_iteration_s;
-  all.total_s += batch.total_s;
-  all.issue_s += batch.issue_s;
-  all.timed_operations += batch.timed_operations;
-  all.device_s += batch.device_s;
-  all.device_operations += batch.device_operations;
-  all.on_device = all.on_device || batch.on_device;
-  if (batch.before) all.before = batch.before;
-  if (batch.after) all.after = batch.after;
+  const auto& [iteration_s, left_out, first_iteration_s, total, device_s, device_operations, on_device, before, after] =
+      batch;
+  all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
+  all.left_out += left_out;
+  if (!all.first_iteration_s) all.first_iteration_s = first_iteration_s;
+  const auto& [elapsed_s, issue_s, operations] = total;
+  all.total.elapsed_s += elapsed_s;
+  all.total.issue_s += issue_s;
+  all.total.operations += operations;
+  all.device_s += device_s;
+  all.device_operations += device_operations;
+  all.on_device = all.on_device || on_device;
+  if (before) all.before = before;
+  if (after) all.after = after;
 }
 
 /// Rank 0 hears what all ranks have found since they last said so.
@@ -48,7 +52,11 @@ class Batches {
     if (!stamps_matter_) {
       sampler_.stamped_batch(batch, true);
       if (has_run_ || !found_short(batch)) return batch;
-      if (!batch.on_device) return with_own_total(std::move(batch));
+      if (!batch.on_device) {
+        batch.total = {};
+        sampler_.plain_batch(batch);
+        return batch;
+      }
       // A device that was launched for the first time is warm now: once more from the start.
       batch = {};
     }
@@ -64,13 +72,6 @@ class Batches {
     has_run_ = true;
     stamps_matter_ = decided(std::ranges::min(batch.iteration_s) * sampler_.operations_per_iteration());
     return stamps_matter_;
-  }
-  Samples with_own_total(Samples batch) {
-    Samples with_total;
-    with_total.iteration_s = std::move(batch.iteration_s);
-    with_total.first_iteration_s = batch.first_iteration_s;
-    sampler_.plain_batch(with_total);
-    return with_total;
   }
   /// By rank 0, for all.
   bool decided(double iteration_s) { return told_by_first(world_, sampler_.stamps_matter(iteration_s)); }

@@ -39,9 +39,9 @@ Bytes samples_message(const Samples& samples) {
   MessageWriter writer;
   writer.add(samples.iteration_s).add(samples.left_out);
   add(writer, samples.first_iteration_s);
-  writer.add(samples.total_s)
-      .add(samples.issue_s)
-      .add(samples.timed_operations)
+  writer.add(samples.total.elapsed_s)
+      .add(samples.total.issue_s)
+      .add(samples.total.operations)
       .add(samples.device_s)
       .add(samples.device_operations)
       .add(samples.on_device);
@@ -56,9 +56,9 @@ Samples read_samples(const Bytes& bytes) {
   samples.iteration_s = reader.take_doubles();
   samples.left_out = reader.take<std::uint64_t>();
   samples.first_iteration_s = take_optional(reader);
-  samples.total_s = reader.take<double>();
-  samples.issue_s = reader.take<double>();
-  samples.timed_operations = reader.take<std::uint64_t>();
+  samples.total.elapsed_s = reader.take<double>();
+  samples.total.issue_s = reader.take<double>();
+  samples.total.operations = reader.take<std::uint64_t>();
   samples.device_s = reader.take<double>();
   samples.device_operations = reader.take<std::uint64_t>();
   samples.on_device = reader.take<bool>();

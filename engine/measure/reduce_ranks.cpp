@@ -18,14 +18,14 @@ double combine_ranks(std::span<const double> times_s, Average average) {
 std::vector<double> rank_times_s(std::span<const RankReport> ranks) {
   std::vector<double> times;
   for (const RankReport& rank : ranks)
-    times.push_back(rank.samples.total_s / static_cast<double>(rank.samples.timed_operations));
+    times.push_back(rank.samples.total.elapsed_s / static_cast<double>(rank.samples.total.operations));
   return times;
 }
 
 std::vector<double> rank_launch_times_s(std::span<const RankReport> ranks) {
   std::vector<double> times;
   for (const RankReport& rank : ranks)
-    times.push_back(rank.samples.issue_s / static_cast<double>(rank.samples.timed_operations));
+    times.push_back(rank.samples.total.issue_s / static_cast<double>(rank.samples.total.operations));
   return times;
 }
 

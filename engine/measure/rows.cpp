@@ -69,8 +69,10 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.rank_device_times_s = rank_device_times_s(report.ranks);
   if (!measurement.rank_device_times_s.empty())
     measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, average);
-  measurement.rank_arrivals_s =
-      rank_arrivals_s(report.ranks, settings.aggregated_iterations * plan.collective.operations_per_run());
+  // With a root ranks do not wait for all others, so that waiting does not tell who came late.
+  if (!plan.collective.has_root())
+    measurement.rank_arrivals_s =
+        rank_arrivals_s(report.ranks, settings.aggregated_iterations * plan.collective.operations_per_run());
   measurement.rank_clocks = device_clocks(report.ranks);
   const Bandwidth reached = bandwidth(traffic, measurement.time_s);
   measurement.algbw_bytes_per_s = reached.algbw_bytes_per_s;
@@ -90,7 +92,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
 void add_warnings(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements,
                   const std::vector<int>& members, Row& row) {
   const auto operations = [&](Placement placement) {
-    return static_cast<double>(placements.at(placement).ranks.front().samples.timed_operations);
+    return static_cast<double>(placements.at(placement).ranks.front().samples.total.operations);
   };
   std::optional<Measured> out_of_place;
   std::optional<Measured> in_place;

@@ -18,14 +18,17 @@ constexpr double kClockMattersBelow_s = 10e-6;
 constexpr double kEventMattersBelow_s = 300e-6;
 // Waiting for a graph before the next is launched costs some 20 us: 0.4 % of a graph this long.
 constexpr double kLaunchMattersBelow_s = 5e-3;
-// Asking a device for its clocks takes up to a millisecond: a batch this long hides it.
+// Asking a device for its clocks takes up to a millisecond: a batch that is expected to be this long hides it, if it has so
+// many iterations that are too long for stamps to show. The expectation alone may hold a warm-up that connected.
 constexpr double kBatchHidesAsking_s = 20e-3;
+constexpr std::size_t kIterationsHideAsking = 4;
 // Iterations between two signs of life to the watch over progress, where every nanosecond counts.
 constexpr std::size_t kUnstampedStride = 256;
 // Where few iterations fit behind the gate, it is closed so often.
 constexpr std::size_t kMostGatedBatches = 8;
-// What a stream takes before a launch waits for what is before it. No one says that a graph needs less room.
-constexpr std::size_t kMostGraphBehindGate = 1000;
+// Operations and stamps of a graph that take the gate's room of one operation. A stream takes about 1,000 launches, and no
+// one says that a graph needs less room; gates that have 40 keep clear of that with launches, which may be several each.
+constexpr std::size_t kGraphPerRoom = 25;
 // Graphs are launched and read one by one until there are this many samples.
 constexpr std::size_t kGraphSamples = 100'000;
 
@@ -131,7 +134,7 @@ Gate* Sampler::gate_for_stamps() const {
   if (!records()) return stamped_iterations_behind(*gate) > 0 ? gate : nullptr;
   if (gate->room() < calls_per_operation() + 1) return nullptr;
   const std::size_t stamps = iterations() + 1;
-  return iterations() * calls_per_iteration() + stamps <= kMostGraphBehindGate ? gate : nullptr;
+  return iterations() * calls_per_iteration() + stamps <= kGraphPerRoom * gate->room() ? gate : nullptr;
 }
 
 void Sampler::held_back(Gate& gate, const std::function<void()>& operations) {
@@ -216,7 +219,8 @@ void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
   };
   // The device is best asked at work, but asking must not be timed.
   const bool asks_at_work =
-      !is_total || expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAsking_s;
+      !is_total || (iterations() >= kIterationsHideAsking &&
+                    expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAsking_s);
   if (asks_at_work) ask();
   communicator_.synchronize();
   const double done_s = monotonic_s();
@@ -229,9 +233,9 @@ void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
     sum_s += samples.iteration_s[i] * operations_per_iteration();
   // The device's clock knows nothing of what launching costs, which is part of the time.
   const bool by_host_clock = on_device_ && !barrier_between;
-  samples.total_s += by_host_clock ? done_s - start_s : sum_s;
-  samples.issue_s += by_host_clock ? issued_s - start_s : sum_s;
-  samples.timed_operations += iterations() * static_cast<std::uint64_t>(operations_per_iteration());
+  samples.total.elapsed_s += by_host_clock ? done_s - start_s : sum_s;
+  samples.total.issue_s += by_host_clock ? issued_s - start_s : sum_s;
+  samples.total.operations += iterations() * static_cast<std::uint64_t>(operations_per_iteration());
 }
 
 void Sampler::read_stamps(Samples& samples, const BatchKind& kind) {
@@ -278,9 +282,9 @@ void Sampler::plain_batch(Samples& samples) {
   communicator_.flush();
   const double issued_s = monotonic_s();
   communicator_.synchronize();
-  samples.total_s += monotonic_s() - start_s;
-  samples.issue_s += issued_s - start_s;
-  samples.timed_operations +=
+  samples.total.elapsed_s += monotonic_s() - start_s;
+  samples.total.issue_s += issued_s - start_s;
+  samples.total.operations +=
       std::max<std::size_t>(1, launches) * iterations() * static_cast<std::uint64_t>(operations_per_iteration());
 }
 
@@ -297,7 +301,7 @@ std::size_t Sampler::iterations_behind(const Gate& gate) const {
   if (gate.room() <= before) return 0;
   const std::size_t each = calls_per_iteration();
   // A graph is one launch, of all iterations.
-  if (records()) return iterations() * each <= kMostGraphBehindGate ? iterations() : 0;
+  if (records()) return iterations() * each <= kGraphPerRoom * gate.room() ? iterations() : 0;
   return std::min(iterations(), (gate.room() - before) / each);
 }
 

@@ -8,6 +8,13 @@
 
 namespace busbw {
 
+/// By the host's clock, of batches from a barrier until all operations were done. Not per operation.
+struct HostTotal {
+  double elapsed_s = 0;  // the `time`
+  double issue_s = 0;    // what of that the host was busy issuing operations
+  std::uint64_t operations = 0;
+};
+
 struct Samples {
   /// By the stamps, per operation: one for each iteration, in batches that each begin at a barrier.
   std::vector<double> iteration_s = {};
@@ -15,10 +22,7 @@ struct Samples {
   /// The first one after a barrier, in which this rank waited for others. Not per operation; missing where all began together.
   std::optional<double> first_iteration_s = {};
 
-  /// By the host's clock, from a barrier until all operations were done: the `time`. Not per operation.
-  double total_s = 0;
-  double issue_s = 0;  // what of that the host was busy issuing operations
-  std::uint64_t timed_operations = 0;
+  HostTotal total = {};
 
   /// By the device's clock, without launching and without waiting for late ranks. Not per operation.
   double device_s = 0;

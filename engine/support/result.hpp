@@ -136,8 +136,8 @@ struct Measurement {
   std::vector<double> rank_device_times_s;          // [rank in group]; empty where there is no device time
   std::vector<double> rank_launch_times_s;          // [rank in group]; empty where issuing is doing
   std::vector<double>
-      rank_arrivals_s;  // [rank in group]: how long after the first rank it began; empty with no device time
-  std::vector<DeviceClock> rank_clocks;             // [rank in group]; empty where no device tells
+      rank_arrivals_s;  // [rank in group]: how long after the first rank it began; empty with no device time or with a root
+  std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty where no device tells
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
   std::vector<double> iteration_s;  // per iteration: until its last rank ended
   std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes
@@ -171,9 +171,9 @@ using CaseRows = std::vector<Row>;
 /// Where the memory of one rank's device went, in bytes; what could not be told is missing. Shares may be negative.
 struct RankMemory {
   int rank = 0;
-  std::optional<std::int64_t> context_bytes;     // what the device's runtime took to begin with
-  std::optional<std::int64_t> library_bytes;     // what joining the communicator took
-  std::optional<std::int64_t> buffer_bytes;      // buffers and their registration
+  std::optional<std::int64_t> context_bytes;  // what the device's runtime took to begin with
+  std::optional<std::int64_t> library_bytes;  // what joining the communicator took
+  std::optional<std::int64_t> buffer_bytes;  // buffers and their registration
   std::optional<std::int64_t> collective_bytes;  // what the collectives took
 };
 
@@ -188,7 +188,7 @@ struct RunEnd {
   std::uint64_t out_of_bounds = 0;  // nccl-tests' footer: (rank, placement, row) triples with wrong data
   std::optional<double> average_busbw_bytes_per_s;  // missing without a row
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
-  std::vector<RankMemory> memory;               // of all ranks, with -M
+  std::vector<RankMemory> memory;  // of all ranks, with -M
 };
 
 }  // namespace busbw

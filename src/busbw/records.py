@@ -211,7 +211,7 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
         list[float],
         Meta(
             description="Per rank of the group: how long after the first rank it began; empty without device "
-            "times and where all began together."
+            "times, for a collective with a root, and where all began together."
         ),
     ] = msgspec.field(default_factory=list)
     rank_clocks: Annotated[

@@ -24,7 +24,7 @@ struct MadeUpDevice {
   double operation_s = 1;
   double launch_s = 0;  // that the device waits for each operation which is not held back or recorded
   double late_s = 0;    // that the first operation after each wait takes longer, as where others come late
-  std::size_t room = 100;
+  std::size_t room = 40;
   bool has_gate = true;
   std::optional<DeviceCondition> condition = std::nullopt;
   double host_wait_s = 0;  // that waiting for it takes the host

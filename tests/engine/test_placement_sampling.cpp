@@ -53,7 +53,7 @@ TEST_CASE(
     "sample_placement: short operations are timed without stamps, sampled with them, and then held behind the gate") {
   const Scene scene({.operation_s = kShort_s, .launch_s = 5e-6}, settings_of(8));
   CHECK(scene.stopped_by == StoppedBy::iterations);
-  CHECK(scene.samples().timed_operations == 8);
+  CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().iteration_s.size() == 8);
   CHECK(scene.samples().iteration_s[3] == doctest::Approx(15e-6));
   CHECK(scene.samples().device_operations == 8);
@@ -78,7 +78,7 @@ TEST_CASE("sample_placement: no operation is measured twice where stamps do not 
   const Scene scene(device, settings_of(8));
   CHECK(scene.device.count("run") == 1 + 8);
   CHECK(scene.device.count("close") == 0);
-  CHECK(scene.samples().timed_operations == 8);
+  CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().device_operations == 7);  // the first one waited for others
   CHECK(scene.samples().device_s / 7 == doctest::Approx(kLong_s));
 }
@@ -88,7 +88,7 @@ TEST_CASE("sample_placement: after a warm-up that took long for other reasons it
   device.host_wait_s = 2e-3;
   const Scene scene(device, settings_of(8));
   CHECK(scene.device.count("run") == 1 + 8 + 8 + (1 + 1 + 8) + 1 + 8);
-  CHECK(scene.samples().timed_operations == 8);
+  CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().iteration_s.size() == 8);
   CHECK(scene.samples().device_operations == 8);
 }
@@ -97,7 +97,7 @@ TEST_CASE("sample_placement: -G") {
   const Scene scene({.operation_s = kShort_s, .launch_s = 5e-6}, settings_of(4, 3));
   CHECK(scene.device.count("begin") == 2);  // with stamps and without
   CHECK(scene.device.count("close") == 3 + 1);  // each launch with stamps, and the device's time
-  CHECK(scene.samples().timed_operations == 12);
+  CHECK(scene.samples().total.operations == 12);
   CHECK_FALSE(scene.samples().first_iteration_s);
   REQUIRE(scene.samples().iteration_s.size() == 12);
   for (const double sample_s : scene.samples().iteration_s) CHECK(sample_s == doctest::Approx(kShort_s));
@@ -120,5 +120,5 @@ TEST_CASE("sample_placement: a stopping rule goes on in whole batches, of the ti
   const Scene scene({.operation_s = kShort_s}, settings);
   CHECK(scene.stopped_by == StoppedBy::target_ci);
   CHECK(scene.samples().iteration_s.size() % 10 == 0);
-  CHECK(scene.samples().timed_operations == scene.samples().iteration_s.size());
+  CHECK(scene.samples().total.operations == scene.samples().iteration_s.size());
 }

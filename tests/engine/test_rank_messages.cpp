@@ -10,9 +10,7 @@ TEST_CASE("samples arrive as they were sent") {
   Samples sent{.iteration_s = {1, 2.5},
                .left_out = 10,
                .first_iteration_s = 11,
-               .total_s = 3,
-               .issue_s = 4,
-               .timed_operations = 5,
+               .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
                .device_s = 6,
                .device_operations = 7,
                .on_device = true,
@@ -22,9 +20,9 @@ TEST_CASE("samples arrive as they were sent") {
   CHECK(got.iteration_s == sent.iteration_s);
   CHECK(got.left_out == 10);
   CHECK(got.first_iteration_s == 11);
-  CHECK(got.total_s == 3);
-  CHECK(got.issue_s == 4);
-  CHECK(got.timed_operations == 5);
+  CHECK(got.total.elapsed_s == 3);
+  CHECK(got.total.issue_s == 4);
+  CHECK(got.total.operations == 5);
   CHECK(got.device_s == 6);
   CHECK(got.device_operations == 7);
   CHECK(got.on_device);

@@ -7,8 +7,9 @@ using namespace busbw;
 namespace {
 
 RankReport report(const std::vector<double>& iteration_s, double total_s) {
-  return {.samples = {.iteration_s = iteration_s, .total_s = total_s, .issue_s = total_s / 3, .timed_operations = 3},
-          .findings = {}};
+  return {
+      .samples = {.iteration_s = iteration_s, .total = {.elapsed_s = total_s, .issue_s = total_s / 3, .operations = 3}},
+      .findings = {}};
 }
 
 const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12),

@@ -29,9 +29,9 @@ struct Scene {
 
 RankReport rank_report(double first_s, double second_s, std::uint64_t operations) {
   const double total_s = first_s + second_s;
-  return {
-      {.iteration_s = {first_s, second_s}, .total_s = total_s, .issue_s = total_s / 2, .timed_operations = operations},
-      {}};
+  return {{.iteration_s = {first_s, second_s},
+           .total = {.elapsed_s = total_s, .issue_s = total_s / 2, .operations = operations}},
+          {}};
 }
 
 /// Four ranks that took 1, 2, 3 and 6 ms in two iterations together, half of that to issue them.
@@ -119,6 +119,14 @@ TEST_CASE("make_row: on a device three times are told by name, each combined by 
   CHECK(scene.out_of_place(on_devices()).out_of_place->device_time_s == doctest::Approx(0.0003));
 }
 
+TEST_CASE("make_row: with a root, for which not every rank waits, nobody is said to have come late") {
+  for (const char* name : {"broadcast", "reduce", "gather", "scatter"}) {
+    const Measurement measurement = *Scene(name).out_of_place(on_devices()).out_of_place;
+    CHECK(measurement.rank_device_times_s.size() == 4);
+    CHECK(measurement.rank_arrivals_s.empty());
+  }
+}
+
 TEST_CASE("make_row: where issuing is doing there is one time") {
   const Measurement measurement = *Scene("all_reduce").out_of_place(report()).out_of_place;
   CHECK_FALSE(measurement.device_time_s);
@@ -130,8 +138,8 @@ TEST_CASE("make_row: where issuing is doing there is one time") {
 
 TEST_CASE("make_row: the clocks of all ranks' devices, what is not told missing, and warnings name ranks of the job") {
   PlacementReport told = on_devices(20);
-  told.ranks[3].samples.issue_s = 0;
-  told.ranks[1].samples.issue_s = 0.05;
+  told.ranks[3].samples.total.issue_s = 0;
+  told.ranks[1].samples.total.issue_s = 0.05;
   told.ranks[1].samples.before = DeviceCondition{.clock_hz = 1.98e9, .most_clock_hz = 2e9, .slowed_by = {}};
   told.ranks[1].samples.after = DeviceCondition{.clock_hz = 1.4e9, .most_clock_hz = 2e9, .slowed_by = {"power limit"}};
   const Measurement measurement = *Scene("all_reduce").out_of_place(told).out_of_place;
@@ -147,7 +155,7 @@ TEST_CASE("make_row: the clocks of all ranks' devices, what is not told missing,
 
 TEST_CASE("make_row: that a rank is slow to launch is told of both placements or of none") {
   PlacementReport slow = on_devices(20);
-  slow.ranks[3].samples.issue_s = 0.1;
+  slow.ranks[3].samples.total.issue_s = 0.1;
   const auto warnings = [](const PlacementReport& out_of_place, const PlacementReport& in_place) {
     const Row row = Scene("all_reduce").row({{Placement::out_of_place, out_of_place}, {Placement::in_place, in_place}});
     const auto is_slow = [](const std::string& warning) { return warning.find("to launch") != std::string::npos; };
