@@ -2,14 +2,41 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <optional>
 #include <string_view>
+
+#include "support/complain.hpp"
 
 namespace busbw::fastpath {
 namespace {
 
 constexpr std::size_t kMostMib = 1 << 20;
+constexpr int kWarp = 32;
+
+/// A whole number that is all of the text, from `least` to `most`.
+std::optional<std::size_t> number_in(std::string_view text, std::size_t least, std::size_t most) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most) return std::nullopt;
+  return number;
+}
+
+/// "exchange,8,512", or "nccl".
+std::optional<Choice> choice_in(std::string_view text) {
+  const auto first = text.find(',');
+  const auto method = method_named(text.substr(0, first));
+  if (!method) return std::nullopt;
+  if (*method == Method::handed_over) return first == text.npos ? std::optional(Choice{}) : std::nullopt;
+  if (first == text.npos) return std::nullopt;
+  const auto rest = text.substr(first + 1);
+  const auto second = rest.find(',');
+  if (second == rest.npos) return std::nullopt;
+  const auto blocks = number_in(rest.substr(0, second), 1, Choice::kMostBlocks);
+  const auto threads = number_in(rest.substr(second + 1), kWarp, Choice::kMostThreads);
+  if (!blocks || !threads || *threads % kWarp != 0) return std::nullopt;
+  return Choice{*method, static_cast<int>(*blocks), static_cast<int>(*threads)};
+}
 
 /// Reads variables one by one and keeps what was wrong with them.
 class Reader {
@@ -32,11 +59,21 @@ class Reader {
   std::size_t number(const std::string& variable, std::size_t otherwise, std::size_t most) {
     const std::string value = text(variable);
     if (value.empty()) return otherwise;
-    std::size_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error == std::errc() && end == value.data() + value.size() && number >= 1 && number <= most) return number;
+    if (const auto number = number_in(value, 1, most)) return *number;
     complain(variable, value, fmt::format("a whole number from 1 to {}", most));
     return otherwise;
+  }
+
+  std::optional<Choice> choice(const std::string& variable) {
+    const std::string value = text(variable);
+    if (value.empty()) return std::nullopt;
+    const auto choice = choice_in(value);
+    if (!choice)
+      complain(
+          variable, value,
+          fmt::format("nccl, or a method, blocks up to {} and threads up to {}, a multiple of {}, as in exchange,8,512",
+                      Choice::kMostBlocks, Choice::kMostThreads, kWarp));
+    return choice;
   }
 
   std::vector<std::string> complaints() && { return std::move(complaints_); }
@@ -51,18 +88,52 @@ class Reader {
   std::vector<std::string> complaints_;
 };
 
+/// BUSBW_FASTPATH_ALL_REDUCE
+std::string variable_of(Collective collective) {
+  std::string variable = fmt::format("BUSBW_FASTPATH_{}", name(collective));
+  std::ranges::transform(variable, variable.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+  return variable;
+}
+
+/// Kept for good: calls may come after main().
+const Settings* read_and_complain() noexcept {
+  try {
+    const auto read = read_settings(process_environment);
+    for (const auto& complaint : read.complaints) complain("libbusbw_nccl.so", complaint);
+    return new Settings(read.settings);
+  } catch (const std::exception& error) {
+    complain("libbusbw_nccl.so", error.what());
+    static Settings off;
+    off.modes.fill(Mode::off);
+    return &off;
+  }
+}
+
 }  // namespace
+
+bool Settings::all_off() const noexcept {
+  return std::ranges::all_of(modes, [](Mode mode) { return mode == Mode::off; });
+}
 
 ReadSettings read_settings(Environment environment) {
   Reader reader(environment);
   Settings settings;
-  settings.mode = reader.mode("BUSBW_FASTPATH", settings.mode);
+  const Mode of_all = reader.mode("BUSBW_FASTPATH", Mode::on);
+  for (const Collective collective : kCollectives)
+    settings.modes[static_cast<std::size_t>(collective)] = reader.mode(variable_of(collective), of_all);
   settings.log = reader.text("BUSBW_FASTPATH_LOG");
   settings.table = reader.text("BUSBW_FASTPATH_TABLE");
   settings.scratch_bytes = reader.number("BUSBW_FASTPATH_MIB", settings.scratch_bytes >> 20, kMostMib) << 20;
+  settings.forced = reader.choice("BUSBW_FASTPATH_METHOD");
   auto complaints = std::move(reader).complaints();
-  if (!complaints.empty()) settings.mode = Mode::off;
+  if (!complaints.empty()) settings.modes.fill(Mode::off);
   return {settings, std::move(complaints)};
+}
+
+const Settings& settings() noexcept {
+  static const Settings* const read = read_and_complain();
+  return *read;
 }
 
 }  // namespace busbw::fastpath

@@ -1,9 +1,13 @@
 #pragma once
 // What the environment asks of the fast path, read once.
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "fastpath/collective.hpp"
+#include "fastpath/table.hpp"
 #include "support/environment.hpp"
 
 namespace busbw::fastpath {
@@ -13,10 +17,16 @@ enum class Mode { off, on, verify };
 
 /// BUSBW_FASTPATH and its kin (docs/fastpath.md); immutable once read.
 struct Settings {
-  Mode mode = Mode::on;
+  std::array<Mode, kCollectives.size()> modes;  // by Collective; all the same unless a variable names one
   std::string log;                              // "stderr" or a file, "%p" in it is the process id; empty: no log
   std::string table;                            // a file in place of the default table; empty: none
   std::size_t scratch_bytes = 64ull << 20;      // the most that a GPU's communicators may hold together
+  std::optional<Choice> forced;                 // whatever the table says, where the collective can be done so
+
+  Settings() { modes.fill(Mode::on); }
+  Mode mode(Collective collective) const noexcept { return modes[static_cast<std::size_t>(collective)]; }
+  /// Whether everything is handed over.
+  bool all_off() const noexcept;
 };
 
 /// Settings, and a sentence for each variable that could not be understood. Where there is one everything is off: a library
@@ -27,5 +37,8 @@ struct ReadSettings {
 };
 
 ReadSettings read_settings(Environment environment);
+
+/// This process's, read when they are first asked for; complaints go to stderr.
+const Settings& settings() noexcept;
 
 }  // namespace busbw::fastpath

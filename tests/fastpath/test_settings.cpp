@@ -22,10 +22,16 @@ ReadSettings read(std::map<std::string, std::string> values) {
   });
 }
 
+/// The mode that all collectives have.
+Mode of_all(const Settings& settings) {
+  for (const Collective collective : kCollectives) CHECK(settings.mode(collective) == settings.modes[0]);
+  return settings.modes[0];
+}
+
 TEST_CASE("without variables the fast path is on, silent and small") {
   const auto [settings, complaints] = read({});
   CHECK(complaints.empty());
-  CHECK(settings.mode == Mode::on);
+  CHECK(of_all(settings) == Mode::on);
   CHECK(settings.log.empty());
   CHECK(settings.table.empty());
   CHECK(settings.scratch_bytes == 64u * 1024 * 1024);
@@ -37,29 +43,65 @@ TEST_CASE("each variable says what it says") {
                                             {"BUSBW_FASTPATH_TABLE", "a table"},
                                             {"BUSBW_FASTPATH_MIB", "16"}});
   CHECK(complaints.empty());
-  CHECK(settings.mode == Mode::verify);
+  CHECK(of_all(settings) == Mode::verify);
   CHECK(settings.log == "/tmp/fast.%p");
   CHECK(settings.table == "a table");
   CHECK(settings.scratch_bytes == 16u * 1024 * 1024);
-  CHECK(read({{"BUSBW_FASTPATH", "off"}}).settings.mode == Mode::off);
-  CHECK(read({{"BUSBW_FASTPATH", ""}, {"BUSBW_FASTPATH_MIB", ""}}).settings.mode == Mode::on);
+  CHECK(read({{"BUSBW_FASTPATH", "off"}}).settings.all_off());
+  CHECK(read({{"BUSBW_FASTPATH", ""}, {"BUSBW_FASTPATH_MIB", ""}}).settings.mode(Collective::alltoall) == Mode::on);
+}
+
+TEST_CASE("a collective may have a mode of its own") {
+  const auto but_one = read({{"BUSBW_FASTPATH_ALL_GATHER", "off"}}).settings;
+  for (const Collective collective : kCollectives)
+    CHECK(but_one.mode(collective) == (collective == Collective::all_gather ? Mode::off : Mode::on));
+  const auto [settings, complaints] = read({{"BUSBW_FASTPATH", "off"},
+                                            {"BUSBW_FASTPATH_ALL_REDUCE", "verify"},
+                                            {"BUSBW_FASTPATH_REDUCE_SCATTER", "on"},
+                                            {"BUSBW_FASTPATH_BROADCAST", "off"},
+                                            {"BUSBW_FASTPATH_ALLTOALL", "on"}});
+  CHECK(complaints.empty());
+  CHECK(settings.mode(Collective::all_reduce) == Mode::verify);
+  CHECK(settings.mode(Collective::all_gather) == Mode::off);
+  CHECK(settings.mode(Collective::reduce_scatter) == Mode::on);
+  CHECK(settings.mode(Collective::broadcast) == Mode::off);
+  CHECK(settings.mode(Collective::alltoall) == Mode::on);
+  CHECK_FALSE(settings.all_off());
+}
+
+TEST_CASE("a method can be forced") {
+  CHECK(read({}).settings.forced == std::nullopt);
+  CHECK(read({{"BUSBW_FASTPATH_METHOD", "exchange,8,512"}}).settings.forced == Choice{Method::exchange, 8, 512});
+  CHECK(read({{"BUSBW_FASTPATH_METHOD", "two_shot,1,32"}}).settings.forced == Choice{Method::two_shot, 1, 32});
+  CHECK(read({{"BUSBW_FASTPATH_METHOD", "nccl"}}).settings.forced == Choice{});
+  for (const char* wrong :
+       {"exchange", "exchange,8", "exchange,8,512,1", "exchange,0,512", "exchange,8,500", "exchange,8,2048",
+        "exchange,1000,512", "nccl,1,32", "two-shot,8,512", ",8,512", "exchange,,512", "exchange, 8,512"}) {
+    CAPTURE(wrong);
+    const auto [settings, complaints] = read({{"BUSBW_FASTPATH_METHOD", wrong}});
+    CHECK(settings.all_off());
+    REQUIRE(complaints.size() == 1);
+    CHECK(complaints[0].starts_with(std::string("BUSBW_FASTPATH_METHOD=") + wrong +
+                                    " is not understood, and the fast path is off: allowed is nccl, or a method, "));
+  }
 }
 
 TEST_CASE("what is not understood switches off and is named") {
   const auto mode = read({{"BUSBW_FASTPATH", "yes"}});
-  CHECK(mode.settings.mode == Mode::off);
+  CHECK(mode.settings.all_off());
   REQUIRE(mode.complaints.size() == 1);
   CHECK(mode.complaints[0] ==
         "BUSBW_FASTPATH=yes is not understood, and the fast path is off: allowed is off, on or verify");
   for (const char* wrong : {"0", "-1", "1.5", "64M", " 64", "1048577", "99999999999999999999"}) {
     CAPTURE(wrong);
     const auto number = read({{"BUSBW_FASTPATH_MIB", wrong}});
-    CHECK(number.settings.mode == Mode::off);
+    CHECK(number.settings.all_off());
     REQUIRE(number.complaints.size() == 1);
     CHECK(number.complaints[0] == std::string("BUSBW_FASTPATH_MIB=") + wrong +
                                       " is not understood, and the fast path is off: allowed is a whole number from 1 "
                                       "to 1048576");
   }
+  CHECK(read({{"BUSBW_FASTPATH_ALLTOALL", "yes"}}).settings.all_off());
   CHECK(read({{"BUSBW_FASTPATH", "yes"}, {"BUSBW_FASTPATH_MIB", "no"}}).complaints.size() == 2);
 }
 

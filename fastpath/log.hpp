@@ -1,0 +1,51 @@
+#pragma once
+// BUSBW_FASTPATH_LOG: which method ran for each size, in lines that are written whole.
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "fastpath/collective.hpp"
+#include "fastpath/table.hpp"
+
+namespace busbw::fastpath {
+
+/// An operation that has been started.
+struct Started {
+  Collective collective = Collective::all_reduce;
+  std::string_view type;           // "half"
+  std::size_t size_bytes = 0;      // as nccl-tests counts
+  int ranks = 0;
+  bool in_place = false;
+  Choice choice;                   // how it is done
+};
+
+/// Any thread may write. Nothing is open between two lines, so that a fork shares nothing with its parent and a file comes
+/// into being with its first line.
+class Log {
+ public:
+  /// `place` is "stderr" or a file, in which "%p" stands for the process id; empty: nothing is ever written.
+  explicit Log(std::string place) : place_(std::move(place)) {}
+
+  /// Cheap, for callers that would have to find out what to say.
+  bool is_on() const noexcept { return !place_.empty(); }
+  /// A line, if the same has not been started before.
+  void started(const Started& what) noexcept;
+  /// A line of its own.
+  void say(std::string_view sentence) noexcept;
+
+ private:
+  void write(std::string_view sentence);
+
+  const std::string place_;
+  std::mutex mutex_;
+  std::set<std::string> said_;
+  std::atomic<bool> complained_{false};
+};
+
+/// This process's, at the place that its settings name.
+Log& log() noexcept;
+
+}  // namespace busbw::fastpath
