@@ -234,6 +234,17 @@ def test_a_difference_is_found_at_the_first_look() -> None:
     assert {len({name[-1] for name in names if name.startswith(f"block-{i:03}")}) for i in range(1, 13)} == {2}
 
 
+def test_without_noise_half_the_blocks_are_enough_and_it_is_said() -> None:
+    machine = MadeUpMachine(Path("unused"), lambda side: [50.0 if side == "b" else 100.0] * 3)
+    rules = Rules(resolution=0.05, measures_noise=False)
+    comparison = Session(machine, (SideSpec("a"), SideSpec("b")), rules, seed=3).run()
+    assert {result.verdict for result in comparison.results} == {Verdict.FASTER}
+    assert len(machine.names) == 2 + 4 * plan.FIRST_LOOK  # type: ignore[attr-defined]
+    assert any("--no-noise" in sentence for sentence in comparison.method)
+    with pytest.raises(UsageError, match=r"too little: 48 blocks"):
+        Session(machine, (SideSpec("a"), SideSpec("b")), Rules(0.05, max_time_s=1e-9, measures_noise=False)).run()
+
+
 def test_noise_is_measured_until_the_most_quadruples() -> None:
     random = np.random.default_rng(1)
     comparison, session, _ = measured(lambda _side: list(100 * np.exp(random.normal(size=3))), most=30)

@@ -24,7 +24,7 @@ def checked(folder: Path, files: dict[str, int]) -> tuple[int, str]:
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, size in files.items():
             archive.writestr(name, bytes(size))
-    command = [sys.executable, ROOT / "tools" / "check_wheel.py", wheel]
+    command = [sys.executable, str(ROOT / "tools" / "check_wheel.py"), str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
 

@@ -15,9 +15,6 @@ from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult
 from busbw.errors import Exit, UsageError
 from busbw.units import count_text, size_text
 
-_BLOCKS_TO_FIRST_LOOK = 2 * plan.FIRST_LOOK * 4
-"""Quadruples of A against A, then as many of A against B."""
-
 
 @dataclass(frozen=True)
 class Rules:
@@ -26,8 +23,20 @@ class Rules:
     resolution: float
     most_quadruples: int = plan.MOST_QUADRUPLES
     max_time_s: float | None = None
+    measures_noise: bool = True
+    """Whether A is measured against A first."""
     checks_every_block: bool = False
     """Whether the user asked for checks (-c); otherwise only one short block of each side is checked."""
+
+    @property
+    def noise_quadruples(self) -> int:
+        """Of A against A."""
+        return plan.FIRST_LOOK if self.measures_noise else 0
+
+    @property
+    def blocks_to_first_look(self) -> int:
+        """The fewest that can tell anything, without the proof."""
+        return 4 * (self.noise_quadruples + plan.FIRST_LOOK)
 
 
 @dataclass
@@ -119,17 +128,18 @@ class Session:
         if self._rules.max_time_s is None:
             return
         # The two blocks so far were the shortest that there are.
-        least_s = (monotonic() - self._start_s) / 2 * _BLOCKS_TO_FIRST_LOOK
+        blocks = self._rules.blocks_to_first_look
+        least_s = (monotonic() - self._start_s) / 2 * blocks
         if least_s > self._rules.max_time_s:
             raise UsageError(
-                f"--budget {self._rules.max_time_s:g} is too little: {_BLOCKS_TO_FIRST_LOOK} blocks are the fewest "
+                f"--budget {self._rules.max_time_s:g} is too little: {blocks} blocks are the fewest "
                 f"that can tell anything, and they take at least {least_s:.0f} s here",
                 remedy=f"give --budget {2 * least_s:.0f} or more, or fewer sizes",
             )
 
     def _calibrate(self) -> None:
         self.state.phase = "measuring the noise (A against A)"
-        while len(self.state.calibration) < plan.FIRST_LOOK and not self._is_late():
+        while len(self.state.calibration) < self._rules.noise_quadruples and not self._is_late():
             number = len(self.state.calibration) + 1
             self._on_progress(self.state)
             self.state.calibration.append(self._quadruple(f"noise-{number:03}", {"A": "A", "B": "A"}))
@@ -169,7 +179,7 @@ class Session:
         if not done:
             return None
         elapsed_s = monotonic() - self._start_s
-        left_s = elapsed_s / done * (plan.FIRST_LOOK + self._rules.most_quadruples - done)
+        left_s = elapsed_s / done * (self._rules.noise_quadruples + self._rules.most_quadruples - done)
         return left_s if self._rules.max_time_s is None else max(0.0, min(left_s, self._rules.max_time_s - elapsed_s))
 
     def _judge(self) -> judge.Judgement:
@@ -210,6 +220,10 @@ class Session:
             method.append(
                 f"Noise: A against A was off by {min(noise.values()) * 100:.1f} % to {noise[worst] * 100:.1f} % per "
                 f"quadruple (most at {size_text(worst.size_bytes)}), over {len(self.state.calibration)} of them."
+            )
+        elif not self._rules.measures_noise:
+            method.append(
+                "Noise was not measured (--no-noise), so a size at which A differs from itself is not left out."
             )
         return Comparison(
             a=Side(label="A", source=a.description, runs=2 * number),

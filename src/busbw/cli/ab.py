@@ -52,6 +52,7 @@ _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
     show_default=True,
     help="Stop after so many groups of four blocks, decided or not.",
 )
+@click.option("--noise/--no-noise", default=True, show_default=True, help="Measure A against A first: half the time.")
 @click.option("--budget", "budget_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop then.")
 @click.option(
     "--folder",
@@ -67,6 +68,7 @@ def ab(
     text_b: str,
     resolution: float,
     quadruples: int,
+    noise: bool,
     budget_s: float | None,
     folder: Path | None,
     as_json: bool,
@@ -82,6 +84,7 @@ def ab(
         resolution=resolution,
         most_quadruples=quadruples,
         max_time_s=budget_s,
+        measures_noise=noise,
         checks_every_block="-c" in given,
     )
     program = engine.program(f"{collective}_perf")
@@ -116,7 +119,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 def _line(state: State, session: Session) -> str:
     left_s = session.seconds_left
     time_left = "" if left_s is None else f", at most {left_s:.0f} s left"
-    done = len(state.quadruples) if len(state.calibration) == FIRST_LOOK else len(state.calibration)
+    done = len(state.quadruples) or (len(state.calibration) if len(state.calibration) < FIRST_LOOK else 0)
     return f"{state.phase}: quadruple {done + 1}{time_left}"
 
 

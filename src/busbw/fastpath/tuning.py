@@ -18,7 +18,7 @@ from busbw.units import size_text
 
 REDUCING = {"all_reduce", "reduce_scatter"}
 
-FLAGS = ("-n", "20", "-w", "5", "-G", "8")
+FLAGS = ("-n", "20", "-w", "5", "-G", "8", "-T", "60")
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
 
 
