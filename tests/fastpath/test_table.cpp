@@ -163,7 +163,7 @@ TEST_CASE("table: a line in doubt is refused with its place, the word, and what 
   refused("all_gather ranks=4 nccl", "something is missing; write a line as in \"all_reduce ranks=4");
   refused("all_gather up_to=2K nccl", "something is missing");
   refused("all_gather ranks=4 up_to=2K", "something is missing");
-  refused("ranks=4 up_to=2K", "something is missing");
+  refused("ranks=4 up_to=2K", "\"ranks=4\" is no collective");
   refused("all_gather ranks=4 ranks=5 up_to=2K nccl", "ranks= stands twice");
   refused("all_gather ranks=4 up_to=1K up_to=2K nccl", "up_to= stands twice");
   refused("all_gather ranks=4 up_to=1K exchange blocks=1 blocks=2 threads=32", "blocks= stands twice");

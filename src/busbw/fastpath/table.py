@@ -28,8 +28,9 @@ MOST_THREADS = 512
 WARP_THREADS = 32
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)", re.IGNORECASE)
-_NUMBER = re.compile(r"0|[1-9]\d{0,8}")
+_SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([KMG]?)", re.IGNORECASE | re.ASCII)
+_MOST_BYTES = 2.0**62
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _FORM = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
 
 
@@ -70,7 +71,7 @@ def size_bytes(word: str) -> int | None:
     if not matched:
         return None
     value = float(matched[1]) * _UNITS[matched[2].upper()]
-    return int(value) if value == int(value) and value > 0 else None
+    return int(value) if 0 < value <= _MOST_BYTES and value == int(value) else None
 
 
 def parse(table: str, source: str) -> list[Range]:

@@ -1,0 +1,135 @@
+#include "fastpath/table_line.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "support/error.hpp"
+#include "support/printable.hpp"
+#include "support/quantity.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+constexpr std::string_view kForm = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512";
+
+/// The number, where `text` is one from `least` to `most`.
+std::optional<int> number_between(std::string_view text, int least, int most) {
+  const auto value = parse_integer(text);
+  if (text.find_first_not_of("0123456789") != std::string_view::npos || !value || *value < least || *value > most)
+    return std::nullopt;
+  return static_cast<int>(*value);
+}
+
+std::string_view take_word(std::string_view& text) {
+  constexpr std::string_view blank = " \t\r";
+  text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
+  const std::string_view word = text.substr(0, text.find_first_of(blank));
+  text.remove_prefix(word.size());
+  return word;
+}
+
+}  // namespace
+
+std::optional<TableLine> TableLines::next(std::string_view text) {
+  ++number_;
+  text = text.substr(0, text.find('#'));
+  TableLine line;
+  bool is_empty = true;
+  while (!text.empty()) {
+    const std::string_view word = take_word(text);
+    if (word.empty()) continue;
+    is_empty = false;
+    understand(word, line);
+  }
+  if (is_empty) return std::nullopt;
+  require_whole(line);
+  return line;
+}
+
+void TableLines::refuse(const std::string& what, const std::string& remedy) const {
+  throw UsageError(fmt::format("{}:{}: {}; {}", shown(source_), number_, what, remedy));
+}
+
+template <typename Value>
+void TableLines::once(const Value& value, std::string_view key) const {
+  if (value != 0) refuse(fmt::format("{}= stands twice in it", key), "give it once");
+}
+
+void TableLines::understand(std::string_view word, TableLine& line) const {
+  const std::size_t equals = word.find('=');
+  if (line.collective && equals != std::string_view::npos) {
+    assign(word, word.substr(0, equals), word.substr(equals + 1), line);
+  } else if (!line.collective) {
+    line.collective = collective_named(word);
+    if (!line.collective) {
+      refuse(fmt::format("\"{}\" is no collective of the fast path", shown(word)),
+             "begin the line with all_reduce, all_gather, reduce_scatter, broadcast or alltoall");
+    }
+  } else {
+    const auto method = method_named(word);
+    if (!method) refuse(fmt::format("\"{}\" is no method", shown(word)), "give nccl, exchange or two_shot");
+    if (line.method) refuse("it has two methods", "give one a line");
+    line.method = method;
+  }
+}
+
+void TableLines::assign(std::string_view word, std::string_view key, std::string_view value, TableLine& line) const {
+  if (key == "ranks") {
+    once(line.most_ranks, key);
+    const std::size_t dash = value.find('-');
+    const bool is_range = dash != std::string_view::npos;
+    const auto least = number_between(value.substr(0, dash), 2, Table::kMostRanks);
+    const auto most = is_range ? number_between(value.substr(dash + 1), 2, Table::kMostRanks) : least;
+    if (!least || !most || *least > *most) {
+      refuse(fmt::format("\"{}\" is no number of ranks", shown(word)),
+             fmt::format("give a number from 2 to {} or a range such as ranks=2-8", Table::kMostRanks));
+    }
+    line.least_ranks = *least;
+    line.most_ranks = *most;
+  } else if (key == "up_to") {
+    once(line.up_to_bytes, key);
+    const auto bytes = parse_size_bytes(value);
+    if (!bytes || *bytes == 0) {
+      refuse(fmt::format("\"{}\" is no size", shown(word)), "give bytes, or K, M or G, such as up_to=64K");
+    }
+    line.up_to_bytes = *bytes;
+  } else if (key == "blocks") {
+    once(line.blocks, key);
+    const auto blocks = number_between(value, 1, Choice::kMostBlocks);
+    if (!blocks) {
+      refuse(fmt::format("\"{}\" is no number of blocks", shown(word)),
+             fmt::format("give one from 1 to {}", Choice::kMostBlocks));
+    }
+    line.blocks = *blocks;
+  } else if (key == "threads") {
+    once(line.threads, key);
+    const auto threads = number_between(value, 32, Choice::kMostThreads);
+    if (!threads || *threads % 32 != 0) {
+      refuse(fmt::format("\"{}\" is no number of threads", shown(word)),
+             fmt::format("give a multiple of 32 up to {}", Choice::kMostThreads));
+    }
+    line.threads = *threads;
+  } else {
+    refuse(fmt::format("\"{}\" is not known here", shown(word)), "give ranks=, up_to=, blocks= and threads=");
+  }
+}
+
+void TableLines::require_whole(const TableLine& line) const {
+  const bool has_shape = line.blocks != 0 || line.threads != 0;
+  if (!line.collective || !line.method || line.most_ranks == 0 || line.up_to_bytes == 0) {
+    refuse("something is missing", fmt::format("write a line as in \"{}\"", kForm));
+  }
+  if (!can(*line.collective, *line.method)) {
+    refuse(fmt::format("{} cannot do {}", name(*line.method), name(*line.collective)), "give nccl or exchange");
+  }
+  if (*line.method == Method::handed_over && has_shape) {
+    refuse("nccl chooses its blocks and threads itself", "leave them out");
+  }
+  if (*line.method != Method::handed_over && (line.blocks == 0 || line.threads == 0)) {
+    refuse(fmt::format("{} has no blocks= or no threads=", name(*line.method)),
+           fmt::format("write a line as in \"{}\"", kForm));
+  }
+}
+
+}  // namespace busbw::fastpath
