@@ -196,7 +196,7 @@ class Rounds:
                 continue
             if (left := self._kept.undecided(measure, self._trial)) is not None:
                 narrowed, nearness = left
-                found.append((narrowed, nearness / took_s / (1 + extra.get(key, 0))))
+                found.append((narrowed, nearness / took_s / (1 + extra.get(key, 0)) ** 2))
         return found
 
     def _once(self, measure: Measure, theirs_first: bool) -> None:
