@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -31,7 +31,13 @@ PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 
 ENGINE = "busbw-engine"
 
+FASTPATH_LIBRARY = "libbusbw_nccl.so"
+"""The fast path (docs/fastpath.md)."""
+
 _PRELOAD = "LD_PRELOAD"
+_NAMED = "BUSBW_NCCL_LIBRARY"
+_REAL = "BUSBW_FASTPATH_NCCL"
+"""The NCCL that the fast path hands calls over to."""
 
 
 def _folders() -> Iterator[Path]:
@@ -73,19 +79,25 @@ def library(name: str) -> Path | None:
     return next((path for folder in folders if (path := folder / name).is_file()), None)
 
 
-def preload(option: str, names: Sequence[str], before: str | None = None) -> dict[str, str]:
-    """The variable that has the dynamic linker load libraries before all others, and those of `before` after them.
+def preload(option: str, names: Sequence[str], own: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that have libraries loaded before all others, and what is preloaded anyway after them.
 
     Args:
         option: The option that names them, for complaints: '--preload'.
         names: Paths, or bare names of libraries that came with the engine.
-        before: What is preloaded anyway; None is what this process's environment says.
+        own: Variables that are set besides those of this process.
 
     Raises:
         UsageError: There is no such library; the dynamic linker would say so and go on without it.
     """
-    before = os.environ.get(_PRELOAD, "") if before is None else before
-    return {_PRELOAD: ":".join([*(_named_library(option, name) for name in names), *([before] if before else [])])}
+    environment = {**os.environ, **(own or {})}
+    paths = [_named_library(option, name) for name in names]
+    variables = {_PRELOAD: ":".join(filter(None, [*paths, environment.get(_PRELOAD)]))}
+    fast = next((path for path in paths if Path(path).name == FASTPATH_LIBRARY), None)
+    if fast and (named := environment.get(_NAMED)):
+        # The engine would measure the one that is named, and not what stands before it.
+        variables |= {_NAMED: fast, _REAL: environment.get(_REAL) or named}
+    return variables
 
 
 def _named_library(option: str, text: str) -> str:
@@ -138,6 +150,7 @@ def collective_of(name: str) -> str:
 __all__ = [
     "COLLECTIVES",
     "ENGINE",
+    "FASTPATH_LIBRARY",
     "PROGRAMS_VARIABLE",
     "collective_of",
     "default_ranks",

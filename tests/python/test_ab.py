@@ -63,6 +63,30 @@ def test_a_bare_name_is_looked_for_beside_the_engine(tmp_path: Path, monkeypatch
         parse_side("--b", "--preload ./libours.so")
 
 
+def test_the_fast_path_goes_before_a_library_that_a_variable_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine takes the library that BUSBW_NCCL_LIBRARY names, whatever is preloaded: both sides would be alike."""
+    monkeypatch.setenv("BUSBW_PROGRAMS", str(tmp_path))
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    monkeypatch.setenv("BUSBW_NCCL_LIBRARY", "/opt/libnccl.so.2")
+    fast = tmp_path / "libbusbw_nccl.so"
+    fast.touch()
+    (tmp_path / "other.so").touch()
+    preloaded = {"LD_PRELOAD": str(fast), "BUSBW_NCCL_LIBRARY": str(fast)}
+    assert dict(parse_side("--b", "--preload libbusbw_nccl.so").environment) == {
+        **preloaded,
+        "BUSBW_FASTPATH_NCCL": "/opt/libnccl.so.2",
+    }
+    assert dict(parse_side("--b", "BUSBW_NCCL_LIBRARY=/new.so --preload libbusbw_nccl.so").environment) == {
+        **preloaded,
+        "BUSBW_FASTPATH_NCCL": "/new.so",
+    }
+    assert "BUSBW_NCCL_LIBRARY" not in dict(parse_side("--b", "--preload other.so").environment)
+    monkeypatch.delenv("BUSBW_NCCL_LIBRARY")
+    assert dict(parse_side("--b", "--preload libbusbw_nccl.so").environment) == {"LD_PRELOAD": str(fast)}
+
+
 def test_an_empty_side_changes_nothing() -> None:
     assert parse_side("--a", " ") == SideSpec("")
     assert SideSpec("").description == "nothing changed"

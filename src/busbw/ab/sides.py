@@ -72,5 +72,5 @@ def parse_side(option: str, text: str) -> SideSpec:
     if preloads and image:  # there the paths are its own, and what is preloaded here has no part
         environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
     elif preloads:
-        environment |= engine.preload(option, preloads, environment.get("LD_PRELOAD"))
+        environment |= engine.preload(option, preloads, environment)
     return SideSpec(" ".join(text.split()), tuple(environment.items()), tuple(flags), image)

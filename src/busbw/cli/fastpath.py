@@ -16,7 +16,7 @@ from busbw.cli.output import write_whole
 from busbw.cli.paths import NamedPath
 from busbw.cli.tune import progress
 from busbw.errors import BusbwError, Exit, UsageError
-from busbw.fastpath import FASTPATH_LIBRARY, METHODS, TABLE_VARIABLE, Range, parse
+from busbw.fastpath import METHODS, TABLE_VARIABLE, Range, parse
 from busbw.fastpath.run_folder import TABLE_FILE, made, open_folder, settings_of
 from busbw.fastpath.search import SIZES, Decision, ranges, summary
 from busbw.fastpath.table import default_names, default_text, size_bytes, size_word, table_text
@@ -51,7 +51,7 @@ def path() -> int:
 )
 def show(generation: str | None) -> int:
     """Prints the table in force, and which library it is of."""
-    where = engine.library(FASTPATH_LIBRARY)
+    where = engine.library(engine.FASTPATH_LIBRARY)
     click.echo(f"Library: {where or 'none came with this busbw, which was built without CUDA'}")
     named = os.environ.get(TABLE_VARIABLE, "") if generation is None else ""
     if named:
@@ -152,10 +152,10 @@ def _progress() -> Iterator[Callable[[str], None]]:
 def _library(named: Path | None) -> Path:
     if named:
         return named.absolute()
-    if found := engine.library(FASTPATH_LIBRARY):
+    if found := engine.library(engine.FASTPATH_LIBRARY):
         return found
     raise BusbwError(
-        f"{FASTPATH_LIBRARY} did not come with this busbw, which was built without CUDA",
+        f"{engine.FASTPATH_LIBRARY} did not come with this busbw, which was built without CUDA",
         remedy="install the wheel that `make wheel` builds, or set -DBUSBW_CUDA=ON where you build it",
     )
 

@@ -9,7 +9,6 @@ from itertools import groupby
 from busbw.errors import UsageError
 from busbw.units import plain
 
-FASTPATH_LIBRARY = "libbusbw_nccl.so"
 TABLE_VARIABLE = "BUSBW_FASTPATH_TABLE"
 
 HANDED_OVER = "nccl"

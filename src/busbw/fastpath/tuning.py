@@ -173,9 +173,8 @@ class Tuning:
             f"BUSBW_FASTPATH_{name.upper()}": "on",
             TABLE_VARIABLE: f"{own}.table",
             "BUSBW_FASTPATH_LOG": f"{own}.log",
-            **engine.preload("--library", [str(self.asked.library)]),
         }
-        return SideSpec(block, tuple(variables.items()))
+        return SideSpec(block, tuple(variables.items()), ("--library", str(self.asked.library)))
 
     def _measurement(self, name: str) -> Measurement:
         dtype = ("-d", self.asked.dtype) if name in REDUCING else ()
