@@ -53,6 +53,19 @@ def test_what_comes_with_the_library_can_be_read(name: str) -> None:
     assert default_text("sm_70") == ""
 
 
+def test_the_page_names_every_variable_and_no_other() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "fastpath").rglob("*.cpp"))
+    read = set(re.findall(r"\bBUSBW_FASTPATH(?:_[A-Z]+)*\b", sources)) - {"BUSBW_FASTPATH_EXPORTS"}
+    read |= {f"BUSBW_FASTPATH_{name.upper()}" for name in METHODS}
+    page = (ROOT / "docs/fastpath.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `BUSBW_FASTPATH")]
+    named = set()
+    for row in rows:
+        first, *others = re.findall(r"`(\w+)`", row.split("|")[1])
+        named |= {first, *(f"BUSBW_FASTPATH{other}" for other in others)}
+    assert named == read
+
+
 def test_a_collective_of_ranks_that_overlap_is_one_ladder() -> None:
     with pytest.raises(UsageError, match="all_reduce of 3 ranks has a line up to 4K already"):
         parse("all_reduce ranks=2-3 up_to=4K nccl\nall_reduce ranks=3-8 up_to=4096 nccl\n", "t")
