@@ -110,6 +110,24 @@ install_mpi() {
   done
 }
 
+# The fast path stands before NCCLs of all ages, and is compiled for a GPU where there is none: NCCL's wheels, one folder each,
+# and CUDA's compiler in an environment of its own, with the NCCL whose header is used.
+install_nccl() {
+  local version tools=('cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*' 'nvidia-nccl-cu13==2.28.9')
+  for version in 2.18.3 2.32.3; do
+    [ -e "build/nccl-wheels/$version/nvidia/nccl/lib/libnccl.so.2" ] && continue
+    say "installing NCCL $version from PyPI into build/nccl-wheels/$version"
+    quietly $venv/bin/python -m pip install --disable-pip-version-check --no-cache-dir --no-deps --upgrade \
+      --target "build/nccl-wheels/$version" "nvidia-nccl-cu12==$version" ||
+      say "pip could not install NCCL $version: the tests on it are skipped"
+  done
+  [ -e build/cuda-env/complete ] && return
+  say "making the environment build/cuda-env with CUDA's compiler from PyPI"
+  { quietly "$python" -m venv --clear build/cuda-env &&
+    quietly build/cuda-env/bin/python -m pip install --disable-pip-version-check --no-cache-dir "${tools[@]}" &&
+    touch build/cuda-env/complete; } || say "pip could not install it: the fast path is not compiled for a GPU"
+}
+
 install_packages() {
   local missing
   mapfile -t missing < <(missing_packages)
@@ -183,5 +201,5 @@ check_python
 install_packages
 [ "$want" != test ] || { install_browser; install_slurm; install_network; }
 make_venv
-[ "$want" != test ] || install_mpi
+[ "$want" != test ] || { install_mpi; install_nccl; }
 install_busbw $extra

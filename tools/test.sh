@@ -15,21 +15,30 @@ threaded='*test_local_job*,*test_barrier*,*test_channels*,*test_host_backend*,*t
 threaded+=',*test_launch_group*,*test_store*,*test_tcp_*,*test_launched_job*'
 threaded+=',*test_runner*,*test_sampler*,*test_checker*,*test_watchdog*,*test_job_runner*'
 
-for preset in dev asan tsan; do
-  selected=()
-  [ "$preset" = tsan ] && selected=("-sf=$threaded")
-  printf '== tests of engine and fast path, %s\n' "$preset"
+build() {
+  local preset=$1 log=build/$1/build.log
   mkdir -p "build/$preset"
-  log=build/$preset/build.log
   { cmake --preset "$preset" -G Ninja && cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}"; } \
     >"$log" 2>&1 || {
     tail -n 60 "$log" >&2
     printf 'the build failed; all of its output: %s\n' "$log" >&2
     exit 1
   }
+}
+
+for preset in dev asan tsan; do
+  selected=()
+  [ "$preset" = tsan ] && selected=("-sf=$threaded")
+  printf '== tests of engine and fast path, %s\n' "$preset"
+  build "$preset"
   "${fixed_addresses[@]}" "build/$preset/engine_tests" "${selected[@]}"
   "${fixed_addresses[@]}" "build/$preset/fastpath_tests"
 done
+
+if [ -e build/cuda-env/complete ]; then
+  echo '== the fast path is compiled for a GPU'
+  build gpu-compile
+fi
 
 echo '== the command and the installed programs'
 exec python -m pytest

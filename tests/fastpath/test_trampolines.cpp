@@ -67,6 +67,13 @@ TEST_CASE("every kind of argument and result comes through as if the real librar
   CHECK(output(kReal + kPreload + CALLER + " - all") == expected);
 }
 
+TEST_CASE("every function goes to the real one of its name") {
+  const auto said = output(std::string("BUSBW_FASTPATH_NCCL=") + EVERY_NCCL + " " + kOpened + "every");
+  CHECK(said == output(std::string(CALLER) + " " + EVERY_NCCL + " every"));
+  CHECK(count(said, "\n") == 1);
+  CHECK(said.ends_with(" functions\n"));
+}
+
 TEST_CASE("many threads may make the first call at once") {
   for (int i = 0; i < 5; ++i) CHECK(output(kReal + kOpened + "race") == "8 of 8 threads\n");
 }

@@ -2,6 +2,8 @@
 //
 // Usage: caller PLACE COMMAND...   PLACE: a library to open, or - for the program's own libraries
 //   all              calls with every kind of argument, twice
+//   every            how many functions return what those of fakes/every.cpp do
+//   version          what ncclGetVersion says
 //   race             the first calls of many threads at once
 //   function NAME    whether there is one of this name, and what it returns of 41
 //   text NAME        as function, for one that returns a text
@@ -17,6 +19,8 @@
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "fakes/number_of.hpp"
 
 #ifdef LINKED
 extern "C" int ncclGetVersion(int*);
@@ -100,6 +104,20 @@ void race(const Library& library) {
   std::printf("%d of %d threads\n", good, kThreads);
 }
 
+void call_every(const Library& library) {
+  constexpr std::array names{
+#define FASTPATH_EXPORT(index, name, since) name,
+#include FASTPATH_EXPORTS
+  };
+  int right = 0;
+  for (const char* const name : names)
+    if (auto* const function = library.get<int()>(name); function && function() == number_of(name))
+      ++right;
+    else
+      std::printf("%s goes elsewhere\n", name);
+  std::printf("%d of %zu functions\n", right, names.size());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -107,6 +125,8 @@ int main(int argc, char** argv) {
   const Library library(argv[1]);
   const std::string_view command = argv[2];
   if (command == "all") call_all(library);
+  if (command == "every") call_every(library);
+  if (command == "version") std::printf("%d\n", version_of(library));
   if (command == "race") race(library);
   for (int i = 3; i < argc; ++i) {
     auto* const function = library.get<int(int)>(argv[i]);

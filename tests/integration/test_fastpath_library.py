@@ -1,0 +1,105 @@
+"""The fast path's library before NCCLs of several ages, which load where there is no GPU.
+
+`make test` builds two of it: one that hands everything over, with the tests, and the one for GPUs.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "build"
+LIBRARIES = {
+    "forward": BUILD / "dev" / "fastpath" / "libbusbw_nccl_forward.so",
+    "gpu": BUILD / "gpu-compile" / "libbusbw_nccl.so",
+}
+PROGRAM = BUILD / "dev" / "fastpath" / "linked_caller"
+VERSIONS = {"2.18.3": 21803, "2.28.9": 22809, "2.32.3": 23203}
+
+ASK = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.ncclGetErrorString.restype = library.pncclGetErrorString.restype = ctypes.c_char_p
+version = ctypes.c_int()
+assert library.ncclGetVersion(ctypes.byref(version)) == 0
+print(version.value, library.ncclGetErrorString(2), library.pncclGetErrorString(5), library.ncclCommDestroy(None))
+print(library.ncclGetVersion(None), library.ncclCommCount(None, None))
+"""
+"""Needs no driver: errors are found before one is asked for."""
+
+
+def nccl(version: str) -> Path:
+    """The library of a wheel that tools/setup.sh test has installed."""
+    found = BUILD / "nccl-wheels" / version / "nvidia/nccl/lib/libnccl.so.2"
+    if not found.exists():
+        found = next(BUILD.glob("cuda-env/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2"), found)
+    if not found.exists():
+        pytest.skip(f"NCCL {version} is not installed: run tools/setup.sh test")
+    return found
+
+
+def library(name: str) -> Path:
+    if not LIBRARIES[name].exists():
+        pytest.skip(f"{LIBRARIES[name].name} is not built: run tools/test.sh")
+    return LIBRARIES[name]
+
+
+def functions(file: Path) -> set[str]:
+    """The names that leave a library, without those that every linker adds."""
+    listed = subprocess.run(["nm", "-D", "--defined-only", file], check=True, capture_output=True, text=True).stdout
+    return {line.split()[-1] for line in listed.splitlines()} - {"_edata", "_end", "__bss_start"}
+
+
+def output(command: list[str | Path], **variables: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BUSBW_")} | variables
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_function_of_nccl_is_exported(name: str, version: str) -> None:
+    real = functions(nccl(version))
+    assert len(real) > 50
+    assert real - functions(library(name)) == set()
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_nothing_but_names_of_nccl_is_exported(name: str) -> None:
+    ours = functions(library(name))
+    assert {each for each in ours if not re.match(r"p?nccl[A-Z]", each)} == set()
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_it_needs_no_library_beside_the_systems(name: str) -> None:
+    """A stranger's program brings no others, and may bring other versions of what it does bring."""
+    listed = subprocess.run(["readelf", "-dW", library(name)], check=True, capture_output=True, text=True).stdout
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", listed))
+    system = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libm.so.6", "libgcc_s.so.1"}
+    allowed = system | {each for each in needed if each.startswith("ld-linux")}
+    # The build for tests takes fmt as the distribution has it.
+    assert needed - allowed - ({"libfmt.so.9"} if name == "forward" else set()) == set()
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_answers_are_those_of_the_real_library(name: str, version: str) -> None:
+    real = nccl(version)
+    asked = [sys.executable, "-c", ASK]
+    through = output([*asked, library(name)], BUSBW_FASTPATH_NCCL=str(real))
+    assert through == output([*asked, real])
+    assert through.startswith(f"{VERSIONS[version]} b'")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_preloaded_it_finds_the_nccl_that_the_program_is_linked_with(name: str, version: str) -> None:
+    if not PROGRAM.exists():
+        pytest.skip(f"{PROGRAM.name} is not built: run tools/test.sh")
+    variables = {"LD_PRELOAD": str(library(name)), "LD_LIBRARY_PATH": str(nccl(version).parent)}
+    assert output([PROGRAM, "-", "version"], **variables) == f"{VERSIONS[version]}\n"
+    assert output([PROGRAM, "-", "alias", "ncclAllReduce"], **variables) == f"ncclAllReduce: {library(name)}\n"
