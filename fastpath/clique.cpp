@@ -1,0 +1,89 @@
+#include "fastpath/clique.hpp"
+
+#include "fastpath/cuda_check.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+/// The capture that a stream is in and the node its next one will follow.
+struct Capture {
+  unsigned long long id = 0;
+  cudaGraphNode_t last = nullptr;
+};
+
+cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t* nodes = nullptr;
+  std::size_t count = 0;
+#if CUDART_VERSION >= 13000
+  const cudaGraphEdgeData* edges = nullptr;
+  const cudaError_t error =
+      cudaStreamGetCaptureInfo(stream, &status, &capture.id, nullptr, &nodes, &edges, &count);
+#elif CUDART_VERSION >= 12030
+  const cudaGraphEdgeData* edges = nullptr;
+  const cudaError_t error =
+      cudaStreamGetCaptureInfo_v3(stream, &status, &capture.id, nullptr, &nodes, &edges, &count);
+#else
+  const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, &capture.id, nullptr, &nodes, &count);
+#endif
+  capture.last = count > 0 ? nodes[count - 1] : nullptr;
+  return error;
+}
+
+cudaError_t follow(cudaStream_t stream, cudaGraphNode_t node) {
+#if CUDART_VERSION >= 13000
+  return cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamAddCaptureDependencies);
+#else
+  return cudaStreamUpdateCaptureDependencies(stream, &node, 1, cudaStreamAddCaptureDependencies);
+#endif
+}
+
+}  // namespace
+
+Choice Clique::choose(const Call& call) const noexcept {
+  const Choice handed_over{};
+  if (call.bytes == 0 || is_aborted()) return handed_over;
+  const bool reduces = call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter;
+  if (reduces && call.element == Element::bytes) return handed_over;
+  if (call.root < 0 || call.root >= ranks_) return handed_over;
+  return choices_->choose(call.collective, ranks_, size_bytes(call, ranks_));
+}
+
+cudaError_t Clique::queue(const Call& call, const Choice& choice, cudaStream_t stream) {
+  const Device device(device_);
+  const Operation operation =
+      operation_of(call, choice, rank_, ranks_, scratch_->lane(LaneOf::calls).threads);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (const cudaError_t error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess) return error;
+  return status == cudaStreamCaptureStatusActive ? queue_in_graph(operation, stream) : queue_call(operation, stream);
+}
+
+cudaError_t Clique::queue_call(const Operation& operation, cudaStream_t stream) {
+  const Lane& lane = scratch_->lane(LaneOf::calls);
+  unsigned long long number = 0;
+  if (const cudaError_t error = cudaStreamGetId(stream, &number); error != cudaSuccess) return error;
+  if (last_tag_ != 0 && number != last_stream_)
+    if (const cudaError_t error = launch_wait(lane, last_tag_, stream); error != cudaSuccess) return error;
+  if (const cudaError_t error = launch(operation, lane, stream); error != cudaSuccess) return error;
+  last_tag_ += static_cast<std::uint64_t>(operation.grid.steps);
+  last_stream_ = number;
+  return cudaSuccess;
+}
+
+cudaError_t Clique::queue_in_graph(const Operation& operation, cudaStream_t stream) {
+  Capture capture;
+  unsigned long long number = 0;
+  if (const cudaError_t error = cudaStreamGetId(stream, &number); error != cudaSuccess) return error;
+  if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
+  if (capture.id == last_capture_ && number != captured_stream_)
+    if (const cudaError_t error = follow(stream, last_node_); error != cudaSuccess) return error;
+  if (const cudaError_t error = launch(operation, scratch_->lane(LaneOf::graphs), stream); error != cudaSuccess)
+    return error;
+  if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
+  last_capture_ = capture.id;
+  captured_stream_ = number;
+  last_node_ = capture.last;
+  return cudaSuccess;
+}
+
+}  // namespace busbw::fastpath

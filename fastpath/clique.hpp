@@ -1,0 +1,54 @@
+#pragma once
+// One rank of a communicator whose ranks write into each other's memory: it queues their operations in an order on which
+// all ranks agree.
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "fastpath/choices.hpp"
+#include "fastpath/operation.hpp"
+#include "fastpath/scratch.hpp"
+
+namespace busbw::fastpath {
+
+/// Used by one thread at a time, as a communicator is; abort() may come from any.
+class Clique {
+ public:
+  Clique(int rank, int ranks, int device, std::unique_ptr<Scratch> scratch, std::shared_ptr<const Choices> choices)
+      : rank_(rank), ranks_(ranks), device_(device), scratch_(std::move(scratch)), choices_(std::move(choices)) {}
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  int device() const { return device_; }
+
+  /// How this call is to be done, the same on every rank; handed_over where it can't be done here.
+  Choice choose(const Call& call) const noexcept;
+  /// Whether this collective's results are to be checked.
+  bool verifies(Collective collective) const noexcept { return choices_->mode(collective) == Mode::verify; }
+
+  /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
+  cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
+
+  void abort() noexcept { scratch_->abort(); }
+  bool is_aborted() const noexcept { return scratch_->is_aborted(); }
+
+ private:
+  cudaError_t queue_call(const Operation& operation, cudaStream_t stream);
+  cudaError_t queue_in_graph(const Operation& operation, cudaStream_t stream);
+
+  int rank_;
+  int ranks_;
+  int device_;
+  std::unique_ptr<Scratch> scratch_;
+  std::shared_ptr<const Choices> choices_;
+
+  std::uint64_t last_tag_ = 0;            // of the lane of calls, once all that is queued has run
+  unsigned long long last_stream_ = 0;    // CUDA's number of the stream that was used last; 0: none yet
+  unsigned long long last_capture_ = 0;   // CUDA's number of the capture that was used last; 0: none yet
+  unsigned long long captured_stream_ = 0;
+  cudaGraphNode_t last_node_ = nullptr;   // of that capture
+};
+
+}  // namespace busbw::fastpath

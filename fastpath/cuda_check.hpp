@@ -1,0 +1,60 @@
+#pragma once
+// CUDA's errors as exceptions, and the current device for a while.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "support/error.hpp"
+
+namespace busbw::fastpath {
+
+/// Throws EnvironmentError: in doing what, and what CUDA says. The error is taken out of CUDA's memory, so that the program
+/// does not find it behind a call of its own.
+inline void check(cudaError_t error, const char* doing) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  throw EnvironmentError(fmt::format("{}: {}", doing, cudaGetErrorString(error)));
+}
+
+/// Another current device of this thread, for as long as this lives.
+class Device {
+ public:
+  explicit Device(int device) {
+    changed_ = cudaGetDevice(&before_) == cudaSuccess && before_ != device && cudaSetDevice(device) == cudaSuccess;
+  }
+  ~Device() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+/// What this thread does is allowed while some other thread captures a graph.
+class AmidCaptures {
+ public:
+  AmidCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~AmidCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  AmidCaptures(const AmidCaptures&) = delete;
+  AmidCaptures& operator=(const AmidCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// A stream of the current device that waits for no other.
+class OwnStream {
+ public:
+  OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
+  ~OwnStream() { cudaStreamDestroy(stream_); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace busbw::fastpath

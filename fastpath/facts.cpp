@@ -1,0 +1,66 @@
+#include "fastpath/facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "fastpath/operation.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+// With as many cells on their way a step covers NVLink's latency at its full rate: 16 bytes x 2^18 / 365 GB/s = 11 us.
+constexpr int kMostThreadsTimesRanks = 1 << 18;
+constexpr int kLeastThreads = 1 << 11;
+
+template <std::size_t n>
+std::string_view text(const std::array<char, n>& bytes) {
+  return {bytes.data(), static_cast<std::size_t>(std::find(bytes.begin(), bytes.end(), '\0') - bytes.begin())};
+}
+
+}  // namespace
+
+std::string why_not(const std::vector<Facts>& ranks) {
+  if (ranks.size() < 2) return "a single rank has nobody to talk to";
+  if (ranks.size() > kMaxRanks) return fmt::format("{} ranks are more than the {} it knows", ranks.size(), kMaxRanks);
+  const Facts& first = ranks.front();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const Facts& one = ranks[r];
+    if (one.layout != kLayout) return fmt::format("rank {} has another version of this library", r);
+    if (one.host != first.host || one.host == std::array<std::uint64_t, 2>{})
+      return fmt::format("ranks 0 and {} are on different hosts", r);
+    if (one.gpu != first.gpu || one.capability_major != first.capability_major)
+      return fmt::format("the GPUs differ: {} at rank 0, {} at rank {}", text(first.gpu), text(one.gpu), r);
+    if (one.choices != first.choices)
+      return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; set the same everywhere", r);
+    for (std::size_t other = 0; other < r; ++other)
+      if (ranks[other].bus_id == one.bus_id)
+        return fmt::format("ranks {} and {} share GPU {}", other, r, text(one.bus_id));
+    if (one.threads <= 0)
+      return fmt::format("rank {} has no room left on its GPU for another communicator; raise BUSBW_FASTPATH_MIB", r);
+  }
+  return {};
+}
+
+std::string who_is_not_ready(const std::vector<Facts>& ranks) {
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (ranks[r].is_ready == 0) return fmt::format("rank {} could not reach every peer's memory over NVLink", r);
+  return {};
+}
+
+int threads_of_all(const std::vector<Facts>& ranks) {
+  int least = ranks.front().threads;
+  for (const Facts& one : ranks) least = std::min(least, one.threads);
+  return least;
+}
+
+int threads_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int threads)) {
+  int threads = kMostThreadsTimesRanks;
+  for (int power = 1; power < ranks; power *= 2) threads /= 2;
+  for (; threads >= kLeastThreads; threads /= 2)
+    if (bytes_for(ranks, threads) <= left_bytes / 2) return threads;
+  return 0;
+}
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,43 @@
+#pragma once
+// What ranks tell each other to find out whether they can write into each other's memory.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace busbw::fastpath {
+
+/// One rank's facts, as they travel: plain bytes, the same in every process that runs the same library.
+struct Facts {
+  std::uint64_t layout = 0;                     ///< of this struct, the slots and the kernels
+  std::uint64_t choices = 0;                    ///< a hash of everything that decides which method runs
+  std::array<std::uint64_t, 2> host{};          ///< the boot of the machine; all zero: not known
+  std::array<std::uint64_t, 2> process{};       ///< random; process ids repeat in containers
+  std::array<char, 16> bus_id{};                ///< of the GPU
+  std::array<char, 64> gpu{};                   ///< its name
+  std::int32_t capability_major = 0;
+  std::int32_t threads = 0;                     ///< for how many there is room, 0: for none
+  std::int32_t is_ready = 0;                    ///< the memory is there, and in the last round everybody's is reached
+  std::int32_t unused = 0;
+  std::uint64_t memory = 0;                     ///< its address within its process
+  std::array<unsigned char, 64> handle{};       ///< of the memory, for other processes
+};
+
+/// What this library's builds must agree on.
+inline constexpr std::uint64_t kLayout = 1;
+
+/// Why these ranks can't have a fast path, in one sentence; empty where they can. Every rank comes to the same answer.
+std::string why_not(const std::vector<Facts>& ranks);
+
+/// Why it failed though it should have worked: which ranks are not ready; empty where all are.
+std::string who_is_not_ready(const std::vector<Facts>& ranks);
+
+/// Room that all have.
+int threads_of_all(const std::vector<Facts>& ranks);
+
+/// The largest number of threads whose slots fit into half of what is left of a GPU's allowance, so that a communicator
+/// made later gets some too; 0 where less than the least useful number fits. `bytes_for(threads)` must grow.
+int threads_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int threads));
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,111 @@
+#include "fastpath/scratch.hpp"
+
+#include <cstring>
+
+#include "fastpath/cuda_check.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
+
+/// NVLink does atomic operations on a peer's memory, PCI Express does not.
+bool is_linked(int device, const Facts& peer) {
+  int other = 0;
+  if (cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()) != cudaSuccess) return false;
+  int reached = 0;
+  int atomics = 0;
+  return cudaDeviceCanAccessPeer(&reached, device, other) == cudaSuccess && reached != 0 &&
+         cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, device, other) == cudaSuccess &&
+         atomics != 0;
+}
+
+}  // namespace
+
+std::size_t Scratch::bytes_for(int ranks, int threads) { return kLanes * (lane_bytes(ranks, threads) + kTagsBytes); }
+
+Scratch::Scratch(int ranks, int threads) : ranks_(ranks), threads_(threads) {
+  check(cudaGetDevice(&device_), "asking for the current GPU");
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes_for(ranks, threads)), "allocating scratch memory");
+  memory_ = static_cast<char*>(memory);
+  void* flag = nullptr;
+  if (const cudaError_t error = cudaHostAlloc(&flag, sizeof *aborted_, cudaHostAllocMapped | cudaHostAllocPortable);
+      error != cudaSuccess) {
+    cudaFree(memory_);
+    check(error, "allocating a flag");
+  }
+  aborted_ = static_cast<std::uint32_t*>(flag);
+  *aborted_ = 0;
+  // Tags begin at 1, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of it.
+  const OwnStream stream;
+  check(cudaMemsetAsync(memory_, 0, bytes_for(ranks, threads), stream.get()), "clearing scratch memory");
+  check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
+}
+
+Scratch::~Scratch() {
+  const Device device(device_);
+  const AmidCaptures amid;
+  for (void* memory : opened_) cudaIpcCloseMemHandle(memory);
+  // A kernel that left because of an abort may not be the only one that waits on this GPU, and freeing waits for all.
+  if (!is_aborted()) {
+    cudaFree(memory_);
+    cudaFreeHost(aborted_);
+  }
+  cudaGetLastError();
+}
+
+void Scratch::describe(Facts& facts) const {
+  facts.memory = reinterpret_cast<std::uintptr_t>(memory_);
+  cudaIpcMemHandle_t handle{};
+  static_assert(sizeof handle == sizeof facts.handle);
+  facts.is_ready = cudaIpcGetMemHandle(&handle, memory_) == cudaSuccess ? 1 : 0;
+  cudaGetLastError();
+  std::memcpy(facts.handle.data(), &handle, sizeof handle);
+}
+
+bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
+  const Facts& own = ranks[static_cast<std::size_t>(rank)];
+  char* base_of[kMaxRanks] = {};
+  for (int p = 0; p < ranks_; ++p) {
+    const Facts& peer = ranks[static_cast<std::size_t>(p)];
+    if (p == rank) {
+      base_of[p] = memory_;
+      continue;
+    }
+    if (!is_linked(device_, peer)) {
+      cudaGetLastError();
+      return false;
+    }
+    if (peer.process == own.process) {
+      int other = 0;
+      check(cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()), "finding a peer's GPU");
+      const cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
+      if (error != cudaErrorPeerAccessAlreadyEnabled) check(error, "reaching a peer's GPU");
+      cudaGetLastError();
+      base_of[p] = reinterpret_cast<char*>(static_cast<std::uintptr_t>(peer.memory));
+      continue;
+    }
+    cudaIpcMemHandle_t handle;
+    std::memcpy(&handle, peer.handle.data(), sizeof handle);
+    void* memory = nullptr;
+    check(cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess), "opening a peer's memory");
+    opened_.push_back(memory);
+    base_of[p] = static_cast<char*>(memory);
+  }
+  const std::size_t one = lane_bytes(ranks_, threads_);
+  for (int l = 0; l < kLanes; ++l) {
+    Lane& lane = lanes_[l];
+    for (int p = 0; p < ranks_; ++p) lane.slots_of[p] = base_of[p] + static_cast<std::size_t>(l) * one;
+    lane.tags = reinterpret_cast<std::uint64_t*>(memory_ + kLanes * one + static_cast<std::size_t>(l) * kTagsBytes);
+    lane.threads = threads_;
+    lane.aborted = aborted_;
+  }
+  return true;
+}
+
+void Scratch::abort() noexcept { __atomic_store_n(aborted_, 1u, __ATOMIC_RELEASE); }
+
+bool Scratch::is_aborted() const noexcept { return __atomic_load_n(aborted_, __ATOMIC_ACQUIRE) != 0; }
+
+}  // namespace busbw::fastpath
