@@ -1,6 +1,5 @@
 #pragma once
-// What decides which method runs: a table and what the environment says of each collective.
-#include <array>
+// What decides which method runs: a table, and what the environment says of each collective.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,3 +7,23 @@
 #include "fastpath/table.hpp"
 
 namespace busbw::fastpath {
+
+/// Immutable; the same on all ranks of a communicator, or they have no fast path.
+class Choices {
+ public:
+  Choices(const Settings& settings, Table table) : settings_(settings), table_(std::move(table)) {}
+
+  Mode mode(Collective collective) const noexcept { return settings_.modes[static_cast<std::size_t>(collective)]; }
+
+  /// `size_bytes` as nccl-tests counts it.
+  Choice choose(Collective collective, int ranks, std::size_t size_bytes) const noexcept;
+
+  /// Equal where all choices are.
+  std::uint64_t hash() const noexcept;
+
+ private:
+  Settings settings_;
+  Table table_;
+};
+
+}  // namespace busbw::fastpath

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "fastpath/choices.hpp"
 #include "fastpath/operation.hpp"
@@ -22,6 +23,8 @@ class Clique {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int device() const { return device_; }
+  /// Of scratch memory.
+  std::size_t bytes() const { return Scratch::bytes_for(ranks_, scratch_->lane(LaneOf::calls).threads); }
 
   /// How this call is to be done, the same on every rank; handed_over where it can't be done here.
   Choice choose(const Call& call) const noexcept;

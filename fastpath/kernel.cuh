@@ -28,7 +28,18 @@ __global__ void __launch_bounds__(kMaxThreads)
     lane.tags[word] = last + static_cast<std::uint64_t>(steps);
 }
 
-/// Room in registers for 2, 4 or 8 ranks.
+/// A kernel has room in registers for 2, 4 or 8 ranks.
+template <class Work, bool kTwoShot>
+auto kernel_for(int ranks) {
+  return ranks <= 2 ? run<2, Work, kTwoShot> : ranks <= 4 ? run<4, Work, kTwoShot> : run<8, Work, kTwoShot>;
+}
+
+template <class Work, bool kTwoShot>
+void preload_work(int ranks) {
+  cudaFuncAttributes attributes;
+  cudaFuncGetAttributes(&attributes, kernel_for<Work, kTwoShot>(ranks));
+}
+
 template <class Work, bool kTwoShot>
 cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cudaStream_t stream) {
   cudaLaunchAttribute early{};
@@ -40,10 +51,7 @@ cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cu
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = 1;
-  const int ranks = work.buffers.ranks;
-  if (ranks <= 2) return cudaLaunchKernelEx(&config, run<2, Work, kTwoShot>, lane, work, grid.steps);
-  if (ranks <= 4) return cudaLaunchKernelEx(&config, run<4, Work, kTwoShot>, lane, work, grid.steps);
-  return cudaLaunchKernelEx(&config, run<8, Work, kTwoShot>, lane, work, grid.steps);
+  return cudaLaunchKernelEx(&config, kernel_for<Work, kTwoShot>(work.buffers.ranks), lane, work, grid.steps);
 }
 
 }  // namespace busbw::fastpath

@@ -10,4 +10,9 @@ cudaError_t launch_bfloat16(const Operation& operation, const Lane& lane, cudaSt
 /// Collectives that only move data.
 cudaError_t launch_moving(const Operation& operation, const Lane& lane, cudaStream_t stream);
 
+void preload_float32(int ranks);
+void preload_float16(int ranks);
+void preload_bfloat16(int ranks);
+void preload_moving(int ranks);
+
 }  // namespace busbw::fastpath

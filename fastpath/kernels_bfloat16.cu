@@ -7,4 +7,6 @@ cudaError_t launch_bfloat16(const Operation& operation, const Lane& lane, cudaSt
   return launch_reducing<Bfloat16>(operation, lane, stream);
 }
 
+void preload_bfloat16(int ranks) { preload_reducing<Bfloat16>(ranks); }
+
 }  // namespace busbw::fastpath

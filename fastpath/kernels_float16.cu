@@ -7,4 +7,6 @@ cudaError_t launch_float16(const Operation& operation, const Lane& lane, cudaStr
   return launch_reducing<Float16>(operation, lane, stream);
 }
 
+void preload_float16(int ranks) { preload_reducing<Float16>(ranks); }
+
 }  // namespace busbw::fastpath

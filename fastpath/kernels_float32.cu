@@ -7,4 +7,6 @@ cudaError_t launch_float32(const Operation& operation, const Lane& lane, cudaStr
   return launch_reducing<Float32>(operation, lane, stream);
 }
 
+void preload_float32(int ranks) { preload_reducing<Float32>(ranks); }
+
 }  // namespace busbw::fastpath

@@ -21,4 +21,11 @@ cudaError_t launch_moving(const Operation& operation, const Lane& lane, cudaStre
   return cudaErrorInvalidValue;
 }
 
+void preload_moving(int ranks) {
+  preload_work<AllGather, false>(ranks);
+  preload_work<AllToAll, false>(ranks);
+  preload_work<BroadcastTwoShot, true>(ranks);
+  preload_work<BroadcastOneShot, false>(ranks);
+}
+
 }  // namespace busbw::fastpath

@@ -14,6 +14,15 @@ __global__ void wait_for(const __grid_constant__ Lane lane, const std::uint64_t 
 
 }  // namespace
 
+void preload(int ranks) {
+  preload_float32(ranks);
+  preload_float16(ranks);
+  preload_bfloat16(ranks);
+  preload_moving(ranks);
+  cudaFuncAttributes attributes;
+  cudaFuncGetAttributes(&attributes, wait_for);
+}
+
 cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream) {
   if (operation.collective != Collective::all_reduce && operation.collective != Collective::reduce_scatter)
     return launch_moving(operation, lane, stream);

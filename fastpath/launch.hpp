@@ -22,10 +22,14 @@ constexpr std::size_t lane_bytes(int ranks, int threads) {
   return std::size_t{2} * kRegions * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(threads) * kCellBytes;
 }
 
+/// Loads the kernels for so many ranks onto the current device. CUDA loads a kernel when it is first used and may wait for
+/// the GPU then, which waits for a peer's kernel, whose launch may be this thread's next one.
+void preload(int ranks);
+
 /// Queues an operation on a stream of the current device.
 cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream);
 
-/// Queues a kernel that ends when all blocks' words say `tag`: an order between two streams.
+/// Queues a kernel that ends when all blocks' words have reached `tag`: an order between two streams.
 cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream);
 
 }  // namespace busbw::fastpath

@@ -40,17 +40,18 @@ Slices cut(const void* data, std::size_t bytes, int ranks) {
 
 }  // namespace
 
-std::size_t size_of(Element element) noexcept {
+std::string_view name(Element element) noexcept {
   switch (element) {
-    case Element::bytes:
-      return 1;
     case Element::float16:
+      return "half";
     case Element::bfloat16:
-      return 2;
+      return "bfloat16";
     case Element::float32:
-      return 4;
+      return "float";
+    case Element::bytes:
+      break;
   }
-  return 1;
+  return "bytes";
 }
 
 std::size_t size_bytes(const Call& call, int ranks) noexcept {

@@ -2,6 +2,7 @@
 // One collective as the GPU shall run it: from the arguments of NCCL's call to buffers, grid and work.
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "fastpath/collective.hpp"
 #include "fastpath/grid.hpp"
@@ -17,7 +18,8 @@ inline constexpr int kMaxRanks = 8;
 enum class Element { bytes, float16, bfloat16, float32 };
 enum class Reduce { sum, prod, min, max, avg };
 
-std::size_t size_of(Element element) noexcept;
+/// As nccl-tests calls the type: "half"; "bytes" for what only moves.
+std::string_view name(Element element) noexcept;
 
 /// The arguments of NCCL's call, in bytes.
 struct Call {

@@ -18,4 +18,11 @@ cudaError_t launch_reducing(const Operation& operation, const Lane& lane, cudaSt
   return launch_work<AllReduceOneShot<InFloat<Type>>, false>({buffers, reduction}, operation.grid, lane, stream);
 }
 
+template <class Type>
+void preload_reducing(int ranks) {
+  preload_work<ReduceScatter<InFloat<Type>>, false>(ranks);
+  preload_work<AllReduceTwoShot<InFloat<Type>>, true>(ranks);
+  preload_work<AllReduceOneShot<InFloat<Type>>, false>(ranks);
+}
+
 }  // namespace busbw::fastpath

@@ -1,0 +1,24 @@
+#include "fastpath/choices.hpp"
+
+#include <string>
+
+#include "support/fnv1a.hpp"
+
+namespace busbw::fastpath {
+
+Choice Choices::choose(Collective collective, int ranks, std::size_t size_bytes) const noexcept {
+  if (mode(collective) == Mode::off) return {};
+  if (!settings_.forced) return table_.choose(collective, ranks, size_bytes);
+  return can(collective, settings_.forced->method) ? *settings_.forced : Choice{};
+}
+
+std::uint64_t Choices::hash() const noexcept {
+  std::string text = std::to_string(table_.hash());
+  for (const Mode mode : settings_.modes) text += ' ' + std::to_string(static_cast<int>(mode));
+  if (settings_.forced)
+    text += ' ' + std::string(name(settings_.forced->method)) + ' ' + std::to_string(settings_.forced->blocks) + ' ' +
+            std::to_string(settings_.forced->threads);
+  return fnv1a(text);
+}
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,205 @@
+// NCCL's collectives as programs call them: done here where that is faster, handed over where it is not.
+#include <nccl.h>
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <optional>
+
+#include "fastpath/exported.hpp"
+#include "fastpath/group.hpp"
+#include "fastpath/process.hpp"
+#include "support/complain.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+/// Bytes of an element of NCCL's types; empty for types that are newer than this code.
+std::optional<std::size_t> bytes_of(ncclDataType_t type) {
+  switch (static_cast<int>(type)) {
+    case ncclInt8:
+    case ncclUint8:
+    case ncclFloat8e4m3:
+    case ncclFloat8e5m2:
+      return 1;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32:
+      return 4;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64:
+      return 8;
+    default:
+      return std::nullopt;
+  }
+}
+
+Element element_of(ncclDataType_t type) {
+  switch (static_cast<int>(type)) {
+    case ncclFloat16:
+      return Element::float16;
+    case ncclBfloat16:
+      return Element::bfloat16;
+    case ncclFloat32:
+      return Element::float32;
+    default:
+      return Element::bytes;
+  }
+}
+
+std::optional<Reduce> reduce_of(ncclRedOp_t op) {
+  switch (static_cast<int>(op)) {
+    case ncclSum:
+      return Reduce::sum;
+    case ncclProd:
+      return Reduce::prod;
+    case ncclMin:
+      return Reduce::min;
+    case ncclMax:
+      return Reduce::max;
+    case ncclAvg:
+      return Reduce::avg;
+    default:
+      return std::nullopt;  // a program's own
+  }
+}
+
+void log_choice(Log& log, const Call& call, const Choice& choice, const Clique& clique) {
+  const std::size_t bytes = size_bytes(call, clique.ranks());
+  const std::size_t own = static_cast<std::size_t>(clique.rank()) * call.bytes;
+  const auto* send = static_cast<const char*>(call.send);
+  const auto* receive = static_cast<const char*>(call.receive);
+  const bool in_place = call.collective == Collective::all_gather       ? send == receive + own
+                        : call.collective == Collective::reduce_scatter ? send + own == receive
+                                                                        : send == receive;
+  std::string how = std::string(name(choice.method));
+  if (choice.method != Method::handed_over) how += fmt::format(",{},{}", choice.blocks, choice.threads);
+  log.once(fmt::format("{} {} {} bytes, {} ranks, {}: {}", name(call.collective), name(call.element), bytes, clique.ranks(),
+                       in_place ? "in place" : "out of place", how));
+}
+
+/// Says what checks found, as far as they have run.
+void tell_findings(Fast& fast) {
+  if (!fast.verifier) return;
+  if (const std::string news = fast.verifier->news(); !news.empty()) complain("libbusbw_nccl.so", news);
+}
+
+/// What NCCL's arguments mean here; empty where only NCCL can do it.
+std::optional<Call> call_of(Collective collective, const void* send, void* receive, std::size_t count,
+                            ncclDataType_t type, std::optional<ncclRedOp_t> op, int root) {
+  const auto element_bytes = bytes_of(type);
+  if (!element_bytes || receive == nullptr) return std::nullopt;
+  Call call;
+  call.collective = collective;
+  call.send = send;
+  call.receive = receive;
+  call.bytes = count * *element_bytes;
+  call.element = element_of(type);
+  call.root = root;
+  if (op) {
+    const auto reduce = reduce_of(*op);
+    if (!reduce) return std::nullopt;
+    call.reduce = *reduce;
+  }
+  return call;
+}
+
+/// True where the call is the fast path's; `result` is what to return then.
+bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t stream, const RealNccl& nccl,
+          ncclResult_t& result) noexcept try {
+  Process& process = Process::here();
+  if (process.is_off()) return false;
+  Fast* fast = process.find(communicator);
+  if (fast == nullptr || !call) return false;
+  const Choice choice = fast->clique->choose(*call);
+  if (process.log().is_on()) log_choice(process.log(), *call, choice, *fast->clique);
+  if (choice.method == Method::handed_over) return false;
+  tell_findings(*fast);
+  Group& group = Group::of_thread();
+  const Pending pending{fast, *call, choice, stream};
+  if (group.is_open()) {
+    group.add(pending);
+    result = ncclSuccess;
+  } else if (!fast->verifier) {
+    const cudaError_t error = fast->clique->queue(*call, choice, stream);
+    result = error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  } else {
+    result = queue({pending}, nccl);
+  }
+  return true;
+} catch (const std::exception& error) {
+  complain("libbusbw_nccl.so", error.what());
+  result = ncclSystemError;
+  return true;
+}
+
+}  // namespace
+}  // namespace busbw::fastpath
+
+using namespace busbw::fastpath;
+
+FASTPATH_EXPORT ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->all_reduce == nullptr) return lacking("ncclAllReduce");
+  ncclResult_t result;
+  if (take(comm, call_of(Collective::all_reduce, sendbuff, recvbuff, count, datatype, op, 0), stream, *nccl, result))
+    return result;
+  return nccl->all_reduce(sendbuff, recvbuff, count, datatype, op, comm, stream);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                               cudaStream_t stream) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->reduce_scatter == nullptr) return lacking("ncclReduceScatter");
+  ncclResult_t result;
+  if (take(comm, call_of(Collective::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0), stream, *nccl,
+           result))
+    return result;
+  return nccl->reduce_scatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->all_gather == nullptr) return lacking("ncclAllGather");
+  ncclResult_t result;
+  if (take(comm, call_of(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0), stream, *nccl, result))
+    return result;
+  return nccl->all_gather(sendbuff, recvbuff, sendcount, datatype, comm, stream);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                          ncclComm_t comm, cudaStream_t stream) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->alltoall == nullptr) return lacking("ncclAlltoAll");
+  ncclResult_t result;
+  if (take(comm, call_of(Collective::alltoall, sendbuff, recvbuff, count, datatype, {}, 0), stream, *nccl, result))
+    return result;
+  return nccl->alltoall(sendbuff, recvbuff, count, datatype, comm, stream);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                           int root, ncclComm_t comm, cudaStream_t stream) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->broadcast == nullptr) return lacking("ncclBroadcast");
+  ncclResult_t result;
+  if (take(comm, call_of(Collective::broadcast, sendbuff, recvbuff, count, datatype, {}, root), stream, *nccl, result))
+    return result;
+  return nccl->broadcast(sendbuff, recvbuff, count, datatype, root, comm, stream);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                                       cudaStream_t stream) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->bcast == nullptr) return lacking("ncclBcast");
+  ncclResult_t result;
+  if (take(comm, call_of(Collective::broadcast, buff, buff, count, datatype, {}, root), stream, *nccl, result))
+    return result;
+  return nccl->bcast(buff, count, datatype, root, comm, stream);
+}

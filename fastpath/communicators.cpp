@@ -1,0 +1,151 @@
+// NCCL's functions that make and end communicators, and its groups: each does what NCCL does, and the fast path comes and
+// goes with the communicator.
+#include <nccl.h>
+
+#include <cstdlib>
+#include <exception>
+#include <string_view>
+#include <vector>
+
+#include "fastpath/exported.hpp"
+#include "fastpath/group.hpp"
+#include "fastpath/process.hpp"
+#include "support/complain.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+/// Whether a communicator is ready when the call that makes it returns: NCCL's default, unless its own variable says no.
+bool waits(const ncclConfig_t* config) {
+  if (const char* everywhere = std::getenv("NCCL_COMM_BLOCKING"); everywhere != nullptr && *everywhere != '\0')
+    return std::string_view(everywhere) != "0";
+  return config == nullptr || config->blocking != 0;
+}
+
+/// Behind a call of NCCL's that made communicators, or will have made them when the group ends.
+ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, bool waits, const RealNccl& nccl) noexcept try {
+  Process& process = Process::here();
+  if (process.is_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
+  std::vector<ncclComm_t> now;
+  for (int i = 0; i < count; ++i) {
+    if (!waits)
+      process.joined_without_waiting(communicators[i]);
+    else if (Group::of_thread().is_open())
+      Group::of_thread().add(&communicators[i]);
+    else if (communicators[i] != nullptr)  // null: a split in which this rank has no part
+      now.push_back(communicators[i]);
+  }
+  return now.empty() ? result : process.joined(now, nccl);
+} catch (const std::exception& error) {
+  complain("libbusbw_nccl.so", error.what());
+  return ncclSystemError;
+}
+
+void abort(ncclComm_t communicator) {
+  if (Fast* fast = Process::here().find(communicator)) fast->clique->abort();
+}
+
+/// What checks have found by now; the communicator's memory goes when this ends.
+void end(ncclComm_t communicator) {
+  const auto fast = Process::here().leave(communicator);
+  if (fast && fast->verifier)
+    if (const std::string news = fast->verifier->news(); !news.empty()) complain("libbusbw_nccl.so", news);
+}
+
+}  // namespace
+}  // namespace busbw::fastpath
+
+using namespace busbw::fastpath;
+
+FASTPATH_EXPORT ncclResult_t ncclGroupStart() {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->group_start == nullptr) return lacking("ncclGroupStart");
+  const ncclResult_t result = nccl->group_start();
+  if (result == ncclSuccess) Group::of_thread().start();
+  return result;
+}
+
+FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->group_end == nullptr) return lacking("ncclGroupEnd");
+  const ncclResult_t result = nccl->group_end();
+  return Group::of_thread().end(result, *nccl);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_init_rank == nullptr) return lacking("ncclCommInitRank");
+  return made(nccl->comm_init_rank(comm, nranks, commId, rank), comm, 1, waits(nullptr), *nccl);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+                                                    ncclConfig_t* config) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_init_rank_config == nullptr) return lacking("ncclCommInitRankConfig");
+  return made(nccl->comm_init_rank_config(comm, nranks, commId, rank, config), comm, 1, waits(config), *nccl);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
+                                                      ncclUniqueId* commIds, ncclConfig_t* config) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_init_rank_scalable == nullptr) return lacking("ncclCommInitRankScalable");
+  return made(nccl->comm_init_rank_scalable(newcomm, nranks, myrank, nId, commIds, config), newcomm, 1, waits(config),
+              *nccl);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_init_all == nullptr) return lacking("ncclCommInitAll");
+  return made(nccl->comm_init_all(comm, ndev, devlist), comm, ndev, waits(nullptr), *nccl);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+                                           ncclConfig_t* config) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_split == nullptr) return lacking("ncclCommSplit");
+  const bool ready = waits(config) && !Process::here().does_not_wait(comm);
+  return made(nccl->comm_split(comm, color, key, newcomm, config), newcomm, 1, ready, *nccl);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
+                                            ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_shrink == nullptr) return lacking("ncclCommShrink");
+  if ((shrinkFlags & NCCL_SHRINK_ABORT) != 0) abort(comm);
+  const bool ready = waits(config) && !Process::here().does_not_wait(comm);
+  return made(nccl->comm_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags), newcomm, 1,
+              ready, *nccl);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_destroy == nullptr) return lacking("ncclCommDestroy");
+  end(comm);
+  return nccl->comm_destroy(comm);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_abort == nullptr) return lacking("ncclCommAbort");
+  abort(comm);
+  end(comm);
+  return nccl->comm_abort(comm);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_revoke == nullptr) return lacking("ncclCommRevoke");
+  abort(comm);
+  return nccl->comm_revoke(comm, revokeFlags);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_get_async_error == nullptr) return lacking("ncclCommGetAsyncError");
+  const ncclResult_t result = nccl->comm_get_async_error(comm, asyncError);
+  const Fast* fast = Process::here().find(comm);
+  if (result == ncclSuccess && *asyncError == ncclSuccess && fast != nullptr && fast->verifier &&
+      fast->verifier->found_wrong())
+    *asyncError = ncclInternalError;
+  return result;
+}

@@ -1,0 +1,81 @@
+#include "fastpath/group.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "support/complain.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+bool is_verified(const Pending& pending) {
+  return pending.fast->verifier && pending.fast->clique->verifies(pending.call.collective);
+}
+
+ncclResult_t queue_one(const Pending& pending) {
+  const cudaError_t error = pending.fast->clique->queue(pending.call, pending.choice, pending.stream);
+  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+/// At most one call of each communicator: a verifier has room for the inputs of one.
+ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& nccl) {
+  ncclResult_t result = nccl.group_start();
+  for (const Pending& pending : calls)
+    if (result == ncclSuccess && is_verified(pending)) result = pending.fast->verifier->gather(nccl, pending.call, pending.stream);
+  if (const ncclResult_t ended = nccl.group_end(); result == ncclSuccess) result = ended;
+  for (const Pending& pending : calls) {
+    if (result == ncclSuccess) result = queue_one(pending);
+    if (result == ncclSuccess && is_verified(pending) &&
+        pending.fast->verifier->check(pending.call, pending.stream) != cudaSuccess)
+      result = ncclUnhandledCudaError;
+  }
+  return result;
+}
+
+}  // namespace
+
+Group& Group::of_thread() {
+  static thread_local Group group;
+  return group;
+}
+
+ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
+  if (depth_ > 0) --depth_;
+  if (depth_ > 0) return result;
+  const auto pending = std::exchange(pending_, {});
+  const auto joining = std::exchange(joining_, {});
+  if (result != ncclSuccess) return result;
+  if (!joining.empty()) {
+    std::vector<ncclComm_t> communicators;
+    for (const ncclComm_t* one : joining)
+      if (*one != nullptr) communicators.push_back(*one);
+    result = Process::here().joined(communicators, nccl);
+  }
+  return result == ncclSuccess ? queue(pending, nccl) : result;
+}
+
+ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept try {
+  if (std::none_of(calls.begin(), calls.end(), is_verified)) {
+    for (const Pending& pending : calls)
+      if (const ncclResult_t result = queue_one(pending); result != ncclSuccess) return result;
+    return ncclSuccess;
+  }
+  std::vector<Pending> left = calls;
+  while (!left.empty()) {
+    std::vector<Pending> now;
+    std::vector<Pending> later;
+    for (const Pending& pending : left) {
+      const bool waits = std::any_of(now.begin(), now.end(), [&](const Pending& one) { return one.fast == pending.fast; });
+      (waits ? later : now).push_back(pending);
+    }
+    if (const ncclResult_t result = queue_verified(now, nccl); result != ncclSuccess) return result;
+    left = std::move(later);
+  }
+  return ncclSuccess;
+} catch (const std::exception& error) {
+  complain("libbusbw_nccl.so", error.what());
+  return ncclSystemError;
+}
+
+}  // namespace busbw::fastpath

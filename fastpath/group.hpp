@@ -1,0 +1,43 @@
+#pragma once
+// Between ncclGroupStart and ncclGroupEnd a thread's calls wait: what joined and what is to be queued, until the outermost
+// group ends.
+#include <nccl.h>
+
+#include <vector>
+
+#include "fastpath/process.hpp"
+
+namespace busbw::fastpath {
+
+/// A call that the fast path will do.
+struct Pending {
+  Fast* fast;
+  Call call;
+  Choice choice;
+  cudaStream_t stream;
+};
+
+/// This thread's group.
+class Group {
+ public:
+  static Group& of_thread();
+
+  bool is_open() const { return depth_ > 0; }
+  void start() { ++depth_; }
+  /// The real library's end of a group has said `result`: the outermost end does what waited, if that was a success.
+  ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;
+
+  void add(const Pending& pending) { pending_.push_back(pending); }
+  /// A communicator will be there once the group has ended.
+  void add(ncclComm_t* communicator) { joining_.push_back(communicator); }
+
+ private:
+  int depth_ = 0;
+  std::vector<Pending> pending_;
+  std::vector<ncclComm_t*> joining_;
+};
+
+/// Queues calls in this order, and their checks where that is asked for.
+ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept;
+
+}  // namespace busbw::fastpath

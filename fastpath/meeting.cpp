@@ -1,0 +1,202 @@
+#include "fastpath/meeting.hpp"
+
+#include <sys/random.h>
+
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <utility>
+
+#include "fastpath/cuda_check.hpp"
+#include "support/fnv1a.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+std::array<std::uint64_t, 2> this_boot() {
+  std::array<std::uint64_t, 2> id{};
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  if (std::getline(file, text) && !text.empty()) id = {fnv1a(text), fnv1a(text + "again")};
+  return id;
+}
+
+std::array<std::uint64_t, 2> this_process() {
+  static const auto id = [] {
+    std::array<std::uint64_t, 2> random{};
+    // Without random numbers it stays all zero, and ranks of other processes look like this one's: no fast path then.
+    if (getrandom(random.data(), sizeof random, 0) != static_cast<ssize_t>(sizeof random)) random = {};
+    return random;
+  }();
+  return id;
+}
+
+/// One rank at the meeting.
+class Member {
+ public:
+  Member(ncclComm_t communicator, const Company& company) : communicator_(communicator), company_(company) {
+    check(company.nccl.comm_user_rank(communicator, &rank_), "rank");
+    check(company.nccl.comm_count(communicator, &ranks_), "ranks");
+    check(company.nccl.comm_cu_device(communicator, &device_), "GPU");
+  }
+
+  bool is_small() const { return ranks_ >= 2 && ranks_ <= kMaxRanks; }
+  int ranks() const { return ranks_; }
+
+  /// Memory and a stream for the gathering.
+  void prepare() {
+    const Device device(device_);
+    stream_ = std::make_unique<OwnStream>();
+    void* memory = nullptr;
+    fastpath::check(cudaMalloc(&memory, sizeof(Facts) * static_cast<std::size_t>(ranks_)), "allocating memory to meet");
+    gathered_ = memory;
+  }
+
+  ~Member() {
+    const Device device(device_);
+    if (gathered_ != nullptr) cudaFree(gathered_);
+  }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  /// First round: who I am.
+  void introduce() {
+    const Device device(device_);
+    cudaDeviceProp properties{};
+    own_.layout = kLayout;
+    if (cudaGetDeviceProperties(&properties, device_) == cudaSuccess) {
+      std::strncpy(own_.gpu.data(), properties.name, own_.gpu.size() - 1);
+      own_.capability_major = properties.major;
+    }
+    cudaDeviceGetPCIBusId(own_.bus_id.data(), static_cast<int>(own_.bus_id.size()), device_);
+    own_.host = this_boot();
+    own_.process = this_process();
+    choices_ = company_.choices(own_.capability_major);
+    own_.choices = choices_->hash();
+    own_.threads = threads_that_fit(company_.left_bytes(device_), ranks_, &Scratch::bytes_for);
+    if (own_.process == std::array<std::uint64_t, 2>{}) own_.host = {};
+  }
+
+  /// Second round: where my memory is.
+  void settle() {
+    if (refuse(fastpath::why_not(all_))) return;
+    attempt([this] {
+      scratch_ = std::make_unique<Scratch>(ranks_, threads_of_all(all_));
+      scratch_->describe(own_);
+      preload(ranks_);
+    });
+  }
+
+  /// Third round: whether I reach everybody's.
+  void reach() {
+    if (!refusal_.empty() || refuse(who_is_not_ready(all_))) return;
+    own_.is_ready = 0;
+    attempt([this] { own_.is_ready = scratch_->reach(all_, rank_) ? 1 : 0; });
+  }
+
+  Met result() {
+    Met met;
+    if (!refusal_.empty() || refuse(who_is_not_ready(all_))) {
+      met.why_not = error_.empty() ? refusal_ : refusal_ + " (" + error_ + ")";
+      return met;
+    }
+    met.clique = std::make_shared<Clique>(rank_, ranks_, device_, std::move(scratch_), choices_);
+    return met;
+  }
+
+  /// Queues the gathering of everybody's facts.
+  ncclResult_t send() {
+    const Device device(device_);
+    char* own = static_cast<char*>(gathered_) + sizeof(Facts) * static_cast<std::size_t>(rank_);
+    if (cudaMemcpyAsync(own, &own_, sizeof own_, cudaMemcpyHostToDevice, stream_->get()) != cudaSuccess)
+      return ncclUnhandledCudaError;
+    return company_.nccl.all_gather(own, gathered_, sizeof(Facts), ncclUint8, communicator_, stream_->get());
+  }
+
+  void receive() {
+    const Device device(device_);
+    all_.assign(static_cast<std::size_t>(ranks_), Facts{});
+    fastpath::check(cudaMemcpyAsync(all_.data(), gathered_, sizeof(Facts) * all_.size(), cudaMemcpyDeviceToHost, stream_->get()),
+                    "reading what was gathered");
+    fastpath::check(cudaStreamSynchronize(stream_->get()), "waiting for what was gathered");
+  }
+
+ private:
+  static void check(ncclResult_t result, const char* what) {
+    if (result != ncclSuccess) throw EnvironmentError(std::string("NCCL does not tell the communicator's ") + what);
+  }
+
+  bool refuse(std::string why) {
+    refusal_ = std::move(why);
+    return !refusal_.empty();
+  }
+
+  /// A failure is told to the others in the next round; nobody leaves before.
+  template <class Action>
+  void attempt(Action action) {
+    const Device device(device_);
+    try {
+      action();
+    } catch (const std::exception& error) {
+      own_.is_ready = 0;
+      error_ = error.what();
+    }
+  }
+
+  ncclComm_t communicator_;
+  const Company& company_;
+  int rank_ = 0;
+  int ranks_ = 0;
+  int device_ = 0;
+  std::unique_ptr<OwnStream> stream_;
+  void* gathered_ = nullptr;
+  Facts own_;
+  std::vector<Facts> all_;
+  std::shared_ptr<const Choices> choices_;
+  std::unique_ptr<Scratch> scratch_;
+  std::string refusal_;
+  std::string error_;
+};
+
+using Members = std::vector<std::unique_ptr<Member>>;
+
+/// Everybody's facts to everybody.
+void gather(const Members& members, const RealNccl& nccl) {
+  ncclResult_t result = nccl.group_start();
+  for (const auto& member : members)
+    if (result == ncclSuccess) result = member->send();
+  const ncclResult_t ended = nccl.group_end();
+  if (result == ncclSuccess) result = ended;
+  if (result != ncclSuccess) throw EnvironmentError("NCCL could not gather what ranks say of themselves");
+  for (const auto& member : members) member->receive();
+}
+
+}  // namespace
+
+std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Company& company) {
+  std::vector<Met> results(communicators.size());
+  const AmidCaptures amid;
+  Members members;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < communicators.size(); ++i) {
+    auto member = std::make_unique<Member>(communicators[i], company);
+    if (!member->is_small()) {
+      results[i].why_not = fmt::format("it has {} ranks, and from 2 to {} can have one", member->ranks(), kMaxRanks);
+      continue;
+    }
+    member->prepare();
+    members.push_back(std::move(member));
+    places.push_back(i);
+  }
+  if (members.empty()) return results;
+  for (const auto& member : members) member->introduce();
+  gather(members, company.nccl);
+  for (const auto& member : members) member->settle();
+  gather(members, company.nccl);
+  for (const auto& member : members) member->reach();
+  gather(members, company.nccl);
+  for (std::size_t m = 0; m < members.size(); ++m) results[places[m]] = members[m]->result();
+  return results;
+}
+
+}  // namespace busbw::fastpath

@@ -1,0 +1,36 @@
+#pragma once
+// How the ranks of a new communicator learn about each other: through that communicator itself.
+#include <nccl.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fastpath/choices.hpp"
+#include "fastpath/clique.hpp"
+#include "fastpath/real_nccl.hpp"
+
+namespace busbw::fastpath {
+
+/// What became of one communicator: a clique, or why there is none.
+struct Met {
+  std::shared_ptr<Clique> clique;
+  std::string why_not;
+};
+
+/// What a meeting takes from the process.
+struct Company {
+  const RealNccl& nccl;
+  /// Of GPUs of this generation.
+  std::function<std::shared_ptr<const Choices>(int capability_major)> choices;
+  /// Bytes of scratch memory that communicators on this GPU may still take.
+  std::function<std::size_t(int device)> left_bytes;
+};
+
+/// Collective over the ranks of each of these communicators, of which this thread has one rank each: it returns when all
+/// their ranks have called. All ranks of a communicator get a clique or none does. Throws EnvironmentError where this rank
+/// can't even say that it gets none; its peers then wait for it, as they do in NCCL where making a communicator fails.
+std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Company& company);
+
+}  // namespace busbw::fastpath

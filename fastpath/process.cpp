@@ -1,0 +1,113 @@
+#include "fastpath/process.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "fastpath/meeting.hpp"
+#include "support/complain.hpp"
+#include "support/environment.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+constexpr const char* kWho = "libbusbw_nccl.so";
+
+}  // namespace
+
+Process& Process::here() {
+  static auto* process = new Process(read_settings(process_environment));  // never destroyed: other threads may still call while the process ends
+  return *process;
+}
+
+Process::Process(ReadSettings read) : settings_(std::move(read.settings)), log_(settings_.log) {
+  for (const std::string& complaint : read.complaints) complain(kWho, complaint);
+}
+
+Fast* Process::find(ncclComm_t communicator) noexcept {
+  struct Last {
+    ncclComm_t communicator = nullptr;
+    std::uint64_t changes = 0;
+    Fast* fast = nullptr;
+  };
+  static thread_local Last last;
+  const std::uint64_t changes = changes_.load(std::memory_order_acquire);
+  if (last.communicator == communicator && last.changes == changes) return last.fast;
+  const std::lock_guard lock(mutex_);
+  const auto found = fast_.find(communicator);
+  last = {communicator, changes, found == fast_.end() ? nullptr : found->second.get()};
+  return last.fast;
+}
+
+std::shared_ptr<const Choices> Process::choices(int capability_major) {
+  const std::lock_guard lock(mutex_);
+  auto& choices = choices_[capability_major];
+  if (!choices)
+    choices = std::make_shared<const Choices>(
+        settings_, settings_.table.empty()
+                       ? Table::parse(default_table_text(capability_major), "the table that comes with the library")
+                       : Table::read(settings_.table));
+  return choices;
+}
+
+std::size_t Process::left_bytes(int device) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t taken = taken_bytes_[device];
+  return taken >= settings_.scratch_bytes ? 0 : settings_.scratch_bytes - taken;
+}
+
+ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
+  const Company company{nccl, [this](int major) { return choices(major); },
+                        [this](int device) { return left_bytes(device); }};
+  auto results = meet(communicators, company);
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].clique) {
+      log_.line(fmt::format("communicator {}: all is handed over, since {}", fmt::ptr(communicators[i]), results[i].why_not));
+      continue;
+    }
+    auto fast = std::make_shared<Fast>();
+    fast->clique = std::move(results[i].clique);
+    const Clique& clique = *fast->clique;
+    if (std::any_of(kCollectives.begin(), kCollectives.end(), [&](Collective one) { return clique.verifies(one); }))
+      fast->verifier = std::make_unique<Verifier>(communicators[i], clique.rank(), clique.ranks(), clique.device());
+    taken_bytes_[clique.device()] += clique.bytes();
+    log_.line(fmt::format("communicator {}: rank {} of {} on GPU {} is fast, with {} MiB of scratch memory",
+                          fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(), clique.bytes() >> 20));
+    fast_[communicators[i]] = std::move(fast);
+    changes_.fetch_add(1, std::memory_order_acq_rel);
+  }
+  return ncclSuccess;
+} catch (const std::exception& error) {
+  complain(kWho, fmt::format("{}; set BUSBW_FASTPATH=off to do without", error.what()));
+  return ncclSystemError;
+}
+
+void Process::joined_without_waiting(ncclComm_t communicator) {
+  const std::lock_guard lock(mutex_);
+  without_waiting_.insert(communicator);
+  log_.line(fmt::format("communicator {}: all is handed over, since its calls do not wait (config.blocking = 0)",
+                        fmt::ptr(communicator)));
+}
+
+bool Process::does_not_wait(ncclComm_t communicator) {
+  const std::lock_guard lock(mutex_);
+  return without_waiting_.contains(communicator);
+}
+
+std::shared_ptr<Fast> Process::leave(ncclComm_t communicator) noexcept {
+  const std::lock_guard lock(mutex_);
+  without_waiting_.erase(communicator);
+  const auto found = fast_.find(communicator);
+  if (found == fast_.end()) return nullptr;
+  std::shared_ptr<Fast> fast = std::move(found->second);
+  fast_.erase(found);
+  changes_.fetch_add(1, std::memory_order_acq_rel);
+  // An aborted one's memory stays allocated (scratch.hpp).
+  if (!fast->clique->is_aborted()) taken_bytes_[fast->clique->device()] -= fast->clique->bytes();
+  return fast;
+}
+
+}  // namespace busbw::fastpath

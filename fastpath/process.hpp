@@ -1,0 +1,66 @@
+#pragma once
+// What a process that loaded this library has of it: one settings, and the cliques of its communicators.
+#include <nccl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "fastpath/clique.hpp"
+#include "fastpath/log.hpp"
+#include "fastpath/real_nccl.hpp"
+#include "fastpath/settings.hpp"
+#include "fastpath/verifier.hpp"
+
+namespace busbw::fastpath {
+
+/// A communicator that has a fast path.
+struct Fast {
+  std::shared_ptr<Clique> clique;
+  std::unique_ptr<Verifier> verifier;  // null where nothing is verified
+};
+
+/// Lives as long as the process, since threads may call until the very end.
+class Process {
+ public:
+  /// Reads the environment at the first call.
+  static Process& here();
+
+  const Settings& settings() const { return settings_; }
+  Log& log() { return log_; }
+  bool is_off() const { return settings_.mode == Mode::off; }
+
+  /// Null where the communicator has no fast path. Cheap: one thread asks for the same one again and again.
+  Fast* find(ncclComm_t communicator) noexcept;
+
+  /// Communicators that were made just now and are ready: collective over their ranks.
+  ncclResult_t joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept;
+  /// A communicator that is not ready when its making returns; its children are the same.
+  void joined_without_waiting(ncclComm_t communicator);
+  bool does_not_wait(ncclComm_t communicator);
+  /// The communicator is about to end. Its memory goes with what is returned.
+  std::shared_ptr<Fast> leave(ncclComm_t communicator) noexcept;
+
+ private:
+  explicit Process(ReadSettings read);
+  /// Of the table in force for GPUs of this generation. Throws UsageError where the table is wrong.
+  std::shared_ptr<const Choices> choices(int capability_major);
+  std::size_t left_bytes(int device);
+
+  Settings settings_;
+  Log log_;
+  std::mutex mutex_;
+  std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
+  std::unordered_set<ncclComm_t> without_waiting_;
+  std::map<int, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation
+  std::map<int, std::size_t> taken_bytes_;                 // by GPU
+  std::atomic<std::uint64_t> changes_{1};                  // of fast_
+};
+
+}  // namespace busbw::fastpath

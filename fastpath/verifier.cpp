@@ -1,0 +1,71 @@
+#include "fastpath/verifier.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+
+#include "fastpath/cuda_check.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+/// Bytes of what a rank sends.
+std::size_t sent_bytes(const Call& call, int ranks) {
+  const bool parts = call.collective == Collective::reduce_scatter || call.collective == Collective::alltoall;
+  return call.bytes * (parts ? static_cast<std::size_t>(ranks) : 1);
+}
+
+}  // namespace
+
+Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
+    : communicator_(communicator), rank_(rank), ranks_(ranks), device_(device) {
+  void* memory = nullptr;
+  fastpath::check(cudaHostAlloc(&memory, sizeof(Findings), cudaHostAllocMapped | cudaHostAllocPortable),
+                  "allocating memory for findings");
+  findings_ = new (memory) Findings{};
+}
+
+Verifier::~Verifier() {
+  const Device device(device_);
+  for (void* buffer : buffers_) cudaFree(buffer);
+  cudaFreeHost(findings_);
+}
+
+char* Verifier::room_for(std::size_t bytes) {
+  if (bytes > bytes_) {
+    const AmidCaptures amid;
+    void* memory = nullptr;
+    fastpath::check(cudaMalloc(&memory, bytes), "allocating memory to verify in");
+    buffers_.push_back(memory);
+    bytes_ = bytes;
+  }
+  return static_cast<char*>(buffers_.back());
+}
+
+ncclResult_t Verifier::gather(const RealNccl& nccl, const Call& call, cudaStream_t stream) {
+  const Device device(device_);
+  const std::size_t bytes = sent_bytes(call, ranks_);
+  if (call.collective == Collective::broadcast)
+    return nccl.broadcast(call.send, room_for(bytes), bytes, ncclUint8, call.root, communicator_, stream);
+  return nccl.all_gather(call.send, room_for(bytes * static_cast<std::size_t>(ranks_)), bytes, ncclUint8, communicator_,
+                         stream);
+}
+
+cudaError_t Verifier::check(const Call& call, cudaStream_t stream) {
+  const Device device(device_);
+  return launch_check({call, rank_, ranks_, static_cast<const char*>(buffers_.back())}, findings_, stream);
+}
+
+bool Verifier::found_wrong() const { return __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE) != 0; }
+
+std::string Verifier::news() {
+  const unsigned long long wrong = __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE);
+  if (wrong == told_) return {};
+  const unsigned long long more = wrong - told_;
+  told_ = wrong;
+  return fmt::format("rank {} of {}: {} elements of its results differ from what the inputs give; the first one found was "
+                     "element {}. Set BUSBW_FASTPATH=off and report this",
+                     rank_, ranks_, more, __atomic_load_n(&findings_->first, __ATOMIC_ACQUIRE) - 1);
+}
+
+}  // namespace busbw::fastpath

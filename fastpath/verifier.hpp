@@ -1,0 +1,64 @@
+#pragma once
+// BUSBW_FASTPATH=verify: the inputs of all ranks are gathered by the real NCCL, which moves them bit for bit; a simple
+// kernel works out the results from them; and they must be the fast path's, bit for bit.
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fastpath/operation.hpp"
+#include "fastpath/real_nccl.hpp"
+
+namespace busbw::fastpath {
+
+/// What the check of one operation needs.
+struct Expected {
+  Call call;
+  int rank = 0;
+  int ranks = 1;
+  const char* inputs = nullptr;  ///< of all ranks, one after the other; of a broadcast the root's
+};
+
+/// What was found so far, in the host's memory: elements that differ, and the first one's place in its buffer plus 1.
+struct Findings {
+  unsigned long long wrong = 0;
+  unsigned long long first = 0;
+};
+
+/// Queues the check of a result.
+cudaError_t launch_check(const Expected& expected, Findings* findings, cudaStream_t stream);
+
+/// Of one communicator on one rank.
+class Verifier {
+ public:
+  Verifier(ncclComm_t communicator, int rank, int ranks, int device);
+  ~Verifier();
+  Verifier(const Verifier&) = delete;
+  Verifier& operator=(const Verifier&) = delete;
+
+  /// Queues the gathering of the inputs, before the operation; within a group where there is one.
+  ncclResult_t gather(const RealNccl& nccl, const Call& call, cudaStream_t stream);
+  /// Queues the check, behind the operation whose inputs were gathered last.
+  cudaError_t check(const Call& call, cudaStream_t stream);
+
+  /// A sentence on what was wrong since the last time; empty where nothing was, as far as checks have run.
+  std::string news();
+  bool found_wrong() const;
+
+ private:
+  char* room_for(std::size_t bytes);
+
+  ncclComm_t communicator_;
+  int rank_;
+  int ranks_;
+  int device_;
+  Findings* findings_ = nullptr;
+  unsigned long long told_ = 0;
+  std::vector<void*> buffers_;  // graphs that were captured before the last one was made use the earlier ones
+  std::size_t bytes_ = 0;       // of the last one
+};
+
+}  // namespace busbw::fastpath

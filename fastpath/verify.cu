@@ -1,0 +1,101 @@
+// The check of BUSBW_FASTPATH=verify: element by element, in the plainest way.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "fastpath/verifier.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocks = 64;
+
+template <class Type>
+__device__ float widen(Type value) {
+  return static_cast<float>(value);
+}
+
+template <class Type>
+__device__ Type rounded(float value) {
+  return static_cast<Type>(value);
+}
+
+__device__ float combine(Reduce reduce, float a, float b) {
+  switch (reduce) {
+    case Reduce::sum:
+    case Reduce::avg:
+      return a + b;
+    case Reduce::prod:
+      return a * b;
+    case Reduce::min:
+      return fminf(a, b);
+    case Reduce::max:
+      return fmaxf(a, b);
+  }
+  return a;
+}
+
+__device__ void note(Findings* findings, std::size_t element) {
+  if (atomicAdd_system(&findings->wrong, 1ull) == 0) findings->first = element + 1;
+}
+
+template <class Type, class Bits>
+__global__ void check_reduced(const Expected expected, Findings* findings) {
+  const Call& call = expected.call;
+  const std::size_t count = call.bytes / sizeof(Type);
+  const bool scattered = call.collective == Collective::reduce_scatter;
+  const std::size_t of_rank = scattered ? count * static_cast<std::size_t>(expected.ranks) : count;
+  const std::size_t begin = scattered ? count * static_cast<std::size_t>(expected.rank) : 0;
+  const auto* inputs = reinterpret_cast<const Type*>(expected.inputs);
+  for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+    float value = widen(inputs[begin + i]);
+    for (int r = 1; r < expected.ranks; ++r)
+      value = combine(call.reduce, value, widen(inputs[static_cast<std::size_t>(r) * of_rank + begin + i]));
+    if (call.reduce == Reduce::avg) value *= 1.0f / static_cast<float>(expected.ranks);
+    const Type result = rounded<Type>(value);
+    if (reinterpret_cast<const Bits*>(call.receive)[i] != *reinterpret_cast<const Bits*>(&result)) note(findings, i);
+  }
+}
+
+/// A part of `bytes` from each source; `stride` bytes from one source's inputs to the next one's.
+__global__ void check_moved(const char* inputs, const char* received, std::size_t bytes, std::size_t stride, int sources,
+                            Findings* findings) {
+  for (int source = 0; source < sources; ++source)
+    for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += gridDim.x * blockDim.x)
+      if (received[static_cast<std::size_t>(source) * bytes + i] != inputs[static_cast<std::size_t>(source) * stride + i])
+        note(findings, static_cast<std::size_t>(source) * bytes + i);
+}
+
+}  // namespace
+
+cudaError_t launch_check(const Expected& expected, Findings* findings, cudaStream_t stream) {
+  const Call& call = expected.call;
+  const auto* received = static_cast<const char*>(call.receive);
+  const auto ranks = static_cast<std::size_t>(expected.ranks);
+  switch (call.collective) {
+    case Collective::all_reduce:
+    case Collective::reduce_scatter:
+      if (call.element == Element::float16)
+        check_reduced<__half, unsigned short><<<kBlocks, kThreads, 0, stream>>>(expected, findings);
+      else if (call.element == Element::bfloat16)
+        check_reduced<__nv_bfloat16, unsigned short><<<kBlocks, kThreads, 0, stream>>>(expected, findings);
+      else
+        check_reduced<float, unsigned int><<<kBlocks, kThreads, 0, stream>>>(expected, findings);
+      break;
+    case Collective::all_gather:
+      check_moved<<<kBlocks, kThreads, 0, stream>>>(expected.inputs, received, call.bytes, call.bytes, expected.ranks,
+                                                    findings);
+      break;
+    case Collective::alltoall:
+      check_moved<<<kBlocks, kThreads, 0, stream>>>(
+          expected.inputs + static_cast<std::size_t>(expected.rank) * call.bytes, received, call.bytes,
+          call.bytes * ranks, expected.ranks, findings);
+      break;
+    case Collective::broadcast:
+      check_moved<<<kBlocks, kThreads, 0, stream>>>(expected.inputs, received, call.bytes, call.bytes, 1, findings);
+      break;
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace busbw::fastpath
