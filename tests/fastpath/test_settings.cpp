@@ -86,30 +86,6 @@ TEST_CASE("a method can be forced") {
   }
 }
 
-TEST_CASE("a collective has its own mode, and otherwise that of all") {
-  const auto settings =
-      read({{"BUSBW_FASTPATH", "verify"}, {"BUSBW_FASTPATH_ALL_REDUCE", "off"}, {"BUSBW_FASTPATH_ALLTOALL", "on"}}).settings;
-  const auto mode = [&](Collective one) { return settings.modes[static_cast<std::size_t>(one)]; };
-  CHECK(mode(Collective::all_reduce) == Mode::off);
-  CHECK(mode(Collective::alltoall) == Mode::on);
-  CHECK(mode(Collective::all_gather) == Mode::verify);
-}
-
-TEST_CASE("a forced method has its blocks and threads") {
-  CHECK(read({}).settings.forced == std::nullopt);
-  CHECK(read({{"BUSBW_FASTPATH_METHOD", "two_shot,64,256"}}).settings.forced == Choice{Method::two_shot, 64, 256});
-  CHECK(read({{"BUSBW_FASTPATH_METHOD", "nccl"}}).settings.forced == Choice{});
-  for (const char* wrong : {"exchange", "nccl,1,32", "exchange,0,32", "exchange,1,33", "exchange,257,32", "exchange,1,1024",
-                            "exchange,1,32,", ",1,32", "ring,1,32", "exchange,1,", "exchange, 1,32"}) {
-    CAPTURE(wrong);
-    const auto refused = read({{"BUSBW_FASTPATH_METHOD", wrong}});
-    CHECK(refused.settings.mode == Mode::off);
-    CHECK(refused.settings.forced == std::nullopt);
-    REQUIRE(refused.complaints.size() == 1);
-    CHECK(refused.complaints[0].starts_with(std::string("BUSBW_FASTPATH_METHOD=") + wrong + " is not understood"));
-  }
-}
-
 TEST_CASE("what is not understood switches off and is named") {
   const auto mode = read({{"BUSBW_FASTPATH", "yes"}});
   CHECK(mode.settings.all_off());
