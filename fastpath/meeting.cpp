@@ -65,7 +65,7 @@ class Member {
     cudaDeviceProp properties{};
     own_.layout = kLayout;
     if (cudaGetDeviceProperties(&properties, device_) == cudaSuccess) {
-      std::strncpy(own_.gpu.data(), properties.name, own_.gpu.size() - 1);
+      std::memcpy(own_.gpu.data(), properties.name, strnlen(properties.name, own_.gpu.size() - 1));
       own_.capability_major = properties.major;
     }
     cudaDeviceGetPCIBusId(own_.bus_id.data(), static_cast<int>(own_.bus_id.size()), device_);
