@@ -13,7 +13,7 @@ class Choices {
  public:
   Choices(const Settings& settings, Table table) : settings_(settings), table_(std::move(table)) {}
 
-  Mode mode(Collective collective) const noexcept { return settings_.modes[static_cast<std::size_t>(collective)]; }
+  Mode mode(Collective collective) const noexcept { return settings_.mode(collective); }
 
   /// `size_bytes` as nccl-tests counts it.
   Choice choose(Collective collective, int ranks, std::size_t size_bytes) const noexcept;

@@ -1,13 +1,13 @@
 // NCCL's collectives as programs call them: done here where that is faster, handed over where it is not.
 #include <nccl.h>
 
-#include <fmt/format.h>
-
 #include <exception>
 #include <optional>
 
 #include "fastpath/exported.hpp"
 #include "fastpath/group.hpp"
+#include "fastpath/lacking.hpp"
+#include "fastpath/log.hpp"
 #include "fastpath/process.hpp"
 #include "support/complain.hpp"
 
@@ -68,18 +68,13 @@ std::optional<Reduce> reduce_of(ncclRedOp_t op) {
   }
 }
 
-void log_choice(Log& log, const Call& call, const Choice& choice, const Clique& clique) {
-  const std::size_t bytes = size_bytes(call, clique.ranks());
-  const std::size_t own = static_cast<std::size_t>(clique.rank()) * call.bytes;
+bool is_in_place(const Call& call, int rank) {
   const auto* send = static_cast<const char*>(call.send);
   const auto* receive = static_cast<const char*>(call.receive);
-  const bool in_place = call.collective == Collective::all_gather       ? send == receive + own
-                        : call.collective == Collective::reduce_scatter ? send + own == receive
-                                                                        : send == receive;
-  std::string how = std::string(name(choice.method));
-  if (choice.method != Method::handed_over) how += fmt::format(",{},{}", choice.blocks, choice.threads);
-  log.once(fmt::format("{} {} {} bytes, {} ranks, {}: {}", name(call.collective), name(call.element), bytes, clique.ranks(),
-                       in_place ? "in place" : "out of place", how));
+  const std::size_t own = static_cast<std::size_t>(rank) * call.bytes;
+  if (call.collective == Collective::all_gather) return send == receive + own;
+  if (call.collective == Collective::reduce_scatter) return send + own == receive;
+  return send == receive;
 }
 
 /// Says what checks found, as far as they have run.
@@ -111,12 +106,13 @@ std::optional<Call> call_of(Collective collective, const void* send, void* recei
 /// True where the call is the fast path's; `result` is what to return then.
 bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t stream, const RealNccl& nccl,
           ncclResult_t& result) noexcept try {
-  Process& process = Process::here();
-  if (process.is_off()) return false;
-  Fast* fast = process.find(communicator);
+  Fast* fast = Process::here().find(communicator);
   if (fast == nullptr || !call) return false;
   const Choice choice = fast->clique->choose(*call);
-  if (process.log().is_on()) log_choice(process.log(), *call, choice, *fast->clique);
+  const Clique& clique = *fast->clique;
+  if (log().is_on())
+    log().started({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
+                   is_in_place(*call, clique.rank()), choice});
   if (choice.method == Method::handed_over) return false;
   tell_findings(*fast);
   Group& group = Group::of_thread();

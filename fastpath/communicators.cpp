@@ -9,7 +9,9 @@
 
 #include "fastpath/exported.hpp"
 #include "fastpath/group.hpp"
+#include "fastpath/lacking.hpp"
 #include "fastpath/process.hpp"
+#include "fastpath/settings.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {
@@ -25,7 +27,7 @@ bool waits(const ncclConfig_t* config) {
 /// Behind a call of NCCL's that made communicators, or will have made them when the group ends.
 ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, bool waits, const RealNccl& nccl) noexcept try {
   Process& process = Process::here();
-  if (process.is_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
+  if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
   std::vector<ncclComm_t> now;
   for (int i = 0; i < count; ++i) {
     if (!waits)

@@ -6,9 +6,10 @@
 #include <exception>
 #include <utility>
 
+#include "fastpath/log.hpp"
 #include "fastpath/meeting.hpp"
+#include "fastpath/settings.hpp"
 #include "support/complain.hpp"
-#include "support/environment.hpp"
 
 namespace busbw::fastpath {
 namespace {
@@ -18,12 +19,8 @@ constexpr const char* kWho = "libbusbw_nccl.so";
 }  // namespace
 
 Process& Process::here() {
-  static auto* process = new Process(read_settings(process_environment));  // never destroyed: other threads may still call while the process ends
+  static auto* process = new Process;  // never destroyed: other threads may still call while the process ends
   return *process;
-}
-
-Process::Process(ReadSettings read) : settings_(std::move(read.settings)), log_(settings_.log) {
-  for (const std::string& complaint : read.complaints) complain(kWho, complaint);
 }
 
 Fast* Process::find(ncclComm_t communicator) noexcept {
@@ -46,16 +43,16 @@ std::shared_ptr<const Choices> Process::choices(int capability_major) {
   auto& choices = choices_[capability_major];
   if (!choices)
     choices = std::make_shared<const Choices>(
-        settings_, settings_.table.empty()
+        settings(), settings().table.empty()
                        ? Table::parse(default_table_text(capability_major), "the table that comes with the library")
-                       : Table::read(settings_.table));
+                       : Table::read(settings().table));
   return choices;
 }
 
 std::size_t Process::left_bytes(int device) {
   const std::lock_guard lock(mutex_);
   const std::size_t taken = taken_bytes_[device];
-  return taken >= settings_.scratch_bytes ? 0 : settings_.scratch_bytes - taken;
+  return taken >= settings().scratch_bytes ? 0 : settings().scratch_bytes - taken;
 }
 
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
@@ -65,7 +62,7 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].clique) {
-      log_.line(fmt::format("communicator {}: all is handed over, since {}", fmt::ptr(communicators[i]), results[i].why_not));
+      log().say(fmt::format("communicator {}: all is handed over, since {}", fmt::ptr(communicators[i]), results[i].why_not));
       continue;
     }
     auto fast = std::make_shared<Fast>();
@@ -74,7 +71,7 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
     if (std::any_of(kCollectives.begin(), kCollectives.end(), [&](Collective one) { return clique.verifies(one); }))
       fast->verifier = std::make_unique<Verifier>(communicators[i], clique.rank(), clique.ranks(), clique.device());
     taken_bytes_[clique.device()] += clique.bytes();
-    log_.line(fmt::format("communicator {}: rank {} of {} on GPU {} is fast, with {} MiB of scratch memory",
+    log().say(fmt::format("communicator {}: rank {} of {} on GPU {} is fast, with {} MiB of scratch memory",
                           fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(), clique.bytes() >> 20));
     fast_[communicators[i]] = std::move(fast);
     changes_.fetch_add(1, std::memory_order_acq_rel);
@@ -88,7 +85,7 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
 void Process::joined_without_waiting(ncclComm_t communicator) {
   const std::lock_guard lock(mutex_);
   without_waiting_.insert(communicator);
-  log_.line(fmt::format("communicator {}: all is handed over, since its calls do not wait (config.blocking = 0)",
+  log().say(fmt::format("communicator {}: all is handed over, since its calls do not wait (config.blocking = 0)",
                         fmt::ptr(communicator)));
 }
 

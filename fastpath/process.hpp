@@ -1,5 +1,5 @@
 #pragma once
-// What a process that loaded this library has of it: one settings, and the cliques of its communicators.
+// The communicators of this process that have a fast path.
 #include <nccl.h>
 
 #include <atomic>
@@ -7,15 +7,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "fastpath/clique.hpp"
-#include "fastpath/log.hpp"
 #include "fastpath/real_nccl.hpp"
-#include "fastpath/settings.hpp"
 #include "fastpath/verifier.hpp"
 
 namespace busbw::fastpath {
@@ -29,12 +26,7 @@ struct Fast {
 /// Lives as long as the process, since threads may call until the very end.
 class Process {
  public:
-  /// Reads the environment at the first call.
   static Process& here();
-
-  const Settings& settings() const { return settings_; }
-  Log& log() { return log_; }
-  bool is_off() const { return settings_.mode == Mode::off; }
 
   /// Null where the communicator has no fast path. Cheap: one thread asks for the same one again and again.
   Fast* find(ncclComm_t communicator) noexcept;
@@ -48,13 +40,11 @@ class Process {
   std::shared_ptr<Fast> leave(ncclComm_t communicator) noexcept;
 
  private:
-  explicit Process(ReadSettings read);
+  Process() = default;
   /// Of the table in force for GPUs of this generation. Throws UsageError where the table is wrong.
   std::shared_ptr<const Choices> choices(int capability_major);
   std::size_t left_bytes(int device);
 
-  Settings settings_;
-  Log log_;
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
   std::unordered_set<ncclComm_t> without_waiting_;

@@ -1,0 +1,29 @@
+#include "fastpath/lacking.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "fastpath/real_library.hpp"
+#include "support/complain.hpp"
+
+namespace busbw::fastpath {
+
+ncclResult_t lacking(const char* function) noexcept try {
+  const RealLibrary* library = real_library();
+  if (library == nullptr) return ncclSystemError;
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(function).second)
+    complain("libbusbw_nccl.so", fmt::format("{} has no {}, so that calls of it fail: install a later NCCL, which has it",
+                                             library->named(), function));
+  return ncclInvalidUsage;
+} catch (const std::exception&) {
+  return ncclInvalidUsage;
+}
+
+}  // namespace busbw::fastpath
