@@ -3,7 +3,7 @@
 //
 //   fastpath_kernels COLLECTIVE METHOD BYTES BLOCKS THREADS [GPUS [OPERATIONS]]      half, in place where that is possible
 //
-// BYTES is nccl-tests' size. Prints a line: collective method bytes blocks threads steps us wrong.
+// BYTES is nccl-tests' size. Prints a line: collective method bytes blocks threads batch steps us wrong.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -56,14 +56,14 @@ int main(int argc, char** argv) {
 
   std::vector<Gpu> gpus(static_cast<std::size_t>(ranks));
   const std::size_t room = bytes + 4096;
-  const int threads = (1 << 18) / (ranks <= 2 ? 2 : ranks <= 4 ? 4 : 8);
+  const int slots = (1 << 18) / (ranks <= 2 ? 2 : ranks <= 4 ? 4 : 8);
   for (int r = 0; r < ranks; ++r) {
     Gpu& g = gpus[static_cast<std::size_t>(r)];
     check(cudaSetDevice(r), "device");
     for (int p = 0; p < ranks; ++p)
       if (p != r) check(cudaDeviceEnablePeerAccess(p, 0), "peer access");
-    check(cudaMalloc(&g.scratch, lane_bytes(ranks, threads)), "scratch");
-    check(cudaMemset(g.scratch, 0, lane_bytes(ranks, threads)), "scratch");
+    check(cudaMalloc(&g.scratch, lane_bytes(ranks, slots)), "scratch");
+    check(cudaMemset(g.scratch, 0, lane_bytes(ranks, slots)), "scratch");
     check(cudaMalloc(&g.tags, kMaxBlocks * sizeof(std::uint64_t)), "tags");
     check(cudaMemset(g.tags, 0, kMaxBlocks * sizeof(std::uint64_t)), "tags");
     check(cudaHostAlloc(&g.aborted, 4, cudaHostAllocMapped), "flag");
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     Gpu& g = gpus[static_cast<std::size_t>(r)];
     for (int p = 0; p < ranks; ++p) g.lane.slots_of[p] = gpus[static_cast<std::size_t>(p)].scratch;
     g.lane.tags = g.tags;
-    g.lane.threads = threads;
+    g.lane.cells = slots;
     g.lane.aborted = g.aborted;
     Call call;
     call.collective = *collective;
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
     call.send = *collective == Collective::all_gather ? base + static_cast<std::size_t>(r) * part : base;
     call.receive = *collective == Collective::reduce_scatter ? base + static_cast<std::size_t>(r) * part : base;
     if (*collective == Collective::alltoall) call.receive = base + room;
-    of_rank.push_back(operation_of(call, choice, r, ranks, threads));
+    of_rank.push_back(operation_of(call, choice, r, ranks, slots));
   }
   const auto fill = [&] {
     for (int r = 0; r < ranks; ++r) {
@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
     if (i > 0 && most < least) least = most;
   }
   const Grid& grid = of_rank[0].grid;
-  std::printf("%s %s %zu %d %d %d %.3f %zu\n", argv[1], argv[2], whole, grid.blocks, grid.threads, grid.steps,
+  std::printf("%s %s %zu %d %d %d %d %.3f %zu\n", argv[1], argv[2], whole, grid.blocks, grid.threads, grid.batch, grid.steps,
               static_cast<double>(least) * 1000 / operations, wrong);
   return wrong ? 1 : 0;
 }

@@ -52,7 +52,7 @@ Choice Clique::choose(const Call& call) const noexcept {
 cudaError_t Clique::queue(const Call& call, const Choice& choice, cudaStream_t stream) {
   const Device device(device_);
   const Operation operation =
-      operation_of(call, choice, rank_, ranks_, scratch_->lane(LaneOf::calls).threads);
+      operation_of(call, choice, rank_, ranks_, scratch_->lane(LaneOf::calls).cells);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (const cudaError_t error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess) return error;
   return status == cudaStreamCaptureStatusActive ? queue_in_graph(operation, stream) : queue_call(operation, stream);
@@ -72,16 +72,14 @@ cudaError_t Clique::queue_call(const Operation& operation, cudaStream_t stream) 
 
 cudaError_t Clique::queue_in_graph(const Operation& operation, cudaStream_t stream) {
   Capture capture;
-  unsigned long long number = 0;
-  if (const cudaError_t error = cudaStreamGetId(stream, &number); error != cudaSuccess) return error;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
-  if (capture.id == last_capture_ && number != captured_stream_)
+  if (capture.id == last_capture_ && stream != captured_stream_)
     if (const cudaError_t error = follow(stream, last_node_); error != cudaSuccess) return error;
   if (const cudaError_t error = launch(operation, scratch_->lane(LaneOf::graphs), stream); error != cudaSuccess)
     return error;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   last_capture_ = capture.id;
-  captured_stream_ = number;
+  captured_stream_ = stream;
   last_node_ = capture.last;
   return cudaSuccess;
 }

@@ -24,7 +24,7 @@ class Clique {
   int ranks() const { return ranks_; }
   int device() const { return device_; }
   /// Of scratch memory.
-  std::size_t bytes() const { return Scratch::bytes_for(ranks_, scratch_->lane(LaneOf::calls).threads); }
+  std::size_t bytes() const { return Scratch::bytes_for(ranks_, scratch_->lane(LaneOf::calls).cells); }
 
   /// How this call is to be done, the same on every rank; handed_over where it can't be done here.
   Choice choose(const Call& call) const noexcept;
@@ -50,7 +50,7 @@ class Clique {
   std::uint64_t last_tag_ = 0;            // of the lane of calls, once all that is queued has run
   unsigned long long last_stream_ = 0;    // CUDA's number of the stream that was used last; 0: none yet
   unsigned long long last_capture_ = 0;   // CUDA's number of the capture that was used last; 0: none yet
-  unsigned long long captured_stream_ = 0;
+  cudaStream_t captured_stream_ = nullptr;
   cudaGraphNode_t last_node_ = nullptr;   // of that capture
 };
 

@@ -10,10 +10,11 @@ class PeerFabric {
  public:
   static constexpr int kMaxRanks = kMost;
 
-  __device__ PeerFabric(const Lane& lane, int rank, int ranks)
+  __device__ PeerFabric(const Lane& lane, int rank, int ranks, int batch)
       : lane_(lane),
         rank_(rank),
         ranks_(ranks),
+        batch_(batch),
         thread_(static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x)),
         closes_line_(threadIdx.x % kCellsOfLine == kCellsOfLine - 1) {}
 
@@ -22,14 +23,16 @@ class PeerFabric {
   __device__ __forceinline__ int thread() const { return thread_; }
   __device__ __forceinline__ int threads() const { return static_cast<int>(gridDim.x * blockDim.x); }
 
-  __device__ __forceinline__ void put(int peer, int region, std::uint64_t tag, const Cell& cell) const {
-    char* slot = lane_.slots_of[peer] + offset_of_slot(region, tag, rank_);
+  __device__ __forceinline__ int batch() const { return batch_; }
+
+  __device__ __forceinline__ void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell) const {
+    char* slot = lane_.slots_of[peer] + offset_of_slot(region, turn, tag, rank_);
     const std::uint64_t high = closes_line_ ? tag : cell.high;
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(cell.low), "l"(high) : "memory");
   }
 
-  __device__ __forceinline__ bool take(int region, std::uint64_t tag, Cell (&cells)[kMost]) const {
-    const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, tag, 0);
+  __device__ __forceinline__ bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMost]) const {
+    const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, turn, tag, 0);
     for (unsigned polls = 1;; ++polls) {
       bool arrived = true;
 #pragma unroll
@@ -52,13 +55,13 @@ class PeerFabric {
   static constexpr unsigned kPollsBetweenLooks = 1u << 14;
 
   __device__ __forceinline__ std::size_t bytes_of_source() const {
-    return static_cast<std::size_t>(lane_.threads) * kCellBytes;
+    return static_cast<std::size_t>(lane_.cells) * kCellBytes;
   }
 
-  __device__ __forceinline__ std::size_t offset_of_slot(int region, std::uint64_t tag, int source) const {
-    const auto turn = static_cast<std::size_t>(tag & 1) * kRegions + static_cast<std::size_t>(region);
-    return (turn * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source)) * bytes_of_source() +
-           static_cast<std::size_t>(thread_) * kCellBytes;
+  __device__ __forceinline__ std::size_t offset_of_slot(int region, int turn, std::uint64_t tag, int source) const {
+    const auto half = static_cast<std::size_t>(tag & 1) * kRegions + static_cast<std::size_t>(region);
+    return (half * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source)) * bytes_of_source() +
+           static_cast<std::size_t>(turn * threads() + thread_) * kCellBytes;
   }
 
   __device__ bool is_aborted() const {
@@ -68,6 +71,7 @@ class PeerFabric {
   const Lane& lane_;
   int rank_;
   int ranks_;
+  int batch_;
   int thread_;
   bool closes_line_;
 };

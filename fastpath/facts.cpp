@@ -10,9 +10,9 @@
 namespace busbw::fastpath {
 namespace {
 
-// With as many cells on their way a step covers NVLink's latency at its full rate: 16 bytes x 2^18 / 365 GB/s = 11 us.
-constexpr int kMostThreadsTimesRanks = 1 << 18;
-constexpr int kLeastThreads = 1 << 11;
+// As many cells take NVLink 11 us at its full rate (16 bytes x 2^18 / 365 GB/s), several times its latency.
+constexpr int kMostCellsTimesRanks = 1 << 18;
+constexpr int kLeastCells = 1 << 11;
 
 template <std::size_t n>
 std::string_view text(const std::array<char, n>& bytes) {
@@ -37,7 +37,7 @@ std::string why_not(const std::vector<Facts>& ranks) {
     for (std::size_t other = 0; other < r; ++other)
       if (ranks[other].bus_id == one.bus_id)
         return fmt::format("ranks {} and {} share GPU {}", other, r, text(one.bus_id));
-    if (one.threads <= 0)
+    if (one.cells <= 0)
       return fmt::format("rank {} has no room left on its GPU for another communicator; raise BUSBW_FASTPATH_MIB", r);
   }
   return {};
@@ -49,17 +49,17 @@ std::string who_is_not_ready(const std::vector<Facts>& ranks) {
   return {};
 }
 
-int threads_of_all(const std::vector<Facts>& ranks) {
-  int least = ranks.front().threads;
-  for (const Facts& one : ranks) least = std::min(least, one.threads);
+int cells_of_all(const std::vector<Facts>& ranks) {
+  int least = ranks.front().cells;
+  for (const Facts& one : ranks) least = std::min(least, one.cells);
   return least;
 }
 
-int threads_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int threads)) {
-  int threads = kMostThreadsTimesRanks;
-  for (int power = 1; power < ranks; power *= 2) threads /= 2;
-  for (; threads >= kLeastThreads; threads /= 2)
-    if (bytes_for(ranks, threads) <= left_bytes / 2) return threads;
+int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells)) {
+  int cells = kMostCellsTimesRanks;
+  for (int power = 1; power < ranks; power *= 2) cells /= 2;
+  for (; cells >= kLeastCells; cells /= 2)
+    if (bytes_for(ranks, cells) <= left_bytes / 8 * 5) return cells;
   return 0;
 }
 

@@ -17,7 +17,7 @@ struct Facts {
   std::array<char, 16> bus_id{};                ///< of the GPU
   std::array<char, 64> gpu{};                   ///< its name
   std::int32_t capability_major = 0;
-  std::int32_t threads = 0;                     ///< for how many there is room, 0: for none
+  std::int32_t cells = 0;                       ///< of a step for which there is room, 0: for none
   std::int32_t is_ready = 0;                    ///< the memory is there, and in the last round everybody's is reached
   std::int32_t unused = 0;
   std::uint64_t memory = 0;                     ///< its address within its process
@@ -34,10 +34,10 @@ std::string why_not(const std::vector<Facts>& ranks);
 std::string who_is_not_ready(const std::vector<Facts>& ranks);
 
 /// Room that all have.
-int threads_of_all(const std::vector<Facts>& ranks);
+int cells_of_all(const std::vector<Facts>& ranks);
 
-/// The largest number of threads whose slots fit into half of what is left of a GPU's allowance, so that a communicator
-/// made later gets some too; 0 where less than the least useful number fits. `bytes_for(threads)` must grow.
-int threads_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int threads));
+/// The largest number of cells whose slots fit into five eighths of what is left of a GPU's allowance, so that a
+/// communicator made later gets some too; 0 where less than the least useful number fits. `bytes_for(cells)` must grow.
+int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells));
 
 }  // namespace busbw::fastpath

@@ -12,18 +12,19 @@ std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + b
 
 }  // namespace
 
-Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most_threads) {
-  const std::int64_t cells = std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine;
-  const std::int64_t warps = divided_up(cells, kWarpThreads);
-  const std::int64_t warps_of_block =
-      std::clamp(threads_of_block, kWarpThreads, std::min(kMaxThreads, most_threads)) / kWarpThreads;
-  const std::int64_t room = std::max<std::int64_t>(1, most_threads / kWarpThreads / warps_of_block);
-  const std::int64_t blocks_at_most = std::clamp<std::int64_t>(most_blocks, 1, std::min<std::int64_t>(kMaxBlocks, room));
-  const std::int64_t steps = divided_up(warps, blocks_at_most * warps_of_block);
-  const std::int64_t warps_of_step = divided_up(warps, steps);
-  const std::int64_t blocks = divided_up(warps_of_step, warps_of_block);
-  const std::int64_t evenly = divided_up(warps_of_step, blocks);
-  return {static_cast<int>(blocks), static_cast<int>(evenly) * kWarpThreads, static_cast<int>(steps)};
+Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most_cells) {
+  // Counted in warps, whose threads act together.
+  const std::int64_t cells = divided_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
+  const std::int64_t slots = std::max(1, most_cells / kWarpThreads);
+  const std::int64_t of_block = std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);
+  const std::int64_t blocks_at_most = std::clamp<std::int64_t>(most_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
+  const std::int64_t threads_at_most = blocks_at_most * of_block;
+  const std::int64_t steps = divided_up(cells, slots / threads_at_most * threads_at_most);
+  const std::int64_t batch = divided_up(cells, steps * threads_at_most);
+  const std::int64_t threads = divided_up(cells, steps * batch);
+  const std::int64_t blocks = divided_up(threads, of_block);
+  return {static_cast<int>(blocks), static_cast<int>(divided_up(threads, blocks)) * kWarpThreads, static_cast<int>(batch),
+          static_cast<int>(steps)};
 }
 
 }  // namespace busbw::fastpath

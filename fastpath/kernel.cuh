@@ -10,19 +10,23 @@ namespace busbw::fastpath {
 /// writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one.
 template <int kMost, class Work, bool kTwoShot>
 __global__ void __launch_bounds__(kMaxThreads)
-    run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int steps) {
+    run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch,
+        const int steps) {
 #if __CUDA_ARCH__ >= 900
-  // The kernel behind this one may take its place on the GPU now; it waits for this one's end as this one does here for
-  // the end of the kernel before. Nothing above this line touches memory that others write.
-  asm volatile("griddepcontrol.launch_dependents;");
+  // This kernel may have taken its place on the GPU before the one before it has ended.
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
   const std::uint64_t last = *static_cast<const volatile std::uint64_t*>(lane.tags + blockIdx.x);
-  PeerFabric<kMost> fabric{lane, work.buffers.rank, work.buffers.ranks};
+  PeerFabric<kMost> fabric{lane, work.buffers.rank, work.buffers.ranks, batch};
   if constexpr (kTwoShot)
     two_shot(fabric, work, last + 1, steps);
   else
     exchange(fabric, work, last + 1, steps);
+#if __CUDA_ARCH__ >= 900
+  // The kernel behind this one may take its place now, since nothing that a peer does is waited for any more. Any sooner it
+  // would hold a place that another communicator's kernel may need, for which a peer waits.
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
   __syncthreads();  // all threads have read the word
   for (unsigned word = blockIdx.x + threadIdx.x * gridDim.x; word < kMaxBlocks; word += blockDim.x * gridDim.x)
     lane.tags[word] = last + static_cast<std::uint64_t>(steps);
@@ -51,7 +55,7 @@ cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cu
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel_for<Work, kTwoShot>(work.buffers.ranks), lane, work, grid.steps);
+  return cudaLaunchKernelEx(&config, kernel_for<Work, kTwoShot>(work.buffers.ranks), lane, work, grid.batch, grid.steps);
 }
 
 }  // namespace busbw::fastpath

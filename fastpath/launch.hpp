@@ -13,13 +13,13 @@ namespace busbw::fastpath {
 struct Lane {
   char* slots_of[kMaxRanks] = {};      ///< the lane's slots at each rank, as this rank's GPU sees them
   std::uint64_t* tags = nullptr;       ///< a word for each of kMaxBlocks blocks: the last tag used; all alike between kernels
-  int threads = 0;                     ///< that there are slots for, the same at every rank
+  int cells = 0;                       ///< of a rank that there are slots for, the same at every rank
   const std::uint32_t* aborted = nullptr;  ///< memory of the host: not 0 once the communicator is aborted
 };
 
-/// Bytes of a lane's slots at one rank: two tags in turns, each region, each source, each thread.
-constexpr std::size_t lane_bytes(int ranks, int threads) {
-  return std::size_t{2} * kRegions * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(threads) * kCellBytes;
+/// Bytes of a lane's slots at one rank: two tags in turns, each region, each source, each cell.
+constexpr std::size_t lane_bytes(int ranks, int cells) {
+  return std::size_t{2} * kRegions * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(cells) * kCellBytes;
 }
 
 /// Loads the kernels for so many ranks onto the current device. CUDA loads a kernel when it is first used and may wait for

@@ -73,7 +73,7 @@ class Member {
     own_.process = this_process();
     choices_ = company_.choices(own_.capability_major);
     own_.choices = choices_->hash();
-    own_.threads = threads_that_fit(company_.left_bytes(device_), ranks_, &Scratch::bytes_for);
+    own_.cells = cells_that_fit(company_.left_bytes(device_), ranks_, &Scratch::bytes_for);
     if (own_.process == std::array<std::uint64_t, 2>{}) own_.host = {};
   }
 
@@ -81,7 +81,7 @@ class Member {
   void settle() {
     if (refuse(fastpath::why_not(all_))) return;
     attempt([this] {
-      scratch_ = std::make_unique<Scratch>(ranks_, threads_of_all(all_));
+      scratch_ = std::make_unique<Scratch>(ranks_, cells_of_all(all_));
       scratch_->describe(own_);
       preload(ranks_);
     });

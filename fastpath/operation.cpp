@@ -67,7 +67,7 @@ std::size_t size_bytes(const Call& call, int ranks) noexcept {
   return call.bytes;
 }
 
-Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_threads) {
+Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells) {
   Operation operation;
   operation.collective = call.collective;
   operation.method = choice.method;
@@ -105,7 +105,7 @@ Operation operation_of(const Call& call, const Choice& choice, int rank, int ran
       break;
   }
   const std::size_t bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
-  operation.grid = grid_for(bytes, choice.blocks, choice.threads, most_threads);
+  operation.grid = grid_for(bytes, choice.blocks, choice.threads, most_cells);
   return operation;
 }
 

@@ -45,8 +45,8 @@ struct Operation {
   Grid grid;
 };
 
-/// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `most_threads` threads. The
+/// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `most_cells` cells. The
 /// same grid on every rank.
-Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_threads);
+Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells);
 
 }  // namespace busbw::fastpath

@@ -5,22 +5,26 @@
 // cell, how cells are reduced), so that the GPU runs the very code that the model in tests/fastpath checks on the host
 // under weakly ordered memory.
 //
-// Thread t of a rank talks to thread t of every other rank and to nobody else. In each step it writes one cell into a
-// slot of every peer's memory, marked with the step's tag, and waits for the cells that its peers write into its own.
-// Slots are used in turns by even and odd tags. Why a slot is free again two steps later: thread t writes into its
-// slot at peer p for tag s + 2 only after it took p's cell of tag s + 1, and p's thread t sent that only after it took
-// everything of tag s. So EVERY pair of ranks must send each other a cell in every step, also where a collective has
+// Thread t of a rank talks to thread t of every other rank and to nobody else. In each step it writes a batch of cells
+// into slots of every peer's memory, marked with the step's tag, and waits for the cells that its peers write into its
+// own. Slots are used in turns by even and odd tags. Why a slot is free again two steps later: thread t writes into its
+// slot at peer p for tag s + 2 only after it took p's cells of tag s + 1, and p's thread t sent those only after it took
+// everything of tag s. So EVERY pair of ranks must send each other cells in every step, also where a collective has
 // nothing to say, and all threads take part in all steps.
 //
 // A Fabric has
 //   kMaxRanks                                   room for this many ranks, a constant
 //   rank(), ranks(), thread(), threads()        threads: of one rank, the same on every rank
-//   put(peer, region, tag, cell)                into this rank's slot at that peer
-//   take(region, tag, cells) -> bool            waits for every peer's cell, cells[rank()] stays; false: aborted
+//   batch()                                     cells of a thread in a step, the same on every rank
+//   put(peer, region, turn, tag, cell)          into this rank's slot at that peer; turn: which of the batch
+//   take(region, turn, tag, cells) -> bool      waits for every peer's cell, cells[rank()] stays; false: aborted
 // A Work has
-//   load(index, cells)      cells[p]: what goes to rank p (its own included) of the cell with this index
-//   reduce(cells) -> Cell   what this rank makes of what it got (two_shot only)
-//   store(index, cells)     keeps what came from each rank
+//   load(index, cells)           cells[p]: what goes to rank p of the cell with this index
+//   load_own(index, cells)       cells[rank()]: what this rank keeps for itself of it
+//   store(index, cells)          exchange: makes the result of what came from each rank
+//   reduce(cells) -> Cell        two_shot: the result of this rank's slice,
+//   keep(index, cell)            which it keeps itself, too
+//   store_others(index, cells)   two_shot: keeps the other slices' results
 #include <cstdint>
 
 #include "fastpath/host_device.hpp"
@@ -40,16 +44,24 @@ inline constexpr int kRegions = 2;
 /// Work::store reduce-scatter and the one-shot all-reduce. Tags first_tag to first_tag + steps - 1 are used up.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_tag, int steps) {
+  std::int64_t index = fabric.thread();
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t tag = first_tag + static_cast<std::uint64_t>(step);
-    const std::int64_t index = static_cast<std::int64_t>(step) * fabric.threads() + fabric.thread();
-    Cell cells[Fabric::kMaxRanks];
-    work.load(index, cells);
-    BUSBW_UNROLL
-    for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
-      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, tag, cells[peer]);
-    if (!fabric.take(0, tag, cells)) return;
-    work.store(index, cells);
+    const std::int64_t first = index;
+    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+      Cell cells[Fabric::kMaxRanks];
+      work.load(index, cells);
+      BUSBW_UNROLL
+      for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
+        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, turn, tag, cells[peer]);
+    }
+    index = first;
+    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+      Cell cells[Fabric::kMaxRanks];
+      work.load_own(index, cells);
+      if (!fabric.take(0, turn, tag, cells)) return;
+      work.store(index, cells);
+    }
   }
 }
 
@@ -57,26 +69,34 @@ BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_
 /// sizes; broadcast as a scatter and an all-gather. A cell index counts within a slice.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_tag, int steps) {
+  std::int64_t index = fabric.thread();
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t tag = first_tag + static_cast<std::uint64_t>(step);
-    const std::int64_t index = static_cast<std::int64_t>(step) * fabric.threads() + fabric.thread();
-    Cell cells[Fabric::kMaxRanks];
-    work.load(index, cells);
-    BUSBW_UNROLL
-    for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
-      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, tag, cells[peer]);
-    if (!fabric.take(0, tag, cells)) return;
-    const Cell result = work.reduce(cells);
-    BUSBW_UNROLL
-    for (int peer = 0; peer < Fabric::kMaxRanks; ++peer) {
-      if (peer >= fabric.ranks()) continue;
-      if (peer == fabric.rank())
-        cells[peer] = result;
-      else
-        fabric.put(peer, 1, tag, result);
+    const std::int64_t first = index;
+    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+      Cell cells[Fabric::kMaxRanks];
+      work.load(index, cells);
+      BUSBW_UNROLL
+      for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
+        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, turn, tag, cells[peer]);
     }
-    if (!fabric.take(1, tag, cells)) return;
-    work.store(index, cells);
+    index = first;
+    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+      Cell cells[Fabric::kMaxRanks];
+      work.load_own(index, cells);
+      if (!fabric.take(0, turn, tag, cells)) return;
+      const Cell result = work.reduce(cells);
+      BUSBW_UNROLL
+      for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
+        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 1, turn, tag, result);
+      work.keep(index, result);
+    }
+    index = first;
+    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+      Cell cells[Fabric::kMaxRanks];
+      if (!fabric.take(1, turn, tag, cells)) return;
+      work.store_others(index, cells);
+    }
   }
 }
 

@@ -22,12 +22,12 @@ bool is_linked(int device, const Facts& peer) {
 
 }  // namespace
 
-std::size_t Scratch::bytes_for(int ranks, int threads) { return kLanes * (lane_bytes(ranks, threads) + kTagsBytes); }
+std::size_t Scratch::bytes_for(int ranks, int cells) { return kLanes * (lane_bytes(ranks, cells) + kTagsBytes); }
 
-Scratch::Scratch(int ranks, int threads) : ranks_(ranks), threads_(threads) {
+Scratch::Scratch(int ranks, int cells) : ranks_(ranks), cells_(cells) {
   check(cudaGetDevice(&device_), "asking for the current GPU");
   void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes_for(ranks, threads)), "allocating scratch memory");
+  check(cudaMalloc(&memory, bytes_for(ranks, cells)), "allocating scratch memory");
   memory_ = static_cast<char*>(memory);
   void* flag = nullptr;
   if (const cudaError_t error = cudaHostAlloc(&flag, sizeof *aborted_, cudaHostAllocMapped | cudaHostAllocPortable);
@@ -39,7 +39,7 @@ Scratch::Scratch(int ranks, int threads) : ranks_(ranks), threads_(threads) {
   *aborted_ = 0;
   // Tags begin at 1, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of it.
   const OwnStream stream;
-  check(cudaMemsetAsync(memory_, 0, bytes_for(ranks, threads), stream.get()), "clearing scratch memory");
+  check(cudaMemsetAsync(memory_, 0, bytes_for(ranks, cells), stream.get()), "clearing scratch memory");
   check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
 }
 
@@ -93,12 +93,12 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
     opened_.push_back(memory);
     base_of[p] = static_cast<char*>(memory);
   }
-  const std::size_t one = lane_bytes(ranks_, threads_);
+  const std::size_t one = lane_bytes(ranks_, cells_);
   for (int l = 0; l < kLanes; ++l) {
     Lane& lane = lanes_[l];
     for (int p = 0; p < ranks_; ++p) lane.slots_of[p] = base_of[p] + static_cast<std::size_t>(l) * one;
     lane.tags = reinterpret_cast<std::uint64_t*>(memory_ + kLanes * one + static_cast<std::size_t>(l) * kTagsBytes);
-    lane.threads = threads_;
+    lane.cells = cells_;
     lane.aborted = aborted_;
   }
   return true;

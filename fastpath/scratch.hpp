@@ -17,12 +17,12 @@ inline constexpr int kLanes = 2;
 /// Owns memory on the current device at construction. Throws EnvironmentError where there is none.
 class Scratch {
  public:
-  Scratch(int ranks, int threads);
+  Scratch(int ranks, int cells);
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  static std::size_t bytes_for(int ranks, int threads);
+  static std::size_t bytes_for(int ranks, int cells);
 
   /// Where it is, for this process and for others.
   void describe(Facts& facts) const;
@@ -38,7 +38,7 @@ class Scratch {
  private:
   int device_ = 0;
   int ranks_;
-  int threads_;
+  int cells_;
   char* memory_ = nullptr;
   std::uint32_t* aborted_ = nullptr;  // in the host's memory, seen by the GPU
   std::vector<void*> opened_;         // other processes' memory

@@ -35,12 +35,28 @@ BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&ce
     if (p < b.ranks) cells[p] = load_cell(b.in, p, index);
 }
 
+/// Into its own rank's place, which is no constant.
+template <int kMost>
+BUSBW_HOST_DEVICE void set_own(const Buffers& b, const Cell& own, Cell (&cells)[kMost]) {
+  BUSBW_UNROLL
+  for (int p = 0; p < kMost; ++p)
+    if (p == b.rank) cells[p] = own;
+}
+
 /// A slice from each.
 template <int kMost>
 BUSBW_HOST_DEVICE void store_each(const Buffers& b, std::int64_t index, const Cell (&cells)[kMost]) {
   BUSBW_UNROLL
   for (int p = 0; p < kMost; ++p)
     if (p < b.ranks && !(p == b.rank && b.own_is_there)) store_cell(b.out, p, index, cells[p]);
+}
+
+/// A slice from each other rank.
+template <int kMost>
+BUSBW_HOST_DEVICE void store_others(const Buffers& b, std::int64_t index, const Cell (&cells)[kMost]) {
+  BUSBW_UNROLL
+  for (int p = 0; p < kMost; ++p)
+    if (p < b.ranks && p != b.rank) store_cell(b.out, p, index, cells[p]);
 }
 
 /// What the root sent; others' cells are there to say that their slots are free.
@@ -66,6 +82,10 @@ struct AllReduceOneShot {
     work::load_one(buffers, index, cells);
   }
   template <int kMost>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+    work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
+  }
+  template <int kMost>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
     store_cell(buffers.out, 0, index, reduction.of(cells, buffers.ranks));
   }
@@ -82,12 +102,19 @@ struct AllReduceTwoShot {
     work::load_each(buffers, index, cells);
   }
   template <int kMost>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+    work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
+  }
+  template <int kMost>
   BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMost]) const {
     return reduction.of(cells, buffers.ranks);
   }
+  BUSBW_HOST_DEVICE void keep(std::int64_t index, const Cell& cell) const {
+    store_cell(buffers.out, buffers.rank, index, cell);
+  }
   template <int kMost>
-  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
-    work::store_each(buffers, index, cells);
+  BUSBW_HOST_DEVICE void store_others(std::int64_t index, const Cell (&cells)[kMost]) const {
+    work::store_others(buffers, index, cells);
   }
 };
 
@@ -100,6 +127,10 @@ struct ReduceScatter {
   template <int kMost>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
     work::load_each(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+    work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
   }
   template <int kMost>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
@@ -116,6 +147,10 @@ struct AllGather {
     work::load_one(buffers, index, cells);
   }
   template <int kMost>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+    if (!buffers.own_is_there) work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
+  }
+  template <int kMost>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
     work::store_each(buffers, index, cells);
   }
@@ -128,6 +163,10 @@ struct AllToAll {
   template <int kMost>
   BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
     work::load_each(buffers, index, cells);
+  }
+  template <int kMost>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+    if (!buffers.own_is_there) work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
   }
   template <int kMost>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
@@ -144,6 +183,11 @@ struct BroadcastOneShot {
     if (buffers.rank == buffers.root) work::load_one(buffers, index, cells);
   }
   template <int kMost>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+    if (buffers.rank == buffers.root && !buffers.own_is_there)
+      work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
+  }
+  template <int kMost>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
     if (!buffers.own_is_there) store_cell(buffers.out, 0, index, work::from_root(buffers, cells));
   }
@@ -158,15 +202,19 @@ struct BroadcastTwoShot {
     if (buffers.rank == buffers.root) work::load_each(buffers, index, cells);
   }
   template <int kMost>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+    if (buffers.rank == buffers.root) work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
+  }
+  template <int kMost>
   BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMost]) const {
     return work::from_root(buffers, cells);
   }
+  BUSBW_HOST_DEVICE void keep(std::int64_t index, const Cell& cell) const {
+    if (!buffers.own_is_there) store_cell(buffers.out, buffers.rank, index, cell);
+  }
   template <int kMost>
-  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
-    if (buffers.own_is_there) return;
-    BUSBW_UNROLL
-    for (int p = 0; p < kMost; ++p)
-      if (p < buffers.ranks) store_cell(buffers.out, p, index, cells[p]);
+  BUSBW_HOST_DEVICE void store_others(std::int64_t index, const Cell (&cells)[kMost]) const {
+    if (!buffers.own_is_there) work::store_others(buffers, index, cells);
   }
 };
 
