@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <optional>
+#include <vector>
 
 #include "fastpath/exported.hpp"
 #include "fastpath/group.hpp"
@@ -120,11 +121,10 @@ bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t
   if (group.is_open()) {
     group.add(pending);
     result = ncclSuccess;
-  } else if (!fast->verifier) {
-    const cudaError_t error = fast->clique->queue(*call, choice, stream);
-    result = error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  } else if (fast->verifier) {
+    result = queue(std::vector{pending}, nccl);
   } else {
-    result = queue({pending}, nccl);
+    result = queue(pending);
   }
   return true;
 } catch (const std::exception& error) {

@@ -1,5 +1,7 @@
 #include "fastpath/group.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -13,11 +15,6 @@ bool is_verified(const Pending& pending) {
   return pending.fast->verifier && pending.fast->clique->verifies(pending.call.collective);
 }
 
-ncclResult_t queue_one(const Pending& pending) {
-  const cudaError_t error = pending.fast->clique->queue(pending.call, pending.choice, pending.stream);
-  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
 /// At most one call of each communicator: a verifier has room for the inputs of one.
 ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& nccl) {
   ncclResult_t result = nccl.group_start();
@@ -25,7 +22,7 @@ ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& n
     if (result == ncclSuccess && is_verified(pending)) result = pending.fast->verifier->gather(nccl, pending.call, pending.stream);
   if (const ncclResult_t ended = nccl.group_end(); result == ncclSuccess) result = ended;
   for (const Pending& pending : calls) {
-    if (result == ncclSuccess) result = queue_one(pending);
+    if (result == ncclSuccess) result = queue(pending);
     if (result == ncclSuccess && is_verified(pending) &&
         pending.fast->verifier->check(pending.call, pending.stream) != cudaSuccess)
       result = ncclUnhandledCudaError;
@@ -55,10 +52,20 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   return result == ncclSuccess ? queue(pending, nccl) : result;
 }
 
+ncclResult_t queue(const Pending& call) noexcept try {
+  const cudaError_t error = call.fast->clique->queue(call.call, call.choice, call.stream);
+  if (error == cudaSuccess) return ncclSuccess;
+  complain("libbusbw_nccl.so", fmt::format("rank {}: {} could not be queued: {}", call.fast->clique->rank(),
+                                           name(call.call.collective), cudaGetErrorString(error)));
+  return ncclUnhandledCudaError;
+} catch (const std::exception&) {
+  return ncclUnhandledCudaError;
+}
+
 ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept try {
   if (std::none_of(calls.begin(), calls.end(), is_verified)) {
     for (const Pending& pending : calls)
-      if (const ncclResult_t result = queue_one(pending); result != ncclSuccess) return result;
+      if (const ncclResult_t result = queue(pending); result != ncclSuccess) return result;
     return ncclSuccess;
   }
   std::vector<Pending> left = calls;

@@ -37,6 +37,9 @@ class Group {
   std::vector<ncclComm_t*> joining_;
 };
 
+/// Queues one call; a failure is said on stderr, since NCCL's own sentences don't know of it.
+ncclResult_t queue(const Pending& call) noexcept;
+
 /// Queues calls in this order, and their checks where that is asked for.
 ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept;
 

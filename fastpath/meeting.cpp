@@ -81,7 +81,7 @@ class Member {
   void settle() {
     if (refuse(fastpath::why_not(all_))) return;
     attempt([this] {
-      scratch_ = std::make_unique<Scratch>(ranks_, cells_of_all(all_));
+      scratch_ = std::make_unique<Scratch>(ranks_, cells_of_all(all_), company_.pool);
       scratch_->describe(own_);
       preload(ranks_);
     });

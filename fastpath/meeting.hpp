@@ -26,6 +26,7 @@ struct Company {
   std::function<std::shared_ptr<const Choices>(int capability_major)> choices;
   /// Bytes of scratch memory that communicators on this GPU may still take.
   std::function<std::size_t(int device)> left_bytes;
+  ScratchPool& pool;
 };
 
 /// Collective over the ranks of each of these communicators, of which this thread has one rank each: it returns when all

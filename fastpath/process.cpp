@@ -57,7 +57,7 @@ std::size_t Process::left_bytes(int device) {
 
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
   const Company company{nccl, [this](int major) { return choices(major); },
-                        [this](int device) { return left_bytes(device); }};
+                        [this](int device) { return left_bytes(device); }, pool_};
   auto results = meet(communicators, company);
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < results.size(); ++i) {

@@ -45,6 +45,7 @@ class Process {
   std::shared_ptr<const Choices> choices(int capability_major);
   std::size_t left_bytes(int device);
 
+  ScratchPool pool_;
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
   std::unordered_set<ncclComm_t> without_waiting_;

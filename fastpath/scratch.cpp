@@ -24,32 +24,73 @@ bool is_linked(int device, const Facts& peer) {
 
 std::size_t Scratch::bytes_for(int ranks, int cells) { return kLanes * (lane_bytes(ranks, cells) + kTagsBytes); }
 
-Scratch::Scratch(int ranks, int cells) : ranks_(ranks), cells_(cells) {
-  check(cudaGetDevice(&device_), "asking for the current GPU");
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes_for(ranks, cells)), "allocating scratch memory");
-  memory_ = static_cast<char*>(memory);
-  void* flag = nullptr;
-  if (const cudaError_t error = cudaHostAlloc(&flag, sizeof *aborted_, cudaHostAllocMapped | cudaHostAllocPortable);
-      error != cudaSuccess) {
-    cudaFree(memory_);
-    check(error, "allocating a flag");
+char* ScratchPool::take(int device, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find({device, bytes});
+  if (found == kept_.end()) return nullptr;
+  char* memory = found->second;
+  kept_.erase(found);
+  return memory;
+}
+
+void ScratchPool::give(int device, std::size_t bytes, char* memory) {
+  const std::lock_guard lock(mutex_);
+  kept_.insert({{device, bytes}, memory});
+}
+
+void ScratchPool::clear(int device) {
+  const std::lock_guard lock(mutex_);
+  for (auto one = kept_.begin(); one != kept_.end();) {
+    if (one->first.first != device) {
+      ++one;
+      continue;
+    }
+    cudaFree(one->second);
+    one = kept_.erase(one);
   }
-  aborted_ = static_cast<std::uint32_t*>(flag);
-  *aborted_ = 0;
-  // Tags begin at 1, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of it.
-  const OwnStream stream;
-  check(cudaMemsetAsync(memory_, 0, bytes_for(ranks, cells), stream.get()), "clearing scratch memory");
-  check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
+}
+
+std::size_t ScratchPool::bytes(int device) {
+  const std::lock_guard lock(mutex_);
+  std::size_t sum = 0;
+  for (const auto& [place, memory] : kept_)
+    if (place.first == device) sum += place.second;
+  return sum;
+}
+
+Scratch::Scratch(int ranks, int cells, ScratchPool& pool) : pool_(pool), ranks_(ranks), cells_(cells) {
+  check(cudaGetDevice(&device_), "asking for the current GPU");
+  const std::size_t bytes = bytes_for(ranks, cells);
+  memory_ = pool.take(device_, bytes);
+  if (memory_ == nullptr) {
+    pool.clear(device_);
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, bytes), "allocating scratch memory");
+    memory_ = static_cast<char*>(memory);
+  }
+  try {
+    void* flag = nullptr;
+    check(cudaHostAlloc(&flag, sizeof *aborted_, cudaHostAllocMapped | cudaHostAllocPortable), "allocating a flag");
+    aborted_ = static_cast<std::uint32_t*>(flag);
+    *aborted_ = 0;
+    // Tags begin at 1, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of it.
+    const OwnStream stream;
+    check(cudaMemsetAsync(memory_, 0, bytes, stream.get()), "clearing scratch memory");
+    check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
+  } catch (...) {
+    pool.give(device_, bytes, memory_);
+    if (aborted_ != nullptr) cudaFreeHost(aborted_);
+    throw;
+  }
 }
 
 Scratch::~Scratch() {
   const Device device(device_);
   const AmidCaptures amid;
   for (void* memory : opened_) cudaIpcCloseMemHandle(memory);
-  // A kernel that left because of an abort may not be the only one that waits on this GPU, and freeing waits for all.
+  // Of an aborted communicator peers may still write, and kernels may still look at the flag: that memory is given up.
   if (!is_aborted()) {
-    cudaFree(memory_);
+    pool_.give(device_, bytes_for(ranks_, cells_), memory_);
     cudaFreeHost(aborted_);
   }
   cudaGetLastError();

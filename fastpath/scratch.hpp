@@ -2,6 +2,9 @@
 // A rank's memory that its peers write into, and the way to theirs.
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "fastpath/facts.hpp"
@@ -14,10 +17,27 @@ namespace busbw::fastpath {
 enum class LaneOf { calls, graphs };
 inline constexpr int kLanes = 2;
 
+/// Memory of communicators that have ended, by GPU and size. It is kept for the next one: peers in other processes may have
+/// it open for some while, and CUDA calls it undefined to free what others have open; freeing waits for all that runs on a
+/// GPU, too, also for what this thread would start next. Nobody writes into it any more, as each cell was taken.
+class ScratchPool {
+ public:
+  /// Null where there is none of that size.
+  char* take(int device, std::size_t bytes);
+  void give(int device, std::size_t bytes, char* memory);
+  /// Frees what is kept of a GPU, to make room for another size. The current device is that GPU.
+  void clear(int device);
+  std::size_t bytes(int device);
+
+ private:
+  std::mutex mutex_;
+  std::multimap<std::pair<int, std::size_t>, char*> kept_;
+};
+
 /// Owns memory on the current device at construction. Throws EnvironmentError where there is none.
 class Scratch {
  public:
-  Scratch(int ranks, int cells);
+  Scratch(int ranks, int cells, ScratchPool& pool);
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -36,6 +56,7 @@ class Scratch {
   bool is_aborted() const noexcept;
 
  private:
+  ScratchPool& pool_;
   int device_ = 0;
   int ranks_;
   int cells_;
