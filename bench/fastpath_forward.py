@@ -2,7 +2,7 @@
 
 Usage: python bench/fastpath_forward.py --build FOLDER
 
-FOLDER is a build with -DBUSBW_BUILD_BENCH=ON and the tests. The library for GPUs is measured too, if it was built there.
+FOLDER is a build with -DBUSBW_BUILD_BENCH=ON and the tests. The library for GPUs is measured too, if it is built there.
 """
 
 import argparse
