@@ -100,6 +100,24 @@ TEST_CASE("without a real library calls fail, and that is said once") {
               "ncclGetErrorString: libbusbw_nccl.so has found no NCCL\n") == 1);
 }
 
+TEST_CASE("a real library that comes later is found then") {
+  std::string pattern = fs::temp_directory_path() / "fastpath.XXXXXX";
+  const fs::path folder = mkdtemp(pattern.data());
+  const auto link = (folder / "nccl.so").string();
+  const auto said = output("BUSBW_FASTPATH_NCCL=" + link + " " + kOpened + "late " + NEW_NCCL + " " + link);
+  fs::remove_all(folder);
+  const auto expected = output(std::string(CALLER) + " " + NEW_NCCL + " after " + NEW_NCCL);
+  CHECK(count(said, "libbusbw_nccl.so: ") == 1);
+  CHECK(said.find("\n2\n" + expected) != said.npos);
+}
+
+TEST_CASE("a real library that the program opened for itself is the one") {
+  const auto expected = output(std::string(CALLER) + " " + NEW_NCCL + " after " + NEW_NCCL);
+  CHECK(expected.size() > 4);
+  CHECK(output(kPreload + CALLER + " - after " + NEW_NCCL) == expected);
+  CHECK(output(kOpened + "after " + NEW_NCCL) == expected);
+}
+
 TEST_CASE("preloaded, a function that we have never heard of reaches the real library") {
   CHECK(output(kPreload + kLinked + "function ncclOfTomorrow") == "ncclOfTomorrow: 42\n");
 }

@@ -103,3 +103,11 @@ def test_preloaded_it_finds_the_nccl_that_the_program_is_linked_with(name: str, 
     variables = {"LD_PRELOAD": str(library(name)), "LD_LIBRARY_PATH": str(nccl(version).parent)}
     assert output([PROGRAM, "-", "version"], **variables) == f"{VERSIONS[version]}\n"
     assert output([PROGRAM, "-", "alias", "ncclAllReduce"], **variables) == f"ncclAllReduce: {library(name)}\n"
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_program_that_never_calls_nccl_gets_neither_nccl_nor_a_driver(name: str) -> None:
+    maps = output(["cat", "/proc/self/maps"], LD_PRELOAD=str(library(name)), BUSBW_FASTPATH_NCCL=str(nccl("2.28.9")))
+    loaded = {Path(line.split()[-1]).name for line in maps.splitlines()}
+    assert library(name).name in loaded
+    assert {each for each in loaded if re.match(r"lib(nccl|cuda|nvidia)", each)} == set()

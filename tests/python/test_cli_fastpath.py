@@ -37,7 +37,11 @@ collective = Path(sys.argv[0]).name[:-5]
 ranges = []
 is_fast = os.environ.get("BUSBW_FASTPATH") == "on" and "--library" in words and "libbusbw_nccl.so" in value("--library")
 if is_fast and not os.environ.get("FAKE_NO_NVLINK"):
-    for line in Path(os.environ["BUSBW_FASTPATH_TABLE"]).read_text().splitlines():
+    if forced := os.environ["BUSBW_FASTPATH_METHOD"]:
+        method, blocks, threads = forced.split(",")
+        ranges.append((1 << 60, method, int(blocks), int(threads)))
+    table = os.environ["BUSBW_FASTPATH_TABLE"]
+    for line in Path(table).read_text().splitlines() if table else []:
         parts = line.split("#")[0].split()
         if parts and parts[0] == collective and parts[1] == "ranks=" + value("-t"):
             number, unit = parts[2][6:], 1

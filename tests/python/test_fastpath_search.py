@@ -12,7 +12,6 @@ from busbw.fastpath.search import (
     beside,
     best,
     decide,
-    everywhere,
     first_shapes,
     next_round,
     ranges,
@@ -34,7 +33,7 @@ def test_every_method_is_tried_in_every_shape_first(collective: str) -> None:
     assert {shape.method for shape in shapes} == set(METHODS[collective])
     assert len(shapes) == len(set(shapes)) == len(FAR_APART) * len(METHODS[collective])
     for shape in shapes:
-        parse(table_text(everywhere(collective, 4, shape, SIZES[-1])), "t")
+        parse(table_text(ranges(collective, 4, {SIZES[-1]: shape}, {})), "t")
 
 
 def test_of_two_that_are_alike_the_one_that_takes_less_is_chosen() -> None:

@@ -105,6 +105,45 @@ def test_half_shows_device_time_where_there_is_one(bench: Any, known: bool) -> N
     assert lines[-1] == ("| 1K | 9.50 | 8.25 |" if known else "| 1K | 9.50 |")
 
 
+def test_the_fast_path_is_judged_by_ratios_within_a_round(bench: Any) -> None:
+    module = bench("gpu_fastpath")
+    what = module.What("all_reduce", "half", "graph")
+    # The machine is twice as slow in the second round, which is no fault of either.
+    times = {"NCCL": (10.0, 20.0, 10.0), "-R 2": (5.0, 10.0, 5.0), "fast path": (5.5, 11.0, 5.0)}
+    figures = [
+        module.Figure(what, way, number + 1, 1024, "in_place", 99.0, time_us, 0 if way == "fast path" else None)
+        for way, of_rounds in times.items()
+        for number, time_us in enumerate(of_rounds)
+    ]
+    lines, verdicts = module.table(what, "in_place", figures, list(times))
+    assert lines[2:] == ["| 1K | 10.00 | 5.00 | 5.50 | 0.550 (0.500 to 0.550) | 1.100 (-R 2) | 2.8 |"]
+    assert verdicts == [
+        "all_reduce half graph in place 1K: 1.100 of the best peer's time, at most 1.03: cannot be told",
+        "all_reduce half graph in place 1K: 5.50 us, at most 2.8: missed",
+    ]
+    assert module.table(what, "out_of_place", figures, list(times))[0][2:] == []
+    facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0"}
+    text = module.page(facts, figures, list(times), ["a sentence"])
+    assert "3 rounds; medians over them. Of the fast path 3 measurements were checked, with 0 wrong elements." in text
+    assert "## all_reduce, half, in place: device time, in CUDA graphs" in text
+    assert "- a sentence\n" in text
+
+
+def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
+    module = bench("gpu_fastpath")
+    found = module.configurations(["all_reduce", "all_gather"], ["half", "float"], ["graph", "stream"])
+    assert [tuple(what) for what in found if what.launch == "graph"] == [
+        ("all_reduce", "half", "graph"),
+        ("all_reduce", "float", "graph"),
+        ("all_gather", "half", "graph"),
+    ]
+    assert len(found) == 6
+    words = module.flags(found[0], "large", ["-t", "4"], trial=False)
+    assert words[:4] == ("-t", "4", "-d", "half")
+    assert words[words.index("-G") + 1] == "1"
+    assert "-G" not in module.flags(found[3], "small", ["-t", "4"], trial=False)
+
+
 def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:
     report = "tests/gpu/test_data.py::test_a PASSED\n==== 1 failed, 83 passed, 2 skipped in 192.59s (0:03:12) =====\n"
     report += "=================== 1 passed, 161 deselected in 7.90s =====================\n"

@@ -314,12 +314,19 @@ def test_a_good_module_of_the_command_passes(tmp_path: Path, file: str, line: st
 TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: *:[^;{]*)? \{", flags=re.MULTILINE)
 
 
-def test_a_type_of_the_engine_has_one_definition() -> None:
-    """All of it is one namespace: of two types of one name the linker takes the functions of either for both."""
+@pytest.mark.parametrize(
+    ("folders", "type_name", "home"),
+    [
+        (("engine", "tests/engine"), "Store", "engine/rendezvous/store.hpp"),
+        (("fastpath", "tests/fastpath"), "Settings", "fastpath/settings.hpp"),
+    ],
+)
+def test_a_type_of_a_namespace_has_one_definition(folders: tuple[str, ...], type_name: str, home: str) -> None:
+    """Of two types of one name in one namespace the linker takes the functions of either for both."""
     homes: dict[str, set[str]] = {}
-    for folder in ("engine", "tests/engine"):
-        for path in sorted((ROOT / folder).rglob("*.hpp")):
-            for name in TYPE.findall(path.read_text()):
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.[ch]*")):
+            for name in TYPE.findall(path.read_text()) if path.suffix in {".hpp", ".cuh"} else []:
                 homes.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
-    assert homes["Store"] == {"engine/rendezvous/store.hpp"}
+    assert homes[type_name] == {home}
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}

@@ -147,11 +147,6 @@ def ranges(collective: str, ranks: int, chosen: Mapping[int, Shape | None], note
     return merged(made)
 
 
-def everywhere(collective: str, ranks: int, shape: Shape, most_bytes: int) -> list[Range]:
-    """A table that has one shape for all sizes."""
-    return [Range(collective, ranks, ranks, most_bytes, shape.method, shape.blocks, shape.threads)]
-
-
 def summary(collective: str, ranks: int, decisions: Sequence[Decision]) -> str:
     """What was found for a collective, in a sentence."""
     taken = [each for each in decisions if each.shape]

@@ -10,6 +10,8 @@ from busbw.errors import UsageError
 from busbw.units import plain
 
 TABLE_VARIABLE = "BUSBW_FASTPATH_TABLE"
+METHOD_VARIABLE = "BUSBW_FASTPATH_METHOD"
+"""`exchange,32,512` for every size, in place of a table."""
 
 HANDED_OVER = "nccl"
 METHODS = {

@@ -1,9 +1,10 @@
 """Measures what `search` asks for, with the engine's own programs. Every block is kept: a second start goes on."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from busbw import engine, records
 from busbw.ab import BlockEndedError, Measurement, SideSpec
@@ -11,7 +12,7 @@ from busbw.ab.blocks import Block, block_of, median_us
 from busbw.errors import BusbwError, Exit
 from busbw.fastpath import search
 from busbw.fastpath.search import Decision, Shape, Times
-from busbw.fastpath.table import TABLE_VARIABLE, Range, table_text
+from busbw.fastpath.table import HANDED_OVER, METHOD_VARIABLE, TABLE_VARIABLE, Range, table_text
 from busbw.files import replace_file
 from busbw.logs import Placement
 from busbw.units import size_text
@@ -21,6 +22,9 @@ REDUCING = {"all_reduce", "reduce_scatter"}
 FLAGS = ("-n", "100", "-w", "5", "-G", "2", "-T", "60")
 """The device's time is of one launch of a graph behind the gate: of 100 operations, so that its start hardly shows."""
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
+
+Way: TypeAlias = Shape | list[Range] | None
+"""What a block measures: one shape at every size, a table, or (None) plain NCCL."""
 
 
 class WrongDataError(BusbwError):
@@ -61,8 +65,7 @@ class Tuning:
         nccl = [self._times(name, "nccl-1", None)]
         measured: dict[Shape, Times] = {}
         for shape in search.first_shapes(name):
-            lines = search.everywhere(name, ranks, shape, sizes[-1])
-            self._try(name, shape.text, lines, dict.fromkeys(sizes, shape), measured)
+            self._try(name, shape.text, shape, dict.fromkeys(sizes, shape), measured)
         first = dict(measured)
         for number in range(search.BESIDE):
             chosen = search.next_round(first, sizes, number)
@@ -78,22 +81,20 @@ class Tuning:
 
     def commands(self, name: str) -> list[str]:
         """What would be run for a collective, as a shell would take it; the rest depends on what that gives."""
-        parts = [("nccl-1", self._side(name, "nccl-1", None))]
-        parts += [(shape.text, self._side(name, shape.text, "this shape")) for shape in search.first_shapes(name)]
+        ways: list[tuple[str, Way]] = [("nccl-1", None)]
+        ways += [(shape.text, shape) for shape in search.first_shapes(name)]
         measurement = self._measurement(name)
-        return [measurement.command(side, f"{name}-{block}", *UNCHECKED) for block, side in parts]
+        return [measurement.command(self._side(name, block, way), f"{name}-{block}", *UNCHECKED) for block, way in ways]
 
     def header(self) -> records.Header:
         """What the first block says of machine and library."""
         first = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
         return records.read(first).header
 
-    def _try(
-        self, name: str, block: str, lines: list[Range], chosen: dict[int, Shape], measured: dict[Shape, Times]
-    ) -> None:
+    def _try(self, name: str, block: str, way: Way, chosen: dict[int, Shape], measured: dict[Shape, Times]) -> None:
         """Measures shapes by size and adds their times; what fails is left out, and said."""
         try:
-            times = self._times(name, block, lines)
+            times = self._times(name, block, way)
         except BlockEndedError as error:
             if error.exit_code == Exit.INTERRUPTED:
                 raise
@@ -103,10 +104,10 @@ class Tuning:
             if size in times:
                 measured[shape] = {**measured.get(shape, {}), size: times[size]}
 
-    def _times(self, name: str, block: str, lines: Sequence[Range] | None, *, checked: bool = False) -> Times:
+    def _times(self, name: str, block: str, way: Way, *, checked: bool = False) -> Times:
         """The times of one block; from its record where a start before this one has measured the same."""
         label = f"{name}-{block}"
-        wanted = None if lines is None else table_text(lines)
+        wanted = table_text(way) if isinstance(way, list) else None
         if self._is_kept(label, wanted):
             self.blocks_kept += 1
             return self._by_size(name, label, block_of(self._measurement(name).record(label)), checked=checked)
@@ -115,10 +116,11 @@ class Tuning:
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
         if wanted is not None:
             replace_file(self.folder / f"{label}.table", wanted.encode())
-        side = self._side(name, block, wanted)
+        side = self._side(name, block, way)
         found = self._measurement(name).block(side, label, *(CHECKED if checked else UNCHECKED))
-        if lines:
-            self._require_fast_path(label, {each.method for each in lines} - {"nccl"})
+        if way:
+            methods = {way.method} if isinstance(way, Shape) else {each.method for each in way}
+            self._require_fast_path(label, methods - {HANDED_OVER})
         return self._by_size(name, label, found, checked=checked)
 
     def _is_kept(self, label: str, wanted: str | None) -> bool:
@@ -164,16 +166,18 @@ class Tuning:
                 remedy=f"see {log}, and docs/fastpath.md for what it needs: GPUs of one host with NVLink between all",
             )
 
-    def _side(self, name: str, block: str, table: str | None) -> SideSpec:
-        """Plain NCCL, or the fast path with the block's own table."""
-        if table is None:
+    def _side(self, name: str, block: str, way: Way) -> SideSpec:
+        """Plain NCCL, or the fast path with one shape or with the block's own table."""
+        if way is None:
             return SideSpec("NCCL", (("BUSBW_FASTPATH", "off"),))
         own = (self.folder / f"{name}-{block}").absolute()
         variables = {
             "BUSBW_FASTPATH": "on",
             f"BUSBW_FASTPATH_{name.upper()}": "on",
-            TABLE_VARIABLE: f"{own}.table",
             "BUSBW_FASTPATH_LOG": f"{own}.log",
+            # What is set to nothing is not set.
+            METHOD_VARIABLE: f"{way.method},{way.blocks},{way.threads}" if isinstance(way, Shape) else "",
+            TABLE_VARIABLE: "" if isinstance(way, Shape) else f"{own}.table",
         }
         return SideSpec(block, tuple(variables.items()), ("--library", str(self.asked.library)))
 

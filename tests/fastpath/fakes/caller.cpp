@@ -4,12 +4,15 @@
 //   all              calls with every kind of argument, twice
 //   every            how many functions return what those of fakes/every.cpp do
 //   version          what ncclGetVersion says
+//   late FILE LINK   a call before there is a LINK to FILE, and one after
+//   after FILE       a call after FILE was opened, as programs do that load NCCL while they run
 //   race             the first calls of many threads at once
 //   function NAME    whether there is one of this name, and what it returns of 41
 //   text NAME        as function, for one that returns a text
 //   alias NAME       the file that the function NAME is in
 // LINKED: it needs libnccl.so.2, as programs do that were linked with it.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
 #include <barrier>
@@ -104,6 +107,17 @@ void race(const Library& library) {
   std::printf("%d of %d threads\n", good, kThreads);
 }
 
+void call_late(const Library& library, const char* file, const char* link) {
+  std::printf("%d\n", all_reduce(library, 100));
+  if (symlink(file, link) != 0) std::printf("no link\n");
+  std::printf("%d\n", all_reduce(library, 100));
+}
+
+void call_after(const Library& library, const char* file) {
+  if (!dlopen(file, RTLD_NOW | RTLD_LOCAL)) std::printf("%s\n", dlerror());
+  std::printf("%d\n", all_reduce(library, 100));
+}
+
 void call_every(const Library& library) {
   constexpr std::array names{
 #define FASTPATH_EXPORT(index, name, since) name,
@@ -128,6 +142,8 @@ int main(int argc, char** argv) {
   if (command == "every") call_every(library);
   if (command == "version") std::printf("%d\n", version_of(library));
   if (command == "race") race(library);
+  if (command == "late") return call_late(library, argv[3], argv[4]), 0;
+  if (command == "after") return call_after(library, argv[3]), 0;
   for (int i = 3; i < argc; ++i) {
     auto* const function = library.get<int(int)>(argv[i]);
     std::printf("%s: ", argv[i]);

@@ -48,6 +48,12 @@ int ncclAllReduce(const void* sent, void* received, std::size_t count, int type,
                           0x7fffffff);
 }
 
+int ncclReduce(const void* sent, void* received, std::size_t count, int type, int op, int root, void* comm,
+               void* stream) {
+  return static_cast<int>(mixed(number(sent), number(received), count, type, op, root, number(comm), number(stream)) &
+                          0x7fffffff);
+}
+
 const char* ncclGetErrorString(int result) { return result == 1 ? "unhandled cuda error" : "no error"; }
 
 #ifndef OLD

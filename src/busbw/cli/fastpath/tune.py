@@ -1,7 +1,6 @@
-"""`busbw fastpath`: the library that speeds up small collectives: where it is, what its table says, tuning it."""
+"""`busbw fastpath tune`: measures which method is best for which size, and writes the table."""
 
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,62 +11,24 @@ import click
 
 from busbw import __version__, engine
 from busbw.ab import BlockEndedError
+from busbw.cli.fastpath.path import library_here
 from busbw.cli.output import write_whole
 from busbw.cli.paths import NamedPath
 from busbw.cli.tune import progress
 from busbw.errors import BusbwError, Exit, UsageError
-from busbw.fastpath import METHODS, TABLE_VARIABLE, Range, parse
+from busbw.fastpath import METHODS, TABLE_VARIABLE, Range
 from busbw.fastpath.run_folder import TABLE_FILE, made, open_folder, settings_of
 from busbw.fastpath.search import SIZES, Decision, ranges, summary
-from busbw.fastpath.table import default_names, default_text, size_bytes, size_word, table_text
+from busbw.fastpath.table import size_bytes, table_text
 from busbw.fastpath.tuning import Asked, Tuning
-from busbw.files import read_written, replace_file
+from busbw.files import replace_file
 from busbw.records import Header
 from busbw.store import default_folder
-from busbw.system import by_words
-from busbw.terminal import Cell, Column, console, lines, width_of
 
-_GENERATIONS = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 _DTYPES = ("half", "bfloat16", "float")
 
 
-@click.group()
-def fastpath() -> None:
-    """The library that is loaded before NCCL and does small collectives itself (docs/fastpath.md)."""
-
-
-@fastpath.command()
-def path() -> int:
-    """Prints the library's path: LD_PRELOAD="$(busbw fastpath path)" PROGRAM."""
-    click.echo(str(_library(None)))
-    return Exit.GOOD
-
-
-@fastpath.command()
-@click.option(
-    "--generation",
-    type=click.Choice(default_names()),
-    help="The table that comes with the library for these GPUs, whatever is here.",
-)
-def show(generation: str | None) -> int:
-    """Prints the table in force, and which library it is of."""
-    where = engine.library(engine.FASTPATH_LIBRARY)
-    click.echo(f"Library: {where or 'none came with this busbw, which was built without CUDA'}")
-    named = os.environ.get(TABLE_VARIABLE, "") if generation is None else ""
-    if named:
-        found = _read(Path(named))
-        click.echo(f"Table: {TABLE_VARIABLE}={named}")
-    else:
-        generation = generation or _generation_here()
-        found = parse(default_text(generation), generation)
-        click.echo(f"Table: {f'for {generation}, as it came with the library' if found else _why_none(generation)}")
-    if mode := os.environ.get("BUSBW_FASTPATH"):
-        click.echo(f"BUSBW_FASTPATH={mode}")
-    _show(found)
-    return Exit.GOOD
-
-
-@fastpath.command()
+@click.command()
 @click.option("--ranks", "rank_words", default="", metavar="N,...", help="Numbers of ranks.  [default: every GPU]")
 @click.option(
     "--collective", "collectives", type=click.Choice(list(METHODS)), multiple=True, help="Only this one; repeatable."
@@ -101,7 +62,9 @@ def tune(
     """Measures on this machine which method is best for which size, beside NCCL, and writes the table."""
     names = list(dict.fromkeys(collectives)) or list(METHODS)
     sizes = _sizes(size_words) or SIZES
-    asked = [Asked(_library(library), ranks, dtype, sizes) for ranks in _ranks(rank_words)]
+    asked = [
+        Asked(library.absolute() if library else library_here(), ranks, dtype, sizes) for ranks in _ranks(rank_words)
+    ]
     if dry_run:
         _print_commands(asked, names, folder or default_folder())
         return Exit.GOOD
@@ -147,62 +110,6 @@ def _progress() -> Iterator[Callable[[str], None]]:
     """A line that changes on a terminal; otherwise a line for each block, since minutes pass."""
     with progress() as draw:
         yield draw if sys.stderr.isatty() else lambda words: click.echo(words, err=True)
-
-
-def _library(named: Path | None) -> Path:
-    if named:
-        return named.absolute()
-    if found := engine.library(engine.FASTPATH_LIBRARY):
-        return found
-    raise BusbwError(
-        f"{engine.FASTPATH_LIBRARY} did not come with this busbw, which was built without CUDA",
-        remedy="install the wheel that `make wheel` builds, or set -DBUSBW_CUDA=ON where you build it",
-    )
-
-
-def _read(table: Path) -> list[Range]:
-    try:
-        return parse(read_written(table).decode(errors="replace"), str(table))
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the table {table}: {error.strerror}", remedy=f"correct {TABLE_VARIABLE}"
-        ) from error
-
-
-def _generation_here() -> str:
-    """'sm_90' of the first GPU; empty where there is none, or where its name says nothing."""
-    devices = engine.devices()
-    system = by_words(devices[0]) if devices else None
-    return _GENERATIONS.get(system.generation, "") if system else ""
-
-
-def _why_none(generation: str) -> str:
-    if generation:
-        return f"none for {generation}; everything is handed over to NCCL"
-    return (
-        f"none for this machine, so everything is handed over to NCCL; --generation shows {', '.join(default_names())}"
-    )
-
-
-def _show(found: Sequence[Range]) -> None:
-    if not found:
-        return
-    columns = [
-        Column("collective", [Cell(each.collective) for each in found], right=False),
-        Column("ranks", [Cell(_ranks_text(each)) for each in found]),
-        Column("up to", [Cell(size_word(each.up_to_bytes)) for each in found]),
-        Column("method", [Cell(each.method) for each in found], right=False),
-        Column("blocks", [Cell(str(each.blocks or "")) for each in found]),
-        Column("threads", [Cell(str(each.threads or "")) for each in found]),
-    ]
-    out = console()
-    for line in lines(columns, width_of()):
-        out.print(line)
-    click.echo("Above these sizes, and for other numbers of ranks: nccl")
-
-
-def _ranks_text(one: Range) -> str:
-    return str(one.least_ranks) if one.least_ranks == one.most_ranks else f"{one.least_ranks}-{one.most_ranks}"
 
 
 def _ranks(words: str) -> list[int]:

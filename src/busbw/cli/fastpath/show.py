@@ -1,0 +1,86 @@
+"""`busbw fastpath show`: the table in force, and which library it is of."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from busbw import engine
+from busbw.errors import Exit, UsageError
+from busbw.fastpath import TABLE_VARIABLE, Range, parse
+from busbw.fastpath.table import default_names, default_text, size_word
+from busbw.files import read_written
+from busbw.system import by_words
+from busbw.terminal import Cell, Column, console, lines, width_of
+
+_GENERATIONS = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
+
+
+@click.command()
+@click.option(
+    "--generation",
+    type=click.Choice(default_names()),
+    help="The table that comes with the library for these GPUs, whatever is here.",
+)
+def show(generation: str | None) -> int:
+    """Prints the table in force, and which library it is of."""
+    where = engine.library(engine.FASTPATH_LIBRARY)
+    click.echo(f"Library: {where or 'none came with this busbw, which was built without CUDA'}")
+    named = os.environ.get(TABLE_VARIABLE, "") if generation is None else ""
+    if named:
+        found = _read(Path(named))
+        click.echo(f"Table: {TABLE_VARIABLE}={named}")
+    else:
+        generation = generation or _generation_here()
+        found = parse(default_text(generation), generation)
+        click.echo(f"Table: {f'for {generation}, as it came with the library' if found else _why_none(generation)}")
+    if mode := os.environ.get("BUSBW_FASTPATH"):
+        click.echo(f"BUSBW_FASTPATH={mode}")
+    _show(found)
+    return Exit.GOOD
+
+
+def _read(table: Path) -> list[Range]:
+    try:
+        return parse(read_written(table).decode(errors="replace"), str(table))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the table {table}: {error.strerror}", remedy=f"correct {TABLE_VARIABLE}"
+        ) from error
+
+
+def _generation_here() -> str:
+    """'sm_90' of the first GPU; empty where there is none, or where its name says nothing."""
+    devices = engine.devices()
+    system = by_words(devices[0]) if devices else None
+    return _GENERATIONS.get(system.generation, "") if system else ""
+
+
+def _why_none(generation: str) -> str:
+    if generation:
+        return f"none for {generation}; everything is handed over to NCCL"
+    return (
+        f"none for this machine, so everything is handed over to NCCL; --generation shows {', '.join(default_names())}"
+    )
+
+
+def _show(found: Sequence[Range]) -> None:
+    if not found:
+        return
+    columns = [
+        Column("collective", [Cell(each.collective) for each in found], right=False),
+        Column("ranks", [Cell(_ranks_text(each)) for each in found]),
+        Column("up to", [Cell(size_word(each.up_to_bytes)) for each in found]),
+        Column("method", [Cell(each.method) for each in found], right=False),
+        Column("blocks", [Cell(str(each.blocks or "")) for each in found]),
+        Column("threads", [Cell(str(each.threads or "")) for each in found]),
+    ]
+    out = console()
+    for line in lines(columns, width_of()):
+        out.print(line)
+    click.echo("Above these sizes, and for other numbers of ranks: nccl")
+
+
+def _ranks_text(one: Range) -> str:
+    return str(one.least_ranks) if one.least_ranks == one.most_ranks else f"{one.least_ranks}-{one.most_ranks}"
