@@ -41,11 +41,15 @@ Fast* Process::find(ncclComm_t communicator) noexcept {
 std::shared_ptr<const Choices> Process::choices(int capability_major) {
   const std::lock_guard lock(mutex_);
   auto& choices = choices_[capability_major];
-  if (!choices)
-    choices = std::make_shared<const Choices>(
-        settings(), settings().table.empty()
-                       ? Table::parse(default_table_text(capability_major), "the table that comes with the library")
-                       : Table::read(settings().table));
+  if (choices) return choices;
+  Table table;
+  try {
+    table = settings().table.empty() ? Table::parse(default_table_text(capability_major), "the library's own table")
+                                     : Table::read(settings().table);
+  } catch (const std::exception& error) {
+    complain(kWho, fmt::format("{}; without a table all is handed over to NCCL", error.what()));
+  }
+  choices = std::make_shared<const Choices>(settings(), std::move(table));
   return choices;
 }
 

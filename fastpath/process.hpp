@@ -41,7 +41,7 @@ class Process {
 
  private:
   Process() = default;
-  /// Of the table in force for GPUs of this generation. Throws UsageError where the table is wrong.
+  /// Of the table in force for GPUs of this generation; one that is wrong is said on stderr, and all is handed over.
   std::shared_ptr<const Choices> choices(int capability_major);
   std::size_t left_bytes(int device);
 

@@ -24,62 +24,50 @@ bool is_linked(int device, const Facts& peer) {
 
 std::size_t Scratch::bytes_for(int ranks, int cells) { return kLanes * (lane_bytes(ranks, cells) + kTagsBytes); }
 
-char* ScratchPool::take(int device, std::size_t bytes) {
+ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  const auto found = kept_.find({device, bytes});
-  if (found == kept_.end()) return nullptr;
-  char* memory = found->second;
-  kept_.erase(found);
-  return memory;
-}
-
-void ScratchPool::give(int device, std::size_t bytes, char* memory) {
-  const std::lock_guard lock(mutex_);
-  kept_.insert({{device, bytes}, memory});
-}
-
-void ScratchPool::clear(int device) {
-  const std::lock_guard lock(mutex_);
+  if (const auto found = kept_.find({device, bytes}); found != kept_.end()) {
+    const ScratchMemory memory = found->second;
+    kept_.erase(found);
+    return memory;
+  }
   for (auto one = kept_.begin(); one != kept_.end();) {
     if (one->first.first != device) {
       ++one;
       continue;
     }
-    cudaFree(one->second);
+    cudaFree(one->second.slots);
+    cudaFreeHost(one->second.aborted);
     one = kept_.erase(one);
   }
+  void* slots = nullptr;
+  void* flag = nullptr;
+  check(cudaMalloc(&slots, bytes), "allocating scratch memory");
+  if (const cudaError_t error = cudaHostAlloc(&flag, sizeof(std::uint32_t), cudaHostAllocMapped | cudaHostAllocPortable);
+      error != cudaSuccess) {
+    cudaFree(slots);
+    check(error, "allocating a flag");
+  }
+  return {static_cast<char*>(slots), static_cast<std::uint32_t*>(flag)};
 }
 
-std::size_t ScratchPool::bytes(int device) {
+void ScratchPool::give(int device, std::size_t bytes, ScratchMemory memory) {
   const std::lock_guard lock(mutex_);
-  std::size_t sum = 0;
-  for (const auto& [place, memory] : kept_)
-    if (place.first == device) sum += place.second;
-  return sum;
+  kept_.insert({{device, bytes}, memory});
 }
 
 Scratch::Scratch(int ranks, int cells, ScratchPool& pool) : pool_(pool), ranks_(ranks), cells_(cells) {
   check(cudaGetDevice(&device_), "asking for the current GPU");
   const std::size_t bytes = bytes_for(ranks, cells);
   memory_ = pool.take(device_, bytes);
-  if (memory_ == nullptr) {
-    pool.clear(device_);
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, bytes), "allocating scratch memory");
-    memory_ = static_cast<char*>(memory);
-  }
+  *memory_.aborted = 0;
   try {
-    void* flag = nullptr;
-    check(cudaHostAlloc(&flag, sizeof *aborted_, cudaHostAllocMapped | cudaHostAllocPortable), "allocating a flag");
-    aborted_ = static_cast<std::uint32_t*>(flag);
-    *aborted_ = 0;
     // Tags begin at 1, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of it.
     const OwnStream stream;
-    check(cudaMemsetAsync(memory_, 0, bytes, stream.get()), "clearing scratch memory");
+    check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
     check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
   } catch (...) {
     pool.give(device_, bytes, memory_);
-    if (aborted_ != nullptr) cudaFreeHost(aborted_);
     throw;
   }
 }
@@ -88,19 +76,16 @@ Scratch::~Scratch() {
   const Device device(device_);
   const AmidCaptures amid;
   for (void* memory : opened_) cudaIpcCloseMemHandle(memory);
-  // Of an aborted communicator peers may still write, and kernels may still look at the flag: that memory is given up.
-  if (!is_aborted()) {
-    pool_.give(device_, bytes_for(ranks_, cells_), memory_);
-    cudaFreeHost(aborted_);
-  }
   cudaGetLastError();
+  // Of an aborted communicator peers may still write, and kernels may still look at the flag: that memory is given up.
+  if (!is_aborted()) pool_.give(device_, bytes_for(ranks_, cells_), memory_);
 }
 
 void Scratch::describe(Facts& facts) const {
-  facts.memory = reinterpret_cast<std::uintptr_t>(memory_);
+  facts.memory = reinterpret_cast<std::uintptr_t>(memory_.slots);
   cudaIpcMemHandle_t handle{};
   static_assert(sizeof handle == sizeof facts.handle);
-  facts.is_ready = cudaIpcGetMemHandle(&handle, memory_) == cudaSuccess ? 1 : 0;
+  facts.is_ready = cudaIpcGetMemHandle(&handle, memory_.slots) == cudaSuccess ? 1 : 0;
   cudaGetLastError();
   std::memcpy(facts.handle.data(), &handle, sizeof handle);
 }
@@ -111,7 +96,7 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
   for (int p = 0; p < ranks_; ++p) {
     const Facts& peer = ranks[static_cast<std::size_t>(p)];
     if (p == rank) {
-      base_of[p] = memory_;
+      base_of[p] = memory_.slots;
       continue;
     }
     if (!is_linked(device_, peer)) {
@@ -138,15 +123,15 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
   for (int l = 0; l < kLanes; ++l) {
     Lane& lane = lanes_[l];
     for (int p = 0; p < ranks_; ++p) lane.slots_of[p] = base_of[p] + static_cast<std::size_t>(l) * one;
-    lane.tags = reinterpret_cast<std::uint64_t*>(memory_ + kLanes * one + static_cast<std::size_t>(l) * kTagsBytes);
+    lane.tags = reinterpret_cast<std::uint64_t*>(memory_.slots + kLanes * one + static_cast<std::size_t>(l) * kTagsBytes);
     lane.cells = cells_;
-    lane.aborted = aborted_;
+    lane.aborted = memory_.aborted;
   }
   return true;
 }
 
-void Scratch::abort() noexcept { __atomic_store_n(aborted_, 1u, __ATOMIC_RELEASE); }
+void Scratch::abort() noexcept { __atomic_store_n(memory_.aborted, 1u, __ATOMIC_RELEASE); }
 
-bool Scratch::is_aborted() const noexcept { return __atomic_load_n(aborted_, __ATOMIC_ACQUIRE) != 0; }
+bool Scratch::is_aborted() const noexcept { return __atomic_load_n(memory_.aborted, __ATOMIC_ACQUIRE) != 0; }
 
 }  // namespace busbw::fastpath

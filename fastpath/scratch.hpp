@@ -17,24 +17,27 @@ namespace busbw::fastpath {
 enum class LaneOf { calls, graphs };
 inline constexpr int kLanes = 2;
 
+/// A rank's memory and its flag, as they are allocated.
+struct ScratchMemory {
+  char* slots = nullptr;             ///< on the GPU
+  std::uint32_t* aborted = nullptr;  ///< in the host's memory, seen by the GPU
+};
+
 /// Memory of communicators that have ended, by GPU and size. It is kept for the next one: peers in other processes may have
 /// it open for some while, and CUDA calls it undefined to free what others have open; freeing waits for all that runs on a
 /// GPU, too, also for what this thread would start next. Nobody writes into it any more, as each cell was taken.
 class ScratchPool {
  public:
-  /// Null where there is none of that size.
-  char* take(int device, std::size_t bytes);
-  void give(int device, std::size_t bytes, char* memory);
-  /// Frees what is kept of a GPU, to make room for another size. The current device is that GPU.
-  void clear(int device);
-  std::size_t bytes(int device);
+  /// Memory of that size on the current device; what is kept of another size makes room for it. Throws EnvironmentError.
+  ScratchMemory take(int device, std::size_t bytes);
+  void give(int device, std::size_t bytes, ScratchMemory memory);
 
  private:
   std::mutex mutex_;
-  std::multimap<std::pair<int, std::size_t>, char*> kept_;
+  std::multimap<std::pair<int, std::size_t>, ScratchMemory> kept_;
 };
 
-/// Owns memory on the current device at construction. Throws EnvironmentError where there is none.
+/// Its memory is on the device that is current at construction. Throws EnvironmentError where there is none.
 class Scratch {
  public:
   Scratch(int ranks, int cells, ScratchPool& pool);
@@ -60,9 +63,8 @@ class Scratch {
   int device_ = 0;
   int ranks_;
   int cells_;
-  char* memory_ = nullptr;
-  std::uint32_t* aborted_ = nullptr;  // in the host's memory, seen by the GPU
-  std::vector<void*> opened_;         // other processes' memory
+  ScratchMemory memory_;
+  std::vector<void*> opened_;  // other processes' memory
   Lane lanes_[kLanes];
 };
 

@@ -19,6 +19,8 @@ std::size_t sent_bytes(const Call& call, int ranks) {
 
 Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
     : communicator_(communicator), rank_(rank), ranks_(ranks), device_(device) {
+  const Device current(device);
+  preload_checks();
   void* memory = nullptr;
   fastpath::check(cudaHostAlloc(&memory, sizeof(Findings), cudaHostAllocMapped | cudaHostAllocPortable),
                   "allocating memory for findings");

@@ -28,6 +28,9 @@ struct Findings {
   unsigned long long first = 0;
 };
 
+/// Loads the checks' kernels onto the current device, for the same reason as preload() in launch.hpp.
+void preload_checks();
+
 /// Queues the check of a result.
 cudaError_t launch_check(const Expected& expected, Findings* findings, cudaStream_t stream);
 

@@ -68,6 +68,14 @@ __global__ void check_moved(const char* inputs, const char* received, std::size_
 
 }  // namespace
 
+void preload_checks() {
+  cudaFuncAttributes attributes;
+  cudaFuncGetAttributes(&attributes, check_reduced<__half, unsigned short>);
+  cudaFuncGetAttributes(&attributes, check_reduced<__nv_bfloat16, unsigned short>);
+  cudaFuncGetAttributes(&attributes, check_reduced<float, unsigned int>);
+  cudaFuncGetAttributes(&attributes, check_moved);
+}
+
 cudaError_t launch_check(const Expected& expected, Findings* findings, cudaStream_t stream) {
   const Call& call = expected.call;
   const auto* received = static_cast<const char*>(call.receive);
