@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 
@@ -33,27 +34,55 @@ TEST_CASE("slices are whole lines, cover all bytes and no slice more than they n
     }
 }
 
-TEST_CASE("a grid has a thread and a step for each cell, and keeps to what it may use") {
+TEST_CASE("a grid has a thread, a turn and a step for each cell, and keeps to what it may use") {
   int grids = 0;
+  int batches = 0;
+  int steps = 0;
   for (std::size_t bytes = 0; bytes < (std::size_t{1} << 31); bytes = bytes * 5 / 3 + 7)
-    for (const int blocks : {1, 2, 7, 64, kMaxBlocks})
-      for (const int threads : {32, 96, 128, kMaxThreads})
+    for (const int blocks : {1, 2, 7, 64, kMaxBlocks, 1000})
+      for (const int threads : {32, 96, 128, kMaxThreads, 4096})
         for (const int most : {32, 2048, 5000, 1 << 17}) {
           const Grid grid = grid_for(bytes, blocks, threads, most);
-          const std::int64_t of_step = static_cast<std::int64_t>(grid.blocks) * grid.threads;
+          const std::int64_t all_threads = static_cast<std::int64_t>(grid.blocks) * grid.threads;
+          const std::int64_t turns = static_cast<std::int64_t>(grid.steps) * grid.batch;
           const std::int64_t cells = lines_of(bytes) * kCellsOfLine;
-          const bool is_right = grid.blocks >= 1 && grid.blocks <= blocks && grid.threads >= kWarpThreads &&
-                                grid.threads <= threads && grid.threads % kWarpThreads == 0 && grid.steps >= 1 &&
-                                of_step <= most && of_step * grid.steps >= cells;
-          // Spread evenly: a step less would not do, nor would a warp less in each block.
+          const bool is_right = grid.blocks >= 1 && grid.blocks <= std::min(blocks, kMaxBlocks) &&
+                                grid.threads >= kWarpThreads && grid.threads <= std::min(threads, kMaxThreads) &&
+                                grid.threads % kWarpThreads == 0 && grid.batch >= 1 && grid.steps >= 1 &&
+                                all_threads * grid.batch <= most && all_threads * turns >= cells;
+          // Spread evenly: a step less would not do, nor a cell less for each thread, nor a warp less in each block.
           const bool is_tight =
-              (grid.steps == 1 || of_step * (grid.steps - 1) < cells) &&
-              (grid.threads == kWarpThreads ||
-               static_cast<std::int64_t>(grid.blocks) * (grid.threads - kWarpThreads) * grid.steps < cells);
-          CHECK_MESSAGE((is_right && is_tight), bytes << " bytes, at most " << blocks << " x " << threads << " of "
-                                                      << most << ": " << grid.blocks << " x " << grid.threads << ", "
-                                                      << grid.steps << " steps");
+              (grid.steps == 1 || all_threads * grid.batch * (grid.steps - 1) < cells) &&
+              (grid.batch == 1 || all_threads * (grid.batch - 1) * grid.steps < cells) &&
+              (grid.threads == kWarpThreads || (all_threads - grid.blocks * kWarpThreads) * turns < cells);
+          CHECK_MESSAGE((is_right && is_tight), bytes << " bytes, at most " << blocks << " x " << threads << ", "
+                                                      << most << " cells: " << grid.blocks << " x " << grid.threads
+                                                      << ", " << grid.steps << " steps of " << grid.batch);
           ++grids;
+          batches += grid.batch > 1 ? 1 : 0;
+          steps += grid.steps > 1 ? 1 : 0;
         }
-  CHECK(grids > 2000);
+  CHECK(grids > 4000);
+  CHECK(batches > 1000);
+  CHECK(steps > 1000);
+}
+
+TEST_CASE("small slices take few threads, larger ones all that they may, then batches, then steps") {
+  const auto is = [](std::size_t lines, int blocks, int threads, int batch, int steps) {
+    const Grid grid = grid_for(lines * kLineDataBytes, 4, 64, 1024);
+    CAPTURE(lines);
+    CHECK(grid.blocks == blocks);
+    CHECK(grid.threads == threads);
+    CHECK(grid.batch == batch);
+    CHECK(grid.steps == steps);
+  };
+  is(0, 1, 32, 1, 1);
+  is(4, 1, 32, 1, 1);
+  is(5, 1, 64, 1, 1);
+  is(32, 4, 64, 1, 1);
+  is(33, 3, 64, 2, 1);
+  is(64, 4, 64, 2, 1);
+  is(128, 4, 64, 4, 1);
+  is(129, 3, 64, 3, 2);
+  is(256, 4, 64, 4, 2);
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <random>
@@ -29,6 +30,7 @@ struct Shape {
   int blocks = 1;
   int agents_of_block = 1;
   int steps = 1;
+  int batch = 1;
 };
 
 /// A kernel of that shape; which of the tasks goes by `number`.
@@ -37,14 +39,15 @@ Kernel kernel_of(const Shape& shape, std::size_t number, int ranks) {
                                Task::reduce_scatter, Task::all_to_all};
   constexpr Task kTwoShot[] = {Task::all_reduce_two_shot, Task::broadcast_two_shot};
   const Task task = shape.two_shots ? kTwoShot[number % 2] : kOneShot[number % 5];
-  return {task, shape.blocks, shape.agents_of_block, shape.steps, static_cast<int>(number) % ranks};
+  return {task, shape.blocks, shape.agents_of_block, shape.steps, static_cast<int>(number) % ranks, shape.batch};
 }
 
-std::vector<Shape> shapes_of(const std::vector<std::pair<int, int>>& grids, int most_steps) {
+std::vector<Shape> shapes_of(const std::vector<std::pair<int, int>>& grids, int most_steps, int most_batch = 1) {
   std::vector<Shape> shapes;
   for (const auto& [blocks, agents] : grids)
     for (int steps = 1; steps <= most_steps; ++steps)
-      for (const bool two_shots : {false, true}) shapes.push_back({two_shots, blocks, agents, steps});
+      for (int batch = 1; batch <= most_batch; ++batch)
+        for (const bool two_shots : {false, true}) shapes.push_back({two_shots, blocks, agents, steps, batch});
   return shapes;
 }
 
@@ -75,8 +78,8 @@ Program random_program(std::mt19937_64& engine, int ranks, int kernels) {
   const auto below = [&](int end) { return static_cast<int>(engine() % static_cast<std::uint64_t>(end)); };
   Program program{ranks, {}, below(4)};
   for (int i = 0; i < kernels; ++i)
-    program.kernels.push_back(
-        {kTasks[below(static_cast<int>(std::size(kTasks)))], 1 + below(4), 1 + below(2), 1 + below(4), below(ranks)});
+    program.kernels.push_back({kTasks[below(static_cast<int>(std::size(kTasks)))], 1 + below(4), 1 + below(2),
+                               1 + below(4), below(ranks), 1 + below(3)});
   return program;
 }
 
@@ -84,22 +87,28 @@ Program random_program(std::mt19937_64& engine, int ranks, int kernels) {
 struct AbortedFabric {
   static constexpr int kMaxRanks = 2;
   int takes_left = 0;
+  int cells = 1;
   int puts = 0;
 
   int rank() const { return 0; }
   int ranks() const { return 2; }
   int thread() const { return 0; }
   int threads() const { return 1; }
-  void put(int, int, std::uint64_t, const Cell&) { ++puts; }
-  bool take(int, std::uint64_t, Cell (&)[2]) { return takes_left-- > 0; }
+  int batch() const { return cells; }
+  void put(int, int, int, std::uint64_t, const Cell&) { ++puts; }
+  bool take(int, int, std::uint64_t, Cell (&)[2]) { return takes_left-- > 0; }
 };
 
 struct CountingWork {
   int stored = 0;
+  int kept = 0;
 
   void load(std::int64_t, Cell (&)[2]) {}
+  void load_own(std::int64_t, Cell (&)[2]) {}
   Cell reduce(const Cell (&)[2]) { return {}; }
   void store(std::int64_t, const Cell (&)[2]) { ++stored; }
+  void keep(std::int64_t, const Cell&) { ++kept; }
+  void store_others(std::int64_t, const Cell (&)[2]) { ++stored; }
 };
 
 }  // namespace
@@ -118,13 +127,14 @@ TEST_CASE("every order of two ranks: three kernels with other grids after each o
 
 TEST_CASE("every order of three ranks: three kernels of one agent") { explore_sequences(shapes_of({{1, 1}}, 2), 3, 3); }
 
-TEST_CASE("every order of three ranks: two kernels, two blocks and then one or the other way round") {
+TEST_CASE("every order of three ranks: two blocks, two lines, two blocks and then one and the other way round") {
   const std::vector<Shape> wide = shapes_of({{2, 1}}, 1);
   const std::vector<Shape> narrow = shapes_of({{1, 1}}, 1);
-  std::vector<Program> programs = {{3, {kernel_of(wide[0], 0, 3)}, 0}};
+  std::vector<Program> programs = {{3, {kernel_of(wide[0], 0, 3)}, 0}, {3, {kernel_of({false, 1, 1, 1, 2}, 0, 3)}, 0}};
   if (kEvery == 1) {
     programs.push_back({3, {kernel_of(wide[0], 0, 3), kernel_of(narrow[1], 1, 3)}, 0});
     programs.push_back({3, {kernel_of(narrow[1], 0, 3), kernel_of(wide[0], 1, 3)}, 0});
+    programs.push_back({3, {kernel_of({true, 1, 1, 1, 2}, 0, 3)}, 0});
   }
   Explored all;
   for (const Program& program : programs) all += explore_all(program, {}, 1000000);
@@ -147,6 +157,16 @@ TEST_CASE("every order of two ranks without room for all blocks, which begin in 
   MESSAGE(all.states << " states, " << all.moves << " moves");
 }
 
+TEST_CASE("every order of two ranks: two kernels of one agent, up to two steps and three lines in each") {
+  explore_sequences(shapes_of({{1, 1}}, 2, 3), 2, 2);
+}
+
+TEST_CASE("every order of two ranks: a kernel of two lines in a step among others of two agents") {
+  std::vector<Shape> shapes = shapes_of({{2, 1}}, 1);
+  for (const bool two_shots : {false, true}) shapes.push_back({two_shots, 1, 1, 2, 2});
+  explore_sequences(shapes, 2, 3);
+}
+
 TEST_CASE("random orders of two to eight ranks: twenty kernels of any kind on up to four blocks") {
   for (int ranks = 2; ranks <= 8; ++ranks) {
     std::mt19937_64 engine(static_cast<std::uint64_t>(ranks));
@@ -161,18 +181,23 @@ TEST_CASE("random orders of two to eight ranks: twenty kernels of any kind on up
 }
 
 TEST_CASE("a schedule that is aborted while it waits neither stores nor sends any more") {
-  for (const int takes : {0, 1, 4}) {
-    AbortedFabric fabric{takes};
-    CountingWork work;
-    exchange(fabric, work, 1, 100);
-    CHECK(work.stored == takes);
-    CHECK(fabric.puts == takes + 1);
-  }
-  for (const int takes : {0, 1, 4, 5}) {
-    AbortedFabric fabric{takes};
-    CountingWork work;
-    two_shot(fabric, work, 1, 100);
-    CHECK(work.stored == takes / 2);
-    CHECK(fabric.puts == takes + 1);
+  for (const int batch : {1, 3}) {
+    for (const int takes : {0, 1, 4}) {
+      AbortedFabric fabric{takes, batch};
+      CountingWork work;
+      exchange(fabric, work, 1, 100);
+      CHECK(work.stored == takes);
+      CHECK(fabric.puts == batch * (takes / batch + 1));
+    }
+    for (const int takes : {0, 1, 4, 5, 7}) {
+      AbortedFabric fabric{takes, batch};
+      CountingWork work;
+      two_shot(fabric, work, 1, 100);
+      const int steps = takes / (2 * batch);
+      const int of_step = takes % (2 * batch);
+      CHECK(work.kept == steps * batch + std::min(of_step, batch));
+      CHECK(work.stored == steps * batch + std::max(of_step - batch, 0));
+      CHECK(fabric.puts == batch * (steps + 1) + work.kept);
+    }
   }
 }

@@ -27,7 +27,7 @@ void finds(const Program& program, const Faults& faults, const std::string& word
   CHECK(at_random.ends < 2000);
 }
 
-Kernel kernel(Task task, int blocks, int steps) { return {task, blocks, 1, steps, 0}; }
+Kernel kernel(Task task, int blocks, int steps) { return {task, blocks, 1, steps, 0, 1}; }
 
 }  // namespace
 
@@ -41,6 +41,12 @@ TEST_CASE("the halves of two_shot need slots of their own") {
   Faults faults;
   faults.one_region = true;
   finds({2, {kernel(Task::all_reduce_two_shot, 1, 1)}, 0}, faults, "used again too early");
+}
+
+TEST_CASE("the lines of a batch need slots of their own") {
+  Faults faults;
+  faults.one_slot_of_batch = true;
+  finds({2, {{Task::all_gather, 1, 1, 1, 0, 2}}, 0}, faults, "used again too early");
 }
 
 TEST_CASE("a broadcast in which only the root speaks overruns its readers") {
@@ -78,7 +84,7 @@ TEST_CASE("one block must not write the words of blocks that may not have begun"
 TEST_CASE("a small kernel's blocks write the words of others, too: in the next kernel their threads may be in those") {
   Faults faults;
   faults.own_words_only = true;
-  finds({2, {{Task::all_gather, 1, 2, 1, 0}, {Task::all_gather, 2, 1, 1, 0}}, 0}, faults, "tag 1");
+  finds({2, {{Task::all_gather, 1, 2, 1, 0, 1}, {Task::all_gather, 2, 1, 1, 0, 1}}, 0}, faults, "tag 1");
 }
 
 TEST_CASE("a kernel must wait for the end of the kernel before it") {
@@ -107,7 +113,8 @@ TEST_CASE("random orders find the faults in large programs, too") {
   all[2].words_by_first = true;
   all[3].kernels_overlap = true;
   Program program{5, {}, 0};
-  for (int i = 0; i < 12; ++i) program.kernels.push_back({kTasks[i % 7], 1 + i % 4, 1 + i % 2, 1 + i % 5, i % 5});
+  for (int i = 0; i < 12; ++i)
+    program.kernels.push_back({kTasks[i % 7], 1 + i % 4, 1 + i % 2, 1 + i % 5, i % 5, 1 + i % 3});
   const Explored right = explore_random(program, {}, 1, 20);
   CHECK_MESSAGE(right.failure.empty(), right.failure);
   for (const Faults& faults : all) CHECK_FALSE(explore_random(program, faults, 1, 200).failure.empty());

@@ -26,21 +26,25 @@ class AgentFabric {
   int ranks() const { return machine_.program_.ranks; }
   int thread() const { return number_; }
   int threads() const { return kernel().agents(); }
+  int batch() const { return kernel().batch; }
 
-  void put(int peer, int region, std::uint64_t tag, const Cell& cell) {
-    const int step = sent_[region][peer]++;
+  void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell) {
+    const int number = sent_[region][peer]++;
     if (takes_ != agent_.taken || !machine_.waits_for(agent_.kernel, peer, rank_)) return;
     Letter letter;
     letter.tag = tag;
     letter.data = cell.low;
     letter.label = {static_cast<std::int16_t>(agent_.kernel), static_cast<std::int16_t>(region),
-                    static_cast<std::int16_t>(step)};
-    machine_.send(state_, machine_.slot_of(peer, rank_, region, tag, number_), letter);
+                    static_cast<std::int16_t>(number)};
+    machine_.send(state_, machine_.slot_of(peer, rank_, agent_.kernel, region, turn, tag, number_), letter);
   }
 
-  bool take(int region, std::uint64_t tag, Cell (&cells)[kMaxRanks]) {
+  bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMaxRanks]) {
+    const int number = taken_[region]++;
     if (takes_ == agent_.taken) {
       agent_.region = region;
+      agent_.turn = turn;
+      agent_.number = number;
       agent_.tag = tag;
       is_waiting_ = true;
       return false;
@@ -63,11 +67,16 @@ class AgentFabric {
   int number_;
   int takes_ = 0;
   int sent_[kRegions][kMostRanks] = {};
+  int taken_[kRegions] = {};
   bool is_waiting_ = false;
 };
 
 Machine::Machine(const Program& program, const Faults& faults)
-    : program_(program), faults_(faults), agents_(program.most_agents()), takes_(program.most_steps() * kRegions) {
+    : program_(program),
+      faults_(faults),
+      agents_(program.most_agents()),
+      cells_(program.most_cells()),
+      takes_(program.most_takes()) {
   if (program.ranks < 1 || program.ranks > kMostRanks) throw std::invalid_argument("a program of 1 to 8 ranks");
   for (const Kernel& kernel : program.kernels)
     if (kernel.blocks > kWords) throw std::invalid_argument("a kernel of more blocks than there are words");
@@ -78,7 +87,7 @@ State Machine::start() const {
   const std::size_t ranks = at(program_.ranks);
   state.gpus.resize(ranks);
   state.agents.resize(ranks * at(agents_));
-  state.slots.resize(ranks * ranks * kRegions * 2 * at(agents_));
+  state.slots.resize(ranks * ranks * kRegions * 2 * at(cells_));
   state.taken.resize(ranks * at(agents_ * takes_) * ranks);
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
     state.agents[i].kernel = -1;
@@ -97,19 +106,22 @@ std::size_t Machine::first_taken(int rank, int agent, int take) const {
   return at(((rank * agents_ + agent) * takes_ + take) * program_.ranks);
 }
 
-int Machine::slot_of(int receiver, int sender, int region, std::uint64_t tag, int agent) const {
-  const int turn = faults_.one_turn ? 0 : static_cast<int>(tag & 1);
+int Machine::slot_of(int receiver, int sender, int kernel, int region, int turn, std::uint64_t tag, int agent) const {
+  const Kernel& one = program_.kernels[at(kernel)];
+  const int half = faults_.one_turn ? 0 : static_cast<int>(tag & 1);
   if (faults_.one_region) region = 0;
-  return (((receiver * program_.ranks + sender) * kRegions + region) * 2 + turn) * agents_ + agent;
+  if (faults_.one_slot_of_batch) turn = 0;
+  const int cell = turn * one.agents() + agent;
+  return (((receiver * program_.ranks + sender) * kRegions + region) * 2 + half) * cells_ + cell;
 }
 
 std::string Machine::place(int slot) const {
-  const int agent = slot % agents_;
-  const int turn = slot / agents_ % 2;
-  const int region = slot / agents_ / 2 % kRegions;
-  const int pair = slot / agents_ / 2 / kRegions;
-  return fmt::format("rank {}'s slot for rank {} (agent {}, region {}, turn {})", pair / program_.ranks,
-                     pair % program_.ranks, agent, region, turn);
+  const int cell = slot % cells_;
+  const int half = slot / cells_ % 2;
+  const int region = slot / cells_ / 2 % kRegions;
+  const int pair = slot / cells_ / 2 / kRegions;
+  return fmt::format("rank {}'s slot {} for rank {} (region {}, {} tags)", pair / program_.ranks, cell,
+                     pair % program_.ranks, region, half == 0 ? "even" : "odd");
 }
 
 std::string Machine::text(const Move& move) const {
@@ -151,7 +163,8 @@ bool Machine::can_run(const State& state, int rank, int number) const {
   }
   for (int peer = 0; peer < program_.ranks; ++peer) {
     if (!waits_for(agent.kernel, rank, peer)) continue;
-    if (state.slots[at(slot_of(rank, peer, agent.region, agent.tag, number))].here.tag != agent.tag) return false;
+    const int slot = slot_of(rank, peer, agent.kernel, agent.region, agent.turn, agent.tag, number);
+    if (state.slots[at(slot)].here.tag != agent.tag) return false;
   }
   return true;
 }
@@ -233,11 +246,15 @@ void Machine::run(State& state, int rank, int number) const {
   if (fabric.is_waiting()) return;
 
   Output expected;
-  for (int step = 0; step < steps; ++step) {
-    const std::int64_t index = static_cast<std::int64_t>(step) * kernel.agents() + number;
+  for (int turn = 0; turn < steps * kernel.batch; ++turn) {
+    const std::int64_t index = static_cast<std::int64_t>(turn) * kernel.agents() + number;
     for (const auto& part : expected_output(program_, agent.kernel, rank, index)) expected.push_back(part);
   }
-  if (work.output() != expected)
+  // A place that is written twice stays twice.
+  Output output = work.output();
+  std::sort(expected.begin(), expected.end());
+  std::sort(output.begin(), output.end());
+  if (output != expected)
     throw Broken(fmt::format("rank {}, agent {}: kernel {} gave other cells than it must", rank, number, agent.kernel));
   for (int i = 0; i < agent.taken; ++i)
     for (int peer = 0; peer < program_.ranks; ++peer) state.taken[first_taken(rank, number, i) + at(peer)] = 0;
@@ -246,20 +263,19 @@ void Machine::run(State& state, int rank, int number) const {
 
 void Machine::take(State& state, int rank, int number) const {
   Agent& agent = agent_of(state, rank, number);
-  const bool two = has_two_shots(program_.kernels[at(agent.kernel)].task);
   const Label wanted{static_cast<std::int16_t>(agent.kernel), static_cast<std::int16_t>(agent.region),
-                     static_cast<std::int16_t>(two ? agent.taken / kRegions : agent.taken)};
+                     static_cast<std::int16_t>(agent.number)};
   std::vector<std::pair<std::uint64_t, std::uint64_t>> came;
   for (int peer = 0; peer < program_.ranks; ++peer) {
     if (!waits_for(agent.kernel, rank, peer)) continue;
-    const int number_of_slot = slot_of(rank, peer, agent.region, agent.tag, number);
+    const int number_of_slot = slot_of(rank, peer, agent.kernel, agent.region, agent.turn, agent.tag, number);
     Slot& slot = state.slots[at(number_of_slot)];
     if (!(slot.here.label == wanted))
       throw Broken(fmt::format(
-          "{}: a wrong cell is taken: with tag {} it has that of kernel {}, region {}, step {} where kernel {}, region "
-          "{}, step {} is expected",
-          place(number_of_slot), agent.tag, slot.here.label.kernel, slot.here.label.region, slot.here.label.step,
-          wanted.kernel, wanted.region, wanted.step));
+          "{}: a wrong cell is taken: with tag {} it has that of kernel {}, region {}, number {} where kernel {}, "
+          "region {}, number {} is expected",
+          place(number_of_slot), agent.tag, slot.here.label.kernel, slot.here.label.region, slot.here.label.number,
+          wanted.kernel, wanted.region, wanted.number));
     slot.is_taken = true;
     came.emplace_back(slot.here.arrival, slot.here.data);
   }

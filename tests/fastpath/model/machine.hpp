@@ -6,6 +6,7 @@
 // one peer too. What is taken for granted is that a line arrives whole, its data not after its tag.
 //
 // An agent stands for the threads that write one line together; agents may start at any time, also one after another's end.
+// In a step it writes a batch of lines, of which each is under way by itself, and takes them one by one.
 // A rank's kernel starts when the one before has ended. A GPU has room for all blocks of a kernel, or for fewer, which then
 // begin in the order of their numbers. Between kernels a word for each block holds the last tag used.
 #include <cstdint>
@@ -22,6 +23,7 @@ namespace busbw::fastpath::model {
 struct Faults {
   bool one_turn = false;            ///< slots do not take turns by even and odd tags
   bool one_region = false;          ///< the second half of two_shot uses the slots of the first
+  bool one_slot_of_batch = false;   ///< an agent's lines of a step go to one slot
   bool quiet_ranks = false;         ///< in a broadcast only the root sends, and nobody waits for the others
   bool idle_agents_rest = false;    ///< the last agent of a kernel leaves out the last step
   bool tags_of_kernels = false;     ///< a kernel uses up one tag, whatever its steps
@@ -52,7 +54,7 @@ struct Move {
 struct Label {
   std::int16_t kernel = -1;
   std::int16_t region = 0;
-  std::int16_t step = 0;
+  std::int16_t number = 0;  ///< of those that one agent sends to one peer in that region
 
   bool operator==(const Label&) const = default;
 };
@@ -78,6 +80,8 @@ struct Agent {
   bool is_running = false;
   int taken = 0;    ///< how often it took cells in this kernel
   int region = 0;   ///< what it waits for
+  int turn = 0;
+  int number = 0;   ///< of the cell, as in Label
   std::uint64_t tag = 0;
   std::uint64_t last_tag = 0;  ///< its block's word when it started
 };
@@ -124,7 +128,7 @@ class Machine {
  private:
   friend class AgentFabric;
 
-  int slot_of(int receiver, int sender, int region, std::uint64_t tag, int agent) const;
+  int slot_of(int receiver, int sender, int kernel, int region, int turn, std::uint64_t tag, int agent) const;
   std::string place(int slot) const;
   Agent& agent_of(State& state, int rank, int agent) const;
   const Agent& agent_of(const State& state, int rank, int agent) const;
@@ -141,6 +145,7 @@ class Machine {
   const Program& program_;
   Faults faults_;
   int agents_;  // of a rank, at most
+  int cells_;   // of a rank in a step, at most
   int takes_;   // of an agent in a kernel, at most
 };
 

@@ -52,9 +52,15 @@ int Program::most_agents() const {
   return most;
 }
 
-int Program::most_steps() const {
+int Program::most_cells() const {
   int most = 1;
-  for (const Kernel& kernel : kernels) most = std::max(most, kernel.steps);
+  for (const Kernel& kernel : kernels) most = std::max(most, kernel.agents() * kernel.batch);
+  return most;
+}
+
+int Program::most_takes() const {
+  int most = 1;
+  for (const Kernel& kernel : kernels) most = std::max(most, kernel.steps * kernel.batch * kRegions);
   return most;
 }
 
@@ -63,8 +69,8 @@ std::string Program::text() const {
   if (room > 0) all += fmt::format(" with room for {} blocks", room);
   all += ':';
   for (const Kernel& kernel : kernels)
-    all += fmt::format(" {}({} x {} agents, {} steps, root {})", name_of(kernel.task), kernel.blocks,
-                       kernel.agents_of_block, kernel.steps, kernel.root);
+    all += fmt::format(" {}({} x {} agents, {} steps of {}, root {})", name_of(kernel.task), kernel.blocks,
+                       kernel.agents_of_block, kernel.steps, kernel.batch, kernel.root);
   return all;
 }
 
@@ -92,36 +98,49 @@ Output expected_output(const Program& program, int kernel, int rank, std::int64_
   return output;
 }
 
+bool TaskWork::has_input() const {
+  const bool broadcast = kernel().task == Task::broadcast_one_shot || kernel().task == Task::broadcast_two_shot;
+  return !broadcast || rank_ == kernel().root;
+}
+
+Cell TaskWork::input_for(int peer, std::int64_t index) const {
+  const Task task = kernel().task;
+  const bool same_for_all =
+      task == Task::all_reduce_one_shot || task == Task::all_gather || task == Task::broadcast_one_shot;
+  return {input(kernel_, rank_, same_for_all ? 0 : peer, index), 0};
+}
+
 void TaskWork::load(std::int64_t index, Cell (&cells)[kMostRanks]) const {
-  const Kernel& kernel = program_.kernels[static_cast<std::size_t>(kernel_)];
-  const bool broadcast = kernel.task == Task::broadcast_one_shot || kernel.task == Task::broadcast_two_shot;
-  if (broadcast && rank_ != kernel.root) return;
-  const bool same_for_all = kernel.task == Task::all_reduce_one_shot || kernel.task == Task::all_gather ||
-                            kernel.task == Task::broadcast_one_shot;
   for (int peer = 0; peer < program_.ranks; ++peer)
-    cells[peer] = {input(kernel_, rank_, same_for_all ? 0 : peer, index), 0};
+    if (has_input() && peer != rank_) cells[peer] = input_for(peer, index);
+}
+
+void TaskWork::load_own(std::int64_t index, Cell (&cells)[kMostRanks]) const {
+  if (has_input()) cells[rank_] = input_for(rank_, index);
 }
 
 Cell TaskWork::reduce(const Cell (&cells)[kMostRanks]) const {
-  const Kernel& kernel = program_.kernels[static_cast<std::size_t>(kernel_)];
-  if (kernel.task == Task::broadcast_one_shot || kernel.task == Task::broadcast_two_shot) return cells[kernel.root];
+  if (kernel().task == Task::broadcast_one_shot || kernel().task == Task::broadcast_two_shot)
+    return cells[kernel().root];
   Cell result = cells[0];
   for (int peer = 1; peer < program_.ranks; ++peer) result.low = reduced(result.low, cells[peer].low);
   return result;
 }
 
 void TaskWork::store(std::int64_t index, const Cell (&cells)[kMostRanks]) {
-  switch (program_.kernels[static_cast<std::size_t>(kernel_)].task) {
-    case Task::all_reduce_one_shot:
-    case Task::reduce_scatter:
-    case Task::broadcast_one_shot: output_.push_back({{0, index}, reduce(cells).low}); break;
-    case Task::all_reduce_two_shot:
-    case Task::all_gather:
-    case Task::all_to_all:
-    case Task::broadcast_two_shot:
-      for (int peer = 0; peer < program_.ranks; ++peer) output_.push_back({{peer, index}, cells[peer].low});
-      break;
+  if (kernel().task == Task::all_gather || kernel().task == Task::all_to_all) {
+    keep(index, cells[rank_]);
+    store_others(index, cells);
+  } else {
+    output_.push_back({{0, index}, reduce(cells).low});
   }
+}
+
+void TaskWork::keep(std::int64_t index, const Cell& cell) { output_.push_back({{rank_, index}, cell.low}); }
+
+void TaskWork::store_others(std::int64_t index, const Cell (&cells)[kMostRanks]) {
+  for (int peer = 0; peer < program_.ranks; ++peer)
+    if (peer != rank_) output_.push_back({{peer, index}, cells[peer].low});
 }
 
 }  // namespace busbw::fastpath::model

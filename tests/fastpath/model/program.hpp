@@ -38,6 +38,7 @@ struct Kernel {
   int agents_of_block = 1;
   int steps = 1;
   int root = 0;
+  int batch = 1;  ///< lines of an agent in a step
 
   int agents() const { return blocks * agents_of_block; }
 };
@@ -49,7 +50,8 @@ struct Program {
   int room = 0;
 
   int most_agents() const;
-  int most_steps() const;
+  int most_cells() const;  ///< of a step
+  int most_takes() const;  ///< of an agent
   /// As a failure prints it.
   std::string text() const;
 };
@@ -60,18 +62,25 @@ using Output = std::vector<std::pair<std::pair<int, std::int64_t>, std::uint64_t
 /// What a rank's kernel must write for the cell `index`: said without cells, lines and schedules.
 Output expected_output(const Program& program, int kernel, int rank, std::int64_t index);
 
-/// The task as schedule.hpp wants it, for one agent; keeps what it is given to store.
+/// The task as schedule.hpp wants it, for one agent; keeps what it is given to store. It fills in no more cells than it must.
 class TaskWork {
  public:
   TaskWork(const Program& program, int kernel, int rank) : program_(program), kernel_(kernel), rank_(rank) {}
 
   void load(std::int64_t index, Cell (&cells)[kMostRanks]) const;
+  void load_own(std::int64_t index, Cell (&cells)[kMostRanks]) const;
   Cell reduce(const Cell (&cells)[kMostRanks]) const;
   void store(std::int64_t index, const Cell (&cells)[kMostRanks]);
+  void keep(std::int64_t index, const Cell& cell);
+  void store_others(std::int64_t index, const Cell (&cells)[kMostRanks]);
 
   const Output& output() const { return output_; }
 
  private:
+  const Kernel& kernel() const { return program_.kernels[static_cast<std::size_t>(kernel_)]; }
+  bool has_input() const;
+  Cell input_for(int peer, std::int64_t index) const;
+
   const Program& program_;
   int kernel_;
   int rank_;

@@ -1,0 +1,87 @@
+#include "fastpath/choices.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+using namespace busbw::fastpath;
+
+namespace {
+
+Table table_of(const std::string& text) { return Table::parse(text, "test"); }
+
+const std::string kText =
+    "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512\n"
+    "all_reduce ranks=4 up_to=1M two_shot blocks=16 threads=256\n"
+    "all_gather ranks=2-8 up_to=1M exchange blocks=32 threads=128\n";
+
+std::uint64_t hash_of(const Settings& settings) { return Choices(settings, table_of(kText)).hash(); }
+
+}  // namespace
+
+TEST_CASE("the table chooses") {
+  const Choices choices({}, table_of(kText));
+  CHECK(choices.choose(Collective::all_reduce, 4, 65536) == Choice{Method::exchange, 8, 512});
+  CHECK(choices.choose(Collective::all_reduce, 4, 65537) == Choice{Method::two_shot, 16, 256});
+  CHECK(choices.choose(Collective::all_reduce, 4, (1 << 20) + 1) == Choice{});
+  CHECK(choices.choose(Collective::all_reduce, 3, 1024) == Choice{});
+  CHECK(choices.choose(Collective::broadcast, 4, 1024) == Choice{});
+}
+
+TEST_CASE("a collective that is off is handed over, one that is verified is not") {
+  Settings settings;
+  settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;
+  settings.modes[static_cast<std::size_t>(Collective::all_gather)] = Mode::verify;
+  const Choices choices(settings, table_of(kText));
+  CHECK(choices.mode(Collective::all_reduce) == Mode::off);
+  CHECK(choices.mode(Collective::all_gather) == Mode::verify);
+  CHECK(choices.mode(Collective::broadcast) == Mode::on);
+  CHECK(choices.choose(Collective::all_reduce, 4, 1024) == Choice{});
+  CHECK(choices.choose(Collective::all_gather, 4, 1024) == Choice{Method::exchange, 32, 128});
+}
+
+TEST_CASE("a forced method takes every size that it can do, and nothing that is off") {
+  Settings settings;
+  settings.forced = Choice{Method::two_shot, 5, 96};
+  settings.modes[static_cast<std::size_t>(Collective::broadcast)] = Mode::off;
+  const Choices choices(settings, table_of(kText));
+  CHECK(choices.choose(Collective::all_reduce, 4, 1024) == Choice{Method::two_shot, 5, 96});
+  CHECK(choices.choose(Collective::all_reduce, 7, 1 << 30) == Choice{Method::two_shot, 5, 96});
+  CHECK(choices.choose(Collective::all_gather, 4, 1024) == Choice{});
+  CHECK(choices.choose(Collective::broadcast, 4, 1024) == Choice{});
+}
+
+TEST_CASE("a hash differs wherever something that decides does") {
+  std::set<std::uint64_t> hashes{hash_of({})};
+  std::size_t different = 1;
+  const auto add = [&](const Settings& settings) {
+    hashes.insert(hash_of(settings));
+    ++different;
+  };
+  for (const Collective collective : kCollectives)
+    for (const Mode mode : {Mode::off, Mode::verify}) {
+      Settings settings;
+      settings.modes[static_cast<std::size_t>(collective)] = mode;
+      add(settings);
+    }
+  for (const Choice& choice : {Choice{}, Choice{Method::exchange, 1, 32}, Choice{Method::two_shot, 1, 32},
+                               Choice{Method::exchange, 2, 32}, Choice{Method::exchange, 1, 64}}) {
+    Settings settings;
+    settings.forced = choice;
+    add(settings);
+  }
+  hashes.insert(Choices({}, Table{}).hash());
+  ++different;
+  CHECK(hashes.size() == different);
+}
+
+TEST_CASE("a hash is the same wherever nothing that decides differs") {
+  Settings settings;
+  settings.log = "stderr";
+  settings.table = "/some/file";
+  settings.scratch_bytes = 1;
+  CHECK(hash_of(settings) == hash_of({}));
+  CHECK(Choices({}, table_of("# a comment\n" + kText)).hash() == hash_of({}));
+}

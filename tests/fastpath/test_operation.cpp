@@ -1,0 +1,98 @@
+#include "fastpath/operation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "fastpath/table.hpp"
+
+using namespace busbw::fastpath;
+
+namespace {
+
+Call call_of(Collective collective, std::size_t bytes) {
+  Call call;
+  call.collective = collective;
+  call.bytes = bytes;
+  return call;
+}
+
+}  // namespace
+
+TEST_CASE("the size of a call is that of the larger of a rank's buffers") {
+  for (const Collective collective : kCollectives) {
+    const bool is_one = collective == Collective::all_reduce || collective == Collective::broadcast;
+    CHECK(size_bytes(call_of(collective, 100), 4) == (is_one ? 100 : 400));
+  }
+}
+
+TEST_CASE("types are named as nccl-tests names them") {
+  CHECK(name(Element::bytes) == "bytes");
+  CHECK(name(Element::float16) == "half");
+  CHECK(name(Element::bfloat16) == "bfloat16");
+  CHECK(name(Element::float32) == "float");
+}
+
+TEST_CASE("an operation has its call's type, reduction and root, and its choice's method") {
+  Call call = call_of(Collective::all_reduce, 1000);
+  call.element = Element::bfloat16;
+  call.reduce = Reduce::max;
+  call.root = 3;
+  const Operation operation = operation_of(call, {Method::two_shot, 2, 64}, 1, 4, 1024);
+  CHECK(operation.collective == Collective::all_reduce);
+  CHECK(operation.method == Method::two_shot);
+  CHECK(operation.element == Element::bfloat16);
+  CHECK(operation.reduce == Reduce::max);
+  CHECK(operation.buffers.root == 3);
+  CHECK(operation.buffers.rank == 1);
+  CHECK(operation.buffers.ranks == 4);
+}
+
+TEST_CASE("a grid is for what a rank sends to each: all of it, or with two shots a slice") {
+  const Call call = call_of(Collective::all_reduce, std::size_t{64} * kLineDataBytes);
+  const Grid whole = operation_of(call, {Method::exchange, 4, 64}, 0, 4, 1024).grid;
+  CHECK(whole.blocks * whole.threads * whole.batch * whole.steps == 64 * kCellsOfLine);
+  const Grid slice = operation_of(call, {Method::two_shot, 4, 64}, 0, 4, 1024).grid;
+  CHECK(slice.blocks * slice.threads * slice.batch * slice.steps == 16 * kCellsOfLine);
+}
+
+TEST_CASE("in place a rank's own part is there where it only moves") {
+  std::vector<char> memory(400);
+  const auto is_there = [&](Collective collective, std::size_t send, std::size_t receive, int rank) {
+    Call call = call_of(collective, 100);
+    call.send = memory.data() + send;
+    call.receive = memory.data() + receive;
+    call.root = 1;
+    return operation_of(call, {Method::exchange, 1, 32}, rank, 3, 1024).buffers.own_is_there;
+  };
+  CHECK(is_there(Collective::all_gather, 100, 0, 1));
+  CHECK_FALSE(is_there(Collective::all_gather, 0, 0, 1));
+  CHECK(is_there(Collective::alltoall, 0, 0, 1));
+  CHECK_FALSE(is_there(Collective::alltoall, 0, 100, 1));
+  CHECK(is_there(Collective::broadcast, 0, 0, 1));
+  CHECK_FALSE(is_there(Collective::broadcast, 0, 0, 0));  // only the root has it
+  CHECK_FALSE(is_there(Collective::broadcast, 0, 100, 1));
+  CHECK_FALSE(is_there(Collective::all_reduce, 0, 0, 1));
+  CHECK_FALSE(is_there(Collective::reduce_scatter, 0, 0, 0));
+}
+
+TEST_CASE("the widest granule that divides a buffer's address and lengths is used") {
+  alignas(16) static unsigned char memory[64];
+  const Choice choice{Method::exchange, 1, 32};
+  const auto granule = [&](std::size_t offset, std::size_t bytes) {
+    Call call;
+    call.collective = Collective::all_gather;
+    call.send = memory + offset;
+    call.receive = memory;
+    call.bytes = bytes;
+    return operation_of(call, choice, 0, 2, 1024).buffers.in.granule;
+  };
+  CHECK(granule(0, 16) == 8);
+  CHECK(granule(4, 16) == 4);
+  CHECK(granule(0, 12) == 4);
+  CHECK(granule(2, 16) == 2);
+  CHECK(granule(0, 6) == 2);
+  CHECK(granule(1, 16) == 1);
+  CHECK(granule(0, 15) == 1);
+}
