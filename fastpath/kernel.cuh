@@ -22,12 +22,13 @@ __global__ void __launch_bounds__(kMaxThreads)
     two_shot(fabric, work, last + 1, steps);
   else
     exchange(fabric, work, last + 1, steps);
+  __syncthreads();  // all threads have read the word and have what they waited for
 #if __CUDA_ARCH__ >= 900
-  // The kernel behind this one may take its place now, since nothing that a peer does is waited for any more. Any sooner it
-  // would hold a place that another communicator's kernel may need, for which a peer waits.
+  // The kernel behind this one may take its place now, since no thread waits for a peer any more: the first thread of a block
+  // that says so speaks for all. Any sooner it would hold a place that another communicator's kernel may need, for which a
+  // peer waits.
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
-  __syncthreads();  // all threads have read the word
   for (unsigned word = blockIdx.x + threadIdx.x * gridDim.x; word < kMaxBlocks; word += blockDim.x * gridDim.x)
     lane.tags[word] = last + static_cast<std::uint64_t>(steps);
 }
