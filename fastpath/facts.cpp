@@ -28,12 +28,13 @@ std::string why_not(const std::vector<Facts>& ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Facts& one = ranks[r];
     if (one.layout != kLayout) return fmt::format("rank {} has another version of this library", r);
-    if (one.host != first.host || one.host == std::array<std::uint64_t, 2>{})
-      return fmt::format("ranks 0 and {} are on different hosts", r);
+    if (one.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} does not know its host", r);
+    if (one.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", r);
     if (one.gpu != first.gpu || one.capability_major != first.capability_major)
       return fmt::format("the GPUs differ: {} at rank 0, {} at rank {}", text(first.gpu), text(one.gpu), r);
     if (one.choices != first.choices)
-      return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; set the same everywhere", r);
+      return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; set the same everywhere",
+                         r);
     for (std::size_t other = 0; other < r; ++other)
       if (ranks[other].bus_id == one.bus_id)
         return fmt::format("ranks {} and {} share GPU {}", other, r, text(one.bus_id));

@@ -18,10 +18,10 @@ struct Facts {
   std::array<char, 64> gpu{};                   ///< its name
   std::int32_t capability_major = 0;
   std::int32_t cells = 0;                       ///< of a step for which there is room, 0: for none
-  std::int32_t is_ready = 0;                    ///< the memory is there, and in the last round everybody's is reached
+  std::int32_t is_ready = 0;  ///< the memory is there, and in the last round everybody's is reached
   std::int32_t unused = 0;
-  std::uint64_t memory = 0;                     ///< its address within its process
-  std::array<unsigned char, 64> handle{};       ///< of the memory, for other processes
+  std::uint64_t memory = 0;  ///< its address within its process
+  std::array<unsigned char, 64> handle{};  ///< of the memory, for other processes
 };
 
 /// What this library's builds must agree on.

@@ -16,15 +16,17 @@ Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most
   // Counted in warps, whose threads act together.
   const std::int64_t cells = divided_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
   const std::int64_t slots = std::max(1, most_cells / kWarpThreads);
-  const std::int64_t of_block = std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);
-  const std::int64_t blocks_at_most = std::clamp<std::int64_t>(most_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
+  const std::int64_t of_block =
+      std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);
+  const std::int64_t blocks_at_most =
+      std::clamp<std::int64_t>(most_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
   const std::int64_t threads_at_most = blocks_at_most * of_block;
   const std::int64_t steps = divided_up(cells, slots / threads_at_most * threads_at_most);
   const std::int64_t batch = divided_up(cells, steps * threads_at_most);
   const std::int64_t threads = divided_up(cells, steps * batch);
   const std::int64_t blocks = divided_up(threads, of_block);
-  return {static_cast<int>(blocks), static_cast<int>(divided_up(threads, blocks)) * kWarpThreads, static_cast<int>(batch),
-          static_cast<int>(steps)};
+  return {static_cast<int>(blocks), static_cast<int>(divided_up(threads, blocks)) * kWarpThreads,
+          static_cast<int>(batch), static_cast<int>(steps)};
 }
 
 }  // namespace busbw::fastpath

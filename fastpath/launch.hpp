@@ -12,7 +12,8 @@ namespace busbw::fastpath {
 /// A rank's place for one sequence of operations: its slots and everybody else's, and how far it has come.
 struct Lane {
   char* slots_of[kMaxRanks] = {};      ///< the lane's slots at each rank, as this rank's GPU sees them
-  std::uint64_t* tags = nullptr;       ///< a word for each of kMaxBlocks blocks: the last tag used; all alike between kernels
+  std::uint64_t* tags =
+      nullptr;       ///< a word for each of kMaxBlocks blocks: the last tag used; all alike between kernels
   int cells = 0;                       ///< of a rank that there are slots for, the same at every rank
   const std::uint32_t* aborted = nullptr;  ///< memory of the host: not 0 once the communicator is aborted
 };

@@ -42,14 +42,10 @@ Slices cut(const void* data, std::size_t bytes, int ranks) {
 
 std::string_view name(Element element) noexcept {
   switch (element) {
-    case Element::float16:
-      return "half";
-    case Element::bfloat16:
-      return "bfloat16";
-    case Element::float32:
-      return "float";
-    case Element::bytes:
-      break;
+    case Element::float16: return "half";
+    case Element::bfloat16: return "bfloat16";
+    case Element::float32: return "float";
+    case Element::bytes: break;
   }
   return "bytes";
 }
@@ -58,11 +54,9 @@ std::size_t size_bytes(const Call& call, int ranks) noexcept {
   switch (call.collective) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
-    case Collective::alltoall:
-      return call.bytes * static_cast<std::size_t>(ranks);
+    case Collective::alltoall: return call.bytes * static_cast<std::size_t>(ranks);
     case Collective::all_reduce:
-    case Collective::broadcast:
-      return call.bytes;
+    case Collective::broadcast: return call.bytes;
   }
   return call.bytes;
 }
