@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "fastpath/log.hpp"
 #include "support/complain.hpp"
 #include "support/error.hpp"
 
@@ -69,8 +70,9 @@ void* open_first(const LibrarySearch& search) {
   if (!search.of_engine.empty()) files.push_back(search.of_engine);
   files.insert(files.end(), search.wheels.begin(), search.wheels.end());
   if (!search.of_system.empty()) files.push_back(search.of_system);
+  std::error_code error;
   for (const auto& folder : search.folders)
-    if (const auto file = fs::path(folder) / kFileName; fs::exists(file)) files.push_back(file.string());
+    if (const auto file = fs::path(folder) / kFileName; fs::exists(file, error)) files.push_back(file.string());
   for (const auto& file : files)
     if (void* const handle = open_file(file)) return handle;
   throw EnvironmentError(
@@ -161,8 +163,10 @@ const RealLibrary* real_library() noexcept {
   try {
     auto mine = std::make_unique<RealLibrary>(open_real_library(library_search(process_environment)));
     const RealLibrary* first = nullptr;
-    if (kept.compare_exchange_strong(first, mine.get(), std::memory_order_acq_rel)) return mine.release();
-    return first;
+    if (!kept.compare_exchange_strong(first, mine.get(), std::memory_order_acq_rel)) return first;
+    const RealLibrary* const found = mine.release();
+    log().say("handing over to " + found->named());
+    return found;
   } catch (const std::exception& error) {
     if (!said.exchange(true)) complain("libbusbw_nccl.so", error.what());
     return nullptr;

@@ -118,6 +118,11 @@ TEST_CASE("a real library that the program opened for itself is the one") {
   CHECK(output(kOpened + "after " + NEW_NCCL) == expected);
 }
 
+TEST_CASE("the log says which library calls are handed over to") {
+  CHECK(output("BUSBW_FASTPATH_LOG=stderr " + kReal + kOpened + "after " + NEW_NCCL)
+            .starts_with(std::string("busbw fastpath: handing over to NCCL 2.28.9 (") + NEW_NCCL + ")\n"));
+}
+
 TEST_CASE("preloaded, a function that we have never heard of reaches the real library") {
   CHECK(output(kPreload + kLinked + "function ncclOfTomorrow") == "ncclOfTomorrow: 42\n");
 }

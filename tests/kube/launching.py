@@ -40,14 +40,20 @@ class Launch:
 
     process: "subprocess.Popen[str]"
     folder: Path
+    errors: Path
+    """The file that stderr goes to."""
+
+    def said(self) -> str:
+        """What has been said on stderr by now."""
+        return self.errors.read_text()
 
     def finish(self) -> Finished:
         try:
-            out, err = self.process.communicate(timeout=HANG_GUARD_S)
+            out, _ = self.process.communicate(timeout=HANG_GUARD_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
-        return Finished(self.process.returncode, out, err)
+        return Finished(self.process.returncode, out, self.said())
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -74,17 +80,19 @@ class Launches:
     def start(self, *words: str, image: str = IMAGE) -> Launch:
         folder = self.folder / str(len(self.started))
         folder.mkdir()
-        process = subprocess.Popen(
-            [*BUSBW, "launch", "kubernetes", "--image", image, *words],
-            cwd=folder,
-            env=self.cluster.environment() | self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.started.append(Launch(process, folder))
+        errors = self.folder / f"{len(self.started)}.err"
+        with errors.open("w") as stderr:
+            process = subprocess.Popen(
+                [*BUSBW, "launch", "kubernetes", "--image", image, *words],
+                cwd=folder,
+                env=self.cluster.environment() | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
+            )
+        self.started.append(Launch(process, folder, errors))
         return self.started[-1]
 
     def run(self, *words: str, image: str = IMAGE) -> Finished:
