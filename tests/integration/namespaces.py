@@ -167,7 +167,8 @@ def _join(made: Network, index: int, switch: int, delay_ms: float, loss: float) 
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+    done = subprocess.run(["ip", *words], capture_output=True, text=True)
+    assert done.returncode == 0, f"ip {' '.join(words)}: {done.stderr.strip()}"
 
 
 class _Relay:

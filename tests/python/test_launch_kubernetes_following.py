@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import BUSBW, GOLDEN_RECORD
 
-from busbw.launchers.kubernetes.manifests import INSTANCE
+from busbw.launchers.kubernetes.pods import INSTANCE
 from busbw.launchers.kubernetes.status import INDEX
 
 ANSWERS = Path(__file__).resolve().parents[1] / "golden" / "launch" / "kubernetes" / "answers"

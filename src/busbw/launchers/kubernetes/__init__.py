@@ -14,16 +14,14 @@ from busbw.launchers.kubernetes import calls
 from busbw.launchers.kubernetes.following import Following
 from busbw.launchers.kubernetes.interrupts import remembered
 from busbw.launchers.kubernetes.manifests import (
-    CONTAINER,
-    INSTANCE,
     Manifests,
-    Task,
     manifests,
     owned_by,
     patch_text,
     resumption,
     suspension,
 )
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, Task
 from busbw.launchers.kubernetes.where import Where
 
 _ORDER = """\

@@ -9,7 +9,8 @@ from busbw.launchers.job import Watch
 from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.calls import Calls, InterruptedCallError, RefusedError
 from busbw.launchers.kubernetes.loss import Loss, remark
-from busbw.launchers.kubernetes.manifests import CONTAINER, INSTANCE, Manifests, owned_by, resumption, suspended
+from busbw.launchers.kubernetes.manifests import Manifests, owned_by, resumption, suspended
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
 from busbw.launchers.kubernetes.reading import Reading
 from busbw.launchers.kubernetes.waiting import Waiting
 from busbw.launchers.kubernetes.where import Where

@@ -9,43 +9,16 @@ Three kinds of workload, each the owner of whatever else belongs to it:
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from busbw.launchers.kubernetes import pods
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, TOKEN_KEY, Manifest, Task
 from busbw.launchers.kubernetes.where import Where
-
-Manifest = dict[str, Any]
-
-CONTAINER = "busbw"
-TOKEN_KEY = "token"
-INSTANCE = "app.kubernetes.io/instance"
-"""The label that all objects of one job carry, with its name."""
 
 _JOIN_LIMIT_S = "600"
 """Pods start minutes apart where some nodes have the image and others pull it."""
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _RANKS = "ranks"
 _HOSTFILE = "/etc/mpi/hostfile"
-_MEMORY_FOR_HUGE_PAGES = "1Gi"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What runs in the pods."""
-
-    name: str
-    """Of the workload; unique in its namespace."""
-    command: tuple[str, ...]
-    """The program as the image has it, and its arguments."""
-    environment: Mapping[str, str]
-    """Tuning variables; those of the rendezvous are added here."""
-    nodes: int
-    processes_per_node: int = 1
-    ranks_per_process: int = 1
-
-    @property
-    def processes(self) -> int:
-        """Of the whole job."""
-        return self.nodes * self.processes_per_node
 
 
 @dataclass(frozen=True)
@@ -66,8 +39,8 @@ class Manifests:
 def manifests(task: Task, where: Where, token: str) -> Manifests:
     """The objects of a job."""
     make = {"job": _job, "jobset": _jobset, "mpijob": _mpijob}[where.kind]
-    workload, services, suspend_path, pods = make(task, where)
-    return Manifests(workload, (*services, _secret(task, where, token)), suspend_path, pods, _requests(where))
+    workload, services, suspend_path, count = make(task, where)
+    return Manifests(workload, (*services, _secret(task, where, token)), suspend_path, count, pods.requests(where))
 
 
 def suspended(made: Manifests) -> Manifest:
@@ -161,21 +134,21 @@ def _mpijob(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[s
     passed_on = [word for name in (*environment, "BUSBW_TOKEN") for word in ("-x", name)]
     mpirun = ["mpirun", "-np", str(task.processes), "--map-by", f"ppr:{per_node}:node", "--bind-to", "none"]
     root_may = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    launcher = _pod_template(
+    launcher = pods.pod_template(
         task,
         where,
         {
             "name": CONTAINER,
-            **_image(where),
-            "command": [*mpirun, "--hostfile", _HOSTFILE, *passed_on, *map(_literal, task.command)],
-            "env": _env({**environment, **root_may}, task),
+            **pods.image(where),
+            "command": [*mpirun, "--hostfile", _HOSTFILE, *passed_on, *map(pods.literal, task.command)],
+            "env": pods.env({**environment, **root_may}, task),
         },
         measures=False,
     )
-    worker = _pod_template(
+    worker = pods.pod_template(
         task,
         where,
-        {"name": CONTAINER, **_image(where), **_resources(where), **_added(where), **_mounts(where)},
+        {"name": CONTAINER, **pods.image(where), **pods.resources(where), **pods.added(where), **pods.mounts(where)},
         measures=True,
     )
     workload = {
@@ -213,13 +186,13 @@ def _indexed(task: Task, where: Where, *, root: str, subdomain: str = "") -> Man
     }
     container = {
         "name": CONTAINER,
-        **_image(where),
-        "command": [_literal(task.command[0])],
-        "args": [_literal(word) for word in task.command[1:]],
-        "env": _env(environment, task),
-        **_resources(where),
-        **_security(where),
-        **_mounts(where),
+        **pods.image(where),
+        "command": [pods.literal(task.command[0])],
+        "args": [pods.literal(word) for word in task.command[1:]],
+        "env": pods.env(environment, task),
+        **pods.resources(where),
+        **pods.security(where),
+        **pods.mounts(where),
     }
     return {
         "completionMode": "Indexed",
@@ -228,48 +201,8 @@ def _indexed(task: Task, where: Where, *, root: str, subdomain: str = "") -> Man
         # A pod that fails is not tried again, and the others are left to say what they know and to end by themselves:
         # a limit for the whole job (backoffLimit 0) would kill them, and their logs, at once.
         "backoffLimitPerIndex": 0,
-        "template": _pod_template(task, where, container, measures=True, subdomain=subdomain),
+        "template": pods.pod_template(task, where, container, measures=True, subdomain=subdomain),
     }
-
-
-def _pod_template(task: Task, where: Where, container: Manifest, *, measures: bool, subdomain: str = "") -> Manifest:
-    spec: Manifest = {} if where.kind == "mpijob" else {"restartPolicy": "Never"}  # there the replicas say so
-    spec |= {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-    }
-    if subdomain:
-        spec["subdomain"] = subdomain
-    if where.service_account:
-        spec["serviceAccountName"] = where.service_account
-    if where.priority_class:
-        spec["priorityClassName"] = where.priority_class
-    if where.pull_secret:
-        spec["imagePullSecrets"] = [{"name": where.pull_secret}]
-    if where.host_network and measures:
-        spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
-    if where.node_selector and measures:
-        spec["nodeSelector"] = dict(where.node_selector)
-    if where.tolerations:
-        spec["tolerations"] = [one.manifest() for one in where.tolerations]
-    if measures and not where.share_nodes and task.nodes > 1:
-        spec["affinity"] = _one_per_node(task, where)
-    if where.run_as_user is not None:
-        spec["securityContext"] = {"runAsUser": where.run_as_user, "runAsNonRoot": where.run_as_user != 0}
-    spec["containers"] = [container]
-    if where.shm and measures:
-        spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": where.shm}}]
-    return {"metadata": {"labels": _labels(task)}, "spec": spec}
-
-
-def _one_per_node(task: Task, where: Where) -> Manifest:
-    selector: Manifest = {"matchLabels": {INSTANCE: task.name}}
-    if where.kind == "mpijob":
-        # The launcher measures nothing and may stand beside a worker.
-        expression = {"key": "training.kubeflow.org/job-role", "operator": "In", "values": ["worker"]}
-        selector["matchExpressions"] = [expression]
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def _secret(task: Task, where: Where, token: str) -> Manifest:
@@ -283,61 +216,8 @@ def _secret(task: Task, where: Where, token: str) -> Manifest:
     }
 
 
-def _env(environment: Mapping[str, str], task: Task) -> list[Manifest]:
-    plain = [{"name": name, "value": _literal(value)} for name, value in environment.items()]
-    secret = {"secretKeyRef": {"name": task.name, "key": TOKEN_KEY}}
-    return [*plain, {"name": "BUSBW_TOKEN", "valueFrom": secret}]
-
-
-def _literal(text: str) -> str:
-    """The text as a manifest says it: there `$(NAME)` is a variable's value, and `$$` is `$`."""
-    return text.replace("$", "$$")
-
-
-def _image(where: Where) -> Manifest:
-    return {"image": where.image} | ({"imagePullPolicy": where.pull_policy} if where.pull_policy else {})
-
-
-def _requests(where: Where) -> dict[str, str]:
-    asked = dict(where.resources)
-    if any(name.startswith("hugepages-") for name in asked) and not {"cpu", "memory"} & asked.keys():
-        asked["memory"] = _MEMORY_FOR_HUGE_PAGES  # the API refuses huge pages without either
-    return asked
-
-
-def _resources(where: Where) -> Manifest:
-    asked = _requests(where)
-    return {"resources": {"limits": asked, "requests": dict(asked)}} if asked else {}
-
-
-def _security(where: Where) -> Manifest:
-    capabilities: Manifest = {"drop": ["ALL"]}
-    if where.capabilities:
-        capabilities["add"] = list(where.capabilities)
-    return {
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": capabilities,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        }
-    }
-
-
-def _added(where: Where) -> Manifest:
-    """For workers of MPIJob: only added, since an image's sshd that runs as root needs what is there by default."""
-    return {"securityContext": {"capabilities": {"add": list(where.capabilities)}}} if where.capabilities else {}
-
-
-def _mounts(where: Where) -> Manifest:
-    return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]} if where.shm else {}
-
-
-def _labels(task: Task) -> dict[str, str]:
-    return {"app.kubernetes.io/name": "busbw", INSTANCE: task.name}
-
-
 def _metadata(name: str, task: Task, where: Where, *, is_workload: bool = False) -> Manifest:
-    labels = _labels(task) | ({_QUEUE: where.queue} if is_workload and where.queue else {})
+    labels = pods.labels(task) | ({_QUEUE: where.queue} if is_workload and where.queue else {})
     return {"name": name} | ({"namespace": where.namespace} if where.namespace else {}) | {"labels": labels}
 
 

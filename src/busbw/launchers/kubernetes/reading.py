@@ -8,7 +8,7 @@ from time import monotonic
 
 from busbw.launchers.kubernetes.calls import command, end, start
 from busbw.launchers.kubernetes.logs import LogJoiner
-from busbw.launchers.kubernetes.manifests import CONTAINER
+from busbw.launchers.kubernetes.pods import CONTAINER
 from busbw.launchers.kubernetes.where import Where
 
 _END_S = 5.0

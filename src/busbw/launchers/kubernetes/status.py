@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.launchers.kubernetes.manifests import CONTAINER
 from busbw.launchers.kubernetes.objects import ContainerState, Event, Node, Pod
+from busbw.launchers.kubernetes.pods import CONTAINER
 from busbw.launchers.kubernetes.where import quantity
 
 INDEX = "batch.kubernetes.io/job-completion-index"

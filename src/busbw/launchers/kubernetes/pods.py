@@ -1,0 +1,137 @@
+"""A pod of the job: its container, what it asks for and where it may run; pure functions of what runs and where."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from busbw.launchers.kubernetes.where import Where
+
+Manifest = dict[str, Any]
+
+CONTAINER = "busbw"
+TOKEN_KEY = "token"
+INSTANCE = "app.kubernetes.io/instance"
+"""The label that all objects of one job carry, with its name."""
+
+_MEMORY_FOR_HUGE_PAGES = "1Gi"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What runs in the pods."""
+
+    name: str
+    """Of the workload; unique in its namespace."""
+    command: tuple[str, ...]
+    """The program as the image has it, and its arguments."""
+    environment: Mapping[str, str]
+    """Tuning variables; those of the rendezvous are added here."""
+    nodes: int
+    processes_per_node: int = 1
+    ranks_per_process: int = 1
+
+    @property
+    def processes(self) -> int:
+        """Of the whole job."""
+        return self.nodes * self.processes_per_node
+
+
+def pod_template(task: Task, where: Where, container: Manifest, *, measures: bool, subdomain: str = "") -> Manifest:
+    """A pod with this container; `measures`: it is one of those that the job is about, not MPIJob's launcher."""
+    spec: Manifest = {} if where.kind == "mpijob" else {"restartPolicy": "Never"}  # there the replicas say so
+    spec |= {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+    }
+    if subdomain:
+        spec["subdomain"] = subdomain
+    if where.service_account:
+        spec["serviceAccountName"] = where.service_account
+    if where.priority_class:
+        spec["priorityClassName"] = where.priority_class
+    if where.pull_secret:
+        spec["imagePullSecrets"] = [{"name": where.pull_secret}]
+    if where.host_network and measures:
+        spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    if where.node_selector and measures:
+        spec["nodeSelector"] = dict(where.node_selector)
+    if where.tolerations:
+        spec["tolerations"] = [one.manifest() for one in where.tolerations]
+    if measures and not where.share_nodes and task.nodes > 1:
+        spec["affinity"] = _one_per_node(task, where)
+    if where.run_as_user is not None:
+        spec["securityContext"] = {"runAsUser": where.run_as_user, "runAsNonRoot": where.run_as_user != 0}
+    spec["containers"] = [container]
+    if where.shm and measures:
+        spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": where.shm}}]
+    return {"metadata": {"labels": labels(task)}, "spec": spec}
+
+
+def _one_per_node(task: Task, where: Where) -> Manifest:
+    selector: Manifest = {"matchLabels": {INSTANCE: task.name}}
+    if where.kind == "mpijob":
+        # The launcher measures nothing and may stand beside a worker.
+        expression = {"key": "training.kubeflow.org/job-role", "operator": "In", "values": ["worker"]}
+        selector["matchExpressions"] = [expression]
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def env(environment: Mapping[str, str], task: Task) -> list[Manifest]:
+    """The container's variables, and the token from the job's Secret."""
+    plain = [{"name": name, "value": literal(value)} for name, value in environment.items()]
+    secret = {"secretKeyRef": {"name": task.name, "key": TOKEN_KEY}}
+    return [*plain, {"name": "BUSBW_TOKEN", "valueFrom": secret}]
+
+
+def literal(text: str) -> str:
+    """The text as a manifest says it: there `$(NAME)` is a variable's value, and `$$` is `$`."""
+    return text.replace("$", "$$")
+
+
+def image(where: Where) -> Manifest:
+    """Which image, and when it is pulled."""
+    return {"image": where.image} | ({"imagePullPolicy": where.pull_policy} if where.pull_policy else {})
+
+
+def requests(where: Where) -> dict[str, str]:
+    """What a container asks for, by the names of its resources."""
+    asked = dict(where.resources)
+    if any(name.startswith("hugepages-") for name in asked) and not {"cpu", "memory"} & asked.keys():
+        asked["memory"] = _MEMORY_FOR_HUGE_PAGES  # the API refuses huge pages without either
+    return asked
+
+
+def resources(where: Where) -> Manifest:
+    """The same as a container says it; empty where it asks for nothing."""
+    asked = requests(where)
+    return {"resources": {"limits": asked, "requests": dict(asked)}} if asked else {}
+
+
+def security(where: Where) -> Manifest:
+    """What a container may do: nothing but what was asked for."""
+    capabilities: Manifest = {"drop": ["ALL"]}
+    if where.capabilities:
+        capabilities["add"] = list(where.capabilities)
+    return {
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": capabilities,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+    }
+
+
+def added(where: Where) -> Manifest:
+    """For workers of MPIJob: only added, since an image's sshd that runs as root needs what is there by default."""
+    return {"securityContext": {"capabilities": {"add": list(where.capabilities)}}} if where.capabilities else {}
+
+
+def mounts(where: Where) -> Manifest:
+    """Where /dev/shm comes from, if its size was given."""
+    return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]} if where.shm else {}
+
+
+def labels(task: Task) -> dict[str, str]:
+    """By which all objects of a job, and of all jobs of busbw, are found."""
+    return {"app.kubernetes.io/name": "busbw", INSTANCE: task.name}
