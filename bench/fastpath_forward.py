@@ -24,8 +24,8 @@ PAGE = """\
 The same function of a library that stands for NCCL and does nothing, called directly and through `libbusbw_nccl.so`:
 201 rounds of 20,000 calls each way, in turns. ns per call: median, and quartiles in brackets. The last column is what a
 call costs more, by round; the target is less than {limit:.0f} ns. `ncclReduce` is always a jump to the real function.
-`ncclAllReduce` is that too in the library for tests; in the one for GPUs it is the fast path's own, which finds that
-the communicator has no fast path.
+`ncclAllReduce` is that too, unless `fastpath/exports/own.txt` named it when the library was built: then it is the fast
+path's own, which finds that the communicator has no fast path.
 
 | library | function | direct | handed over | more |
 | --- | --- | ---: | ---: | ---: |
