@@ -17,12 +17,10 @@ cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
   std::size_t count = 0;
 #if CUDART_VERSION >= 13000
   const cudaGraphEdgeData* edges = nullptr;
-  const cudaError_t error =
-      cudaStreamGetCaptureInfo(stream, &status, &capture.id, nullptr, &nodes, &edges, &count);
+  const cudaError_t error = cudaStreamGetCaptureInfo(stream, &status, &capture.id, nullptr, &nodes, &edges, &count);
 #elif CUDART_VERSION >= 12030
   const cudaGraphEdgeData* edges = nullptr;
-  const cudaError_t error =
-      cudaStreamGetCaptureInfo_v3(stream, &status, &capture.id, nullptr, &nodes, &edges, &count);
+  const cudaError_t error = cudaStreamGetCaptureInfo_v3(stream, &status, &capture.id, nullptr, &nodes, &edges, &count);
 #else
   const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, &capture.id, nullptr, &nodes, &count);
 #endif
@@ -51,8 +49,7 @@ Choice Clique::choose(const Call& call) const noexcept {
 
 cudaError_t Clique::queue(const Call& call, const Choice& choice, cudaStream_t stream) {
   const Device device(device_);
-  const Operation operation =
-      operation_of(call, choice, rank_, ranks_, scratch_->lane(LaneOf::calls).cells);
+  const Operation operation = operation_of(call, choice, rank_, ranks_, scratch_->lane(LaneOf::calls).cells);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (const cudaError_t error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess) return error;
   return status == cudaStreamCaptureStatusActive ? queue_in_graph(operation, stream) : queue_call(operation, stream);

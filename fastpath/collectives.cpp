@@ -21,51 +21,36 @@ std::optional<std::size_t> bytes_of(ncclDataType_t type) {
     case ncclInt8:
     case ncclUint8:
     case ncclFloat8e4m3:
-    case ncclFloat8e5m2:
-      return 1;
+    case ncclFloat8e5m2: return 1;
     case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
+    case ncclBfloat16: return 2;
     case ncclInt32:
     case ncclUint32:
-    case ncclFloat32:
-      return 4;
+    case ncclFloat32: return 4;
     case ncclInt64:
     case ncclUint64:
-    case ncclFloat64:
-      return 8;
-    default:
-      return std::nullopt;
+    case ncclFloat64: return 8;
+    default: return std::nullopt;
   }
 }
 
 Element element_of(ncclDataType_t type) {
   switch (static_cast<int>(type)) {
-    case ncclFloat16:
-      return Element::float16;
-    case ncclBfloat16:
-      return Element::bfloat16;
-    case ncclFloat32:
-      return Element::float32;
-    default:
-      return Element::bytes;
+    case ncclFloat16: return Element::float16;
+    case ncclBfloat16: return Element::bfloat16;
+    case ncclFloat32: return Element::float32;
+    default: return Element::bytes;
   }
 }
 
 std::optional<Reduce> reduce_of(ncclRedOp_t op) {
   switch (static_cast<int>(op)) {
-    case ncclSum:
-      return Reduce::sum;
-    case ncclProd:
-      return Reduce::prod;
-    case ncclMin:
-      return Reduce::min;
-    case ncclMax:
-      return Reduce::max;
-    case ncclAvg:
-      return Reduce::avg;
-    default:
-      return std::nullopt;  // a program's own
+    case ncclSum: return Reduce::sum;
+    case ncclProd: return Reduce::prod;
+    case ncclMin: return Reduce::min;
+    case ncclMax: return Reduce::max;
+    case ncclAvg: return Reduce::avg;
+    default: return std::nullopt;  // a program's own
   }
 }
 
@@ -165,7 +150,8 @@ FASTPATH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff,
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->all_gather == nullptr) return lacking("ncclAllGather");
   ncclResult_t result;
-  if (take(comm, call_of(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0), stream, *nccl, result))
+  if (take(comm, call_of(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0), stream, *nccl,
+           result))
     return result;
   return nccl->all_gather(sendbuff, recvbuff, sendcount, datatype, comm, stream);
 }

@@ -25,7 +25,8 @@ bool waits(const ncclConfig_t* config) {
 }
 
 /// Behind a call of NCCL's that made communicators, or will have made them when the group ends.
-ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, bool waits, const RealNccl& nccl) noexcept try {
+ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, bool waits, const RealNccl& nccl) noexcept
+    try {
   Process& process = Process::here();
   if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
   std::vector<ncclComm_t> now;

@@ -19,7 +19,8 @@ bool is_verified(const Pending& pending) {
 ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& nccl) {
   ncclResult_t result = nccl.group_start();
   for (const Pending& pending : calls)
-    if (result == ncclSuccess && is_verified(pending)) result = pending.fast->verifier->gather(nccl, pending.call, pending.stream);
+    if (result == ncclSuccess && is_verified(pending))
+      result = pending.fast->verifier->gather(nccl, pending.call, pending.stream);
   if (const ncclResult_t ended = nccl.group_end(); result == ncclSuccess) result = ended;
   for (const Pending& pending : calls) {
     if (result == ncclSuccess) result = queue(pending);
@@ -73,7 +74,8 @@ ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noex
     std::vector<Pending> now;
     std::vector<Pending> later;
     for (const Pending& pending : left) {
-      const bool waits = std::any_of(now.begin(), now.end(), [&](const Pending& one) { return one.fast == pending.fast; });
+      const bool waits =
+          std::any_of(now.begin(), now.end(), [&](const Pending& one) { return one.fast == pending.fast; });
       (waits ? later : now).push_back(pending);
     }
     if (const ncclResult_t result = queue_verified(now, nccl); result != ncclSuccess) return result;

@@ -19,8 +19,9 @@ ncclResult_t lacking(const char* function) noexcept try {
   static std::set<std::string> said;
   const std::lock_guard lock(mutex);
   if (said.insert(function).second)
-    complain("libbusbw_nccl.so", fmt::format("{} has no {}, so that calls of it fail: install a later NCCL, which has it",
-                                             library->named(), function));
+    complain("libbusbw_nccl.so",
+             fmt::format("{} has no {}, so that calls of it fail: install a later NCCL, which has it", library->named(),
+                         function));
   return ncclInvalidUsage;
 } catch (const std::exception&) {
   return ncclInvalidUsage;

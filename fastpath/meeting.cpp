@@ -116,8 +116,9 @@ class Member {
   void receive() {
     const Device device(device_);
     all_.assign(static_cast<std::size_t>(ranks_), Facts{});
-    fastpath::check(cudaMemcpyAsync(all_.data(), gathered_, sizeof(Facts) * all_.size(), cudaMemcpyDeviceToHost, stream_->get()),
-                    "reading what was gathered");
+    fastpath::check(
+        cudaMemcpyAsync(all_.data(), gathered_, sizeof(Facts) * all_.size(), cudaMemcpyDeviceToHost, stream_->get()),
+        "reading what was gathered");
     fastpath::check(cudaStreamSynchronize(stream_->get()), "waiting for what was gathered");
   }
 

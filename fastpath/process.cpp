@@ -66,7 +66,8 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].clique) {
-      log().say(fmt::format("communicator {}: all is handed over, since {}", fmt::ptr(communicators[i]), results[i].why_not));
+      log().say(
+          fmt::format("communicator {}: all is handed over, since {}", fmt::ptr(communicators[i]), results[i].why_not));
       continue;
     }
     auto fast = std::make_shared<Fast>();
@@ -76,7 +77,8 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
       fast->verifier = std::make_unique<Verifier>(communicators[i], clique.rank(), clique.ranks(), clique.device());
     taken_bytes_[clique.device()] += clique.bytes();
     log().say(fmt::format("communicator {}: rank {} of {} on GPU {} is fast, with {} MiB of scratch memory",
-                          fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(), clique.bytes() >> 20));
+                          fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(),
+                          clique.bytes() >> 20));
     fast_[communicators[i]] = std::move(fast);
     changes_.fetch_add(1, std::memory_order_acq_rel);
   }

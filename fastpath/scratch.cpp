@@ -43,7 +43,8 @@ ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
   void* slots = nullptr;
   void* flag = nullptr;
   check(cudaMalloc(&slots, bytes), "allocating scratch memory");
-  if (const cudaError_t error = cudaHostAlloc(&flag, sizeof(std::uint32_t), cudaHostAllocMapped | cudaHostAllocPortable);
+  if (const cudaError_t error =
+          cudaHostAlloc(&flag, sizeof(std::uint32_t), cudaHostAllocMapped | cudaHostAllocPortable);
       error != cudaSuccess) {
     cudaFree(slots);
     check(error, "allocating a flag");
@@ -123,7 +124,8 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
   for (int l = 0; l < kLanes; ++l) {
     Lane& lane = lanes_[l];
     for (int p = 0; p < ranks_; ++p) lane.slots_of[p] = base_of[p] + static_cast<std::size_t>(l) * one;
-    lane.tags = reinterpret_cast<std::uint64_t*>(memory_.slots + kLanes * one + static_cast<std::size_t>(l) * kTagsBytes);
+    lane.tags =
+        reinterpret_cast<std::uint64_t*>(memory_.slots + kLanes * one + static_cast<std::size_t>(l) * kTagsBytes);
     lane.cells = cells_;
     lane.aborted = memory_.aborted;
   }

@@ -65,9 +65,10 @@ std::string Verifier::news() {
   if (wrong == told_) return {};
   const unsigned long long more = wrong - told_;
   told_ = wrong;
-  return fmt::format("rank {} of {}: {} elements of its results differ from what the inputs give; the first one found was "
-                     "element {}. Set BUSBW_FASTPATH=off and report this",
-                     rank_, ranks_, more, __atomic_load_n(&findings_->first, __ATOMIC_ACQUIRE) - 1);
+  return fmt::format(
+      "rank {} of {}: {} elements of its results differ from what the inputs give; the first one found was "
+      "element {}. Set BUSBW_FASTPATH=off and report this",
+      rank_, ranks_, more, __atomic_load_n(&findings_->first, __ATOMIC_ACQUIRE) - 1);
 }
 
 }  // namespace busbw::fastpath
