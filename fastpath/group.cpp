@@ -17,6 +17,9 @@ bool is_verified(const Pending& pending) {
 
 /// At most one call of each communicator: a verifier has room for the inputs of one.
 ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& nccl) {
+  for (const Pending& pending : calls)
+    if (is_verified(pending) && pending.fast->verifier->begin(pending.stream) != cudaSuccess)
+      return ncclUnhandledCudaError;
   ncclResult_t result = nccl.group_start();
   for (const Pending& pending : calls)
     if (result == ncclSuccess && is_verified(pending))

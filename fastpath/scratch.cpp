@@ -24,13 +24,7 @@ bool is_linked(int device, const Facts& peer) {
 
 std::size_t Scratch::bytes_for(int ranks, int cells) { return kLanes * (lane_bytes(ranks, cells) + kTagsBytes); }
 
-ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = kept_.find({device, bytes}); found != kept_.end()) {
-    const ScratchMemory memory = found->second;
-    kept_.erase(found);
-    return memory;
-  }
+void ScratchPool::clear(int device) {
   for (auto one = kept_.begin(); one != kept_.end();) {
     if (one->first.first != device) {
       ++one;
@@ -40,6 +34,25 @@ ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
     cudaFreeHost(one->second.aborted);
     one = kept_.erase(one);
   }
+  for (auto one = opened_.begin(); one != opened_.end();) {
+    if (one->first.first != device || one->second.users > 0) {
+      ++one;
+      continue;
+    }
+    cudaIpcCloseMemHandle(one->second.memory);
+    one = opened_.erase(one);
+  }
+  cudaGetLastError();
+}
+
+ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = kept_.find({device, bytes}); found != kept_.end()) {
+    const ScratchMemory memory = found->second;
+    kept_.erase(found);
+    return memory;
+  }
+  clear(device);
   void* slots = nullptr;
   void* flag = nullptr;
   check(cudaMalloc(&slots, bytes), "allocating scratch memory");
@@ -50,6 +63,26 @@ ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
     check(error, "allocating a flag");
   }
   return {static_cast<char*>(slots), static_cast<std::uint32_t*>(flag)};
+}
+
+char* ScratchPool::open(int device, const std::array<unsigned char, 64>& handle) {
+  const std::lock_guard lock(mutex_);
+  Opened& opened = opened_[{device, handle}];
+  if (opened.memory == nullptr) {
+    cudaIpcMemHandle_t bytes;
+    static_assert(sizeof bytes == sizeof handle);
+    std::memcpy(&bytes, handle.data(), sizeof bytes);
+    void* memory = nullptr;
+    check(cudaIpcOpenMemHandle(&memory, bytes, cudaIpcMemLazyEnablePeerAccess), "opening a peer's memory");
+    opened.memory = static_cast<char*>(memory);
+  }
+  ++opened.users;
+  return opened.memory;
+}
+
+void ScratchPool::release(int device, const std::array<unsigned char, 64>& handle) {
+  const std::lock_guard lock(mutex_);
+  --opened_[{device, handle}].users;
 }
 
 void ScratchPool::give(int device, std::size_t bytes, ScratchMemory memory) {
@@ -74,10 +107,7 @@ Scratch::Scratch(int ranks, int cells, ScratchPool& pool) : pool_(pool), ranks_(
 }
 
 Scratch::~Scratch() {
-  const Device device(device_);
-  const AmidCaptures amid;
-  for (void* memory : opened_) cudaIpcCloseMemHandle(memory);
-  cudaGetLastError();
+  for (const auto& handle : opened_) pool_.release(device_, handle);
   // Of an aborted communicator peers may still write, and kernels may still look at the flag: that memory is given up.
   if (!is_aborted()) pool_.give(device_, bytes_for(ranks_, cells_), memory_);
 }
@@ -113,12 +143,8 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
       base_of[p] = reinterpret_cast<char*>(static_cast<std::uintptr_t>(peer.memory));
       continue;
     }
-    cudaIpcMemHandle_t handle;
-    std::memcpy(&handle, peer.handle.data(), sizeof handle);
-    void* memory = nullptr;
-    check(cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess), "opening a peer's memory");
-    opened_.push_back(memory);
-    base_of[p] = static_cast<char*>(memory);
+    base_of[p] = pool_.open(device_, peer.handle);
+    opened_.push_back(peer.handle);
   }
   const std::size_t one = lane_bytes(ranks_, cells_);
   for (int l = 0; l < kLanes; ++l) {

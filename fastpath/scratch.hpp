@@ -1,5 +1,6 @@
 #pragma once
 // A rank's memory that its peers write into, and the way to theirs.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -23,18 +24,31 @@ struct ScratchMemory {
   std::uint32_t* aborted = nullptr;  ///< in the host's memory, seen by the GPU
 };
 
-/// Memory of communicators that have ended, by GPU and size. It is kept for the next one: peers in other processes may have
-/// it open for some while, and CUDA calls it undefined to free what others have open; freeing waits for all that runs on a
-/// GPU, too, also for what this thread would start next. Nobody writes into it any more, as each cell was taken.
+/// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones. For
+/// peers may have memory open for some while, and CUDA calls it undefined to free what others have open; and freeing and
+/// closing may wait for all that runs on a GPU, also for what only this thread's next call would bring to an end. Nobody
+/// writes into memory that is kept, as each cell was taken.
 class ScratchPool {
  public:
   /// Memory of that size on the current device; what is kept of another size makes room for it. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
   void give(int device, std::size_t bytes, ScratchMemory memory);
 
+  /// Another process's memory, as the current device sees it. Throws EnvironmentError.
+  char* open(int device, const std::array<unsigned char, 64>& handle);
+  void release(int device, const std::array<unsigned char, 64>& handle);
+
  private:
+  struct Opened {
+    char* memory = nullptr;
+    int users = 0;
+  };
+
+  void clear(int device);
+
   std::mutex mutex_;
   std::multimap<std::pair<int, std::size_t>, ScratchMemory> kept_;
+  std::map<std::pair<int, std::array<unsigned char, 64>>, Opened> opened_;
 };
 
 /// Its memory is on the device that is current at construction. Throws EnvironmentError where there is none.
@@ -64,7 +78,7 @@ class Scratch {
   int ranks_;
   int cells_;
   ScratchMemory memory_;
-  std::vector<void*> opened_;  // other processes' memory
+  std::vector<std::array<unsigned char, 64>> opened_;  // handles of other processes' memory
   Lane lanes_[kLanes];
 };
 

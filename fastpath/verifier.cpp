@@ -15,12 +15,19 @@ std::size_t sent_bytes(const Call& call, int ranks) {
   return call.bytes * (parts ? static_cast<std::size_t>(ranks) : 1);
 }
 
+/// Graphs have an order of their own: the program's.
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  return cudaStreamIsCapturing(stream, &status) == cudaSuccess && status == cudaStreamCaptureStatusActive;
+}
+
 }  // namespace
 
 Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
     : communicator_(communicator), rank_(rank), ranks_(ranks), device_(device) {
   const Device current(device);
   preload_checks();
+  fastpath::check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "making an event");
   void* memory = nullptr;
   fastpath::check(cudaHostAlloc(&memory, sizeof(Findings), cudaHostAllocMapped | cudaHostAllocPortable),
                   "allocating memory for findings");
@@ -30,6 +37,7 @@ Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
 Verifier::~Verifier() {
   const Device device(device_);
   for (void* buffer : buffers_) cudaFree(buffer);
+  cudaEventDestroy(checked_);
   cudaFreeHost(findings_);
 }
 
@@ -53,9 +61,16 @@ ncclResult_t Verifier::gather(const RealNccl& nccl, const Call& call, cudaStream
                          stream);
 }
 
+cudaError_t Verifier::begin(cudaStream_t stream) {
+  const Device device(device_);
+  return is_captured(stream) ? cudaSuccess : cudaStreamWaitEvent(stream, checked_, 0);
+}
+
 cudaError_t Verifier::check(const Call& call, cudaStream_t stream) {
   const Device device(device_);
-  return launch_check({call, rank_, ranks_, static_cast<const char*>(buffers_.back())}, findings_, stream);
+  const cudaError_t error =
+      launch_check({call, rank_, ranks_, static_cast<const char*>(buffers_.back())}, findings_, stream);
+  return error != cudaSuccess || is_captured(stream) ? error : cudaEventRecord(checked_, stream);
 }
 
 bool Verifier::found_wrong() const { return __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE) != 0; }

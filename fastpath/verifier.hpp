@@ -42,6 +42,8 @@ class Verifier {
   Verifier(const Verifier&) = delete;
   Verifier& operator=(const Verifier&) = delete;
 
+  /// Before anything of this call: the room for inputs is one, so calls on several streams wait for each other's checks.
+  cudaError_t begin(cudaStream_t stream);
   /// Queues the gathering of the inputs, before the operation; within a group where there is one.
   ncclResult_t gather(const RealNccl& nccl, const Call& call, cudaStream_t stream);
   /// Queues the check, behind the operation whose inputs were gathered last.
@@ -58,6 +60,7 @@ class Verifier {
   int rank_;
   int ranks_;
   int device_;
+  cudaEvent_t checked_ = nullptr;  // the last check of a call that is not in a graph
   Findings* findings_ = nullptr;
   unsigned long long told_ = 0;
   std::vector<void*> buffers_;  // graphs that were captured before the last one was made use the earlier ones
