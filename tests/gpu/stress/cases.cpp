@@ -1,0 +1,466 @@
+// Single situations in which a library before NCCL could do what NCCL would not. Each says a line and returns run_team()'s code.
+#include "cases.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <thread>
+
+namespace stress {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr std::size_t kMib = 1 << 20;
+
+cudaStream_t new_stream() {
+  cudaStream_t stream{};
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return stream;
+}
+
+/// Floats on the current GPU.
+class Floats {
+ public:
+  explicit Floats(std::size_t count) : count_(count) { check(cudaMalloc(&data_, count * sizeof(float)), "cudaMalloc"); }
+  ~Floats() { cudaFree(data_); }
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+  float* data() const { return data_; }
+  std::size_t count() const { return count_; }
+  void set(float value) const {
+    const std::vector<float> all(count_, value);
+    check(cudaMemcpy(data_, all.data(), count_ * sizeof(float), cudaMemcpyHostToDevice), "copying there");
+  }
+  /// Elements that are not `value`.
+  std::size_t others_than(float value) const {
+    std::vector<float> all(count_);
+    check(cudaMemcpy(all.data(), data_, count_ * sizeof(float), cudaMemcpyDeviceToHost), "copying back");
+    std::size_t others = 0;
+    for (const float one : all) others += one != value;
+    return others;
+  }
+
+ private:
+  float* data_ = nullptr;
+  std::size_t count_;
+};
+
+void expect(const Team& team, const Floats& result, float value, const char* what) {
+  if (const std::size_t others = result.others_than(value); others != 0)
+    wrong(team.shared, "%s, rank %d: %zu of %zu elements are not %g", what, team.mine[0].rank, others, result.count(),
+          static_cast<double>(value));
+}
+
+/// An all-reduce of ones, and whether its result is right.
+void try_it(Team& team, ncclComm_t communicator, int ranks, std::size_t count, const char* what) {
+  const Floats data(count);
+  data.set(1);
+  const cudaStream_t stream = new_stream();
+  check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream), "ncclAllReduce");
+  check(cudaStreamSynchronize(stream), what);
+  check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  expect(team, data, static_cast<float>(ranks), what);
+}
+
+/// Communicators side by side, each on a stream of its own; every rank begins with another one.
+void crossed(Team& team, const CaseSettings& settings) {
+  constexpr int kCalls = 200;
+  const auto n = static_cast<std::size_t>(settings.communicators);
+  std::vector<ncclComm_t> communicators;
+  std::vector<cudaStream_t> streams;
+  for (std::size_t c = 0; c < n; ++c) {
+    communicators.push_back(team.new_communicators()[0]);
+    streams.push_back(new_stream());
+  }
+  const int rank = team.mine[0].rank;
+  for (const std::size_t count : {std::size_t{256}, std::size_t{16} << 10, std::size_t{120} << 10}) {
+    std::vector<std::unique_ptr<Floats>> data;
+    for (std::size_t c = 0; c < n; ++c) {
+      data.push_back(std::make_unique<Floats>(2 * count));
+      data.back()->set(1);
+    }
+    team.meet();
+    for (std::size_t k = 0; k < n; ++k) {
+      const std::size_t c = (k + static_cast<std::size_t>(rank)) % n;
+      for (int i = 0; i < kCalls; ++i) {
+        team.doing("crossed: %zu floats, call %d of communicator %zu", count, i, c);
+        check(ncclAllReduce(data[c]->data(), data[c]->data() + count, count, ncclFloat32, ncclSum, communicators[c],
+                            streams[c]),
+              "ncclAllReduce");
+      }
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    for (std::size_t c = 0; c < n; ++c) {
+      team.doing("crossed: %zu floats, waiting for communicator %zu", count, c);
+      check(cudaStreamSynchronize(streams[c]), "running");
+      std::vector<float> result(count);
+      check(cudaMemcpy(result.data(), data[c]->data() + count, count * 4, cudaMemcpyDeviceToHost), "copying back");
+      for (const float one : result)
+        if (one != static_cast<float>(team.ranks)) {
+          wrong(team.shared, "crossed: rank %d, communicator %zu, %zu floats", rank, c, count);
+          break;
+        }
+    }
+  }
+  for (const ncclComm_t one : communicators) check(ncclCommDestroy(one), "ncclCommDestroy");
+}
+
+/// The last rank never comes: the others abort after a second, and all can go on with a new communicator.
+void abort(Team& team, const CaseSettings&) {
+  const int rank = team.mine[0].rank;
+  const bool is_missing = rank == team.ranks - 1;
+  for (const char* how : {"alone", "in a graph", "several"}) {
+    const ncclComm_t communicator = team.new_communicators()[0];
+    try_it(team, communicator, team.ranks, 1000, "before an abort");
+    const cudaStream_t stream = new_stream();
+    const Floats data(32 << 10);
+    data.set(1);
+    cudaGraph_t graph{};
+    cudaGraphExec_t instance{};
+    const auto call = [&](std::size_t count) {
+      check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream),
+            "ncclAllReduce");
+    };
+    const bool graphs = how[0] == 'i';
+    if (graphs) {  // all capture, since NCCL may talk then
+      check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+      for (int i = 0; i < 5; ++i) call(1000);
+      check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+      check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
+    }
+    team.meet();
+    if (!is_missing) {
+      team.doing("abort, %s: queueing", how);
+      if (graphs)
+        check(cudaGraphLaunch(instance, stream), "cudaGraphLaunch");
+      else
+        for (int i = 0; i < (how[0] == 's' ? 50 : 1); ++i) call(i % 2 ? data.count() : 1000);
+      std::this_thread::sleep_for(milliseconds(1000));
+      if (cudaStreamQuery(stream) != cudaErrorNotReady)
+        wrong(team.shared, "abort, %s: rank %d did not wait for a missing rank", how, rank);
+    } else {
+      std::this_thread::sleep_for(milliseconds(1500));
+    }
+    team.doing("abort, %s: aborting", how);
+    check(ncclCommAbort(communicator), "ncclCommAbort");
+    team.doing("abort, %s: waiting for the stream", how);
+    check(cudaStreamSynchronize(stream), "after an abort");
+    if (graphs) {
+      check(cudaGraphExecDestroy(instance), "cudaGraphExecDestroy");
+      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    }
+    team.doing("abort, %s: going on", how);
+    const Floats other(1 << 20);
+    other.set(3);
+    expect(team, other, 3, "memory after an abort");
+    const ncclComm_t next = team.new_communicators()[0];
+    try_it(team, next, team.ranks, 1000, "after an abort");
+    check(ncclCommDestroy(next), "ncclCommDestroy");
+  }
+}
+
+/// Parents, children and strangers, destroyed in another order on every rank, some while others are still in use.
+void destroy_order(Team& team, const CaseSettings& settings) {
+  const int rank = team.mine[0].rank;
+  for (int round = 0; round < settings.rounds; ++round) {
+    constexpr std::size_t kAll = 4;
+    ncclComm_t all[kAll];
+    for (std::size_t c = 0; c < 2; ++c) all[c] = team.new_communicators()[0];
+    team.doing("destroy_order: splitting");
+    check(ncclCommSplit(all[0], 0, team.ranks - rank, &all[2], nullptr), "ncclCommSplit");
+    check(ncclCommSplit(all[2], 0, rank, &all[3], nullptr), "ncclCommSplit");
+    for (const ncclComm_t one : all) try_it(team, one, team.ranks, 3000, "before an end");
+    if (round % 2) team.meet();
+    for (std::size_t k = 0; k < kAll; ++k) {
+      const std::size_t c = (k + static_cast<std::size_t>(rank + round)) % kAll;
+      team.doing("destroy_order: destroying communicator %zu", c);
+      if ((rank + round) % 3 == 0) {
+        check(ncclCommFinalize(all[c]), "ncclCommFinalize");
+        ncclResult_t state = ncclInProgress;
+        while (state == ncclInProgress) check(ncclCommGetAsyncError(all[c], &state), "ncclCommGetAsyncError");
+      }
+      check(ncclCommDestroy(all[c]), "ncclCommDestroy");
+      if (k == 1) {  // memory of the dead is given to others
+        const Floats other(8 << 20);
+        other.set(5);
+        expect(team, other, 5, "memory amid ends");
+      }
+    }
+  }
+}
+
+/// Free bytes on each GPU, as long as nobody else uses it.
+std::size_t free_bytes() {
+  std::size_t free = 0, total = 0;
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
+}
+
+/// What `communicators` at once take of each GPU, into Shared::bytes.
+void take_memory(Team& team, const CaseSettings& settings) {
+  const std::size_t before = free_bytes();
+  std::vector<ncclComm_t> communicators;
+  for (int c = 0; c < 3; ++c) {
+    communicators.push_back(team.new_communicators()[0]);
+    for (const std::size_t count : {std::size_t{1000}, std::size_t{64} << 10, std::size_t{1} << 20})
+      try_it(team, communicators.back(), team.ranks, count, "memory");
+  }
+  team.meet();
+  const int rank = team.mine[0].rank;
+  team.shared.bytes[rank].store(static_cast<std::int64_t>(before) - static_cast<std::int64_t>(free_bytes()));
+  team.meet();
+  for (const ncclComm_t one : communicators) check(ncclCommDestroy(one), "ncclCommDestroy");
+  (void)settings;
+}
+
+/// Ten communicators made, used and destroyed, again and again; growth after the third time into Shared::bytes.
+void many(Team& team, const CaseSettings& settings) {
+  const int rank = team.mine[0].rank;
+  std::size_t early = 0;
+  for (int round = 0; round < settings.rounds; ++round) {
+    std::vector<ncclComm_t> communicators;
+    for (int c = 0; c < 10; ++c) {
+      team.doing("many: round %d, communicator %d", round, c);
+      communicators.push_back(team.new_communicators()[0]);
+      try_it(team, communicators.back(), team.ranks, 2000, "one of many");
+    }
+    for (const ncclComm_t one : communicators) {
+      team.doing("many: round %d, destroying", round);
+      check(ncclCommDestroy(one), "ncclCommDestroy");
+    }
+    team.meet();
+    if (round == 2) early = free_bytes();
+    team.meet();
+  }
+  team.shared.bytes[rank].store(static_cast<std::int64_t>(early) - static_cast<std::int64_t>(free_bytes()));
+}
+
+/// Our kernel right behind and before nodes and calls that are no kernels, with one and with two before it.
+void capture_after_memset(Team& team, const CaseSettings& settings) {
+  const ncclComm_t communicator = team.new_communicators()[0];
+  constexpr std::size_t kBig = 8 << 20;  // floats, so that what comes before takes a while
+  const Floats source(kBig), input(kBig), output(kBig), copy(kBig), other(kBig);
+  const cudaStream_t stream = new_stream(), second = new_stream();
+  cudaEvent_t fork{}, join{};
+  check(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming), "cudaEventCreate");
+  check(cudaEventCreateWithFlags(&join, cudaEventDisableTiming), "cudaEventCreate");
+  for (const std::size_t count : {std::size_t{256}, std::size_t{100} << 10, std::size_t{1} << 20}) {
+    const std::size_t tail = kBig - count;
+    const auto reduce = [&](const float* from) {
+      check(ncclAllReduce(from, output.data() + tail, count, ncclFloat32, ncclSum, communicator, stream),
+            "ncclAllReduce");
+    };
+    const auto queue = [&](int way) {
+      const bool two = way >= 2;
+      if (two) {
+        check(cudaEventRecord(fork, stream), "cudaEventRecord");
+        check(cudaStreamWaitEvent(second, fork, 0), "cudaStreamWaitEvent");
+        check(cudaMemsetAsync(output.data(), 0, kBig * 4, second), "cudaMemsetAsync");
+        check(cudaEventRecord(join, second), "cudaEventRecord");
+      }
+      if (way % 2 == 0)
+        check(cudaMemcpyAsync(input.data(), source.data(), kBig * 4, cudaMemcpyDeviceToDevice, stream),
+              "cudaMemcpyAsync");
+      else
+        check(cudaMemsetAsync(input.data(), 0x3f, kBig * 4, stream), "cudaMemsetAsync");
+      if (two) check(cudaStreamWaitEvent(stream, join, 0), "cudaStreamWaitEvent");
+      reduce(input.data() + tail);
+      check(cudaMemcpyAsync(copy.data(), output.data(), kBig * 4, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
+      check(cudaMemsetAsync(input.data(), 0, kBig * 4, stream), "cudaMemsetAsync");
+      reduce(copy.data() + tail);
+      reduce(output.data() + tail);
+    };
+    for (int way = 0; way < 4; ++way) {
+      cudaGraph_t graph{};
+      cudaGraphExec_t instance{};
+      check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+      queue(way);
+      check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+      check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
+      for (int i = 0; i < settings.rounds; ++i) {
+        team.doing("capture_after_memset: %zu floats, way %d, time %d", count, way, i);
+        const float value = way % 2 == 0 ? static_cast<float>(1 + i) : 0.747058808803558349609375f;  // 0x3f3f3f3f
+        source.set(value);
+        other.set(-1);
+        check(cudaMemcpy(output.data(), other.data(), kBig * 4, cudaMemcpyDeviceToDevice), "copying");
+        check(cudaDeviceSynchronize(), "setting");
+        if (i % 2)
+          queue(way);
+        else
+          check(cudaGraphLaunch(instance, stream), "cudaGraphLaunch");
+        check(cudaStreamSynchronize(stream), "running");
+        float once = 0, thrice = 0;
+        for (int r = 0; r < team.ranks; ++r) once += value;
+        const auto sum_of = [&](float one) {
+          float sum = 0;
+          for (int r = 0; r < team.ranks; ++r) sum += one;
+          return sum;
+        };
+        thrice = sum_of(sum_of(once));
+        std::vector<float> copied(count), last(count);
+        check(cudaMemcpy(copied.data(), copy.data() + tail, count * 4, cudaMemcpyDeviceToHost), "copying back");
+        check(cudaMemcpy(last.data(), output.data() + tail, count * 4, cudaMemcpyDeviceToHost), "copying back");
+        for (std::size_t e = 0; e < count; ++e)
+          if (copied[e] != once || last[e] != thrice) {
+            wrong(team.shared,
+                  "capture_after_memset: rank %d, %zu floats, way %d, time %d, element %zu: copy %g (expected %g), "
+                  "last %g (expected %g)",
+                  team.mine[0].rank, count, way, i, e, static_cast<double>(copied[e]), static_cast<double>(once),
+                  static_cast<double>(last[e]), static_cast<double>(thrice));
+            break;
+          }
+      }
+      check(cudaGraphExecDestroy(instance), "cudaGraphExecDestroy");
+      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    }
+  }
+  check(ncclCommDestroy(communicator), "ncclCommDestroy");
+}
+
+/// A communicator whose calls do not wait.
+void nonblocking(Team& team, const CaseSettings&) {
+  team.doing("nonblocking: making");
+  team.meet();
+  if (team.first()) check(ncclGetUniqueId(&team.shared.id), "ncclGetUniqueId");
+  team.meet();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t communicator = nullptr;
+  const auto settle = [&](ncclResult_t result, const char* what) {
+    while (result == ncclInProgress) check(ncclCommGetAsyncError(communicator, &result), "ncclCommGetAsyncError");
+    check(result, what);
+  };
+  settle(ncclCommInitRankConfig(&communicator, team.ranks, team.shared.id, team.mine[0].rank, &config),
+         "ncclCommInitRankConfig");
+  const cudaStream_t stream = new_stream();
+  const Floats data(5000);
+  for (int i = 0; i < 20; ++i) {
+    team.doing("nonblocking: call %d", i);
+    data.set(1);
+    settle(ncclAllReduce(data.data(), data.data(), data.count(), ncclFloat32, ncclSum, communicator, stream),
+           "ncclAllReduce");
+    check(cudaStreamSynchronize(stream), "running");
+    expect(team, data, static_cast<float>(team.ranks), "nonblocking");
+  }
+  team.doing("nonblocking: splitting");
+  ncclComm_t child = nullptr;
+  ncclResult_t result = ncclCommSplit(communicator, 0, team.mine[0].rank, &child, nullptr);
+  settle(result, "ncclCommSplit");
+  for (result = ncclInProgress; result == ncclInProgress;)
+    check(ncclCommGetAsyncError(child, &result), "ncclCommGetAsyncError");
+  check(result, "ncclCommSplit");
+  result = ncclAllReduce(data.data(), data.data(), data.count(), ncclFloat32, ncclSum, child, stream);
+  while (result == ncclInProgress) check(ncclCommGetAsyncError(child, &result), "ncclCommGetAsyncError");
+  check(result, "ncclAllReduce");
+  check(cudaStreamSynchronize(stream), "running");
+  expect(team, data, static_cast<float>(team.ranks * team.ranks), "nonblocking child");
+  for (const ncclComm_t one : {child, communicator}) {
+    result = ncclCommFinalize(one);
+    while (result == ncclInProgress) check(ncclCommGetAsyncError(one, &result), "ncclCommGetAsyncError");
+    check(result, "ncclCommFinalize");
+    check(ncclCommDestroy(one), "ncclCommDestroy");
+  }
+}
+
+/// A program's own fault that only BUSBW_FASTPATH=verify can tell: a result that overlaps what is still to be read. With one
+/// warp (BUSBW_FASTPATH_METHOD=exchange,1,32) the first step's results are in place before the next step reads.
+void verify_finds(Team& team, const CaseSettings&) {
+  constexpr std::size_t kCount = 64 << 10, kShift = 8 << 10;
+  const ncclComm_t communicator = team.new_communicators()[0];
+  const Floats data(kCount + kShift);
+  data.set(1);
+  const cudaStream_t stream = new_stream();
+  check(ncclAllReduce(data.data(), data.data() + kShift, kCount, ncclFloat32, ncclSum, communicator, stream),
+        "ncclAllReduce");
+  check(cudaStreamSynchronize(stream), "running");
+  ncclResult_t found = ncclSuccess;
+  check(ncclCommGetAsyncError(communicator, &found), "ncclCommGetAsyncError");
+  if (found != ncclInternalError)
+    wrong(team.shared, "verify_finds: rank %d: ncclCommGetAsyncError says %s", team.mine[0].rank,
+          ncclGetErrorString(found));
+  team.meet();
+  check(ncclCommDestroy(communicator), "ncclCommDestroy");
+}
+
+/// In a process of its own, so that nothing of this one's environment has been read; with a variable set there.
+int run_apart(Shared& shared, const CaseSettings& settings, const char* value,
+              void (*act)(Team&, const CaseSettings&)) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("BUSBW_FASTPATH", value, 1);
+    const int code = run_team(shared, settings.ranks, Mode::threads, [&](Team& team) {
+      check(cudaSetDevice(team.mine[0].rank), "cudaSetDevice");
+      act(team, settings);
+    });
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+}
+
+/// The memory that the fast path takes: with it less without it.
+int compare_memory(const char* name, const CaseSettings& settings, void (*act)(Team&, const CaseSettings&),
+                   std::int64_t most_bytes, bool with_off) {
+  std::int64_t without[kMostRanks] = {};
+  if (with_off) {
+    Shared& shared = make_shared();
+    if (const int code = run_apart(shared, settings, "off", act); code != 0) return code;
+    for (int r = 0; r < settings.ranks; ++r) without[r] = shared.bytes[r].load();
+  }
+  Shared& shared = make_shared();
+  int code = run_apart(shared, settings, "on", act);
+  for (int r = 0; r < settings.ranks; ++r) {
+    const std::int64_t with = shared.bytes[r].load();
+    std::printf("%s: GPU %d: %.1f MiB with the fast path, %.1f MiB without, %.1f MiB more\n", name, r,
+                double(with) / kMib, double(without[r]) / kMib, double(with - without[r]) / kMib);
+    if (code == 0 && with - without[r] > most_bytes) {
+      wrong(shared, "%s: more than %lld MiB", name, static_cast<long long>(most_bytes / kMib));
+      code = 1;
+    }
+  }
+  return code;
+}
+
+const std::map<std::string, void (*)(Team&, const CaseSettings&)> kCases{
+    {"crossed", crossed},
+    {"abort", abort},
+    {"destroy_order", destroy_order},
+    {"capture_after_memset", capture_after_memset},
+    {"nonblocking", nonblocking},
+    {"verify_finds", verify_finds},
+};
+// 64 MiB, and the code of the kernels that are loaded.
+constexpr std::int64_t kMostBytes = 76 * std::int64_t{kMib};
+// What CUDA rounds to.
+constexpr std::int64_t kMostGrowth = 4 * std::int64_t{kMib};
+
+}  // namespace
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> names{"memory", "many"};
+  for (const auto& [name, act] : kCases) names.push_back(name);
+  return names;
+}
+
+int run_case(const std::string& name, const CaseSettings& settings) {
+  if (name == "memory") return compare_memory("memory", settings, take_memory, kMostBytes, true);
+  if (name == "many") return compare_memory("many", settings, many, kMostGrowth, false);
+  const auto found = kCases.find(name);
+  if (found == kCases.end()) return 2;
+  Shared& shared = make_shared();
+  return run_team(shared, settings.ranks, settings.mode, [&](Team& team) {
+    check(cudaSetDevice(team.mine[0].rank), "cudaSetDevice");
+    found->second(team, settings);
+  });
+}
+
+}  // namespace stress

@@ -1,0 +1,77 @@
+// Random and special programs for NCCL, to find out whether a library that is preloaded before it keeps results right and
+// never hangs. It is linked with NCCL as any program is and knows nothing of the library.
+//
+//   fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND]
+//   fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C]
+//
+// Exit codes: 0 all right, 1 wrong, 2 usage, 3 a call failed, 4 nothing moved for 20 s (the last step of each rank is printed).
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "cases.hpp"
+#include "mix.hpp"
+
+namespace {
+
+int usage() {
+  std::printf(
+      "fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND]\n"
+      "fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C]\ncases:");
+  for (const auto& name : stress::case_names()) std::printf(" %s", name.c_str());
+  std::printf("\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  stress::MixSettings mix;
+  stress::CaseSettings special;
+  std::string named;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string flag = argv[i];
+    if (i + 1 == argc) return usage();
+    const std::string value = argv[i + 1];
+    if (flag == "--gpus")
+      special.ranks = std::atoi(value.c_str());
+    else if (flag == "--seconds")
+      mix.seconds = std::atof(value.c_str());
+    else if (flag == "--seed")
+      mix.seed = std::strtoull(value.c_str(), nullptr, 10);
+    else if (flag == "--plant")
+      mix.plant_in_round = std::strtoull(value.c_str(), nullptr, 10);
+    else if (flag == "--rounds")
+      special.rounds = std::atoi(value.c_str());
+    else if (flag == "--communicators")
+      special.communicators = std::atoi(value.c_str());
+    else if (flag == "--case")
+      named = value;
+    else if (flag == "--mode" && value == "threads")
+      special.mode = stress::Mode::threads;
+    else if (flag == "--mode" && value == "single")
+      special.mode = stress::Mode::single;
+    else if (flag == "--mode" && value == "processes")
+      special.mode = stress::Mode::processes;
+    else
+      return usage();
+  }
+  if (special.ranks < 2 || special.ranks > stress::kMostRanks ||
+      (!named.empty() && special.mode == stress::Mode::single))
+    return usage();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  if (!named.empty()) {
+    const int code = stress::run_case(named, special);
+    if (code == 2) return usage();
+    std::printf("case %s: code %d, %.1f s\n", named.c_str(), code, seconds());
+    return code;
+  }
+  stress::Shared& shared = stress::make_shared();
+  const int code =
+      stress::run_team(shared, special.ranks, special.mode, [&](stress::Team& team) { stress::run_mix(team, mix); });
+  stress::say_mix(shared, seconds());
+  return code;
+}
