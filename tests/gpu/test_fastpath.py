@@ -1,0 +1,276 @@
+"""The fast path (docs/fastpath.md): are results right under every program, and does it never hang where NCCL would not?
+
+The library is looked for beside the programs and in the package; BUSBW_FASTPATH_LIBRARY names another. Programs that no
+wheel holds are looked for beside the programs, too: fastpath_stress (built with BUSBW_BUILD_TESTS) and fastpath_kernels
+(with BUSBW_BUILD_BENCH). BUSBW_NCCL_TESTS names a folder of nccl-tests.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from busbw import engine
+
+from .machine import Machine, expect_nothing_wrong
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
+SIZES = ["--sizes", "2,30,120,1000,4K,65534,100003,1M,5000003", "-n", 3]
+EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "8,1000,100003,1M", "-n", 1]
+FORCED = ["exchange,64,512", "exchange,1,32", "exchange,7,96", "two_shot,64,512", "two_shot,3,64"]
+PROGRAM_LIMIT_S = 240
+"""Of a stress: it watches itself, and this only guards against that failing."""
+
+
+class FastPath:
+    """The library, and programs that are started over it."""
+
+    def __init__(self, machine: Machine, library: Path) -> None:
+        self.machine = machine
+        self.library = library
+        self._log = machine.folder / "fastpath.log"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {"BUSBW_FASTPATH_LOG": str(self._log), **more}
+
+    def methods(self) -> Counter[str]:
+        """By method: kinds of calls that went that way."""
+        text = self._log.read_text() if self._log.exists() else ""
+        return Counter(re.findall(r" ranks=\d+: (\w+)", text))
+
+    def check(self, collective: str, *arguments: object, **more: str) -> Counter[str]:
+        """Runs a program of ours over it; nothing may be wrong. The methods that ran."""
+        library = ["--library", self.library]
+        finished = self.machine.run(collective, *library, *arguments, environment=self.environment(**more))
+        expect_nothing_wrong(finished, collective)
+        return self.methods()
+
+    def start(self, command: list[object], **more: str) -> "subprocess.CompletedProcess[str]":
+        """Runs any program with the library loaded before its NCCL."""
+        real = real_library(self.machine)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BUSBW_")}
+        environment |= {"NCCL_NVLS_ENABLE": "0", "LD_PRELOAD": str(self.library)}
+        environment["LD_LIBRARY_PATH"] = f"{real.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        done = subprocess.run(
+            [str(part) for part in command],
+            env=environment | self.environment(**more),
+            cwd=self.machine.folder,
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_LIMIT_S,
+        )
+        (self.machine.folder / f"{Path(str(command[0])).name}.out").write_text(done.stdout + done.stderr)
+        return done
+
+
+def real_library(machine: Machine) -> Path:
+    """The NCCL that our programs find."""
+    (run,) = machine.run("all_reduce", "-t", 1, "-b", 8, "-e", 8, "-n", 1).of_kind("run")
+    return Path(run["ranks"][0]["library"]["path"])
+
+
+def beside(machine: Machine, name: str) -> Path:
+    found = machine.programs / name
+    if not found.exists():
+        pytest.skip(f"this takes {name} beside the programs")
+    return found
+
+
+@pytest.fixture
+def fast(several: Machine, gpus: Machine) -> FastPath:
+    named = os.environ.get("BUSBW_FASTPATH_LIBRARY")
+    places = [
+        *([Path(named)] if named else []),
+        several.programs / engine.FASTPATH_LIBRARY,
+        Path(engine.__file__).parent / "lib" / engine.FASTPATH_LIBRARY,
+    ]
+    found = next((place for place in places if place.exists()), None)
+    if found is None:
+        pytest.skip("the fast path is not built here: BUSBW_FASTPATH_LIBRARY names the library")
+    return FastPath(several, found.resolve())
+
+
+@pytest.mark.parametrize("way", ["g", "t", "processes"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_sizes(fast: FastPath, collective: str, way: str) -> None:
+    methods = fast.check(collective, *fast.machine.ranks(way), *SIZES, "-d", "half")
+    assert methods["exchange"] > 0, methods
+
+
+@pytest.mark.parametrize("collective", engine.COLLECTIVES)
+def test_every_type_and_operator(fast: FastPath, collective: str) -> None:
+    """Programs for which it has no way of its own are right over it, too."""
+    methods = fast.check(collective, *fast.machine.ranks("t"), *EVERYTHING)
+    assert (methods["exchange"] > 0) == (collective in COLLECTIVES), methods
+
+
+@pytest.mark.parametrize("way", ["t", "processes"])
+@pytest.mark.parametrize("forced", FORCED)
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_a_method_for_every_size(fast: FastPath, collective: str, forced: str, way: str) -> None:
+    method = forced.partition(",")[0]
+    if method == "two_shot" and collective not in ("all_reduce", "broadcast"):
+        pytest.skip("there is no such method")
+    sizes = ["--sizes", "2,1000,65534,1M,16000002", "-n", 2, "-d", "bfloat16"]
+    methods = fast.check(collective, *fast.machine.ranks(way), *sizes, BUSBW_FASTPATH_METHOD=forced)
+    assert methods[method] > 0
+    assert set(methods) <= {method, "nccl"}, methods  # a rank's share of two bytes is nothing, which is NCCL's
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_unaligned(fast: FastPath, collective: str) -> None:
+    methods = fast.check(collective, *fast.machine.ranks("t"), *SIZES, "-d", "half", "-u", 3)
+    assert methods["exchange"] > 0, methods
+
+
+@pytest.mark.parametrize("way", ["g", "t", "processes"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_graphs(fast: FastPath, collective: str, way: str) -> None:
+    methods = fast.check(collective, *fast.machine.ranks(way), *SIZES, "-d", "half", "-G", 3)
+    assert methods["exchange"] > 0, methods
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_verify_finds_nothing(fast: FastPath, collective: str) -> None:
+    """expect_nothing_wrong() wants stderr empty, where findings would be."""
+    methods = fast.check(collective, *fast.machine.ranks("t"), *SIZES, "-d", "half", BUSBW_FASTPATH="verify")
+    assert methods["exchange"] > 0, methods
+
+
+def test_off_hands_everything_over(fast: FastPath) -> None:
+    assert not fast.check("all_reduce", *fast.machine.ranks("t"), *SIZES, BUSBW_FASTPATH="off")
+
+
+@pytest.mark.parametrize("mode", ["threads", "single", "processes"])
+def test_a_mix(fast: FastPath, mode: str) -> None:
+    stress = beside(fast.machine, "fastpath_stress")
+    done = fast.start([stress, "--gpus", fast.machine.count, "--mode", mode, "--seconds", 8])
+    assert done.returncode == 0, done
+    assert "wrong 0" in done.stdout
+    assert {"exchange", "two_shot", "nccl"} <= set(fast.methods())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("mode", ["threads", "single", "processes"])
+def test_a_long_mix(fast: FastPath, mode: str, seed: int) -> None:
+    """Twenty minutes in all."""
+    stress = beside(fast.machine, "fastpath_stress")
+    done = fast.start([stress, "--gpus", fast.machine.count, "--mode", mode, "--seconds", 34, "--seed", 100 + seed])
+    assert done.returncode == 0, done
+
+
+def test_a_planted_byte_is_found_in_a_mix(fast: FastPath) -> None:
+    stress = beside(fast.machine, "fastpath_stress")
+    done = fast.start([stress, "--gpus", fast.machine.count, "--seconds", 3, "--plant", 2])
+    assert done.returncode == 1, done
+    assert "WRONG: " in done.stdout
+
+
+@pytest.mark.parametrize("mode", ["threads", "processes"])
+@pytest.mark.parametrize("name", ["crossed", "abort", "destroy_order", "capture_after_memset", "nonblocking"])
+def test_a_case(fast: FastPath, name: str, mode: str) -> None:
+    stress = beside(fast.machine, "fastpath_stress")
+    done = fast.start([stress, "--gpus", fast.machine.count, "--case", name, "--mode", mode, "--rounds", 4])
+    assert done.returncode == 0, done
+    assert (fast.methods()["exchange"] > 0) == (name != "nonblocking")
+
+
+@pytest.mark.parametrize("communicators", [2, 3])
+@pytest.mark.parametrize("forced", ["exchange,64,512", "two_shot,64,512"])
+def test_crossed_at_full_width(fast: FastPath, forced: str, communicators: int) -> None:
+    stress = beside(fast.machine, "fastpath_stress")
+    crossed = [stress, "--gpus", fast.machine.count, "--case", "crossed", "--communicators", communicators]
+    done = fast.start(crossed, BUSBW_FASTPATH_METHOD=forced)
+    assert done.returncode == 0, done
+
+
+@pytest.mark.alone  # what others take of the GPUs would count
+@pytest.mark.parametrize("name", ["memory", "many"])
+def test_memory(fast: FastPath, name: str) -> None:
+    stress = beside(fast.machine, "fastpath_stress")
+    done = fast.start([stress, "--gpus", fast.machine.count, "--case", name, "--rounds", 6])
+    assert done.returncode == 0, done
+
+
+def test_verify_finds_a_wrong_result(fast: FastPath) -> None:
+    """One that is the program's own fault, as nothing else is wrong on purpose: its buffers overlap."""
+    stress = beside(fast.machine, "fastpath_stress")
+    overlapping = [stress, "--gpus", fast.machine.count, "--case", "verify_finds"]
+    found = fast.start(overlapping, BUSBW_FASTPATH="verify", BUSBW_FASTPATH_METHOD="exchange,1,32")
+    assert found.returncode == 0, found
+    not_found = fast.start(overlapping, BUSBW_FASTPATH_METHOD="exchange,1,32")
+    assert not_found.returncode == 1, not_found
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_nccl_tests(fast: FastPath, collective: str) -> None:
+    folder = os.environ.get("BUSBW_NCCL_TESTS")
+    if not folder:
+        pytest.skip("BUSBW_NCCL_TESTS names a folder of nccl-tests")
+    sizes = ["-g", fast.machine.count, "-b", 8, "-e", "16M", "-f", 2, "-n", 5, "-d", "half"]
+    done = fast.start([Path(folder).resolve() / f"{collective}_perf", *sizes])
+    assert done.returncode == 0, done
+    assert "# Out of bounds values : 0 OK" in done.stdout
+    assert fast.methods()["exchange"] > 0
+
+
+TRAINING = """
+import torch, torch.distributed as dist
+dist.init_process_group("nccl")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+torch.cuda.set_device(rank)
+torch.manual_seed(0)
+layers = [torch.nn.Linear(256, 256) for _ in range(4)]
+alone = torch.nn.Sequential(*layers).cuda().double()
+shared = torch.nn.parallel.DistributedDataParallel(
+    torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)]).cuda(), device_ids=[rank], bucket_cap_mb=0.3)
+shared.module.load_state_dict({name: value.float() for name, value in alone.state_dict().items()})
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in (alone, shared)]
+for step in range(20):
+    torch.manual_seed(step)
+    batch = torch.randn(8 * ranks, 256)
+    for model, optimizer, part in zip((alone, shared), optimizers, (batch.double(), batch[8 * rank : 8 * rank + 8])):
+        optimizer.zero_grad()
+        model(part.cuda()).square().mean().backward()
+        optimizer.step()
+mine = torch.cat([value.flatten() for value in shared.parameters()]).detach()
+all_of_them = [torch.empty_like(mine) for _ in range(ranks)]
+dist.all_gather(all_of_them, mine)
+assert all(torch.equal(one, mine) for one in all_of_them), "ranks differ"
+whole = torch.cat([value.flatten() for value in alone.parameters()]).detach()
+worst = (mine.double() - whole).abs().max().item()
+assert worst < 1e-5, f"one rank with all data comes to other weights: {worst}"
+print(f"rank {rank}: trained, {worst:.1e}")
+dist.destroy_process_group()
+"""
+
+
+def test_training_with_pytorch(fast: FastPath) -> None:
+    """Weights are alike on all ranks, and those that a single rank with all the data comes to."""
+    torchrun = shutil.which("torchrun")
+    if torchrun is None:
+        pytest.skip("this takes PyTorch")
+    script = fast.machine.folder / "train.py"
+    script.write_text(TRAINING)
+    done = fast.start([torchrun, "--standalone", "--nproc-per-node", fast.machine.count, script])
+    assert done.returncode == 0, done
+    assert done.stdout.count(": trained") == fast.machine.count, done
+    assert fast.methods()["exchange"] > 0
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+@pytest.mark.parametrize("method", ["exchange", "two_shot"])
+def test_sanitizer(fast: FastPath, method: str, tool: str) -> None:
+    kernels = beside(fast.machine, "fastpath_kernels")
+    sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    if sanitizer is None:
+        pytest.skip("this takes compute-sanitizer")
+    shape = [30000, 4, 64, fast.machine.count, 3]
+    done = fast.start([sanitizer, "--tool", tool, "--error-exitcode", 9, kernels, "all_reduce", method, *shape])
+    assert done.returncode == 0, done
+    assert "0 errors" in done.stdout
