@@ -177,9 +177,9 @@ void destroy_order(Team& team, const CaseSettings& settings) {
     for (const ncclComm_t one : all) try_it(team, one, team.ranks, 3000, "before an end");
     if (round % 2) team.meet();
     for (std::size_t k = 0; k < kAll; ++k) {
-      const std::size_t c = (k + static_cast<std::size_t>(rank + round)) % kAll;
+      const std::size_t c = (k + static_cast<std::size_t>(settings.ends_differ ? rank + round : round)) % kAll;
       team.doing("destroy_order: destroying communicator %zu", c);
-      if ((rank + round) % 3 == 0) {
+      if (((settings.ends_differ ? rank : 0) + round) % 3 == 0) {
         check(ncclCommFinalize(all[c]), "ncclCommFinalize");
         ncclResult_t state = ncclInProgress;
         while (state == ncclInProgress) check(ncclCommGetAsyncError(all[c], &state), "ncclCommGetAsyncError");
@@ -352,6 +352,8 @@ void nonblocking(Team& team, const CaseSettings&) {
   ncclComm_t child = nullptr;
   ncclResult_t result = ncclCommSplit(communicator, 0, team.mine[0].rank, &child, nullptr);
   settle(result, "ncclCommSplit");
+  const volatile ncclComm_t* there = &child;  // it comes when it is made
+  while (*there == nullptr) std::this_thread::sleep_for(milliseconds(1));
   for (result = ncclInProgress; result == ncclInProgress;)
     check(ncclCommGetAsyncError(child, &result), "ncclCommGetAsyncError");
   check(result, "ncclCommSplit");

@@ -11,6 +11,7 @@ struct CaseSettings {
   Mode mode = Mode::threads;
   int rounds = 8;          ///< of what is repeated
   int communicators = 2;   ///< of `crossed`
+  bool ends_differ = true;  ///< of `destroy_order`: in another order on every rank
 };
 
 /// The names that run_case() knows.

@@ -1,8 +1,8 @@
 // Random and special programs for NCCL, to find out whether a library that is preloaded before it keeps results right and
 // never hangs. It is linked with NCCL as any program is and knows nothing of the library.
 //
-//   fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND]
-//   fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C]
+//   fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends alike|differ] [--connect first|late]
+//   fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C] [--ends alike|differ]
 //
 // Exit codes: 0 all right, 1 wrong, 2 usage, 3 a call failed, 4 nothing moved for 20 s (the last step of each rank is printed).
 #include <chrono>
@@ -18,8 +18,10 @@ namespace {
 
 int usage() {
   std::printf(
-      "fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND]\n"
-      "fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C]\ncases:");
+      "fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends "
+      "alike|differ] [--connect first|late]\n"
+      "fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C] [--ends "
+      "alike|differ]\ncases:");
   for (const auto& name : stress::case_names()) std::printf(" %s", name.c_str());
   std::printf("\n");
   return 2;
@@ -31,6 +33,7 @@ int main(int argc, char** argv) {
   stress::MixSettings mix;
   stress::CaseSettings special;
   std::string named;
+  std::string ends;
   for (int i = 1; i < argc; i += 2) {
     const std::string flag = argv[i];
     if (i + 1 == argc) return usage();
@@ -43,6 +46,10 @@ int main(int argc, char** argv) {
       mix.seed = std::strtoull(value.c_str(), nullptr, 10);
     else if (flag == "--plant")
       mix.plant_in_round = std::strtoull(value.c_str(), nullptr, 10);
+    else if (flag == "--ends" && (value == "alike" || value == "differ"))
+      ends = value;
+    else if (flag == "--connect" && (value == "first" || value == "late"))
+      mix.connects_first = value == "first";
     else if (flag == "--rounds")
       special.rounds = std::atoi(value.c_str());
     else if (flag == "--communicators")
@@ -61,6 +68,8 @@ int main(int argc, char** argv) {
   if (special.ranks < 2 || special.ranks > stress::kMostRanks ||
       (!named.empty() && special.mode == stress::Mode::single))
     return usage();
+  // NCCL waits for other processes when a communicator is destroyed.
+  special.ends_differ = mix.ends_differ = ends.empty() ? special.mode != stress::Mode::processes : ends == "differ";
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   if (!named.empty()) {

@@ -107,6 +107,7 @@ class Mix {
     if (c < 2) {
       layouts_[c] = Layout::plain;
       communicators_[c] = team_.new_communicators();
+      connect(c);
       return;
     }
     layouts_[c] = team_.ranks % 2 == 0 && team_.ranks > 2 && random_() % 2 ? Layout::parity : Layout::reversed;
@@ -117,6 +118,24 @@ class Mix {
       return ncclCommSplit(communicators_[0][i], parity ? rank.rank % 2 : 0,
                            parity ? rank.rank : team_.ranks - rank.rank, &communicators_[c][i], nullptr);
     });
+    connect(c);
+  }
+
+  /// NCCL connects two ranks when they first send each other something; it fails where that is within a capture of threads.
+  void connect(int c) {
+    if (!settings_.connects_first) return;
+    Call call;
+    call.communicator = c;
+    call.stream = c * kStreamsOfOne;
+    call.kind = Kind::pass_on;
+    call.count = 1000;
+    call.bytes = 1 << 16;
+    issue_alone(call, "connecting");
+    if (alltoall_ != nullptr) {
+      call.kind = Kind::alltoall;
+      issue_alone(call, "connecting");
+    }
+    team_.finish("connecting");
   }
 
   void destroy(int c) {
@@ -129,7 +148,7 @@ class Mix {
     const bool both = random_() % 2;
     const int one = 1 + static_cast<int>(random_() % 2);
     if (both) {
-      const bool even = team_.mine[0].rank % 2 == 0;
+      const bool even = !settings_.ends_differ || team_.mine[0].rank % 2 == 0;
       destroy(even ? 1 : 2);
       destroy(even ? 2 : 1);
       make(1);
@@ -277,6 +296,9 @@ class Mix {
         check(cudaStreamWaitEvent(stream_of(rank, graph.stream), arenas_[i].events[1], 0), "cudaStreamWaitEvent");
       }
       check(cudaStreamEndCapture(stream_of(rank, graph.stream), &captured.graphs[i]), "cudaStreamEndCapture");
+    });
+    // Not before all of this thread's captures have ended: CUDA does not allow it.
+    team_.each([&](Rank&, std::size_t i) {
       for (auto& instances : captured.instances) {
         check(cudaGraphInstantiate(&instances[i], captured.graphs[i], 0), "cudaGraphInstantiate");
         check(cudaGraphUpload(instances[i], arenas_[i].copies), "cudaGraphUpload");

@@ -10,6 +10,8 @@ struct MixSettings {
   std::uint64_t seed = 1;
   std::uint64_t plant_in_round =
       0;  ///< a byte of one result is changed then, so that the run must find something; 0: never
+  bool ends_differ = true;     ///< two communicators are destroyed in different order on odd and even ranks
+  bool connects_first = true;  ///< send and receive are used once before any graph is captured
 };
 
 /// Rounds of a random mix of everything; every result, and every byte around it, is checked after each.
