@@ -41,24 +41,28 @@ Verifier::~Verifier() {
   cudaFreeHost(findings_);
 }
 
-char* Verifier::room_for(std::size_t bytes) {
-  if (bytes > bytes_) {
+char* Verifier::room_for(std::size_t bytes, cudaStream_t stream) {
+  const bool captured = is_captured(stream);
+  if (captured || bytes > shared_bytes_) {
     const AmidCaptures amid;
     void* memory = nullptr;
     fastpath::check(cudaMalloc(&memory, bytes), "allocating memory to verify in");
     buffers_.push_back(memory);
-    bytes_ = bytes;
+    inputs_ = static_cast<char*>(memory);
+    if (captured) return inputs_;
+    shared_ = inputs_;
+    shared_bytes_ = bytes;
   }
-  return static_cast<char*>(buffers_.back());
+  return inputs_ = shared_;
 }
 
 ncclResult_t Verifier::gather(const RealNccl& nccl, const Call& call, cudaStream_t stream) {
   const Device device(device_);
   const std::size_t bytes = sent_bytes(call, ranks_);
   if (call.collective == Collective::broadcast)
-    return nccl.broadcast(call.send, room_for(bytes), bytes, ncclUint8, call.root, communicator_, stream);
-  return nccl.all_gather(call.send, room_for(bytes * static_cast<std::size_t>(ranks_)), bytes, ncclUint8, communicator_,
-                         stream);
+    return nccl.broadcast(call.send, room_for(bytes, stream), bytes, ncclUint8, call.root, communicator_, stream);
+  return nccl.all_gather(call.send, room_for(bytes * static_cast<std::size_t>(ranks_), stream), bytes, ncclUint8,
+                         communicator_, stream);
 }
 
 cudaError_t Verifier::begin(cudaStream_t stream) {
@@ -68,8 +72,7 @@ cudaError_t Verifier::begin(cudaStream_t stream) {
 
 cudaError_t Verifier::check(const Call& call, cudaStream_t stream) {
   const Device device(device_);
-  const cudaError_t error =
-      launch_check({call, rank_, ranks_, static_cast<const char*>(buffers_.back())}, findings_, stream);
+  const cudaError_t error = launch_check({call, rank_, ranks_, inputs_}, findings_, stream);
   return error != cudaSuccess || is_captured(stream) ? error : cudaEventRecord(checked_, stream);
 }
 

@@ -54,7 +54,8 @@ class Verifier {
   bool found_wrong() const;
 
  private:
-  char* room_for(std::size_t bytes);
+  /// Memory for the inputs of the next operation on this stream, `inputs_` from now on.
+  char* room_for(std::size_t bytes, cudaStream_t stream);
 
   ncclComm_t communicator_;
   int rank_;
@@ -63,8 +64,12 @@ class Verifier {
   cudaEvent_t checked_ = nullptr;  // the last check of a call that is not in a graph
   Findings* findings_ = nullptr;
   unsigned long long told_ = 0;
-  std::vector<void*> buffers_;  // graphs that were captured before the last one was made use the earlier ones
-  std::size_t bytes_ = 0;       // of the last one
+  // A captured operation has memory of its own, since nobody knows when it will be replayed. Calls share some, in turns; what
+  // was too small stays, as it may be in use.
+  std::vector<void*> buffers_;
+  char* inputs_ = nullptr;  // of the operation whose inputs were gathered last
+  char* shared_ = nullptr;
+  std::size_t shared_bytes_ = 0;
 };
 
 }  // namespace busbw::fastpath
