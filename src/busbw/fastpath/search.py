@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
 
-from busbw.fastpath.table import METHODS, MOST_BLOCKS, MOST_THREADS, WARP_THREADS, Range, merged
+from busbw.fastpath.table import METHODS, MOST_THREADS, WARP_THREADS, Range, merged
 from busbw.logs import Placement
 from busbw.units import size_text
 
 SIZES = tuple(2**power for power in range(10, 26))
 """1 KiB to 32 MiB. Smaller ones do as 1 KiB does, larger ones are handed over."""
-FAR_APART = ((8, 256), (32, 512), (128, 512))
+FAR_APART = ((8, 256), (32, 512), (64, 512))
 """Blocks and threads that are tried everywhere; small sizes take fewer blocks by themselves."""
+MOST_TRIED_BLOCKS = 64
+"""A table may have more, but kernels of several communicators must find room on a GPU side by side."""
 BESIDE = 3
 """How many shapes beside the best one are tried for each size."""
 ALIKE = 0.01
@@ -71,7 +73,7 @@ def beside(shape: Shape, tried: Sequence[Shape]) -> list[Shape]:
     made = [
         Shape(blocks, threads, shape.method)
         for blocks, threads in near
-        if 1 <= blocks <= MOST_BLOCKS and WARP_THREADS <= threads <= MOST_THREADS
+        if 1 <= blocks <= MOST_TRIED_BLOCKS and WARP_THREADS <= threads <= MOST_THREADS
     ]
     return [each for each in made if each not in tried][:BESIDE]
 
