@@ -10,6 +10,7 @@
 #include "fastpath/exported.hpp"
 #include "fastpath/group.hpp"
 #include "fastpath/lacking.hpp"
+#include "fastpath/log.hpp"
 #include "fastpath/process.hpp"
 #include "fastpath/settings.hpp"
 #include "support/complain.hpp"
@@ -27,18 +28,19 @@ bool waits(const ncclConfig_t* config) {
 /// Behind a call of NCCL's that made communicators, or will have made them when the group ends.
 ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, bool waits, const RealNccl& nccl) noexcept
     try {
-  Process& process = Process::here();
   if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
+  if (!waits) {
+    log().say("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
+    return result;
+  }
   std::vector<ncclComm_t> now;
   for (int i = 0; i < count; ++i) {
-    if (!waits)
-      process.joined_without_waiting(communicators[i]);
-    else if (Group::of_thread().is_open())
+    if (Group::of_thread().is_open())
       Group::of_thread().add(&communicators[i]);
     else if (communicators[i] != nullptr)  // null: a split in which this rank has no part
       now.push_back(communicators[i]);
   }
-  return now.empty() ? result : process.joined(now, nccl);
+  return now.empty() ? result : Process::here().joined(now, nccl);
 } catch (const std::exception& error) {
   complain("libbusbw_nccl.so", error.what());
   return ncclSystemError;
@@ -106,7 +108,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, 
                                            ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_split == nullptr) return lacking("ncclCommSplit");
-  const bool ready = waits(config) && !Process::here().does_not_wait(comm);
+  const bool ready = waits(config) && Process::here().has_joined(comm);
   return made(nccl->comm_split(comm, color, key, newcomm, config), newcomm, 1, ready, *nccl);
 }
 
@@ -115,7 +117,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksLi
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_shrink == nullptr) return lacking("ncclCommShrink");
   if ((shrinkFlags & NCCL_SHRINK_ABORT) != 0) abort(comm);
-  const bool ready = waits(config) && !Process::here().does_not_wait(comm);
+  const bool ready = waits(config) && Process::here().has_joined(comm);
   return made(nccl->comm_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags), newcomm, 1,
               ready, *nccl);
 }

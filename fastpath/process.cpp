@@ -64,6 +64,7 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
                         [this](int device) { return left_bytes(device); }, pool_};
   auto results = meet(communicators, company);
   const std::lock_guard lock(mutex_);
+  joined_.insert(communicators.begin(), communicators.end());
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].clique) {
       log().say(
@@ -88,21 +89,14 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
   return ncclSystemError;
 }
 
-void Process::joined_without_waiting(ncclComm_t communicator) {
+bool Process::has_joined(ncclComm_t communicator) {
   const std::lock_guard lock(mutex_);
-  without_waiting_.insert(communicator);
-  log().say(fmt::format("communicator {}: all is handed over, since its calls do not wait (config.blocking = 0)",
-                        fmt::ptr(communicator)));
-}
-
-bool Process::does_not_wait(ncclComm_t communicator) {
-  const std::lock_guard lock(mutex_);
-  return without_waiting_.contains(communicator);
+  return joined_.contains(communicator);
 }
 
 std::shared_ptr<Fast> Process::leave(ncclComm_t communicator) noexcept {
   const std::lock_guard lock(mutex_);
-  without_waiting_.erase(communicator);
+  joined_.erase(communicator);
   const auto found = fast_.find(communicator);
   if (found == fast_.end()) return nullptr;
   std::shared_ptr<Fast> fast = std::move(found->second);

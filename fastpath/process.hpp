@@ -33,9 +33,9 @@ class Process {
 
   /// Communicators that were made just now and are ready: collective over their ranks.
   ncclResult_t joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept;
-  /// A communicator that is not ready when its making returns; its children are the same.
-  void joined_without_waiting(ncclComm_t communicator);
-  bool does_not_wait(ncclComm_t communicator);
+  /// Whether this communicator was among those, fast or not: others are not ready when the call that makes them returns, and
+  /// neither are their children.
+  bool has_joined(ncclComm_t communicator);
   /// The communicator is about to end. Its memory goes with what is returned.
   std::shared_ptr<Fast> leave(ncclComm_t communicator) noexcept;
 
@@ -48,7 +48,7 @@ class Process {
   ScratchPool pool_;
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
-  std::unordered_set<ncclComm_t> without_waiting_;
+  std::unordered_set<ncclComm_t> joined_;
   std::map<int, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation
   std::map<int, std::size_t> taken_bytes_;                 // by GPU
   std::atomic<std::uint64_t> changes_{1};                  // of fast_

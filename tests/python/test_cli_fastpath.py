@@ -86,8 +86,8 @@ Path(value("--records")).write_text("".join(json.dumps(each) + "\\n" for each in
 
 SIZES = "3K,48K,768K,12M"
 TUNE = ("fastpath", "tune", "--sizes", SIZES, "--collective", "all_reduce")
-BLOCKS = 1 + 2 * 3 + 3 + 1 + 1
-"""NCCL, two methods in three shapes, three rounds beside the best, the chosen ones, NCCL."""
+BLOCKS = 1 + 2 * 3 + 2 + 1 + 1
+"""NCCL, two methods in three shapes, two rounds beside the best, the chosen ones, NCCL."""
 
 
 @pytest.fixture
