@@ -255,10 +255,10 @@ def main() -> int:
                 if error.exit_code == Exit.INTERRUPTED:
                     said.append("Interrupted.")
                     break
-                sentence = f"{way} failed at {what.collective} {what.dtype}, {band} sizes: {error.what}"
+                sentence = f"{way} failed at {what.collective} {what.dtype}, {band} sizes, with exit code {error.exit_code}"
                 said += [] if sentence in said else [sentence]
-            if not headers and (kept := sorted(folder.glob("*.jsonl"))):
-                headers = json.loads(kept[0].read_text().splitlines()[0])
+            if way == NCCL and not headers and (kept := sorted(folder.glob("*.jsonl"))):
+                headers = json.loads(kept[-1].read_text().splitlines()[0])  # not a peer's, which may be another NCCL
             for old in folder.glob("*.jsonl"):
                 old.write_text("")  # names go on being counted; samples of all rounds would fill a disk
             slowest_s = max(slowest_s, time.monotonic() - begun)
