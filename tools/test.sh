@@ -26,19 +26,43 @@ build() {
   }
 }
 
-for preset in dev asan tsan; do
-  selected=()
+# A preset's tests mostly wait, so they run beside what is built next. Their words come when they have ended.
+run_tests() {
+  local preset=$1 selected=()
   [ "$preset" = tsan ] && selected=("-sf=$threaded")
-  printf '== tests of engine and fast path, %s\n' "$preset"
+  "${fixed_addresses[@]}" "build/$preset/engine_tests" "${selected[@]}" &&
+    "${fixed_addresses[@]}" "build/$preset/fastpath_tests"
+}
+presets=(dev asan tsan)
+declare -A running
+for preset in "${presets[@]}"; do
+  printf '== engine and fast path, %s: building\n' "$preset"
   build "$preset"
-  "${fixed_addresses[@]}" "build/$preset/engine_tests" "${selected[@]}"
-  "${fixed_addresses[@]}" "build/$preset/fastpath_tests"
+  run_tests "$preset" >"build/$preset/tests.log" 2>&1 &
+  running[$preset]=$!
 done
+stop_tests() {
+  for preset in "${presets[@]}"; do kill "${running[$preset]:-}" 2>/dev/null || true; done
+}
+trap stop_tests EXIT
 
 if [ -e build/cuda-env/complete ]; then
   echo '== the fast path is compiled for a GPU'
   build gpu-compile
 fi
 
+code=0
 echo '== the command and the installed programs'
-exec python -m pytest
+python -m pytest || code=$?
+
+for preset in "${presets[@]}"; do
+  printf '== engine and fast path, %s: tests\n' "$preset"
+  if wait "${running[$preset]}"; then
+    grep -h '^\[doctest\]' "build/$preset/tests.log" | grep -v version
+  else
+    cat "build/$preset/tests.log"
+    printf 'tests failed, preset %s; all of their output: build/%s/tests.log\n' "$preset" "$preset" >&2
+    code=1
+  fi
+done
+exit "$code"
