@@ -38,6 +38,20 @@ cudaError_t follow(cudaStream_t stream, cudaGraphNode_t node) {
 
 }  // namespace
 
+Clique::~Clique() {
+  if (is_aborted()) return;
+  const Device device(device_);
+  const AmidCaptures amid;
+  // How often a graph is replayed is not known here.
+  if (last_capture_ != 0) cudaDeviceSynchronize();
+  cudaStream_t stream = nullptr;
+  if (last_tag_ != 0 && cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess) {
+    if (launch_wait(scratch_->lane(LaneOf::calls), last_tag_, stream) == cudaSuccess) cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+  }
+  cudaGetLastError();
+}
+
 Choice Clique::choose(const Call& call) const noexcept {
   const Choice handed_over{};
   if (call.bytes == 0 || is_aborted()) return handed_over;

@@ -20,6 +20,11 @@ class Clique {
   Clique(int rank, int ranks, int device, std::unique_ptr<Scratch> scratch, std::shared_ptr<const Choices> choices)
       : rank_(rank), ranks_(ranks), device_(device), scratch_(std::move(scratch)), choices_(std::move(choices)) {}
 
+  /// Waits for all that was queued, as NCCL does when a communicator ends, unless it was aborted.
+  ~Clique();
+  Clique(const Clique&) = delete;
+  Clique& operator=(const Clique&) = delete;
+
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int device() const { return device_; }

@@ -102,7 +102,7 @@ bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t
   if (choice.method == Method::handed_over) return false;
   tell_findings(*fast);
   Group& group = Group::of_thread();
-  const Pending pending{fast, *call, choice, stream};
+  const Pending pending{Process::here().keep(communicator), *call, choice, stream};
   if (group.is_open()) {
     group.add(pending);
     result = ncclSuccess;

@@ -20,15 +20,17 @@ namespace {
 
 /// Whether a communicator is ready when the call that makes it returns: NCCL's default, unless its own variable says no.
 bool waits(const ncclConfig_t* config) {
-  if (const char* everywhere = std::getenv("NCCL_COMM_BLOCKING"); everywhere != nullptr && *everywhere != '\0')
-    return std::string_view(everywhere) != "0";
+  if (const char* everywhere = std::getenv("NCCL_COMM_BLOCKING"); everywhere != nullptr) {
+    if (std::string_view(everywhere) == "0") return false;
+    if (std::string_view(everywhere) == "1") return true;
+  }
   return config == nullptr || config->blocking != 0;
 }
 
 /// Behind a call of NCCL's that made communicators, or will have made them when the group ends.
 ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, bool waits, const RealNccl& nccl) noexcept
     try {
-  if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
+  if (settings().all_off() || result != ncclSuccess) return result;
   if (!waits) {
     log().say("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
     return result;
@@ -75,6 +77,15 @@ FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   if (nccl == nullptr || nccl->group_end == nullptr) return lacking("ncclGroupEnd");
   const ncclResult_t result = nccl->group_end();
   return Group::of_thread().end(result, *nccl);
+}
+
+// It ends the group without doing what waited in it.
+FASTPATH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->group_simulate_end == nullptr) return lacking("ncclGroupSimulateEnd");
+  const ncclResult_t result = nccl->group_simulate_end(simInfo);
+  Group::of_thread().give_up();
+  return result;
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {

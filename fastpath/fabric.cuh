@@ -26,12 +26,14 @@ class PeerFabric {
   __device__ __forceinline__ int batch() const { return batch_; }
 
   __device__ __forceinline__ void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell) const {
+    __syncwarp();  // a line is written by one instruction of its eight threads, whatever ways they came
     char* slot = lane_.slots_of[peer] + offset_of_slot(region, turn, tag, rank_);
     const std::uint64_t high = closes_line_ ? tag : cell.high;
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(cell.low), "l"(high) : "memory");
   }
 
   __device__ __forceinline__ bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMost]) const {
+    __syncwarp();  // and read by one; after the vote below the warp is together anyway
     const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, turn, tag, 0);
     for (unsigned polls = 1;; ++polls) {
       bool arrived = true;

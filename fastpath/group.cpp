@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <utility>
 
 #include "support/complain.hpp"
@@ -21,9 +22,14 @@ ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& n
     if (is_verified(pending) && pending.fast->verifier->begin(pending.stream) != cudaSuccess)
       return ncclUnhandledCudaError;
   ncclResult_t result = nccl.group_start();
-  for (const Pending& pending : calls)
-    if (result == ncclSuccess && is_verified(pending))
-      result = pending.fast->verifier->gather(nccl, pending.call, pending.stream);
+  try {
+    for (const Pending& pending : calls)
+      if (result == ncclSuccess && is_verified(pending))
+        result = pending.fast->verifier->gather(nccl, pending.call, pending.stream);
+  } catch (const std::exception& error) {  // no memory for the inputs; the group has to end all the same
+    complain("libbusbw_nccl.so", error.what());
+    result = ncclUnhandledCudaError;
+  }
   if (const ncclResult_t ended = nccl.group_end(); result == ncclSuccess) result = ended;
   for (const Pending& pending : calls) {
     if (result == ncclSuccess) result = queue(pending);
@@ -34,11 +40,30 @@ ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& n
   return result;
 }
 
+/// The first call of each GPU, then the second of each, and so on: a GPU takes only so many kernels that it has not begun,
+/// and the first of them may wait for a kernel of the GPU whose turn comes after all of these.
+std::vector<Pending> in_turns(const std::vector<Pending>& calls) {
+  std::map<int, std::size_t> seen;
+  std::vector<std::pair<std::size_t, const Pending*>> turns;
+  for (const Pending& pending : calls) turns.emplace_back(seen[pending.fast->clique->device()]++, &pending);
+  std::stable_sort(turns.begin(), turns.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Pending> result;
+  for (const auto& [turn, pending] : turns) result.push_back(*pending);
+  return result;
+}
+
 }  // namespace
 
 Group& Group::of_thread() {
   static thread_local Group group;
   return group;
+}
+
+void Group::give_up() {
+  if (depth_ > 0) --depth_;
+  if (depth_ > 0) return;
+  pending_.clear();
+  joining_.clear();
 }
 
 ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
@@ -68,7 +93,7 @@ ncclResult_t queue(const Pending& call) noexcept try {
 
 ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept try {
   if (std::none_of(calls.begin(), calls.end(), is_verified)) {
-    for (const Pending& pending : calls)
+    for (const Pending& pending : in_turns(calls))
       if (const ncclResult_t result = queue(pending); result != ncclSuccess) return result;
     return ncclSuccess;
   }

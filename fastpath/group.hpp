@@ -3,6 +3,7 @@
 // group ends.
 #include <nccl.h>
 
+#include <memory>
 #include <vector>
 
 #include "fastpath/process.hpp"
@@ -11,7 +12,7 @@ namespace busbw::fastpath {
 
 /// A call that the fast path will do.
 struct Pending {
-  Fast* fast;
+  std::shared_ptr<Fast> fast;
   Call call;
   Choice choice;
   cudaStream_t stream;
@@ -27,6 +28,9 @@ class Group {
   /// The real library's end of a group has said `result`: the outermost end does what waited, if that was a success.
   ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;
 
+  /// The group ends and what waited in it is not done.
+  void give_up();
+
   void add(const Pending& pending) { pending_.push_back(pending); }
   /// A communicator will be there once the group has ended.
   void add(ncclComm_t* communicator) { joining_.push_back(communicator); }
@@ -40,7 +44,7 @@ class Group {
 /// Queues one call; a failure is said on stderr, since NCCL's own sentences don't know of it.
 ncclResult_t queue(const Pending& call) noexcept;
 
-/// Queues calls in this order, and their checks where that is asked for.
+/// Queues calls, each GPU's in this order, and their checks where that is asked for.
 ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept;
 
 }  // namespace busbw::fastpath

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <map>
 #include <utility>
 
 #include "fastpath/cuda_check.hpp"
@@ -60,7 +61,7 @@ class Member {
   Member& operator=(const Member&) = delete;
 
   /// First round: who I am.
-  void introduce() {
+  void introduce(std::map<int, std::size_t>& promised_bytes) {
     const Device device(device_);
     cudaDeviceProp properties{};
     own_.layout = kLayout;
@@ -73,7 +74,11 @@ class Member {
     own_.process = this_process();
     choices_ = company_.choices(own_.capability_major);
     own_.choices = choices_->hash();
-    own_.cells = cells_that_fit(company_.left_bytes(device_), ranks_, &Scratch::bytes_for);
+    // Several of these communicators may be on one GPU.
+    const std::size_t left = company_.left_bytes(device_);
+    std::size_t& promised = promised_bytes[device_];
+    own_.cells = promised < left ? cells_that_fit(left - promised, ranks_, &Scratch::bytes_for) : 0;
+    if (own_.cells > 0) promised += Scratch::bytes_for(ranks_, own_.cells);
     if (own_.process == std::array<std::uint64_t, 2>{}) own_.host = {};
   }
 
@@ -190,7 +195,8 @@ std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Compan
     places.push_back(i);
   }
   if (members.empty()) return results;
-  for (const auto& member : members) member->introduce();
+  std::map<int, std::size_t> promised_bytes;  // by GPU
+  for (const auto& member : members) member->introduce(promised_bytes);
   gather(members, company.nccl);
   for (const auto& member : members) member->settle();
   gather(members, company.nccl);

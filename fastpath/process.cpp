@@ -38,6 +38,11 @@ Fast* Process::find(ncclComm_t communicator) noexcept {
   return last.fast;
 }
 
+std::shared_ptr<Fast> Process::keep(ncclComm_t communicator) {
+  const std::lock_guard lock(mutex_);
+  return fast_.at(communicator);
+}
+
 std::shared_ptr<const Choices> Process::choices(int capability_major) {
   const std::lock_guard lock(mutex_);
   auto& choices = choices_[capability_major];
@@ -103,7 +108,10 @@ std::shared_ptr<Fast> Process::leave(ncclComm_t communicator) noexcept {
   fast_.erase(found);
   changes_.fetch_add(1, std::memory_order_acq_rel);
   // An aborted one's memory stays allocated (scratch.hpp).
-  if (!fast->clique->is_aborted()) taken_bytes_[fast->clique->device()] -= fast->clique->bytes();
+  if (fast->clique->is_aborted())
+    aborted_.push_back(fast);
+  else
+    taken_bytes_[fast->clique->device()] -= fast->clique->bytes();
   return fast;
 }
 

@@ -30,13 +30,15 @@ class Process {
 
   /// Null where the communicator has no fast path. Cheap: one thread asks for the same one again and again.
   Fast* find(ncclComm_t communicator) noexcept;
+  /// The same, for those who hold it until later.
+  std::shared_ptr<Fast> keep(ncclComm_t communicator);
 
   /// Communicators that were made just now and are ready: collective over their ranks.
   ncclResult_t joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept;
   /// Whether this communicator was among those, fast or not: others are not ready when the call that makes them returns, and
   /// neither are their children.
   bool has_joined(ncclComm_t communicator);
-  /// The communicator is about to end. Its memory goes with what is returned.
+  /// The communicator is about to end. Its memory goes with what is returned, unless it was aborted.
   std::shared_ptr<Fast> leave(ncclComm_t communicator) noexcept;
 
  private:
@@ -49,6 +51,7 @@ class Process {
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
   std::unordered_set<ncclComm_t> joined_;
+  std::vector<std::shared_ptr<Fast>> aborted_;             // a thread may still be in a call of theirs
   std::map<int, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation
   std::map<int, std::size_t> taken_bytes_;                 // by GPU
   std::atomic<std::uint64_t> changes_{1};                  // of fast_

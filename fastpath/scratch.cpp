@@ -107,9 +107,10 @@ Scratch::Scratch(int ranks, int cells, ScratchPool& pool) : pool_(pool), ranks_(
 }
 
 Scratch::~Scratch() {
+  // Of an aborted communicator peers may still write here, and its own kernels there and look at the flag: all is given up.
+  if (is_aborted()) return;
   for (const auto& handle : opened_) pool_.release(device_, handle);
-  // Of an aborted communicator peers may still write, and kernels may still look at the flag: that memory is given up.
-  if (!is_aborted()) pool_.give(device_, bytes_for(ranks_, cells_), memory_);
+  pool_.give(device_, bytes_for(ranks_, cells_), memory_);
 }
 
 void Scratch::describe(Facts& facts) const {

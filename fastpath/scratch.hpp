@@ -24,8 +24,8 @@ struct ScratchMemory {
   std::uint32_t* aborted = nullptr;  ///< in the host's memory, seen by the GPU
 };
 
-/// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones. For
-/// peers may have memory open for some while, and CUDA calls it undefined to free what others have open; and freeing and
+/// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones of that
+/// size. For peers may have memory open for some while, and CUDA calls it undefined to free what others have open; and freeing and
 /// closing may wait for all that runs on a GPU, also for what only this thread's next call would bring to an end. Nobody
 /// writes into memory that is kept, as each cell was taken.
 class ScratchPool {
