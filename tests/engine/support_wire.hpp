@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <optional>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -33,8 +34,13 @@ inline std::string text_of(const Bytes& bytes) { return {reinterpret_cast<const 
 /// A port that nobody listens at; the next who asks for any gets another one.
 inline int free_port() { return local_endpoint(listen_at(loopback())).port(); }
 
+/// Whoever is to be reached may only just begin to listen.
 inline Descriptor connected_to(const Endpoint& where) {
   Connected connected = connect_to(where, kPatienceMs / kTickMs, [] { return false; });
+  for (int waited_ms = 0; !connected.socket.is_open() && waited_ms < kPatienceMs; waited_ms += 10) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    connected = connect_to(where, kPatienceMs / kTickMs, [] { return false; });
+  }
   REQUIRE_MESSAGE(connected.socket.is_open(), connected.why);
   return std::move(connected.socket);
 }
