@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <optional>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
