@@ -38,7 +38,9 @@ struct Gpu {
 };
 
 // Small whole numbers: every sum of eight is exact in half.
-float value_of(int rank, std::size_t i) { return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 11) - 5; }
+float value_of(int rank, std::size_t i) {
+  return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 11) - 5;
+}
 
 }  // namespace
 
@@ -99,7 +101,8 @@ int main(int argc, char** argv) {
       std::vector<__half> data(whole / 2);
       for (std::size_t i = 0; i < data.size(); ++i) data[i] = __float2half(value_of(r, i));
       check(cudaSetDevice(r), "device");
-      check(cudaMemcpy(gpus[static_cast<std::size_t>(r)].buffer, data.data(), whole, cudaMemcpyHostToDevice), "filling");
+      check(cudaMemcpy(gpus[static_cast<std::size_t>(r)].buffer, data.data(), whole, cudaMemcpyHostToDevice),
+            "filling");
     }
   };
   const auto launch_all = [&](bool graph) {
@@ -126,8 +129,9 @@ int main(int argc, char** argv) {
     std::vector<__half> data(whole / 2);
     check(cudaSetDevice(r), "device");
     const char* base = reinterpret_cast<char*>(gpus[static_cast<std::size_t>(r)].buffer);
-    check(cudaMemcpy(data.data(), base + (*collective == Collective::alltoall ? room : 0), whole, cudaMemcpyDeviceToHost),
-          "reading");
+    check(
+        cudaMemcpy(data.data(), base + (*collective == Collective::alltoall ? room : 0), whole, cudaMemcpyDeviceToHost),
+        "reading");
     const std::size_t n = part / 2;
     for (std::size_t i = 0; i < data.size(); ++i) {
       float sum = 0;
@@ -135,9 +139,13 @@ int main(int argc, char** argv) {
       float expected = sum;
       switch (*collective) {
         case Collective::all_reduce: break;
-        case Collective::reduce_scatter: if (i / n != static_cast<std::size_t>(r)) continue; break;
+        case Collective::reduce_scatter:
+          if (i / n != static_cast<std::size_t>(r)) continue;
+          break;
         case Collective::all_gather: expected = value_of(static_cast<int>(i / n), i); break;
-        case Collective::alltoall: expected = value_of(static_cast<int>(i / n), static_cast<std::size_t>(r) * n + i % n); break;
+        case Collective::alltoall:
+          expected = value_of(static_cast<int>(i / n), static_cast<std::size_t>(r) * n + i % n);
+          break;
         case Collective::broadcast: expected = value_of(0, i); break;
       }
       if (__half2float(data[i]) != expected) ++wrong;
@@ -148,7 +156,8 @@ int main(int argc, char** argv) {
     check(cudaSetDevice(r), "device");
     cudaGraph_t graph;
     check(cudaStreamBeginCapture(g.stream, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < operations; ++i) check(launch(of_rank[static_cast<std::size_t>(r)], g.lane, g.stream), "launch");
+    for (int i = 0; i < operations; ++i)
+      check(launch(of_rank[static_cast<std::size_t>(r)], g.lane, g.stream), "launch");
     check(cudaStreamEndCapture(g.stream, &graph), "capture");
     check(cudaGraphInstantiate(&g.graph, graph, 0), "instantiate");
   }
@@ -158,13 +167,14 @@ int main(int argc, char** argv) {
     float most = 0;
     for (int r = 0; r < ranks; ++r) {
       float ms = 0;
-      check(cudaEventElapsedTime(&ms, gpus[static_cast<std::size_t>(r)].begin, gpus[static_cast<std::size_t>(r)].end), "time");
+      check(cudaEventElapsedTime(&ms, gpus[static_cast<std::size_t>(r)].begin, gpus[static_cast<std::size_t>(r)].end),
+            "time");
       if (r == ranks - 1) most = ms;  // the last to be launched did not wait for the others' launches
     }
     if (i > 0 && most < least) least = most;
   }
   const Grid& grid = of_rank[0].grid;
-  std::printf("%s %s %zu %d %d %d %d %.3f %zu\n", argv[1], argv[2], whole, grid.blocks, grid.threads, grid.batch, grid.steps,
-              static_cast<double>(least) * 1000 / operations, wrong);
+  std::printf("%s %s %zu %d %d %d %d %.3f %zu\n", argv[1], argv[2], whole, grid.blocks, grid.threads, grid.batch,
+              grid.steps, static_cast<double>(least) * 1000 / operations, wrong);
   return wrong ? 1 : 0;
 }

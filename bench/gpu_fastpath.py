@@ -255,7 +255,8 @@ def main() -> int:
                 if error.exit_code == Exit.INTERRUPTED:
                     said.append("Interrupted.")
                     break
-                sentence = f"{way} failed at {what.collective} {what.dtype}, {band} sizes, with exit code {error.exit_code}"
+                where = f"{what.collective} {what.dtype}, {band} sizes"
+                sentence = f"{way} failed at {where}, with exit code {error.exit_code}"
                 said += [] if sentence in said else [sentence]
             if way == NCCL and not headers and (kept := sorted(folder.glob("*.jsonl"))):
                 headers = json.loads(kept[-1].read_text().splitlines()[0])  # not a peer's, which may be another NCCL

@@ -25,9 +25,7 @@ constexpr int kGathers = 5;
 constexpr int kSamples = 20;
 constexpr double kPatienceS = 300;
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// The most memory that this process has had, in bytes.
 std::size_t peak_bytes() {
@@ -81,7 +79,8 @@ Figures be_process(int first, int step, int members, int port, double start_s) {
   std::vector<Figures> all(static_cast<std::size_t>(members));
   std::vector<std::thread> threads;
   for (int member = first; member < members; member += step)
-    threads.emplace_back([&, member] { be_member(member, members, port, start_s, all[static_cast<std::size_t>(member)]); });
+    threads.emplace_back(
+        [&, member] { be_member(member, members, port, start_s, all[static_cast<std::size_t>(member)]); });
   for (std::thread& thread : threads) thread.join();
   return all[static_cast<std::size_t>(first)];
 }
@@ -116,8 +115,9 @@ int main(int argc, char** argv) {
     waitpid(child, &status, 0);
     good = good && status == 0;
   }
-  fmt::print("{{\"members\": {}, \"rendezvous_s\": {:.4f}, \"barrier_s\": {:.5f}, \"gather_s\": {:.5f}, "
-             "\"peak_bytes\": {}}}\n",
-             members, figures.rendezvous_s, median(figures.barriers_s), median(figures.gathers_s), peak);
+  fmt::print(
+      "{{\"members\": {}, \"rendezvous_s\": {:.4f}, \"barrier_s\": {:.5f}, \"gather_s\": {:.5f}, "
+      "\"peak_bytes\": {}}}\n",
+      members, figures.rendezvous_s, median(figures.barriers_s), median(figures.gathers_s), peak);
   return good ? 0 : 1;
 }

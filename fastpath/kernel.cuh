@@ -10,8 +10,7 @@ namespace busbw::fastpath {
 /// writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one.
 template <int kMost, class Work, bool kTwoShot>
 __global__ void __launch_bounds__(kMaxThreads)
-    run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch,
-        const int steps) {
+    run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch, const int steps) {
 #if __CUDA_ARCH__ >= 900
   // This kernel may have taken its place on the GPU before the one before it has ended.
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -56,7 +55,8 @@ cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cu
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel_for<Work, kTwoShot>(work.buffers.ranks), lane, work, grid.batch, grid.steps);
+  return cudaLaunchKernelEx(&config, kernel_for<Work, kTwoShot>(work.buffers.ranks), lane, work, grid.batch,
+                            grid.steps);
 }
 
 }  // namespace busbw::fastpath

@@ -7,8 +7,7 @@ namespace busbw::fastpath {
 
 template <class Type>
 cudaError_t launch_reducing(const Operation& operation, const Lane& lane, cudaStream_t stream) {
-  const float factor =
-      operation.reduce == Reduce::avg ? 1.0f / static_cast<float>(operation.buffers.ranks) : 1.0f;
+  const float factor = operation.reduce == Reduce::avg ? 1.0f / static_cast<float>(operation.buffers.ranks) : 1.0f;
   const InFloat<Type> reduction{operation.reduce, factor};
   const Buffers& buffers = operation.buffers;
   if (operation.collective == Collective::reduce_scatter)

@@ -48,18 +48,10 @@ struct InFloat {
     Cell result;
     switch (reduce) {
       case Reduce::sum:
-      case Reduce::avg:
-        result = with(cells, ranks, [](float a, float b) { return a + b; });
-        break;
-      case Reduce::prod:
-        result = with(cells, ranks, [](float a, float b) { return a * b; });
-        break;
-      case Reduce::min:
-        result = with(cells, ranks, [](float a, float b) { return fminf(a, b); });
-        break;
-      case Reduce::max:
-        result = with(cells, ranks, [](float a, float b) { return fmaxf(a, b); });
-        break;
+      case Reduce::avg: result = with(cells, ranks, [](float a, float b) { return a + b; }); break;
+      case Reduce::prod: result = with(cells, ranks, [](float a, float b) { return a * b; }); break;
+      case Reduce::min: result = with(cells, ranks, [](float a, float b) { return fminf(a, b); }); break;
+      case Reduce::max: result = with(cells, ranks, [](float a, float b) { return fmaxf(a, b); }); break;
     }
     return result;
   }

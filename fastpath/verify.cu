@@ -23,14 +23,10 @@ __device__ Type rounded(float value) {
 __device__ float combine(Reduce reduce, float a, float b) {
   switch (reduce) {
     case Reduce::sum:
-    case Reduce::avg:
-      return a + b;
-    case Reduce::prod:
-      return a * b;
-    case Reduce::min:
-      return fminf(a, b);
-    case Reduce::max:
-      return fmaxf(a, b);
+    case Reduce::avg: return a + b;
+    case Reduce::prod: return a * b;
+    case Reduce::min: return fminf(a, b);
+    case Reduce::max: return fmaxf(a, b);
   }
   return a;
 }
@@ -58,11 +54,12 @@ __global__ void check_reduced(const Expected expected, Findings* findings) {
 }
 
 /// A part of `bytes` from each source; `stride` bytes from one source's inputs to the next one's.
-__global__ void check_moved(const char* inputs, const char* received, std::size_t bytes, std::size_t stride, int sources,
-                            Findings* findings) {
+__global__ void check_moved(const char* inputs, const char* received, std::size_t bytes, std::size_t stride,
+                            int sources, Findings* findings) {
   for (int source = 0; source < sources; ++source)
     for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += gridDim.x * blockDim.x)
-      if (received[static_cast<std::size_t>(source) * bytes + i] != inputs[static_cast<std::size_t>(source) * stride + i])
+      if (received[static_cast<std::size_t>(source) * bytes + i] !=
+          inputs[static_cast<std::size_t>(source) * stride + i])
         note(findings, static_cast<std::size_t>(source) * bytes + i);
 }
 

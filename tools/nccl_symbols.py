@@ -3,9 +3,9 @@
 
 Usage: tools/nccl_symbols.py 2.18.3 2.19.3 ...
 
-The versions are those of the wheel nvidia-nccl-cu12 on PyPI, fetched by pip one after another (some 200 MB each). What is in
-the list already stays in it with its version, so that newer versions alone can be named. Symbols that are no functions are
-named on stderr: no trampoline can stand for them.
+The versions are those of the wheel nvidia-nccl-cu12 on PyPI, fetched by pip one after another (some 200 MB each). What
+is in the list already stays in it with its version, so that newer versions alone can be named. Symbols that are no
+functions are named on stderr: no trampoline can stand for them.
 """
 
 import subprocess
