@@ -63,12 +63,6 @@ bool is_in_place(const Call& call, int rank) {
   return send == receive;
 }
 
-/// Says what checks found, as far as they have run.
-void tell_findings(Fast& fast) {
-  if (!fast.verifier) return;
-  if (const std::string news = fast.verifier->news(); !news.empty()) complain("libbusbw_nccl.so", news);
-}
-
 /// What NCCL's arguments mean here; empty where only NCCL can do it.
 std::optional<Call> call_of(Collective collective, const void* send, void* receive, std::size_t count,
                             ncclDataType_t type, std::optional<ncclRedOp_t> op, int root) {
@@ -100,9 +94,9 @@ bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t
     log().started({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
                    is_in_place(*call, clique.rank()), choice});
   if (choice.method == Method::handed_over) return false;
-  tell_findings(*fast);
+  fast->tell_findings();
   Group& group = Group::of_thread();
-  const Pending pending{Process::here().keep(communicator), *call, choice, stream};
+  const Pending pending{fast->shared_from_this(), *call, choice, stream};
   if (group.is_open()) {
     group.add(pending);
     result = ncclSuccess;

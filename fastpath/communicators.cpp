@@ -54,9 +54,7 @@ void abort(ncclComm_t communicator) {
 
 /// What checks have found by now; the communicator's memory goes when this ends.
 void end(ncclComm_t communicator) {
-  const auto fast = Process::here().leave(communicator);
-  if (fast && fast->verifier)
-    if (const std::string news = fast->verifier->news(); !news.empty()) complain("libbusbw_nccl.so", news);
+  if (const auto fast = Process::here().leave(communicator)) fast->tell_findings();
 }
 
 }  // namespace

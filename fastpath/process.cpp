@@ -18,6 +18,11 @@ constexpr const char* kWho = "libbusbw_nccl.so";
 
 }  // namespace
 
+void Fast::tell_findings() {
+  if (!verifier) return;
+  if (const std::string news = verifier->news(); !news.empty()) complain(kWho, news);
+}
+
 Process& Process::here() {
   static auto* process = new Process;  // never destroyed: other threads may still call while the process ends
   return *process;
@@ -36,11 +41,6 @@ Fast* Process::find(ncclComm_t communicator) noexcept {
   const auto found = fast_.find(communicator);
   last = {communicator, changes, found == fast_.end() ? nullptr : found->second.get()};
   return last.fast;
-}
-
-std::shared_ptr<Fast> Process::keep(ncclComm_t communicator) {
-  const std::lock_guard lock(mutex_);
-  return fast_.at(communicator);
 }
 
 std::shared_ptr<const Choices> Process::choices(int capability_major) {

@@ -17,10 +17,13 @@
 
 namespace busbw::fastpath {
 
-/// A communicator that has a fast path.
-struct Fast {
+/// A communicator that has a fast path. Who holds it until later holds a share of it.
+struct Fast : std::enable_shared_from_this<Fast> {
   std::shared_ptr<Clique> clique;
   std::unique_ptr<Verifier> verifier;  // null where nothing is verified
+
+  /// Says on stderr what checks have found since the last time, as far as they have run.
+  void tell_findings();
 };
 
 /// Lives as long as the process, since threads may call until the very end.
@@ -30,8 +33,6 @@ class Process {
 
   /// Null where the communicator has no fast path. Cheap: one thread asks for the same one again and again.
   Fast* find(ncclComm_t communicator) noexcept;
-  /// The same, for those who hold it until later.
-  std::shared_ptr<Fast> keep(ncclComm_t communicator);
 
   /// Communicators that were made just now and are ready: collective over their ranks.
   ncclResult_t joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept;

@@ -40,6 +40,18 @@ struct Cell {
 /// Regions of slots: the second one is for the second half of two_shot.
 inline constexpr int kRegions = 2;
 
+/// The begin of a step: a batch of cells, of which the first has this index, goes to every peer.
+template <class Fabric, class Work>
+BUSBW_HOST_DEVICE void send_batch(Fabric& fabric, Work& work, std::int64_t index, std::uint64_t tag) {
+  for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
+    Cell cells[Fabric::kMaxRanks];
+    work.load(index, cells);
+    BUSBW_UNROLL
+    for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
+      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, turn, tag, cells[peer]);
+  }
+}
+
 /// Each rank sends a cell to each, then keeps what it got: all-gather, all-to-all, broadcast, and with a reduction in
 /// Work::store reduce-scatter and the one-shot all-reduce. Tags first_tag to first_tag + steps - 1 are used up.
 template <class Fabric, class Work>
@@ -47,15 +59,7 @@ BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_
   std::int64_t index = fabric.thread();
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t tag = first_tag + static_cast<std::uint64_t>(step);
-    const std::int64_t first = index;
-    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
-      Cell cells[Fabric::kMaxRanks];
-      work.load(index, cells);
-      BUSBW_UNROLL
-      for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
-        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, turn, tag, cells[peer]);
-    }
-    index = first;
+    send_batch(fabric, work, index, tag);
     for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
       Cell cells[Fabric::kMaxRanks];
       work.load_own(index, cells);
@@ -73,14 +77,7 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t tag = first_tag + static_cast<std::uint64_t>(step);
     const std::int64_t first = index;
-    for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
-      Cell cells[Fabric::kMaxRanks];
-      work.load(index, cells);
-      BUSBW_UNROLL
-      for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
-        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, turn, tag, cells[peer]);
-    }
-    index = first;
+    send_batch(fabric, work, first, tag);
     for (int turn = 0; turn < fabric.batch(); ++turn, index += fabric.threads()) {
       Cell cells[Fabric::kMaxRanks];
       work.load_own(index, cells);
