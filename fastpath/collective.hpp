@@ -4,7 +4,7 @@
 namespace busbw::fastpath {
 
 enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast, alltoall };
-/// `handed_over` is the real library's own way.
-enum class Method { handed_over, exchange, two_shot };
+/// The schedules (schedule.hpp), and `handed_over`: the real library's own way. `direct` takes buffers that peers reach.
+enum class Method { handed_over, exchange, two_shot, direct };
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,5 @@
 #pragma once
-// The two schedules by which ranks pass data to each other, as code for one thread of one rank.
+// The schedules by which ranks pass data to each other, as code for one thread of one rank.
 //
 // They are templates over a Fabric (how a cell reaches a peer) and a Work (which bytes of the user's buffers are in a
 // cell, how cells are reduced), so that the GPU runs the very code that the model in tests/fastpath checks on the host
@@ -18,6 +18,8 @@
 //   batch()                                     cells of a thread in a step, the same on every rank
 //   put(peer, region, turn, tag, cell)          into this rank's slot at that peer; turn: which of the batch
 //   take(region, turn, tag, cells) -> bool      waits for every peer's cell, cells[rank()] stays; false: aborted
+//   meet(tag) -> bool                           direct: comes back when the same block of every rank has come, and what
+//                                               it had read and written before is done; false: aborted
 // A Work has
 //   load(index, cells)           cells[p]: what goes to rank p of the cell with this index
 //   load_own(index, cells)       cells[rank()]: what this rank keeps for itself of it
@@ -25,6 +27,7 @@
 //   reduce(cells) -> Cell        two_shot: the result of this rank's slice,
 //   keep(index, cell)            which it keeps itself, too
 //   store_others(index, cells)   two_shot: keeps the other slices' results
+//   move(thread, threads)        direct: this thread's share of reading and writing peers' buffers
 #include <cstdint>
 
 #include "fastpath/host_device.hpp"
@@ -96,5 +99,18 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
     }
   }
 }
+
+/// Ranks read and write each other's buffers: after everybody has come, since a buffer is the program's until then, and
+/// before anybody leaves. A block waits for the same block of the others only: where one has begun, all that its rank did
+/// before has ended, and a kernel ends with its last block. Tags first_tag and first_tag + 1 are used up.
+template <class Fabric, class Work>
+BUSBW_HOST_DEVICE void direct(Fabric& fabric, Work& work, std::uint64_t first_tag) {
+  if (!fabric.meet(first_tag)) return;
+  work.move(fabric.thread(), fabric.threads());
+  fabric.meet(first_tag + 1);
+}
+
+/// Steps of every direct operation.
+inline constexpr int kDirectSteps = 2;
 
 }  // namespace busbw::fastpath
