@@ -94,7 +94,14 @@ int main(int argc, char** argv) {
     call.send = *collective == Collective::all_gather ? base + static_cast<std::size_t>(r) * part : base;
     call.receive = *collective == Collective::reduce_scatter ? base + static_cast<std::size_t>(r) * part : base;
     if (*collective == Collective::alltoall) call.receive = base + room;
-    of_rank.push_back(operation_of(call, choice, r, ranks, slots));
+    if (*method == Method::direct) {
+      Reach reach;
+      for (int p = 0; p < ranks; ++p)
+        reach.send[p] = reach.receive[p] = reinterpret_cast<char*>(gpus[static_cast<std::size_t>(p)].buffer);
+      of_rank.push_back(direct_operation_of(call, choice, r, ranks, slots, reach));
+    } else {
+      of_rank.push_back(operation_of(call, choice, r, ranks, slots));
+    }
   }
   const auto fill = [&] {
     for (int r = 0; r < ranks; ++r) {

@@ -6,10 +6,11 @@
 
 namespace busbw::fastpath {
 
-Choice Choices::choose(Collective collective, int ranks, std::size_t size_bytes) const noexcept {
+Choice Choices::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
   if (mode(collective) == Mode::off) return {};
-  if (!settings_.forced) return table_.choose(collective, ranks, size_bytes);
-  return can(collective, settings_.forced->method) ? *settings_.forced : Choice{};
+  if (!settings_.forced) return table_.choose(collective, ranks, size_bytes, in_windows);
+  const Method method = settings_.forced->method;
+  return can(collective, method) && (in_windows || method != Method::direct) ? *settings_.forced : Choice{};
 }
 
 std::uint64_t Choices::hash() const noexcept {

@@ -15,8 +15,8 @@ class Choices {
 
   Mode mode(Collective collective) const noexcept { return settings_.mode(collective); }
 
-  /// `size_bytes` as nccl-tests counts it.
-  Choice choose(Collective collective, int ranks, std::size_t size_bytes) const noexcept;
+  /// `size_bytes` as nccl-tests counts it; whether `direct` is possible.
+  Choice choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
 
   /// Equal where all choices are.
   std::uint64_t hash() const noexcept;

@@ -58,15 +58,24 @@ Choice Clique::choose(const Call& call) const noexcept {
   const bool reduces = call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter;
   if (reduces && call.element == Element::bytes) return handed_over;
   if (call.root < 0 || call.root >= ranks_) return handed_over;
-  return choices_->choose(call.collective, ranks_, size_bytes(call, ranks_));
+  return choices_->choose(call.collective, ranks_, size_bytes(call, ranks_), windows_.reach(call, ranks_).has_value());
+}
+
+std::optional<Operation> Clique::operation(const Call& call, const Choice& choice) const {
+  const int cells = scratch_->lane(LaneOf::calls).cells;
+  if (choice.method != Method::direct) return operation_of(call, choice, rank_, ranks_, cells);
+  const auto reach = windows_.reach(call, ranks_);
+  if (!reach) return std::nullopt;
+  return direct_operation_of(call, choice, rank_, ranks_, cells, *reach);
 }
 
 cudaError_t Clique::queue(const Call& call, const Choice& choice, cudaStream_t stream) {
   const Device device(device_);
-  const Operation operation = operation_of(call, choice, rank_, ranks_, scratch_->lane(LaneOf::calls).cells);
+  const auto operation = this->operation(call, choice);
+  if (!operation) return cudaErrorInvalidValue;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (const cudaError_t error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess) return error;
-  return status == cudaStreamCaptureStatusActive ? queue_in_graph(operation, stream) : queue_call(operation, stream);
+  return status == cudaStreamCaptureStatusActive ? queue_in_graph(*operation, stream) : queue_call(*operation, stream);
 }
 
 cudaError_t Clique::queue_call(const Operation& operation, cudaStream_t stream) {

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "fastpath/choices.hpp"
 #include "fastpath/operation.hpp"
 #include "fastpath/scratch.hpp"
+#include "fastpath/windows.hpp"
 
 namespace busbw::fastpath {
 
@@ -36,6 +38,9 @@ class Clique {
   /// Whether this collective's results are to be checked.
   bool verifies(Collective collective) const noexcept { return choices_->mode(collective) == Mode::verify; }
 
+  /// Those of this communicator that the program has registered.
+  Windows& windows() { return windows_; }
+
   /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
   cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
 
@@ -43,6 +48,8 @@ class Clique {
   bool is_aborted() const noexcept { return scratch_->is_aborted(); }
 
  private:
+  /// Empty where a direct one has lost its windows since it was chosen.
+  std::optional<Operation> operation(const Call& call, const Choice& choice) const;
   cudaError_t queue_call(const Operation& operation, cudaStream_t stream);
   cudaError_t queue_in_graph(const Operation& operation, cudaStream_t stream);
 
@@ -51,6 +58,7 @@ class Clique {
   int device_;
   std::unique_ptr<Scratch> scratch_;
   std::shared_ptr<const Choices> choices_;
+  Windows windows_;
 
   std::uint64_t last_tag_ = 0;            // of the lane of calls, once all that is queued has run
   unsigned long long last_stream_ = 0;    // CUDA's number of the stream that was used last; 0: none yet

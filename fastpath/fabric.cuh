@@ -52,6 +52,23 @@ class PeerFabric {
     }
   }
 
+  /// Of a block with all its threads. One warp speaks for them: what the others did before the barrier is done before what
+  /// it writes behind the fence.
+  __device__ __forceinline__ bool meet(std::uint64_t tag) const {
+    __syncthreads();
+    bool came = true;
+    if (threadIdx.x < kWarpThreads) {
+      __threadfence_system();
+#pragma unroll
+      for (int peer = 0; peer < kMost; ++peer)
+        if (peer < ranks_ && peer != rank_) put(peer, 0, 0, tag, Cell{});
+      Cell cells[kMost];
+      came = take(0, 0, tag, cells);
+      __threadfence_system();
+    }
+    return __syncthreads_and(came ? 1 : 0) != 0;
+  }
+
  private:
   // A look at the host's memory takes about as long as a short operation; this is about once in ten milliseconds.
   static constexpr unsigned kPollsBetweenLooks = 1u << 14;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "fastpath/line.hpp"
+#include "fastpath/schedule.hpp"
 
 namespace busbw::fastpath {
 namespace {
@@ -27,6 +28,17 @@ Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most
   const std::int64_t blocks = divided_up(threads, of_block);
   return {static_cast<int>(blocks), static_cast<int>(divided_up(threads, blocks)) * kWarpThreads,
           static_cast<int>(batch), static_cast<int>(steps)};
+}
+
+Grid direct_grid(std::int64_t cells, int most_blocks, int threads_of_block, int most_cells) {
+  // A block's first warp has slots to meet its likes; slots are counted by threads.
+  const std::int64_t slots = std::max(1, most_cells / kWarpThreads);
+  const std::int64_t of_block =
+      std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);
+  const std::int64_t blocks_at_most =
+      std::clamp<std::int64_t>(most_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
+  const std::int64_t blocks = std::clamp<std::int64_t>(divided_up(cells, of_block * kWarpThreads), 1, blocks_at_most);
+  return {static_cast<int>(blocks), static_cast<int>(of_block) * kWarpThreads, 1, kDirectSteps};
 }
 
 }  // namespace busbw::fastpath

@@ -7,6 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "fastpath/cuda_check.hpp"
+#include "fastpath/log.hpp"
+#include "fastpath/window_peers.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {
@@ -64,6 +67,7 @@ void Group::give_up() {
   if (depth_ > 0) return;
   pending_.clear();
   joining_.clear();
+  registered_.clear();
 }
 
 ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
@@ -71,6 +75,7 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   if (depth_ > 0) return result;
   const auto pending = std::exchange(pending_, {});
   const auto joining = std::exchange(joining_, {});
+  const auto registered = std::exchange(registered_, {});
   if (result != ncclSuccess) return result;
   if (!joining.empty()) {
     std::vector<ncclComm_t> communicators;
@@ -78,7 +83,29 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
       if (*one != nullptr) communicators.push_back(*one);
     result = Process::here().joined(communicators, nccl);
   }
+  for (const Registration& registration : registered)
+    if (result == ncclSuccess) result = note(registration, nccl);
   return result == ncclSuccess ? queue(pending, nccl) : result;
+}
+
+ncclResult_t note(const Registration& registration, const RealNccl& nccl) noexcept try {
+  Fast* fast = Process::here().find(registration.communicator);
+  if (fast == nullptr || *registration.window == nullptr) return ncclSuccess;  // null: NCCL makes no windows here
+  Clique& clique = *fast->clique;
+  const Device device(clique.device());
+  const AmidCaptures amid;
+  const auto places = peers_of(*registration.window, clique.ranks(), nccl);
+  if (!places) {
+    log().say("a symmetric window is not used, since this version of NCCL does not tell where it lies");
+    return ncclSuccess;
+  }
+  Window window{*registration.window, static_cast<char*>(registration.buffer), registration.bytes, *places};
+  window.of_rank[static_cast<std::size_t>(clique.rank())] = window.own;
+  clique.windows().add(window);
+  return ncclSuccess;
+} catch (const std::exception& error) {
+  complain("libbusbw_nccl.so", error.what());
+  return ncclSystemError;
 }
 
 ncclResult_t queue(const Pending& call) noexcept try {

@@ -18,6 +18,17 @@ struct Pending {
   cudaStream_t stream;
 };
 
+/// A program's window, which is there once the call, or its group, has ended.
+struct Registration {
+  ncclComm_t communicator;
+  void* buffer;
+  std::size_t bytes;
+  ncclWindow_t* window;
+};
+
+/// Lets the communicator's fast path know of a window, if it has one.
+ncclResult_t note(const Registration& registration, const RealNccl& nccl) noexcept;
+
 /// This thread's group.
 class Group {
  public:
@@ -34,11 +45,13 @@ class Group {
   void add(const Pending& pending) { pending_.push_back(pending); }
   /// A communicator will be there once the group has ended.
   void add(ncclComm_t* communicator) { joining_.push_back(communicator); }
+  void add(const Registration& registration) { registered_.push_back(registration); }
 
  private:
   int depth_ = 0;
   std::vector<Pending> pending_;
   std::vector<ncclComm_t*> joining_;
+  std::vector<Registration> registered_;
 };
 
 /// Queues one call; a failure is said on stderr, since NCCL's own sentences don't know of it.

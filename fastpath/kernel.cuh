@@ -8,7 +8,7 @@ namespace busbw::fastpath {
 /// Tags live in GPU memory, a word for each block, and the kernels advance them: so an operation in a graph goes on from
 /// wherever the lane stands when it is replayed. All blocks' words are alike between kernels: block b reads word b and
 /// writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one.
-template <int kMost, class Work, bool kTwoShot>
+template <int kMost, class Work, Method kMethod>
 __global__ void __launch_bounds__(kMaxThreads)
     run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch, const int steps) {
 #if __CUDA_ARCH__ >= 900
@@ -17,7 +17,9 @@ __global__ void __launch_bounds__(kMaxThreads)
 #endif
   const std::uint64_t last = *static_cast<const volatile std::uint64_t*>(lane.tags + blockIdx.x);
   PeerFabric<kMost> fabric{lane, work.buffers.rank, work.buffers.ranks, batch};
-  if constexpr (kTwoShot)
+  if constexpr (kMethod == Method::direct)
+    direct(fabric, work, last + 1);
+  else if constexpr (kMethod == Method::two_shot)
     two_shot(fabric, work, last + 1, steps);
   else
     exchange(fabric, work, last + 1, steps);
@@ -33,18 +35,18 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 /// A kernel has room in registers for 2, 4 or 8 ranks.
-template <class Work, bool kTwoShot>
+template <class Work, Method kMethod>
 auto kernel_for(int ranks) {
-  return ranks <= 2 ? run<2, Work, kTwoShot> : ranks <= 4 ? run<4, Work, kTwoShot> : run<8, Work, kTwoShot>;
+  return ranks <= 2 ? run<2, Work, kMethod> : ranks <= 4 ? run<4, Work, kMethod> : run<8, Work, kMethod>;
 }
 
-template <class Work, bool kTwoShot>
+template <class Work, Method kMethod>
 void preload_work(int ranks) {
   cudaFuncAttributes attributes;
-  cudaFuncGetAttributes(&attributes, kernel_for<Work, kTwoShot>(ranks));
+  cudaFuncGetAttributes(&attributes, kernel_for<Work, kMethod>(ranks));
 }
 
-template <class Work, bool kTwoShot>
+template <class Work, Method kMethod>
 cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cudaStream_t stream) {
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -55,8 +57,7 @@ cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cu
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel_for<Work, kTwoShot>(work.buffers.ranks), lane, work, grid.batch,
-                            grid.steps);
+  return cudaLaunchKernelEx(&config, kernel_for<Work, kMethod>(work.buffers.ranks), lane, work, grid.batch, grid.steps);
 }
 
 }  // namespace busbw::fastpath

@@ -1,5 +1,7 @@
 #include "fastpath/operation.hpp"
 
+#include <algorithm>
+
 #include "fastpath/table.hpp"
 
 namespace busbw::fastpath {
@@ -100,6 +102,54 @@ Operation operation_of(const Call& call, const Choice& choice, int rank, int ran
   }
   const std::size_t bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
   operation.grid = grid_for(bytes, choice.blocks, choice.threads, most_cells);
+  return operation;
+}
+
+bool is_for_direct(const Call& call) noexcept {
+  const auto bits = reinterpret_cast<std::uintptr_t>(call.send) | reinterpret_cast<std::uintptr_t>(call.receive) |
+                    static_cast<std::uintptr_t>(call.bytes);
+  return can(call.collective, Method::direct) && bits % kCellBytes == 0;
+}
+
+Operation direct_operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells,
+                              const Reach& reach) {
+  Operation operation;
+  operation.collective = call.collective;
+  operation.method = choice.method;
+  operation.element = call.element;
+  operation.reduce = call.reduce;
+  Share& share = operation.share;
+  share.rank = rank;
+  share.ranks = ranks;
+  const auto cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
+  std::int64_t most_of_share = cells;
+  std::int64_t first = 0;  // of this rank's cells within a buffer
+  if (call.collective == Collective::all_reduce) {
+    // Slices of whole lines, the last ones shorter or empty.
+    most_of_share = (cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine;
+    first = std::min(cells, rank * most_of_share);
+    share.cells = std::min(most_of_share, cells - first);
+  } else {
+    first = rank * cells;
+    share.cells = cells;
+  }
+  const std::int64_t offset = first * kCellBytes;
+  if (call.collective == Collective::all_gather) {
+    share.sources[share.source_count++] = static_cast<const char*>(call.send);
+  } else {
+    for (int r = 0; r < ranks; ++r) share.sources[share.source_count++] = reach.send[r] + offset;
+  }
+  if (call.collective == Collective::reduce_scatter) {
+    share.targets[share.target_count++] = static_cast<char*>(call.receive);
+  } else {
+    // Each rank begins with another one, so that not all write to the same.
+    for (int r = 0; r < ranks; ++r) {
+      char* const target = reach.receive[(rank + r) % ranks] + offset;
+      const bool is_there = call.collective == Collective::all_gather && target == call.send;
+      if (!is_there) share.targets[share.target_count++] = target;
+    }
+  }
+  operation.grid = direct_grid(most_of_share, choice.blocks, choice.threads, most_cells);
   return operation;
 }
 

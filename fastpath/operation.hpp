@@ -5,14 +5,13 @@
 #include <string_view>
 
 #include "fastpath/collective.hpp"
+#include "fastpath/direct.hpp"
 #include "fastpath/grid.hpp"
 #include "fastpath/work.hpp"
 
 namespace busbw::fastpath {
 
 struct Choice;
-
-inline constexpr int kMaxRanks = 8;
 
 /// Types that can be reduced here; everything else only moves, as bytes.
 enum class Element { bytes, float16, bfloat16, float32 };
@@ -41,12 +40,27 @@ struct Operation {
   Method method = Method::exchange;
   Element element = Element::bytes;
   Reduce reduce = Reduce::sum;
-  Buffers buffers;
+  Buffers buffers;  ///< of exchange and two_shot
+  Share share;      ///< of direct
   Grid grid;
+};
+
+/// Where every rank's buffers of one call are, as this rank's GPU sees them.
+struct Reach {
+  char* send[kMaxRanks] = {};
+  char* receive[kMaxRanks] = {};
 };
 
 /// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `most_cells` cells. The
 /// same grid on every rank.
 Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells);
+
+/// Whether `direct` does such calls at all: with whole cells, at addresses that they can be read and written at. The same on
+/// every rank where buffers lie in symmetric windows.
+bool is_for_direct(const Call& call) noexcept;
+
+/// The direct operation, for a call that is for it.
+Operation direct_operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells,
+                              const Reach& reach);
 
 }  // namespace busbw::fastpath

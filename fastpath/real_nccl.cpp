@@ -32,6 +32,9 @@ void find_all(const RealLibrary& library, RealNccl& real) {
   find(library, "ncclCommCount", real.comm_count);
   find(library, "ncclCommUserRank", real.comm_user_rank);
   find(library, "ncclCommCuDevice", real.comm_cu_device);
+  find(library, "ncclCommWindowRegister", real.comm_window_register);
+  find(library, "ncclCommWindowDeregister", real.comm_window_deregister);
+  find(library, "ncclGetPeerDevicePointer", real.get_peer_device_pointer);
   find(library, "ncclGroupStart", real.group_start);
   find(library, "ncclGroupEnd", real.group_end);
   find(library, "ncclGroupSimulateEnd", real.group_simulate_end);

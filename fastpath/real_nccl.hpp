@@ -27,6 +27,10 @@ struct RealNccl {
   decltype(&::ncclCommUserRank) comm_user_rank = nullptr;
   decltype(&::ncclCommCuDevice) comm_cu_device = nullptr;
 
+  decltype(&::ncclCommWindowRegister) comm_window_register = nullptr;
+  decltype(&::ncclCommWindowDeregister) comm_window_deregister = nullptr;
+  ncclResult_t (*get_peer_device_pointer)(ncclWindow_t window, size_t offset, int peer, void** place) = nullptr;
+
   decltype(&::ncclGroupStart) group_start = nullptr;
   decltype(&::ncclGroupEnd) group_end = nullptr;
   decltype(&::ncclGroupSimulateEnd) group_simulate_end = nullptr;

@@ -27,7 +27,7 @@
 //   reduce(cells) -> Cell        two_shot: the result of this rank's slice,
 //   keep(index, cell)            which it keeps itself, too
 //   store_others(index, cells)   two_shot: keeps the other slices' results
-//   move(thread, threads)        direct: this thread's share of reading and writing peers' buffers
+//   move(fabric)                 direct: this thread's share of reading and writing peers' buffers
 #include <cstdint>
 
 #include "fastpath/host_device.hpp"
@@ -106,7 +106,7 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void direct(Fabric& fabric, Work& work, std::uint64_t first_tag) {
   if (!fabric.meet(first_tag)) return;
-  work.move(fabric.thread(), fabric.threads());
+  work.move(fabric);
   fabric.meet(first_tag + 1);
 }
 

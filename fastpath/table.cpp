@@ -23,10 +23,11 @@ namespace {
 constexpr std::size_t kMostTextBytes = 1 << 20;
 constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
 
-constexpr std::size_t kLadders = kCollectives.size() * (Table::kMostRanks + 1);
+constexpr std::size_t kLadders = 2 * kCollectives.size() * (Table::kMostRanks + 1);
 
-std::size_t ladder(Collective collective, int ranks) {
-  return static_cast<std::size_t>(collective) * (Table::kMostRanks + 1) + static_cast<std::size_t>(ranks);
+std::size_t ladder(Collective collective, int ranks, bool in_windows) {
+  const auto both = static_cast<std::size_t>(collective) * (Table::kMostRanks + 1) + static_cast<std::size_t>(ranks);
+  return 2 * both + (in_windows ? 1 : 0);
 }
 
 std::string contents(const std::string& path) {
@@ -80,6 +81,7 @@ std::string_view name(Method method) {
     case Method::handed_over: return "nccl";
     case Method::exchange: return "exchange";
     case Method::two_shot: return "two_shot";
+    case Method::direct: return "direct";
   }
   return "";
 }
@@ -95,12 +97,16 @@ std::optional<Method> method_named(std::string_view text) {
 }
 
 bool can(Collective collective, Method method) {
-  return method != Method::two_shot || collective == Collective::all_reduce || collective == Collective::broadcast;
+  if (method == Method::two_shot) return collective == Collective::all_reduce || collective == Collective::broadcast;
+  if (method == Method::direct) return collective != Collective::broadcast && collective != Collective::alltoall;
+  return true;
 }
 
 Table::Table() : Table(std::vector<Ladder>(kLadders)) {}
 
 Table::Table(std::vector<Ladder> ladders) : ladders_(std::move(ladders)) {
+  for (std::size_t i = 1; i < ladders_.size(); i += 2)
+    if (ladders_[i].ranges.empty()) ladders_[i].ranges = ladders_[i - 1].ranges;
   for (Ladder& each : ladders_) {
     each.ranges.push_back({kNoEnd, {}});
     for (std::size_t digits = 0; digits < each.first.size(); ++digits) {
@@ -121,7 +127,7 @@ Table Table::parse(std::string_view text, const std::string& source) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line) continue;
     for (int ranks = line->least_ranks; ranks <= line->most_ranks; ++ranks) {
-      auto& ranges = ladders[ladder(*line->collective, ranks)].ranges;
+      auto& ranges = ladders[ladder(*line->collective, ranks, line->is_for_windows)].ranges;
       if (!ranges.empty() && ranges.back().up_to_bytes >= line->up_to_bytes) {
         lines.refuse(fmt::format("{} of {} ranks has a line up to {} already", name(*line->collective), ranks,
                                  size_word(ranges.back().up_to_bytes)),
@@ -135,27 +141,35 @@ Table Table::parse(std::string_view text, const std::string& source) {
 
 Table Table::read(const std::string& path) { return parse(contents(path), path); }
 
-Choice Table::choose(Collective collective, int ranks, std::size_t size_bytes) const noexcept {
+Choice Table::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
   if (ranks < 0 || ranks > kMostRanks) return {};
-  const Ladder& found = ladders_[ladder(collective, ranks)];
+  const Ladder& found = ladders_[ladder(collective, ranks, in_windows)];
   std::size_t index = found.first[std::bit_width(size_bytes)];
   while (found.ranges[index].up_to_bytes < size_bytes) ++index;
   return found.ranges[index].choice;
+}
+
+std::string Table::lines(const std::string& begin, const std::vector<Range>& ranges) {
+  std::string text;
+  for (const auto& [up_to_bytes, choice] : ranges) {
+    if (up_to_bytes == kNoEnd) continue;
+    text += fmt::format("{} up_to={} {}", begin, size_word(up_to_bytes), name(choice.method));
+    if (choice.method != Method::handed_over)
+      text += fmt::format(" blocks={} threads={}", choice.blocks, choice.threads);
+    text += '\n';
+  }
+  return text;
 }
 
 std::string Table::text() const {
   std::string text;
   for (const Collective collective : kCollectives) {
     for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
-      for (const auto& [up_to_bytes, choice] : ladders_[ladder(collective, ranks)].ranges) {
-        if (up_to_bytes == kNoEnd) continue;
-        text += fmt::format("{} ranks={} up_to={} {}", name(collective), ranks, size_word(up_to_bytes),
-                            name(choice.method));
-        if (choice.method != Method::handed_over) {
-          text += fmt::format(" blocks={} threads={}", choice.blocks, choice.threads);
-        }
-        text += '\n';
-      }
+      const auto& everywhere = ladders_[ladder(collective, ranks, false)].ranges;
+      const auto& in_windows = ladders_[ladder(collective, ranks, true)].ranges;
+      text += lines(fmt::format("{} ranks={}", name(collective), ranks), everywhere);
+      if (in_windows != everywhere)
+        text += lines(fmt::format("{} ranks={} windows", name(collective), ranks), in_windows);
     }
   }
   return text;

@@ -15,15 +15,16 @@ namespace busbw::fastpath {
 
 inline constexpr std::array kCollectives{Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
                                          Collective::broadcast, Collective::alltoall};
-inline constexpr std::array kMethods{Method::handed_over, Method::exchange, Method::two_shot};
+inline constexpr std::array kMethods{Method::handed_over, Method::exchange, Method::two_shot, Method::direct};
 
 /// As tables, variables and logs have it: "all_reduce".
 std::string_view name(Collective collective);
-/// As tables, variables and logs have it: "nccl", "exchange", "two_shot".
+/// As tables, variables and logs have it: "nccl", "exchange", "two_shot", "direct".
 std::string_view name(Method method);
 std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
-/// Whether the method can do it: only an all-reduce and a broadcast have a second half, in which results are spread.
+/// Whether the method can do it: only an all-reduce and a broadcast have a second half, in which results are spread, and
+/// NCCL knows windows for three collectives.
 bool can(Collective collective, Method method);
 
 /// A method and the shape of its kernel; no blocks and no threads where the operation is handed over.
@@ -47,7 +48,9 @@ struct Choice {
 ///
 /// `ranks` is a number or a range of them, `up_to` the largest size, in bytes or with K, M or G (1024-based), of the larger
 /// of a rank's two buffers, as nccl-tests counts sizes. Above the last range, and where there is none, everything is handed
-/// over.
+/// over. Calls whose buffers lie in symmetric windows have lines of their own, or else do as all others:
+///
+///     all_gather ranks=4 windows up_to=64M direct blocks=64 threads=512
 class Table {
  public:
   static constexpr int kMostRanks = 64;
@@ -59,7 +62,7 @@ class Table {
   /// The table in a file. Throws UsageError.
   static Table read(const std::string& path);
 
-  Choice choose(Collective collective, int ranks, std::size_t size_bytes) const noexcept;
+  Choice choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
   /// The same for tables that choose the same in the same ranges, whatever their comments; ranks compare it.
   std::uint64_t hash() const noexcept { return hash_; }
   /// In the form that parse() reads, a line for each number of ranks.
@@ -69,6 +72,8 @@ class Table {
   struct Range {
     std::size_t up_to_bytes;
     Choice choice;
+
+    bool operator==(const Range&) const = default;
   };
   /// The ranges of one collective and number of ranks; the last has no end.
   struct Ladder {
@@ -77,8 +82,9 @@ class Table {
     std::array<std::uint16_t, 65> first;
   };
   explicit Table(std::vector<Ladder> ladders);
+  static std::string lines(const std::string& begin, const std::vector<Range>& ranges);
 
-  /// By collective and ranks; entries without ranges of their own hand everything over.
+  /// By collective, ranks, and whether it is that of windows; entries without ranges of their own hand everything over.
   std::vector<Ladder> ladders_;
   std::uint64_t hash_;
 };

@@ -66,9 +66,12 @@ void TableLines::understand(std::string_view word, TableLine& line) const {
       refuse(fmt::format("\"{}\" is no collective of the fast path", shown(word)),
              "begin the line with all_reduce, all_gather, reduce_scatter, broadcast or alltoall");
     }
+  } else if (word == "windows") {
+    if (line.is_for_windows) refuse("windows stands twice in it", "give it once");
+    line.is_for_windows = true;
   } else {
     const auto method = method_named(word);
-    if (!method) refuse(fmt::format("\"{}\" is no method", shown(word)), "give nccl, exchange or two_shot");
+    if (!method) refuse(fmt::format("\"{}\" is no method", shown(word)), "give nccl, exchange, two_shot or direct");
     if (line.method) refuse("it has two methods", "give one a line");
     line.method = method;
   }
@@ -122,6 +125,12 @@ void TableLines::require_whole(const TableLine& line) const {
   }
   if (!can(*line.collective, *line.method)) {
     refuse(fmt::format("{} cannot do {}", name(*line.method), name(*line.collective)), "give nccl or exchange");
+  }
+  if (line.is_for_windows && !can(*line.collective, Method::direct)) {
+    refuse(fmt::format("{} makes no use of windows", name(*line.collective)), "leave out windows");
+  }
+  if (*line.method == Method::direct && !line.is_for_windows) {
+    refuse("direct takes buffers in symmetric windows", "write windows before up_to=");
   }
   if (*line.method == Method::handed_over && has_shape) {
     refuse("nccl chooses its blocks and threads itself", "leave them out");

@@ -13,6 +13,7 @@ namespace busbw::fastpath {
 struct TableLine {
   std::optional<Collective> collective;
   std::optional<Method> method;
+  bool is_for_windows = false;
   int least_ranks = 0;
   int most_ranks = 0;
   std::size_t up_to_bytes = 0;

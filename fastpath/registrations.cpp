@@ -1,0 +1,35 @@
+// NCCL's symmetric windows: registered with NCCL as the program asks, and noted for the fast path.
+#include <nccl.h>
+
+#include <exception>
+
+#include "fastpath/exported.hpp"
+#include "fastpath/group.hpp"
+#include "fastpath/lacking.hpp"
+#include "fastpath/process.hpp"
+#include "support/complain.hpp"
+
+using namespace busbw::fastpath;
+
+FASTPATH_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
+                                                    int winFlags) try {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_window_register == nullptr) return lacking("ncclCommWindowRegister");
+  const ncclResult_t result = nccl->comm_window_register(comm, buff, size, win, winFlags);
+  if (result != ncclSuccess || (winFlags & NCCL_WIN_COLL_SYMMETRIC) == 0) return result;
+  const Registration registration{comm, buff, size, win};
+  Group& group = Group::of_thread();
+  if (!group.is_open()) return note(registration, *nccl);
+  group.add(registration);
+  return result;
+} catch (const std::exception& error) {
+  busbw::complain("libbusbw_nccl.so", error.what());
+  return ncclSystemError;
+}
+
+FASTPATH_EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_window_deregister == nullptr) return lacking("ncclCommWindowDeregister");
+  if (Fast* fast = Process::here().find(comm)) fast->clique->windows().remove(win);
+  return nccl->comm_window_deregister(comm, win);
+}

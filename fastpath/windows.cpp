@@ -1,0 +1,33 @@
+#include "fastpath/windows.hpp"
+
+#include <algorithm>
+
+namespace busbw::fastpath {
+
+void Windows::remove(const void* handle) {
+  std::erase_if(all_, [handle](const Window& one) { return one.handle == handle; });
+}
+
+const Window* Windows::find(const void* buffer, std::size_t bytes) const noexcept {
+  const auto* const begin = static_cast<const char*>(buffer);
+  const auto found = std::ranges::find_if(all_, [&](const Window& one) {
+    return begin >= one.own && bytes <= one.bytes && static_cast<std::size_t>(begin - one.own) <= one.bytes - bytes;
+  });
+  return found == all_.end() ? nullptr : &*found;
+}
+
+std::optional<Reach> Windows::reach(const Call& call, int ranks) const noexcept {
+  if (all_.empty() || !is_for_direct(call)) return std::nullopt;
+  const std::size_t of_all = call.bytes * static_cast<std::size_t>(ranks);
+  const Window* const send = find(call.send, call.collective == Collective::reduce_scatter ? of_all : call.bytes);
+  const Window* const receive = find(call.receive, call.collective == Collective::all_gather ? of_all : call.bytes);
+  if (send == nullptr || receive == nullptr) return std::nullopt;
+  Reach reach;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
+    reach.send[r] = send->of_rank[r] + (static_cast<const char*>(call.send) - send->own);
+    reach.receive[r] = receive->of_rank[r] + (static_cast<char*>(call.receive) - receive->own);
+  }
+  return reach;
+}
+
+}  // namespace busbw::fastpath
