@@ -19,6 +19,8 @@ from busbw import engine
 from .machine import Machine, expect_nothing_wrong
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
+REACHING = ("all_reduce", "all_gather", "reduce_scatter")
+"""Those that `direct` does."""
 SIZES = ["--sizes", "2,30,120,1000,4K,65534,100003,1M,5000003", "-n", 3]
 EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "8,1000,100003,1M", "-n", 1]
 FORCED = ["exchange,64,512", "exchange,1,32", "exchange,7,96", "two_shot,64,512", "two_shot,3,64"]
@@ -119,6 +121,22 @@ def test_a_method_for_every_size(fast: FastPath, collective: str, forced: str, w
     methods = fast.check(collective, *fast.machine.ranks(way), *sizes, BUSBW_FASTPATH_METHOD=forced)
     assert methods[method] > 0
     assert set(methods) <= {method, "nccl"}, methods  # a rank's share of two bytes is nothing, which is NCCL's
+
+
+@pytest.mark.parametrize("way", ["g", "t", "processes"])
+@pytest.mark.parametrize("collective", REACHING)
+def test_direct_in_windows(fast: FastPath, collective: str, way: str) -> None:
+    """Sizes that are no multiple of 16 bytes for each rank are handed over."""
+    sizes = ["--sizes", "16,1000,4K,65536,1M,16000002,64M", "-n", 3, "-d", "all", "-o", "all", "-R", 2]
+    for graphs in ([], ["-G", 2]):
+        methods = fast.check(collective, *fast.machine.ranks(way), *sizes, *graphs, BUSBW_FASTPATH_METHOD="direct,64,512")
+        assert methods["direct"] > 0, methods
+
+
+@pytest.mark.parametrize("collective", REACHING)
+def test_direct_takes_windows(fast: FastPath, collective: str) -> None:
+    methods = fast.check(collective, *fast.machine.ranks("t"), *SIZES, BUSBW_FASTPATH_METHOD="direct,64,512")
+    assert methods["direct"] == 0, methods
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

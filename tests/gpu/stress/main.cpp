@@ -1,7 +1,7 @@
 // Random and special programs for NCCL, to find out whether a library that is preloaded before it keeps results right and
 // never hangs. It is linked with NCCL as any program is and knows nothing of the library.
 //
-//   fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends alike|differ] [--connect first|late]
+//   fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends alike|differ] [--connect first|late] [--windows no|yes]
 //   fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C] [--ends alike|differ]
 //
 // Exit codes: 0 all right, 1 wrong, 2 usage, 3 a call failed, 4 nothing moved for 20 s (the last step of each rank is printed).
@@ -19,7 +19,7 @@ namespace {
 int usage() {
   std::printf(
       "fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends "
-      "alike|differ] [--connect first|late]\n"
+      "alike|differ] [--connect first|late] [--windows no|yes]\n"
       "fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C] [--ends "
       "alike|differ]\ncases:");
   for (const auto& name : stress::case_names()) std::printf(" %s", name.c_str());
@@ -50,6 +50,8 @@ int main(int argc, char** argv) {
       ends = value;
     else if (flag == "--connect" && (value == "first" || value == "late"))
       mix.connects_first = value == "first";
+    else if (flag == "--windows" && (value == "yes" || value == "no"))
+      mix.has_windows = value == "yes";
     else if (flag == "--rounds")
       special.rounds = std::atoi(value.c_str());
     else if (flag == "--communicators")

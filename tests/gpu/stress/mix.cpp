@@ -54,7 +54,10 @@ class Mix {
     team_.doing("allocating");
     team_.each([&](Rank& rank, std::size_t i) {
       Arena& arena = arenas_[i];
-      check(cudaMalloc(&arena.memory, kArenaBytes), "cudaMalloc");
+      if (settings_.has_windows)
+        check(ncclMemAlloc(reinterpret_cast<void**>(&arena.memory), kArenaBytes), "ncclMemAlloc");
+      else
+        check(cudaMalloc(&arena.memory, kArenaBytes), "cudaMalloc");
       check(cudaMallocHost(&arena.image, kArenaBytes), "cudaMallocHost");
       check(cudaMallocHost(&arena.back, kArenaBytes), "cudaMallocHost");
       arena.expected.resize(kArenaBytes);
@@ -107,6 +110,7 @@ class Mix {
     if (c < 2) {
       layouts_[c] = Layout::plain;
       communicators_[c] = team_.new_communicators();
+      open_windows(c);
       connect(c);
       return;
     }
@@ -118,7 +122,18 @@ class Mix {
       return ncclCommSplit(communicators_[0][i], parity ? rank.rank % 2 : 0,
                            parity ? rank.rank : team_.ranks - rank.rank, &communicators_[c][i], nullptr);
     });
+    open_windows(c);
     connect(c);
+  }
+
+  void open_windows(int c) {
+    if (!settings_.has_windows) return;
+    windows_[c].assign(team_.mine.size(), nullptr);
+    team_.doing("registering windows");
+    team_.grouped("ncclCommWindowRegister", [&](Rank&, std::size_t i) {
+      return ncclCommWindowRegister(communicators_[c][i], arenas_[i].memory, kArenaBytes, &windows_[c][i],
+                                    NCCL_WIN_COLL_SYMMETRIC);
+    });
   }
 
   /// NCCL connects two ranks when they first send each other something; it fails where that is within a capture of threads.
@@ -140,6 +155,10 @@ class Mix {
 
   void destroy(int c) {
     team_.doing("destroying communicator %d", c);
+    if (settings_.has_windows)
+      team_.each([&](Rank&, std::size_t i) {
+        check(ncclCommWindowDeregister(communicators_[c][i], windows_[c][i]), "ncclCommWindowDeregister");
+      });
     team_.each([&](Rank&, std::size_t i) { check(ncclCommDestroy(communicators_[c][i]), "ncclCommDestroy"); });
   }
 
@@ -341,7 +360,10 @@ class Mix {
 
   void round() {
     team_.doing("round %llu", (unsigned long long)round_);
-    const Plan plan = draw_plan(random_, team_.ranks, layouts_, alltoall_ != nullptr);
+    Plan plan = draw_plan(random_, team_.ranks, layouts_, alltoall_ != nullptr);
+    // What windows promise: buffers lie alike on all ranks.
+    if (settings_.has_windows)
+      for (Call& call : plan.calls) call.unaligned = 0;
     team_.each([&](Rank& rank, std::size_t i) {
       Arena& arena = arenas_[i];
       std::memset(arena.image, kUntouched, plan.used_bytes);
@@ -451,6 +473,7 @@ class Mix {
   std::vector<Arena> arenas_;
   Layout layouts_[kCommunicators] = {};
   std::vector<ncclComm_t> communicators_[kCommunicators];
+  std::vector<ncclWindow_t> windows_[kCommunicators];  // of the arenas
   std::uint64_t round_ = 0;
   unsigned next_event_ = 0;
 };
