@@ -360,10 +360,7 @@ class Mix {
 
   void round() {
     team_.doing("round %llu", (unsigned long long)round_);
-    Plan plan = draw_plan(random_, team_.ranks, layouts_, alltoall_ != nullptr);
-    // What windows promise: buffers lie alike on all ranks.
-    if (settings_.has_windows)
-      for (Call& call : plan.calls) call.unaligned = 0;
+    const Plan plan = draw_plan(random_, team_.ranks, layouts_, alltoall_ != nullptr, settings_.has_windows);
     team_.each([&](Rank& rank, std::size_t i) {
       Arena& arena = arenas_[i];
       std::memset(arena.image, kUntouched, plan.used_bytes);

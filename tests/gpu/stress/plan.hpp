@@ -77,6 +77,8 @@ struct Plan {
   std::size_t used_bytes = 0;
 };
 
-Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], bool has_alltoall);
+/// With windows every count is a multiple of 16 elements, and nothing is unaligned.
+Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], bool has_alltoall,
+               bool has_windows);
 
 }  // namespace stress
