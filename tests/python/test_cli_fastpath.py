@@ -19,6 +19,7 @@ from busbw.fastpath import parse
 
 # NCCL takes 10 us and 20 us a MiB. An exchange takes 4 us and moves 4 MiB a ms for each block, up to 8 blocks, a
 # two_shot 6 us and 20 MiB a ms up to 64 blocks; half the threads, half of that. Beyond 32 blocks both take 3 us more.
+# In windows (-R 2) NCCL takes 8 us and 12 us a MiB, and direct 6 us and 25 MiB a ms for each block.
 ENGINE = f"""#!{sys.executable}
 import json, os, sys
 from pathlib import Path
@@ -34,15 +35,25 @@ if len((folder / "log").read_text().splitlines()) == int(os.environ.get("FAKE_HA
     time.sleep(60)
 value = lambda flag: words[words.index(flag) + 1]
 collective = Path(sys.argv[0]).name[:-5]
+in_windows = "-R" in words and value("-R") == "2"
+reaches_windows = in_windows and not os.environ.get("FAKE_NO_DIRECT")
+if in_windows and os.environ.get("FAKE_NO_WINDOWS"):
+    print("NCCL makes no symmetric window", file=sys.stderr)
+    sys.exit(3)
 ranges = []
 is_fast = os.environ.get("BUSBW_FASTPATH") == "on" and "--library" in words and "libbusbw_nccl.so" in value("--library")
 if is_fast and not os.environ.get("FAKE_NO_NVLINK"):
     if forced := os.environ["BUSBW_FASTPATH_METHOD"]:
         method, blocks, threads = forced.split(",")
-        ranges.append((1 << 60, method, int(blocks), int(threads)))
+        if method != "direct" or reaches_windows:
+            ranges.append((1 << 60, method, int(blocks), int(threads)))
     table = os.environ["BUSBW_FASTPATH_TABLE"]
     for line in Path(table).read_text().splitlines() if table else []:
         parts = line.split("#")[0].split()
+        if "windows" in parts:
+            parts.remove("windows")
+            if not reaches_windows:
+                continue
         if parts and parts[0] == collective and parts[1] == "ranks=" + value("-t"):
             number, unit = parts[2][6:], 1
             if number[-1] in "KM":
@@ -65,13 +76,16 @@ for size in map(int, value("--sizes").split(",")):
     mib = size / 2**20
     if method == "nccl":
         time_us = 10 + 20 * mib
+        if in_windows:
+            time_us = float(os.environ.get("FAKE_NCCL_IN_WINDOWS_US", 8 + 12 * mib))
     else:
-        rate = dict(exchange=4 * min(blocks, 8), two_shot=20 * min(blocks, 64))[method] * threads / 512
-        time_us = dict(exchange=4, two_shot=6)[method] + 1000 * mib / rate + (3 if blocks > 32 else 0)
+        rates = dict(exchange=4 * min(blocks, 8), two_shot=20 * min(blocks, 64), direct=25 * blocks)
+        rate = rates[method] * threads / 512
+        time_us = dict(exchange=4, two_shot=6, direct=6)[method] + 1000 * mib / rate + (3 if blocks > 32 else 0)
         if method == os.environ.get("FAKE_FAILS"):
             print("no such thing", file=sys.stderr)
             sys.exit(3)
-    said.add(f"{{collective}} half {{size}} bytes: {{method}}")
+    said.add(f"{{collective}} half {{size}} bytes: {{method}} blocks={{blocks}} threads={{threads}}")
     for placement in ("out_of_place", "in_place"):
         wrong = 3 if "-c" in words and value("-c") == "1" and method == os.environ.get("FAKE_WRONG") else 0
         check = dict(state="checked", wrong_elements=wrong, wrong_ranks=bool(wrong) * 1, policy="exact", first_wrong=[])
@@ -85,9 +99,12 @@ Path(value("--records")).write_text("".join(json.dumps(each) + "\\n" for each in
 """
 
 SIZES = "3K,48K,768K,12M"
-TUNE = ("fastpath", "tune", "--sizes", SIZES, "--collective", "all_reduce")
+WITH_WINDOWS = ("fastpath", "tune", "--sizes", SIZES, "--collective", "all_reduce")
+TUNE = (*WITH_WINDOWS, "--no-windows")
 BLOCKS = 1 + 2 * 3 + 2 + 1 + 1
 """NCCL, two methods in three shapes, two rounds beside the best, the chosen ones, NCCL."""
+IN_WINDOWS = BLOCKS + 3
+"""One method more."""
 
 
 @pytest.fixture
@@ -95,7 +112,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Such an engine, and the name of a library beside it."""
     folder = tmp_path / "programs"
     folder.mkdir()
-    for name in ("busbw-engine", "all_reduce_perf", "all_gather_perf"):
+    for name in ("busbw-engine", "all_reduce_perf", "all_gather_perf", "reduce_scatter_perf", "broadcast_perf"):
         (folder / name).write_text(ENGINE)
         (folder / name).chmod(0o755)
     (folder / "libbusbw_nccl.so").write_text("the engine here loads none")
@@ -160,11 +177,90 @@ def test_a_tuning_measures_chooses_and_writes(busbw: Command, here: Path, progra
 
 
 def test_where_nccl_is_as_fast_it_is_left_to_it(busbw: Command, here: Path, programs: Path) -> None:
-    done = busbw("fastpath", "tune", "--sizes", "1K,96M", "--collective", "all_gather")
+    done = busbw("fastpath", "tune", "--sizes", "1K,96M", "--collective", "all_gather", "--no-windows")
     assert done.returncode == 0, done.stderr
     assert all("-d half" not in call for call in calls(programs))  # it moves bytes
     (line,) = parse((here / "fastpath.table").read_text(), "t")
     assert (line.collective, line.up_to_bytes, line.method) == ("all_gather", 1024, "exchange")
+
+
+def test_windows_are_tuned_apart_beside_nccl_in_windows(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw(*WITH_WINDOWS, "--folder", "kept")
+    assert done.returncode == 0, done.stderr
+    assert [" -R 2 " in call for call in calls(programs)] == [False] * BLOCKS + [True] * IN_WINDOWS
+    assert sum("--library" not in call for call in calls(programs)[BLOCKS:]) == 2  # plain NCCL, with -R 2 too
+    text = (here / "fastpath.table").read_text()
+    found = parse(text, "t")
+    assert [(each.up_to_bytes, each.method, each.blocks) for each in found if not each.in_windows] == [
+        (49152, "exchange", 16),
+        (786432, "two_shot", 32),
+        (12582912, "two_shot", 64),
+    ]
+    assert [(each.up_to_bytes, each.method, each.blocks) for each in found if each.in_windows] == [
+        (49152, "exchange", 16),
+        (786432, "direct", 32),
+        (12582912, "direct", 64),
+    ]
+    assert f"{found[-1].text}  # 16.50 us, NCCL 152.00 us\n" in text
+    assert "# Lines of windows: measured with buffers in symmetric windows (-R 2), NCCL's too.\n" in text
+    assert "all_reduce, 2 ranks: faster at 4 of 4 sizes" in text
+    assert "all_reduce, 2 ranks, in windows: faster at 4 of 4 sizes" in done.stdout
+    assert "all_reduce, 2 ranks, in windows: direct 8x256" in done.stderr
+    assert len(list((here / "kept/2-ranks").glob("*.jsonl"))) == BLOCKS
+    assert len(list((here / "kept/2-ranks-windows").glob("*.jsonl"))) == IN_WINDOWS
+    assert json.loads((here / "kept/tuning.json").read_text())["sizes_in_windows_bytes"] == [
+        *(3072, 49152, 786432, 12582912)
+    ]
+    # All of it is there.
+    assert busbw(*WITH_WINDOWS, "--folder", "kept").returncode == 0
+    assert len(calls(programs)) == BLOCKS + IN_WINDOWS
+    assert (here / "fastpath.table").read_text().splitlines()[-3:] == text.splitlines()[-3:]
+
+
+def test_windows_are_left_to_nccl_by_a_line_of_their_own(busbw: Command, here: Path, programs: Path) -> None:
+    words = ("--sizes", "1K,1M", "--collective", "all_gather")
+    done = busbw("fastpath", "tune", *words, environment={"FAKE_NCCL_IN_WINDOWS_US": "1"})
+    assert done.returncode == 0, done.stderr
+    found = parse((here / "fastpath.table").read_text(), "t")
+    assert found[0].method == "exchange"
+    assert found[-1].text == "all_gather ranks=2 windows up_to=1M nccl"
+    assert [each.in_windows for each in found].count(True) == 1
+
+
+def test_where_nccl_makes_no_windows_they_are_left_out(busbw: Command, here: Path, programs: Path) -> None:
+    words = ("--sizes", "1K", "--collective", "all_gather", "--collective", "reduce_scatter")
+    done = busbw("fastpath", "tune", *words, environment={"FAKE_NO_WINDOWS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "NCCL makes no symmetric window" in done.stderr
+    assert done.stdout.count("2 ranks, in windows: left out, since NCCL could not be measured with -R 2") == 1
+    assert [" -R 2 " in call for call in calls(programs)].count(True) == 1
+    found = parse((here / "fastpath.table").read_text(), "t")
+    assert [(each.collective, each.in_windows) for each in found] == [("all_gather", False), ("reduce_scatter", False)]
+    assert "Lines of windows" not in (here / "fastpath.table").read_text()
+
+
+def test_windows_that_the_fast_path_does_not_reach_are_left_out(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw(*WITH_WINDOWS, "--folder", "kept", environment={"FAKE_NO_DIRECT": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "2 ranks, in windows: left out, since the fast path did nothing in them; " in done.stdout
+    assert "kept/2-ranks-windows/all_reduce-direct-8x256.log says why" in done.stdout
+    assert [" -R 2 " in call for call in calls(programs)].count(True) == 2
+    assert not any(each.in_windows for each in parse((here / "fastpath.table").read_text(), "t"))
+
+
+def test_a_shape_that_fails_in_windows_is_left_out_and_said(busbw: Command, here: Path, programs: Path) -> None:
+    words = ("--sizes", "48K", "--collective", "reduce_scatter")
+    done = busbw("fastpath", "tune", *words, environment={"FAKE_FAILS": "direct"})
+    assert done.returncode == 0, done.stderr
+    assert "reduce_scatter in windows direct-8x256 was left out: the engine ended with exit code 3" in done.stdout
+    found = parse((here / "fastpath.table").read_text(), "t")
+    assert {each.method for each in found if each.in_windows} == {"exchange"}
+
+
+def test_collectives_without_windows_are_not_tuned_in_them(busbw: Command, here: Path, programs: Path) -> None:
+    done = busbw("fastpath", "tune", "--dry-run", "--ranks", "2", "--collective", "broadcast")
+    assert done.returncode == 0, done.stderr
+    assert " -R 2 " not in done.stdout
 
 
 def test_what_is_interrupted_goes_on(here: Path, programs: Path, busbw: Command) -> None:
@@ -226,6 +322,10 @@ def test_a_dry_run_shows_commands_and_does_nothing(busbw: Command, here: Path, p
     assert sum(f"--library {programs}/libbusbw_nccl.so" in line for line in commands) == 12
     assert not calls(programs)
     assert list(here.iterdir()) == []
+    commands = busbw(*WITH_WINDOWS, "--ranks", "2,4", "--dry-run").stdout.splitlines()
+    assert sum(" -R 2 " in line for line in commands) == 2 * 10
+    assert sum("BUSBW_FASTPATH_METHOD=direct,64,512" in line for line in commands) == 2
+    assert "# all_reduce, 4 ranks, in windows" in commands
 
 
 @pytest.mark.parametrize(
@@ -278,6 +378,10 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
     assert "BUSBW_FASTPATH=verify" in mine
     assert ["broadcast", "2-4", "32K", "exchange", "4", "64"] in [line.split() for line in mine.splitlines()]
     assert "two_shot" not in mine
+    (here / "my.table").write_text("all_gather ranks=2 windows up_to=64M direct blocks=4 threads=64\n")
+    mine = busbw("fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "my.table"}).stdout
+    assert ["all_gather", "2", "windows", "64M", "direct", "4", "64"] in [line.split() for line in mine.splitlines()]
+    assert "windows: calls whose buffers lie in symmetric windows" in mine
     assert "for sm_80" in busbw("fastpath", "show", "--generation", "sm_80").stdout
 
 

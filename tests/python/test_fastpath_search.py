@@ -2,11 +2,12 @@
 
 import pytest
 
-from busbw.fastpath import METHODS
+from busbw.fastpath import METHODS, METHODS_IN_WINDOWS
 from busbw.fastpath.search import (
     BESIDE,
     FAR_APART,
     SIZES,
+    SIZES_IN_WINDOWS,
     Shape,
     Times,
     beside,
@@ -34,6 +35,15 @@ def test_every_method_is_tried_in_every_shape_first(collective: str) -> None:
     assert len(shapes) == len(set(shapes)) == len(FAR_APART) * len(METHODS[collective])
     for shape in shapes:
         parse(table_text(ranges(collective, 4, {SIZES[-1]: shape}, {})), "t")
+
+
+@pytest.mark.parametrize("collective", METHODS_IN_WINDOWS)
+def test_in_windows_direct_is_tried_too(collective: str) -> None:
+    shapes = first_shapes(collective, in_windows=True)
+    assert {shape.method for shape in shapes} == {*METHODS[collective], "direct"}
+    assert len(shapes) == len(set(shapes)) == len(FAR_APART) * len(METHODS_IN_WINDOWS[collective])
+    for shape in shapes:
+        parse(table_text(ranges(collective, 4, {SIZES_IN_WINDOWS[-1]: shape}, {}, in_windows=True)), "t")
 
 
 def test_of_two_that_are_alike_the_one_that_takes_less_is_chosen() -> None:
@@ -97,7 +107,17 @@ def test_lines_go_from_size_to_size_and_end_with_the_last_that_is_fast() -> None
     ]
 
 
+def test_windows_that_are_nccls_at_every_size_have_a_line_that_says_so() -> None:
+    found = ranges("all_reduce", 4, {1024: None, 2048: None}, {2048: "why"}, in_windows=True)
+    assert [each.text for each in found] == ["all_reduce ranks=4 windows up_to=2K nccl  # why"]
+    found = ranges("all_reduce", 4, {1024: SMALL, 2048: None}, {}, in_windows=True)
+    assert [each.text for each in found] == ["all_reduce ranks=4 windows up_to=1K exchange blocks=8 threads=256"]
+
+
 def test_the_summary_says_where_and_by_how_much() -> None:
     fast = [decide(1024, SMALL, both(5.0), [both(10.0)]), decide(2048, None, {}, [])]
-    assert summary("all_reduce", 4, fast) == "all_reduce, 4 ranks: faster at 1 of 2 sizes, up to 1 KiB (2.00x to 2.00x)"
-    assert summary("broadcast", 2, fast[1:]) == "broadcast, 2 ranks: NCCL at every size"
+    assert (
+        summary("all_reduce, 4 ranks", fast)
+        == "all_reduce, 4 ranks: faster at 1 of 2 sizes, up to 1 KiB (2.00x to 2.00x)"
+    )
+    assert summary("broadcast, 2 ranks", fast[1:]) == "broadcast, 2 ranks: NCCL at every size"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.fastpath import METHODS, Range, parse, table_text
+from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, Range, parse, table_text
 from busbw.fastpath.table import MOST_RANKS, default_names, default_text, merged, size_bytes, size_word
 
 BEFORE = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n"
@@ -71,20 +71,51 @@ def test_a_collective_of_ranks_that_overlap_is_one_ladder() -> None:
         parse("all_reduce ranks=2-3 up_to=4K nccl\nall_reduce ranks=3-8 up_to=4096 nccl\n", "t")
 
 
+def test_windows_are_a_ladder_of_their_own() -> None:
+    ladders = "all_reduce ranks=2-4 up_to=4K nccl\nall_reduce ranks=4 windows up_to=2K nccl\n"
+    assert [each.in_windows for each in parse(ladders, "t")] == [False, True]
+    with pytest.raises(UsageError, match="all_reduce of 4 ranks in windows has a line up to 2K already"):
+        parse(f"{ladders}all_reduce ranks=2-8 windows up_to=2K nccl\n", "t")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            "all_gather ranks=4 up_to=2K direct blocks=1 threads=32",
+            "direct takes buffers in symmetric windows; write win",
+        ),
+        ("broadcast ranks=4 windows up_to=2K nccl", "broadcast makes no use of windows; leave out windows"),
+        ("all_gather windows ranks=4 windows up_to=2K nccl", "windows stands twice in it; give it once"),
+        ("broadcast ranks=4 up_to=2K direct blocks=1 threads=32", "give nccl, exchange or two_shot"),
+        ("all_gather ranks=4 windows up_to=2K two_shot blocks=1 threads=32", "give nccl, direct or exchange"),
+    ],
+)
+def test_what_is_wrong_with_windows_is_said(line: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(line, "t")
+    assert sentence in f"{caught.value.what}; {caught.value.remedy}"
+
+
 CHOICES = st.one_of(
     st.just(("nccl", 0, 0)),
     st.tuples(st.just("exchange"), st.integers(1, 256), st.integers(1, 16).map(lambda warps: 32 * warps)),
 )
 
 
-@given(st.sampled_from(sorted(METHODS)), st.lists(st.tuples(st.integers(1, 1 << 34), CHOICES), max_size=12))
+LADDERS = [(name, False) for name in METHODS] + [(name, True) for name in METHODS_IN_WINDOWS]
+
+
+@given(st.sampled_from(LADDERS), st.lists(st.tuples(st.integers(1, 1 << 34), CHOICES), max_size=12))
 def test_any_table_is_read_as_it_was_written_and_merging_changes_no_choice(
-    collective: str, ends: list[tuple[int, tuple[str, int, int]]]
+    ladder: tuple[str, bool], ends: list[tuple[int, tuple[str, int, int]]]
 ) -> None:
-    lines = [Range(collective, 2, 8, end, *choice) for end, choice in sorted(dict(ends).items())]
+    collective, in_windows = ladder
+    lines = [Range(collective, 2, 8, end, *choice, in_windows=in_windows) for end, choice in sorted(dict(ends).items())]
     assert parse(table_text(lines, ["a comment"]), "t") == lines
     fewer = merged(lines)
     assert len(fewer) <= len(lines)
+    assert not in_windows or bool(fewer) == bool(lines)  # without any, other lines would hold
 
     def choice(table: list[Range], size: int) -> tuple[str, int, int]:
         found = next((each for each in table if size <= each.up_to_bytes), Range(collective, 2, 8, 1))

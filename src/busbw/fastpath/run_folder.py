@@ -23,16 +23,19 @@ _SUFFIX = "fastpath-tune"
 
 def settings_of(asked: Sequence[Asked], collectives: Sequence[str]) -> bytes:
     """What must be the same for measurements to go on with."""
-    first = asked[0]
+    ordinary = [each for each in asked if not each.in_windows]
+    windows = [each for each in asked if each.in_windows]
+    first = ordinary[0]
     settings = {
         "library_sha256": hashlib.sha256(first.library.read_bytes()).hexdigest(),
         "host": socket.gethostname(),
         "devices": engine.devices(),
         "busbw": __version__,
-        "ranks": [each.ranks for each in asked],
+        "ranks": [each.ranks for each in ordinary],
         "collectives": list(collectives),
         "dtype": first.dtype,
         "sizes_bytes": list(first.sizes),
+        "sizes_in_windows_bytes": list(windows[0].sizes) if windows else [],
     }
     return msgspec.json.format(msgspec.json.encode(settings)) + b"\n"
 

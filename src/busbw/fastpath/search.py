@@ -6,16 +6,18 @@ twice: what was chosen because it looked fastest looked so partly by chance, so 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
 
-from busbw.fastpath.table import METHODS, MOST_THREADS, WARP_THREADS, Range, merged
+from busbw.fastpath.table import METHODS, METHODS_IN_WINDOWS, MOST_THREADS, WARP_THREADS, Range, merged
 from busbw.logs import Placement
 from busbw.units import size_text
 
 SIZES = tuple(2**power for power in range(10, 26))
 """1 KiB to 32 MiB. Smaller ones do as 1 KiB does, larger ones are handed over."""
+SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
+"""1 KiB to 128 MiB: without slots between, links are all that limits large ones."""
 FAR_APART = ((8, 256), (32, 512), (64, 512))
 """Blocks and threads that are tried everywhere; small sizes take fewer blocks by themselves."""
 MOST_TRIED_BLOCKS = 64
@@ -43,9 +45,10 @@ class Shape:
         return f"{self.method}-{self.blocks}x{self.threads}"
 
 
-def first_shapes(collective: str) -> list[Shape]:
+def first_shapes(collective: str, *, in_windows: bool = False) -> list[Shape]:
     """Those that are tried at every size."""
-    return [Shape(blocks, threads, method) for method in METHODS[collective] for blocks, threads in FAR_APART]
+    methods = (METHODS_IN_WINDOWS if in_windows else METHODS)[collective]
+    return [Shape(blocks, threads, method) for method in methods for blocks, threads in FAR_APART]
 
 
 def typical_us(times: Mapping[Placement, float]) -> float:
@@ -137,23 +140,30 @@ def decide(size: int, tried: Shape | None, fast: Times, nccl: Sequence[Times]) -
     return Decision(size, tried if is_faster else None, tried, typical_us(beside_us), fast_us)
 
 
-def ranges(collective: str, ranks: int, chosen: Mapping[int, Shape | None], notes: Mapping[int, str]) -> list[Range]:
+def ranges(
+    collective: str,
+    ranks: int,
+    chosen: Mapping[int, Shape | None],
+    notes: Mapping[int, str],
+    *,
+    in_windows: bool = False,
+) -> list[Range]:
     """The lines of a table. What lies between two sizes does as the larger one does."""
     made = []
     for size in sorted(chosen):
         shape = chosen[size]
-        doing = Range(collective, ranks, ranks, size, note=notes.get(size, ""))
+        doing = Range(collective, ranks, ranks, size, note=notes.get(size, ""), in_windows=in_windows)
         if shape is not None:
-            doing = Range(collective, ranks, ranks, size, shape.method, shape.blocks, shape.threads, doing.note)
+            doing = replace(doing, method=shape.method, blocks=shape.blocks, threads=shape.threads)
         made.append(doing)
     return merged(made)
 
 
-def summary(collective: str, ranks: int, decisions: Sequence[Decision]) -> str:
-    """What was found for a collective, in a sentence."""
+def summary(what: str, decisions: Sequence[Decision]) -> str:
+    """What was found for a collective and number of ranks, in a sentence."""
     taken = [each for each in decisions if each.shape]
     if not taken:
-        return f"{collective}, {ranks} ranks: NCCL at every size"
+        return f"{what}: NCCL at every size"
     gains = [each.nccl_us / each.fast_us for each in taken if each.nccl_us and each.fast_us]
     sizes = f"{len(taken)} of {len(decisions)} sizes, up to {size_text(taken[-1].size_bytes)}"
-    return f"{collective}, {ranks} ranks: faster at {sizes} ({min(gains):.2f}x to {max(gains):.2f}x)"
+    return f"{what}: faster at {sizes} ({min(gains):.2f}x to {max(gains):.2f}x)"

@@ -14,6 +14,7 @@ METHOD_VARIABLE = "BUSBW_FASTPATH_METHOD"
 """`exchange,32,512` for every size, in place of a table."""
 
 HANDED_OVER = "nccl"
+WINDOWS = "windows"
 METHODS = {
     "all_reduce": ("exchange", "two_shot"),
     "all_gather": ("exchange",),
@@ -22,6 +23,9 @@ METHODS = {
     "alltoall": ("exchange",),
 }
 """What the fast path can do for each collective, besides handing it over."""
+DIRECT = "direct"
+METHODS_IN_WINDOWS = {name: (DIRECT, *METHODS[name]) for name in ("all_reduce", "all_gather", "reduce_scatter")}
+"""The same for calls whose buffers lie in symmetric windows; the other collectives make no use of those."""
 
 MOST_RANKS = 64
 MOST_BLOCKS = 256
@@ -49,12 +53,15 @@ class Range:
     threads: int = 0
     note: str = ""
     """A comment behind it."""
+    in_windows: bool = False
+    """For calls whose buffers lie in symmetric windows. Where there is no such line the others hold for them, too."""
 
     @property
     def text(self) -> str:
         """The line."""
         ranks = f"{self.least_ranks}" + (f"-{self.most_ranks}" if self.most_ranks > self.least_ranks else "")
-        words = [self.collective, f"ranks={ranks}", f"up_to={size_word(self.up_to_bytes)}", self.method]
+        windows = [WINDOWS] if self.in_windows else []
+        words = [self.collective, f"ranks={ranks}", *windows, f"up_to={size_word(self.up_to_bytes)}", self.method]
         if self.method != HANDED_OVER:
             words += [f"blocks={self.blocks}", f"threads={self.threads}"]
         return " ".join(words) + (f"  # {self.note}" if self.note else "")
@@ -82,7 +89,7 @@ def parse(table: str, source: str) -> list[Range]:
         UsageError: A line is in doubt; names the source, the line, and what is allowed.
     """
     found: list[Range] = []
-    ends: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int, bool], int] = {}
     for number, line in enumerate(table.split("\n"), start=1):
         words = line.partition("#")[0].split()
         if not words:
@@ -95,14 +102,15 @@ def parse(table: str, source: str) -> list[Range]:
     return found
 
 
-def _extend(ends: dict[tuple[str, int], int], one: Range) -> None:
-    """Notes where a range ends for each number of ranks; the next one begins there."""
+def _extend(ends: dict[tuple[str, int, bool], int], one: Range) -> None:
+    """Notes where a range ends for each number of ranks, in windows apart from others; the next one begins there."""
     for ranks in range(one.least_ranks, one.most_ranks + 1):
-        before = ends.get((one.collective, ranks), 0)
+        before = ends.get((one.collective, ranks, one.in_windows), 0)
         if before >= one.up_to_bytes:
-            what = f"{one.collective} of {ranks} ranks has a line up to {size_word(before)} already"
+            where = f"{one.collective} of {ranks} ranks{' in windows' if one.in_windows else ''}"
+            what = f"{where} has a line up to {size_word(before)} already"
             raise UsageError(what, remedy="let up_to= grow from line to line, so that no two ranges overlap")
-        ends[one.collective, ranks] = one.up_to_bytes
+        ends[one.collective, ranks, one.in_windows] = one.up_to_bytes
 
 
 def _range(words: list[str]) -> Range:
@@ -110,7 +118,7 @@ def _range(words: list[str]) -> Range:
     if collective not in METHODS:
         raise UsageError(f'"{plain(collective)}" is no collective of the fast path', remedy=f"give {_or(METHODS)}")
     pairs = [word.partition("=") for word in rest if "=" in word]
-    methods = [word for word in rest if "=" not in word]
+    methods = [word for word in rest if "=" not in word and word != WINDOWS]
     given = {name: value for name, _, value in pairs}
     known = {"ranks", "up_to", "blocks", "threads"}
     if unknown := [name for name in given if name not in known]:
@@ -119,7 +127,10 @@ def _range(words: list[str]) -> Range:
         raise UsageError("something stands twice in it", remedy="give it once")
     if len(methods) != 1 or not {"ranks", "up_to"} <= given.keys():
         raise UsageError("it lacks something or has two methods", remedy=f'write a line as in "{_FORM}"')
-    method, allowed = methods[0], (HANDED_OVER, *METHODS[collective])
+    method, in_windows = methods[0], _in_windows(collective, rest)
+    if method == DIRECT and collective in METHODS_IN_WINDOWS and not in_windows:
+        raise UsageError("direct takes buffers in symmetric windows", remedy="write windows before up_to=")
+    allowed = (HANDED_OVER, *(METHODS_IN_WINDOWS if in_windows else METHODS)[collective])
     if method not in allowed:
         raise UsageError(f'"{plain(method)}" is no method for {collective}', remedy=f"give {_or(allowed)}")
     least, dash, most = given["ranks"].partition("-")
@@ -132,7 +143,7 @@ def _range(words: list[str]) -> Range:
     shape = {"blocks", "threads"} & given.keys()
     if method == HANDED_OVER and shape:
         raise UsageError("nccl chooses its blocks and threads itself", remedy="leave them out")
-    made = Range(collective, ends[0], ends[1], up_to, method)
+    made = Range(collective, ends[0], ends[1], up_to, method, in_windows=in_windows)
     if method == HANDED_OVER:
         return made
     if len(shape) < 2:
@@ -141,6 +152,15 @@ def _range(words: list[str]) -> Range:
     if threads % WARP_THREADS:
         raise UsageError(f"threads={threads} is no multiple of 32", remedy=f"give one up to {MOST_THREADS}")
     return replace(made, blocks=_number("blocks", given["blocks"], 1, MOST_BLOCKS), threads=threads)
+
+
+def _in_windows(collective: str, words: list[str]) -> bool:
+    count = words.count(WINDOWS)
+    if count > 1:
+        raise UsageError("windows stands twice in it", remedy="give it once")
+    if count and collective not in METHODS_IN_WINDOWS:
+        raise UsageError(f"{collective} makes no use of windows", remedy="leave out windows")
+    return count == 1
 
 
 def _number(name: str, word: str, least: int, most: int) -> int:
@@ -155,18 +175,27 @@ def _or(words: Iterable[str]) -> str:
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The same choices in fewer lines: neighbours that do the same become one, and no line hands over at the end."""
+    """The same choices in fewer lines: neighbours that do the same become one, and no line hands over at the end.
+
+    But for one of windows that would be the only one: without it other lines would hold.
+    """
     made: list[Range] = []
-    for _, members in groupby(ranges, key=lambda each: (each.collective, each.least_ranks, each.most_ranks)):
+    for ladder, members in groupby(ranges, key=_ladder):
+        least = 1 if ladder[-1] else 0
         kept: list[Range] = []
         for each in members:
             if kept and _does(kept[-1]) == _does(each):
                 kept.pop()
             kept.append(each)
-        while kept and kept[-1].method == HANDED_OVER:
+        while len(kept) > least and kept[-1].method == HANDED_OVER:
             kept.pop()
         made += kept
     return made
+
+
+def _ladder(one: Range) -> tuple[str, int, int, bool]:
+    """What ranges have in common that follow one another."""
+    return one.collective, one.least_ranks, one.most_ranks, one.in_windows
 
 
 def _does(one: Range) -> tuple[str, int, int]:

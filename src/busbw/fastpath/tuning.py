@@ -1,7 +1,7 @@
 """Measures what `search` asks for, with the engine's own programs. Every block is kept: a second start goes on."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from busbw.ab.blocks import Block, block_of, median_us
 from busbw.errors import BusbwError, Exit
 from busbw.fastpath import search
 from busbw.fastpath.search import Decision, Shape, Times
-from busbw.fastpath.table import HANDED_OVER, METHOD_VARIABLE, TABLE_VARIABLE, Range, table_text
+from busbw.fastpath.table import DIRECT, HANDED_OVER, METHOD_VARIABLE, TABLE_VARIABLE, Range, table_text
 from busbw.files import replace_file
 from busbw.logs import Placement
 from busbw.units import size_text
@@ -21,6 +21,7 @@ REDUCING = {"all_reduce", "reduce_scatter"}
 
 FLAGS = ("-n", "100", "-w", "5", "-G", "2", "-T", "60")
 """The device's time is of one launch of a graph behind the gate: of 100 operations, so that its start hardly shows."""
+IN_WINDOWS = ("-R", "2")
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
 
 Way: TypeAlias = Shape | list[Range] | None
@@ -29,6 +30,14 @@ Way: TypeAlias = Shape | list[Range] | None
 
 class WrongDataError(BusbwError):
     """The fast path computed something wrong."""
+
+
+class HandedOverError(BusbwError):
+    """The fast path had no part in what was to be measured of it."""
+
+
+class NoWindowsError(BusbwError):
+    """NCCL makes no symmetric windows here, or none that the fast path reaches."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +49,22 @@ class Asked:
     dtype: str
     """Of the collectives that reduce; the others move bytes."""
     sizes: tuple[int, ...]
+    in_windows: bool = False
+    """Whether all is measured with buffers in symmetric windows, NCCL too."""
+
+    @property
+    def folder_name(self) -> str:
+        """Where its records go."""
+        return f"{self.ranks}-ranks" + ("-windows" if self.in_windows else "")
+
+    def of(self, name: str) -> str:
+        """A collective's part of it, for people."""
+        return f"{name}, {self.ranks} ranks" + (", in windows" if self.in_windows else "")
 
 
 @dataclass
 class Tuning:
-    """Tunes one number of ranks, a collective at a time."""
+    """Tunes one number of ranks, in windows or not, a collective at a time."""
 
     asked: Asked
     folder: Path
@@ -59,30 +79,31 @@ class Tuning:
 
         Raises:
             BlockEndedError: It was interrupted, or NCCL itself could not be measured.
+            NoWindowsError: There are no windows to tune for.
+            HandedOverError: The fast path does nothing here.
             WrongDataError: Data were wrong where the fast path had a part.
         """
-        sizes, ranks = self.asked.sizes, self.asked.ranks
-        nccl = [self._times(name, "nccl-1", None)]
+        sizes = self.asked.sizes
+        nccl = [self._nccl_first(name)]
         measured: dict[Shape, Times] = {}
-        for shape in search.first_shapes(name):
+        for shape in search.first_shapes(name, in_windows=self.asked.in_windows):
             self._try(name, shape.text, shape, dict.fromkeys(sizes, shape), measured)
         first = dict(measured)
         for number in range(search.BESIDE):
             chosen = search.next_round(first, sizes, number)
             if chosen:
-                lines = search.ranges(name, ranks, chosen, {})
-                self._try(name, f"beside-{number + 1}", lines, chosen, measured)
+                self._try(name, f"beside-{number + 1}", self._lines(name, chosen), chosen, measured)
         candidates = {size: best for size in sizes if (best := search.best(measured, size))}
         fast: Times = {}
         if candidates:
-            fast = self._times(name, "chosen", search.ranges(name, ranks, candidates, {}), checked=True)
+            fast = self._times(name, "chosen", self._lines(name, candidates), checked=True)
         nccl.append(self._times(name, "nccl-2", None))
         return [search.decide(size, candidates.get(size), fast, nccl) for size in sizes]
 
     def commands(self, name: str) -> list[str]:
         """What would be run for a collective, as a shell would take it; the rest depends on what that gives."""
         ways: list[tuple[str, Way]] = [("nccl-1", None)]
-        ways += [(shape.text, shape) for shape in search.first_shapes(name)]
+        ways += [(shape.text, shape) for shape in search.first_shapes(name, in_windows=self.asked.in_windows)]
         measurement = self._measurement(name)
         return [measurement.command(self._side(name, block, way), f"{name}-{block}", *UNCHECKED) for block, way in ways]
 
@@ -91,6 +112,22 @@ class Tuning:
         first = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
         return records.read(first).header
 
+    def _nccl_first(self, name: str) -> Times:
+        try:
+            return self._times(name, "nccl-1", None)
+        except BlockEndedError as error:
+            if not self.asked.in_windows or error.exit_code != Exit.ENVIRONMENT:
+                raise
+            why = "NCCL could not be measured with -R 2, which takes NCCL 2.27 and GPUs that reach each other's memory"
+            raise self._no_windows(f"{why}: {error.what}") from error
+
+    def _no_windows(self, why: str) -> NoWindowsError:
+        what = f"{self.asked.ranks} ranks, in windows: left out, since {why}"
+        return NoWindowsError(what, remedy="leave windows out with --no-windows")
+
+    def _lines(self, name: str, chosen: Mapping[int, Shape | None]) -> list[Range]:
+        return search.ranges(name, self.asked.ranks, chosen, {}, in_windows=self.asked.in_windows)
+
     def _try(self, name: str, block: str, way: Way, chosen: dict[int, Shape], measured: dict[Shape, Times]) -> None:
         """Measures shapes by size and adds their times; what fails is left out, and said."""
         try:
@@ -98,8 +135,16 @@ class Tuning:
         except BlockEndedError as error:
             if error.exit_code == Exit.INTERRUPTED:
                 raise
-            self.left_out.append(f"{name} {block} was left out: {error.what}")
+            where = " in windows" if self.asked.in_windows else ""
+            self.left_out.append(f"{name}{where} {block} was left out: {error.what}")
             return
+        except HandedOverError as error:
+            if not (isinstance(way, Shape) and way.method == DIRECT):
+                raise
+            # Lines of windows hold where direct can be done, and nowhere else.
+            raise self._no_windows(
+                f"the fast path did nothing in them; {self.folder / name}-{block}.log says why"
+            ) from error
         for size, shape in chosen.items():
             if size in times:
                 measured[shape] = {**measured.get(shape, {}), size: times[size]}
@@ -111,7 +156,7 @@ class Tuning:
         if self._is_kept(label, wanted):
             self.blocks_kept += 1
             return self._by_size(name, label, block_of(self._measurement(name).record(label)), checked=checked)
-        self.say(f"{name}, {self.asked.ranks} ranks: {block.replace('-', ' ')}")
+        self.say(f"{self.asked.of(name)}: {block.replace('-', ' ')}")
         for suffix in ("jsonl", "log"):
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
         if wanted is not None:
@@ -154,14 +199,14 @@ class Tuning:
         """Makes sure that what was timed is what was asked for, and not NCCL under another name.
 
         Raises:
-            BusbwError: The library says nothing of the methods.
+            HandedOverError: The library says nothing of the methods.
         """
         log = self.folder / f"{label}.log"
         said = log.read_text(errors="replace") if log.exists() else ""
-        if not any(re.search(rf"\b{method}\b", said) for method in methods):
+        if not any(re.search(rf": {method} blocks=", said) for method in methods):
             record = self.folder / f"{label}.jsonl"
             record.unlink(missing_ok=True)  # or a second start would take it for a measurement
-            raise BusbwError(
+            raise HandedOverError(
                 f"the fast path handed everything over to NCCL in {label}, so there is nothing to tune",
                 remedy=f"see {log}, and docs/fastpath.md for what it needs: GPUs of one host with NVLink between all",
             )
@@ -184,5 +229,6 @@ class Tuning:
     def _measurement(self, name: str) -> Measurement:
         dtype = ("-d", self.asked.dtype) if name in REDUCING else ()
         sizes = ",".join(map(str, self.asked.sizes))
-        flags = ("-t", str(self.asked.ranks), *dtype, "--sizes", sizes, *FLAGS)
+        windows = IN_WINDOWS if self.asked.in_windows else ()
+        flags = ("-t", str(self.asked.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS)
         return Measurement(engine.program(f"{name}_perf"), flags, self.folder)

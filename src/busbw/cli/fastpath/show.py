@@ -71,6 +71,7 @@ def _show(found: Sequence[Range]) -> None:
     columns = [
         Column("collective", [Cell(each.collective) for each in found], right=False),
         Column("ranks", [Cell(_ranks_text(each)) for each in found]),
+        *([_windows_column(found)] if any(each.in_windows for each in found) else []),
         Column("up to", [Cell(size_word(each.up_to_bytes)) for each in found]),
         Column("method", [Cell(each.method) for each in found], right=False),
         Column("blocks", [Cell(str(each.blocks or "")) for each in found]),
@@ -80,6 +81,12 @@ def _show(found: Sequence[Range]) -> None:
     for line in lines(columns, width_of()):
         out.print(line)
     click.echo("Above these sizes, and for other numbers of ranks: nccl")
+    if any(each.in_windows for each in found):
+        click.echo("windows: calls whose buffers lie in symmetric windows, for which other lines hold where these lack")
+
+
+def _windows_column(found: Sequence[Range]) -> Column:
+    return Column("buffers", [Cell("windows" if each.in_windows else "") for each in found], right=False)
 
 
 def _ranks_text(one: Range) -> str:

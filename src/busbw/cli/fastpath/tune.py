@@ -4,6 +4,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,11 +17,11 @@ from busbw.cli.output import write_whole
 from busbw.cli.paths import NamedPath
 from busbw.cli.tune import progress
 from busbw.errors import BusbwError, Exit, UsageError
-from busbw.fastpath import METHODS, TABLE_VARIABLE, Range
+from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, Range
 from busbw.fastpath.run_folder import TABLE_FILE, made, open_folder, settings_of
-from busbw.fastpath.search import SIZES, Decision, ranges, summary
+from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, summary
 from busbw.fastpath.table import size_bytes, table_text
-from busbw.fastpath.tuning import Asked, Tuning
+from busbw.fastpath.tuning import Asked, NoWindowsError, Tuning
 from busbw.files import replace_file
 from busbw.records import Header
 from busbw.store import default_folder
@@ -34,7 +35,14 @@ _DTYPES = ("half", "bfloat16", "float")
     "--collective", "collectives", type=click.Choice(list(METHODS)), multiple=True, help="Only this one; repeatable."
 )
 @click.option("-d", "--dtype", type=click.Choice(_DTYPES), default="half", show_default=True, help="What is reduced.")
-@click.option("--sizes", "size_words", default="", metavar="SIZE,...", help="[default: 1K to 32M by a factor of 2]")
+@click.option(
+    "--sizes",
+    "size_words",
+    default="",
+    metavar="SIZE,...",
+    help="[default: 1K to 32M by a factor of 2, in windows to 128M]",
+)
+@click.option("--no-windows", is_flag=True, help="Leave out calls whose buffers lie in symmetric windows.")
 @click.option(
     "-o",
     "--output",
@@ -54,6 +62,7 @@ def tune(
     collectives: Sequence[str],
     dtype: str,
     size_words: str,
+    no_windows: bool,
     output: Path,
     library: Path | None,
     folder: Path | None,
@@ -61,10 +70,12 @@ def tune(
 ) -> int:
     """Measures on this machine which method is best for which size, beside NCCL, and writes the table."""
     names = list(dict.fromkeys(collectives)) or list(METHODS)
-    sizes = _sizes(size_words) or SIZES
-    asked = [
-        Asked(library.absolute() if library else library_here(), ranks, dtype, sizes) for ranks in _ranks(rank_words)
-    ]
+    sizes = _sizes(size_words)
+    preloaded = library.absolute() if library else library_here()
+    ordinary = [Asked(preloaded, ranks, dtype, sizes or SIZES) for ranks in _ranks(rank_words)]
+    asked = list(ordinary)
+    if not no_windows and METHODS_IN_WINDOWS.keys() & names:
+        asked += [replace(each, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for each in ordinary]
     if dry_run:
         _print_commands(asked, names, folder or default_folder())
         return Exit.GOOD
@@ -75,17 +86,24 @@ def tune(
     where, goes_on = open_folder(folder, settings_of(asked, names))
     found: list[Range] = []
     kept, said, left_out = 0, list[str](), list[str]()
+    impossible: list[Asked] = []
     with _progress() as say:
         if goes_on:
             click.echo(f"Going on with what is in {where}", err=True)
         try:
-            for name in names:
-                for each in asked:
-                    tuning = Tuning(each, made(where / f"{each.ranks}-ranks"), say, left_out=left_out)
+            for name, each in _parts(names, asked):
+                if each in impossible:
+                    continue
+                tuning = Tuning(each, made(where / each.folder_name), say, left_out=left_out)
+                try:
                     decisions = tuning.collective(name)
-                    kept += tuning.blocks_kept
-                    found += _lines(name, each.ranks, decisions)
-                    said.append(summary(name, each.ranks, decisions))
+                except NoWindowsError as error:
+                    impossible.append(each)
+                    left_out.append(error.what)
+                    continue
+                kept += tuning.blocks_kept
+                found += _lines(name, each, decisions)
+                said.append(summary(each.of(name), decisions))
         except (BlockEndedError, KeyboardInterrupt) as error:
             if isinstance(error, BlockEndedError) and error.exit_code != Exit.INTERRUPTED:
                 raise
@@ -94,8 +112,8 @@ def tune(
             return Exit.INTERRUPTED
     if kept:
         click.echo(f"{kept} blocks had been measured before", err=True)
-    header = tuning.header()
-    written = table_text(found, _provenance(header, asked, said))
+    header = Tuning(ordinary[-1], where / ordinary[-1].folder_name).header()
+    written = table_text(found, _provenance(header, asked, found, said))
     write_whole(output, written.encode())
     replace_file(where / TABLE_FILE, written.encode())
     for sentence in [*said, *left_out]:
@@ -134,25 +152,34 @@ def _sizes(words: str) -> tuple[int, ...]:
     return tuple(sorted(size for size in found if size))
 
 
-def _print_commands(asked: Sequence[Asked], names: Sequence[str], where: Path) -> None:
+def _parts(names: Sequence[str], asked: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
+    """What is tuned one after another: a table's order."""
     for name in names:
         for each in asked:
-            click.echo(f"# {name}, {each.ranks} ranks")
-            for command in Tuning(each, where / f"{each.ranks}-ranks").commands(name):
-                click.echo(command)
+            if not each.in_windows or name in METHODS_IN_WINDOWS:
+                yield name, each
+
+
+def _print_commands(asked: Sequence[Asked], names: Sequence[str], where: Path) -> None:
+    for name, each in _parts(names, asked):
+        click.echo(f"# {each.of(name)}")
+        for command in Tuning(each, where / each.folder_name).commands(name):
+            click.echo(command)
     click.echo(
         "# then, for each of these: shapes beside the best of each size, the chosen ones with checks, and NCCL again"
     )
 
 
-def _lines(name: str, ranks: int, decisions: Sequence[Decision]) -> list[Range]:
+def _lines(name: str, asked: Asked, decisions: Sequence[Decision]) -> list[Range]:
     chosen = {each.size_bytes: each.shape for each in decisions}
-    return ranges(name, ranks, chosen, {each.size_bytes: each.note for each in decisions})
+    notes = {each.size_bytes: each.note for each in decisions}
+    return ranges(name, asked.ranks, chosen, notes, in_windows=asked.in_windows)
 
 
-def _provenance(header: Header, asked: Sequence[Asked], said: Sequence[str]) -> list[str]:
+def _provenance(header: Header, asked: Sequence[Asked], found: Sequence[Range], said: Sequence[str]) -> list[str]:
     """Comments: what was measured, on what, with what, when."""
     first, machine = header.ranks[0], header.machine
+    windows = ["Lines of windows: measured with buffers in symmetric windows (-R 2), NCCL's too."]
     library = first.library
     driver = machine.get("driver")
     return [
@@ -162,6 +189,7 @@ def _provenance(header: Header, asked: Sequence[Asked], said: Sequence[str]) -> 
         + f", {f'NCCL {library.version}' if library else f'{header.backend} {header.backend_version}'}, "
         f"{asked[0].dtype}, device time over both placements, beside plain NCCL.",
         f"Library: SHA-256 {hashlib.sha256(asked[0].library.read_bytes()).hexdigest()}.",
+        *(windows if any(each.in_windows for each in found) else []),
         "Other numbers of ranks and other collectives are handed over.",
         "",
         *(f"{sentence}." for sentence in said),
