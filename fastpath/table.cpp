@@ -129,8 +129,8 @@ Table Table::parse(std::string_view text, const std::string& source) {
     for (int ranks = line->least_ranks; ranks <= line->most_ranks; ++ranks) {
       auto& ranges = ladders[ladder(*line->collective, ranks, line->is_for_windows)].ranges;
       if (!ranges.empty() && ranges.back().up_to_bytes >= line->up_to_bytes) {
-        lines.refuse(fmt::format("{} of {} ranks has a line up to {} already", name(*line->collective), ranks,
-                                 size_word(ranges.back().up_to_bytes)),
+        lines.refuse(fmt::format("{} of {} ranks{} has a line up to {} already", name(*line->collective), ranks,
+                                 line->is_for_windows ? " in windows" : "", size_word(ranges.back().up_to_bytes)),
                      "let up_to= grow from line to line, so that no two ranges overlap");
       }
       ranges.push_back({line->up_to_bytes, {*line->method, line->blocks, line->threads}});

@@ -29,6 +29,14 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
+/// "nccl, exchange, direct"
+std::string methods_for(Collective collective) {
+  std::string all;
+  for (const Method method : kMethods)
+    if (can(collective, method)) all += fmt::format("{}{}", all.empty() ? "" : ", ", name(method));
+  return all;
+}
+
 }  // namespace
 
 std::optional<TableLine> TableLines::next(std::string_view text) {
@@ -124,7 +132,8 @@ void TableLines::require_whole(const TableLine& line) const {
     refuse("something is missing", fmt::format("write a line as in \"{}\"", kForm));
   }
   if (!can(*line.collective, *line.method)) {
-    refuse(fmt::format("{} cannot do {}", name(*line.method), name(*line.collective)), "give nccl or exchange");
+    refuse(fmt::format("{} cannot do {}", name(*line.method), name(*line.collective)),
+           fmt::format("give one of {}", methods_for(*line.collective)));
   }
   if (line.is_for_windows && !can(*line.collective, Method::direct)) {
     refuse(fmt::format("{} makes no use of windows", name(*line.collective)), "leave out windows");

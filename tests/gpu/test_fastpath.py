@@ -127,9 +127,10 @@ def test_a_method_for_every_size(fast: FastPath, collective: str, forced: str, w
 @pytest.mark.parametrize("collective", REACHING)
 def test_direct_in_windows(fast: FastPath, collective: str, way: str) -> None:
     """Sizes that are no multiple of 16 bytes for each rank are handed over."""
-    sizes = ["--sizes", "16,1000,4K,65536,1M,16000002,64M", "-n", 3, "-d", "all", "-o", "all", "-R", 2]
-    for graphs in ([], ["-G", 2]):
-        methods = fast.check(collective, *fast.machine.ranks(way), *sizes, *graphs, BUSBW_FASTPATH_METHOD="direct,64,512")
+    sizes = ["--sizes", "16,1000,4K,65536,1M,16000002,64M", "-n", 3, "-d", "half"]
+    for flags in (sizes, [*sizes, "-G", 2], EVERYTHING):
+        forced = {"BUSBW_FASTPATH_METHOD": "direct,64,512"}
+        methods = fast.check(collective, *fast.machine.ranks(way), *flags, "-R", 2, **forced)
         assert methods["direct"] > 0, methods
 
 
