@@ -1,8 +1,12 @@
 // What a call costs that the fast path hands over: the same function of a library that stands for NCCL, called directly and
 // through libbusbw_nccl.so, in turns.
 //
-// Usage: fastpath_forward REAL LIBRARY FUNCTION...     a line for each function: its name, then for direct and for handed-over
-// calls the lower quartile, median and upper quartile over rounds, in ns, and the same of what a call costs more in a round
+// Usage: fastpath_forward REAL LIBRARY SITUATION:FUNCTION...
+//
+// A line for each: function and situation, then for direct and for handed-over calls the lower quartile, median and upper
+// quartile over rounds, in ns, and the same of what a call costs more in a round. SITUATIONs: `one`, a communicator of one
+// rank, which has no fast path; `fast`, one of two ranks, which has one if the library can; `turns`, both ranks' by turns, so
+// that no call is of the communicator of the one before it; `group`, as `fast`, each call in a group of its own.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -11,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace {
@@ -19,13 +24,15 @@ constexpr int kRounds = 201;
 constexpr int kCalls = 20000;
 // A size that no table gives to the fast path.
 constexpr std::size_t kCount = std::size_t{1} << 32;
+constexpr int kHalf = 6;  // as NCCL numbers it
 
 struct UniqueId {
   unsigned char bytes[128];
 };
+using Comm = std::uint64_t;
 /// As an all-reduce has them; functions with more arguments take what there is.
-using Collective = int (*)(const void*, void*, std::size_t, int, int, std::uint64_t, void*, void*);
-using Join = int (*)(std::uint64_t*, int, UniqueId, int);
+using Collective = int (*)(const void*, void*, std::size_t, int, int, Comm, void*, void*);
+using Group = int (*)();
 
 void* open_or_die(const char* file) {
   if (void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL)) return handle;
@@ -40,10 +47,47 @@ Function find_or_die(void* library, const char* name) {
   std::exit(3);
 }
 
-double ns_per_call(Collective call, std::uint64_t comm) {
+/// One side of a comparison.
+struct Side {
+  Collective call;
+  Group group_start = nullptr;  // null: no group
+  Group group_end = nullptr;
+  std::array<Comm, 2> comms;  // by turns
+};
+
+Side side_of(void* library, const std::string& function, const std::string& situation, std::array<Comm, 2> comms) {
+  Side side{find_or_die<Collective>(library, function.c_str()), nullptr, nullptr, comms};
+  if (situation == "group") {
+    side.group_start = find_or_die<Group>(library, "ncclGroupStart");
+    side.group_end = find_or_die<Group>(library, "ncclGroupEnd");
+  }
+  return side;
+}
+
+/// Made through the library, which may give them a fast path; the real one knows them too.
+std::array<Comm, 2> comms_of(void* library, const std::string& situation) {
+  std::array<Comm, 2> comms{};
+  if (situation == "one") {
+    find_or_die<int (*)(Comm*, int, UniqueId, int)>(library, "ncclCommInitRank")(&comms[0], 1, UniqueId{}, 0);
+    return {comms[0], comms[0]};
+  }
+  find_or_die<int (*)(Comm*, int, const int*)>(library, "ncclCommInitAll")(comms.data(), 2, nullptr);
+  return situation == "turns" ? comms : std::array<Comm, 2>{comms[0], comms[0]};
+}
+
+double ns_per_call(const Side& side) {
   static char buffer[8];
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kCalls; ++i) call(buffer, buffer, kCount, 7, 0, comm, nullptr, nullptr);
+  if (side.group_start != nullptr) {
+    for (int i = 0; i < kCalls; ++i) {
+      side.group_start();
+      side.call(buffer, buffer, kCount, kHalf, 0, side.comms[0], nullptr, nullptr);
+      side.group_end();
+    }
+  } else {
+    for (int i = 0; i < kCalls; ++i)
+      side.call(buffer, buffer, kCount, kHalf, 0, side.comms[static_cast<std::size_t>(i % 2)], nullptr, nullptr);
+  }
   const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
   return elapsed.count() / kCalls;
 }
@@ -61,20 +105,23 @@ int main(int argc, char** argv) {
   setenv("BUSBW_FASTPATH_NCCL", argv[1], 1);
   void* const real = open_or_die(argv[1]);
   void* const library = open_or_die(argv[2]);
-  std::uint64_t comm = 0;
-  find_or_die<Join>(library, "ncclCommInitRank")(&comm, 1, UniqueId{}, 0);
   for (int i = 3; i < argc; ++i) {
-    const auto direct = find_or_die<Collective>(real, argv[i]);
-    const auto handed_over = find_or_die<Collective>(library, argv[i]);
+    const std::string asked = argv[i];
+    const auto colon = asked.find(':');
+    if (colon == std::string::npos) return 2;
+    const std::string situation = asked.substr(0, colon), function = asked.substr(colon + 1);
+    const auto comms = comms_of(library, situation);
+    const Side direct = side_of(real, function, situation, comms);
+    const Side handed_over = side_of(library, function, situation, comms);
     std::vector<double> first, second, more;
-    ns_per_call(direct, comm);
-    ns_per_call(handed_over, comm);
+    ns_per_call(direct);
+    ns_per_call(handed_over);
     for (int round = 0; round < kRounds; ++round) {
-      first.push_back(ns_per_call(direct, comm));
-      second.push_back(ns_per_call(handed_over, comm));
+      first.push_back(ns_per_call(direct));
+      second.push_back(ns_per_call(handed_over));
       more.push_back(second.back() - first.back());
     }
-    fmt::print("{}", argv[i]);
+    fmt::print("{} {}", function, situation);
     for (const auto& values : {first, second, more})
       for (const double value : quartiles(values)) fmt::print(" {:.2f}", value);
     fmt::print("\n");

@@ -52,3 +52,14 @@ if(busbw_has_cuda)
   find_library(busbw_cudart cudart_static HINTS ${busbw_toolkit}/lib ${busbw_toolkit}/lib64 REQUIRED)
   message(STATUS "the GPU engine is built with ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
 endif()
+
+# What a target takes that calls CUDA or NCCL, or has kernels.
+function(busbw_use_cuda target)
+  target_include_directories(${target} SYSTEM PRIVATE ${busbw_toolkit}/include ${busbw_nccl_include})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+  # Code for every kind of GPU would be most of a program. Every driver for CUDA 13 can read it compressed.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
+  endif()
+  target_link_libraries(${target} PRIVATE ${busbw_cudart} rt)
+endfunction()

@@ -8,8 +8,10 @@ wheel holds are looked for beside the programs, too: fastpath_stress (built with
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "8,1000,100003,1M", "-n", 1]
 FORCED = ["exchange,64,512", "exchange,1,32", "exchange,7,96", "two_shot,64,512", "two_shot,3,64"]
 PROGRAM_LIMIT_S = 240
 """Of a stress: it watches itself, and this only guards against that failing."""
+SANITIZER_LIMIT_S = 90
 
 
 class FastPath:
@@ -51,22 +54,41 @@ class FastPath:
         expect_nothing_wrong(finished, collective)
         return self.methods()
 
-    def start(self, command: list[object], **more: str) -> "subprocess.CompletedProcess[str]":
+    def start(
+        self, command: list[object], *, limit_s: float = PROGRAM_LIMIT_S, **more: str
+    ) -> "subprocess.CompletedProcess[str]":
         """Runs any program with the library loaded before its NCCL."""
         real = real_library(self.machine)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BUSBW_")}
         environment |= {"NCCL_NVLS_ENABLE": "0", "LD_PRELOAD": str(self.library)}
         environment["LD_LIBRARY_PATH"] = f"{real.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-        done = subprocess.run(
-            [str(part) for part in command],
+        words = [str(part) for part in command]
+        process = subprocess.Popen(
+            words,
             env=environment | self.environment(**more),
             cwd=self.machine.folder,
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=PROGRAM_LIMIT_S,
+            start_new_session=True,
         )
-        (self.machine.folder / f"{Path(str(command[0])).name}.out").write_text(done.stdout + done.stderr)
-        return done
+        try:
+            stdout, stderr = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            stdout, stderr = self._ended(process)
+            raise AssertionError(f"{words} did not end in {limit_s} s:\n{stdout}\n{stderr}") from None
+        finally:
+            self._ended(process)
+        (self.machine.folder / f"{Path(str(command[0])).name}.out").write_text(stdout + stderr)
+        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+
+    @staticmethod
+    def _ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
+        """Kills it with all that it has started, which would stay on the GPUs, and returns what it said."""
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()
 
 
 def real_library(machine: Machine) -> Path:
@@ -151,6 +173,22 @@ def test_unaligned(fast: FastPath, collective: str) -> None:
 def test_graphs(fast: FastPath, collective: str, way: str) -> None:
     methods = fast.check(collective, *fast.machine.ranks(way), *SIZES, "-d", "half", "-G", 3)
     assert methods["exchange"] > 0, methods
+
+
+@pytest.mark.parametrize(("registered", "graphs", "mode"), [(1, 0, "on"), (2, 0, "on"), (2, 3, "on"), (2, 0, "verify")])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_registered_buffers(fast: FastPath, collective: str, registered: int, graphs: int, mode: str) -> None:
+    """ncclCommRegister (-R 1) and symmetric windows (-R 2) hold for other processes' buffers, too."""
+    flags = ["-d", "half", "-R", registered, *(["-G", graphs] if graphs else [])]
+    methods = fast.check(collective, *fast.machine.ranks("processes"), *SIZES, *flags, BUSBW_FASTPATH=mode)
+    assert set(methods) - {"nccl"}, methods
+
+
+@pytest.mark.parametrize("way", ["g", "t"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_symmetric_windows_of_one_process(fast: FastPath, collective: str, way: str) -> None:
+    methods = fast.check(collective, *fast.machine.ranks(way), *SIZES, "-d", "float", "-R", 2)
+    assert set(methods) - {"nccl"}, methods
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
@@ -269,14 +307,20 @@ dist.destroy_process_group()
 """
 
 
+def pytorch() -> str:
+    """The Python on the path, which may be another than this one, where it has PyTorch."""
+    python = shutil.which("python3")
+    if python is None or subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
+        pytest.skip("this takes a python3 that has PyTorch")
+    return python
+
+
 def test_training_with_pytorch(fast: FastPath) -> None:
     """Weights are alike on all ranks, and those that a single rank with all the data comes to."""
-    torchrun = shutil.which("torchrun")
-    if torchrun is None:
-        pytest.skip("this takes PyTorch")
+    torchrun = [pytorch(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", fast.machine.count]
     script = fast.machine.folder / "train.py"
     script.write_text(TRAINING)
-    done = fast.start([torchrun, "--standalone", "--nproc-per-node", fast.machine.count, script])
+    done = fast.start([*torchrun, script])
     assert done.returncode == 0, done
     assert done.stdout.count(": trained") == fast.machine.count, done
     assert fast.methods()["exchange"] > 0
@@ -290,6 +334,7 @@ def test_sanitizer(fast: FastPath, method: str, tool: str) -> None:
     if sanitizer is None:
         pytest.skip("this takes compute-sanitizer")
     shape = [30000, 4, 64, fast.machine.count, 3]
-    done = fast.start([sanitizer, "--tool", tool, "--error-exitcode", 9, kernels, "all_reduce", method, *shape])
+    command = [sanitizer, "--tool", tool, "--error-exitcode", 9, kernels, "all_reduce", method, *shape]
+    done = fast.start(command, limit_s=SANITIZER_LIMIT_S)
     assert done.returncode == 0, done
     assert "0 errors" in done.stdout

@@ -105,28 +105,57 @@ def test_half_shows_device_time_where_there_is_one(bench: Any, known: bool) -> N
     assert lines[-1] == ("| 1K | 9.50 | 8.25 |" if known else "| 1K | 9.50 |")
 
 
-def test_the_fast_path_is_judged_by_ratios_within_a_round(bench: Any) -> None:
-    module = bench("gpu_fastpath")
+@pytest.fixture
+def fast_path_figures(bench: Any) -> Any:
+    """One row, three rounds; the machine is twice as slow in the second, which is nobody's fault."""
+    module = bench("gpu_fastpath_page")
+    times = {
+        "NCCL": (10.0, 20.0, 10.0),
+        "NCCL -R 2": (2.0, 4.0, 2.0),
+        "other": (5.0, 10.0, 5.0),
+        "fast path": (5.5, 11.0, 5.0),
+        "fast path -R 2": (2.2, 4.4, 2.1),
+    }
     what = module.What("all_reduce", "half", "graph")
-    # The machine is twice as slow in the second round, which is no fault of either.
-    times = {"NCCL": (10.0, 20.0, 10.0), "-R 2": (5.0, 10.0, 5.0), "fast path": (5.5, 11.0, 5.0)}
-    figures = [
-        module.Figure(what, way, number + 1, 1024, "in_place", 99.0, time_us, 0 if way == "fast path" else None)
+    return list(times), [
+        module.Figure(what, way, number + 1, 1 << 20, "in_place", 99.0, time_us, 0 if "fast" in way else None)
         for way, of_rounds in times.items()
         for number, time_us in enumerate(of_rounds)
     ]
-    lines, verdicts = module.table(what, "in_place", figures, list(times))
-    assert lines[2:] == ["| 1K | 10.00 | 5.00 | 5.50 | 0.550 (0.500 to 0.550) | 1.100 (-R 2) | 2.8 |"]
-    assert verdicts == [
-        "all_reduce half graph in place 1K: 1.100 of the best peer's time, at most 1.03: cannot be told",
-        "all_reduce half graph in place 1K: 5.50 us, at most 2.8: missed",
+
+
+def test_the_fast_path_is_judged_by_ratios_within_a_round(bench: Any, fast_path_figures: Any) -> None:
+    module = bench("gpu_fastpath_page")
+    ways, figures = fast_path_figures
+    what = figures[0].what
+    lines, verdicts = module.table(what, "in_place", figures, ways)
+    assert lines[2:] == [
+        "| 1M | 10.00 | 2.00 | 5.00 | 5.50 | 2.20 | 0.550 (0.500 to 0.550) | 1.100 (other) | 1.100 (1.050 to 1.100) "
+        "| 12.5 (-R 2: 11.0) |"
     ]
-    assert module.table(what, "out_of_place", figures, list(times))[0][2:] == []
+    said = "all_reduce half graph in place 1M: fast path"
+    assert [verdict.text for verdict in verdicts if verdict.outcome != "met"] == [
+        f"{said}: 1.100 of the best peer's time, at most 1.03: cannot be told",
+        f"{said} -R 2: 1.100 of NCCL -R 2's time, at most 1.02: missed",
+    ]
+    assert len(verdicts) == 5
+    once = module.table(what, "in_place", [figure for figure in figures if figure.round == 1], ways)[1]
+    assert {verdict.outcome for verdict in once} == {"met", "cannot be told"}
+    assert module.table(what, "out_of_place", figures, ways)[0][2:] == []
+
+
+def test_the_page_of_the_fast_path_counts_what_was_met(bench: Any, fast_path_figures: Any) -> None:
+    module = bench("gpu_fastpath_page")
+    ways, figures = fast_path_figures
     facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0"}
-    text = module.page(facts, figures, list(times), ["a sentence"])
-    assert "3 rounds; medians over them. Of the fast path 3 measurements were checked, with 0 wrong elements." in text
-    assert "## all_reduce, half, in place: device time, in CUDA graphs" in text
+    text = module.page(facts, figures, ways, ["a sentence"])
+    assert "Of the fast path 6 measurements were checked, with 0 wrong elements." in text
+    assert "## all_reduce, half, in place: device time, in CUDA graphs, medians of 3 rounds" in text
     assert "- a sentence\n" in text
+    assert "| fast path at most 1.02 of NCCL's time | 1 | 1 | 0 | 0 |" in text
+    assert "| fast path -R 2 at most 1.02 of NCCL -R 2's time | 1 | 0 | 1 | 0 |" in text
+    alone = [figure for figure in figures if figure.way in ("NCCL", "fast path")]
+    assert "-R 2 over" not in "\n".join(module.table(figures[0].what, "in_place", alone, ways)[0])
 
 
 def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
@@ -142,6 +171,32 @@ def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
     assert words[:4] == ("-t", "4", "-d", "half")
     assert words[words.index("-G") + 1] == "1"
     assert "-G" not in module.flags(found[3], "small", ["-t", "4"], trial=False)
+
+
+def test_no_call_of_nothing_is_measured(bench: Any) -> None:
+    module = bench("gpu_fastpath")
+    assert module.least_size("all_reduce", "8", ["-t", "4"]) == "8"
+    assert module.least_size("all_gather", "8", ["-t", "4"]) == "64"
+    assert module.least_size("alltoall", "8", ["-t", "3"]) == "64"
+    assert module.least_size("all_gather", "32M", ["-t", "4"]) == "32M"
+
+
+def test_what_is_worth_most_is_measured_first(bench: Any) -> None:
+    module = bench("gpu_fastpath")
+    wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph", "stream"])
+    every = module.Way(None, frozenset({"all_reduce", "broadcast"}))
+    ways = {"NCCL": every, "other": module.Way(None, frozenset({"all_reduce"}))}
+    starts = list(module.plan(module.stages(wanted, ["small", "large"]), ways, 2))
+    first = [start for start in starts if start.what.dtype == "half" and start.what.launch == "graph"]
+    assert starts[:6] == [start for start in first if start.band == "small"]
+    assert [start.round for start in starts[:6]] == [1, 1, 1, 2, 2, 2]
+    rest = [(start.round, start.what.launch, start.what.dtype, start.band, start.way) for start in starts[6:]]
+    assert [each[0] for each in rest] == sorted(each[0] for each in rest)
+    assert rest[0][3] == "large"
+    assert rest[0][2] == "half"
+    assert ("other", "broadcast") not in {(start.way, start.what.collective) for start in starts}
+    assert not any(launch == "stream" and band == "large" for _, launch, _, band, _ in rest)
+    assert len(starts) == len(set(starts))
 
 
 def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from errno import ENAMETOOLONG
-from importlib import import_module
-from keyword import iskeyword
 from pathlib import Path
 
 import click
 
 from busbw import __version__, engine
+from busbw.cli.lazy import LazyGroup
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.units import plain
 
@@ -34,26 +33,7 @@ COMMANDS = {
     "tune": "Looks for settings that make a collective faster, and confirms them.",
     "fastpath": "The library that speeds up small collectives: where it is, its table, tuning it.",
 }
-"""Every command and its line in the help. `busbw.cli.<name>` holds it under that name (`import_`: a keyword);
-it is imported when it is called, because some bring libraries that take longer to import than others to run."""
-
-
-class _Commands(click.Group):
-    """The commands of COMMANDS."""
-
-    def list_commands(self, _context: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        python_name = f"{name}_" if iskeyword(name) else name
-        command: click.Command = vars(import_module(f"busbw.cli.{python_name}"))[python_name]
-        return command
-
-    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+"""Every command and its line in the help; `busbw.cli.<name>` holds it."""
 
 
 def _print_versions(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -65,7 +45,12 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, wanted:
     context.exit()
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    package="busbw.cli",
+    sections={"Commands": COMMANDS},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--version",
     is_flag=True,

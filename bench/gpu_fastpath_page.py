@@ -1,0 +1,210 @@
+"""What bench/gpu_fastpath.py measured, as tables, and what it says of each demand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from gpu_programs import machine_line, size_text
+
+NCCL, OURS = "NCCL", "fast path"
+NCCL_REGISTERED, OURS_REGISTERED = "NCCL -R 2", "fast path -R 2"
+REGISTERED = (NCCL_REGISTERED, OURS_REGISTERED)
+"""Ways with buffers in symmetric windows, which are compared with each other only."""
+NOT_SLOWER_THAN_NCCL, NOT_SLOWER_THAN_BEST = 1.02, 1.03
+AT_MOST_US = {
+    "all_reduce": {1 << 10: 2.8, 16 << 10: 3.4, 64 << 10: 4.7, 256 << 10: 6.5, 1 << 20: 12.5, 4 << 20: 28.0},
+    "all_gather": {1 << 10: 2.8, 16 << 10: 3.3, 64 << 10: 4.0, 256 << 10: 5.5, 1 << 20: 7.0, 4 << 20: 14.0},
+}
+"""What this project set itself for four H200s, device time of halves."""
+AT_MOST_REGISTERED_US = {**AT_MOST_US, "all_reduce": {**AT_MOST_US["all_reduce"], 1 << 20: 11.0, 4 << 20: 25.0}}
+
+
+class What(NamedTuple):
+    """One configuration."""
+
+    collective: str
+    dtype: str
+    launch: str  # "graph": the device's time; "stream": what a program pays
+
+
+class Figure(NamedTuple):
+    """One way's time of one row in one round."""
+
+    what: What
+    way: str
+    round: int
+    size_bytes: int
+    placement: str
+    time_us: float | None
+    device_time_us: float | None
+    wrong_elements: int | None
+
+    @property
+    def us(self) -> float | None:
+        """What is compared."""
+        return self.device_time_us if self.what.launch == "graph" else self.time_us
+
+
+class Ratio(NamedTuple):
+    """A time over another's."""
+
+    least: float
+    middle: float
+    most: float
+    rounds: int
+
+    def against(self, limit: float) -> str:
+        """Whether it is at most so much; one round alone convicts nobody."""
+        if self.middle <= limit:
+            return "met"
+        return "missed" if self.least > limit and self.rounds > 1 else "cannot be told"
+
+    @property
+    def text(self) -> str:
+        """All three."""
+        return f"{self.middle:.3f} ({self.least:.3f} to {self.most:.3f})"
+
+
+def ratio(ours: dict[int, float], theirs: dict[int, float]) -> Ratio | None:
+    """Of figures by round; None where no round has both."""
+    values = sorted(ours[number] / theirs[number] for number in ours.keys() & theirs.keys())
+    return Ratio(values[0], median(values), values[-1], len(values)) if values else None
+
+
+class Verdict(NamedTuple):
+    """What one row says of one demand."""
+
+    demand: str
+    outcome: str  # met, missed, cannot be told
+    text: str
+
+
+class Row(NamedTuple):
+    """One size and placement: its medians, and ours beside others'."""
+
+    size_bytes: int
+    middles_us: dict[str, float]
+    over_nccl: Ratio | None
+    best: str
+    over_best: Ratio | None
+    over_registered: Ratio | None
+
+
+def row(size_bytes: int, figures: Sequence[Figure]) -> Row:
+    """Of the figures of one size and placement."""
+    times: dict[str, dict[int, float]] = {}
+    for figure in figures:
+        if figure.us:
+            times.setdefault(figure.way, {})[figure.round] = figure.us
+    middles = {way: median(of_rounds.values()) for way, of_rounds in times.items()}
+    peers = {way: time for way, time in middles.items() if way != OURS and way not in REGISTERED}
+    best = min(peers, key=lambda way: peers[way], default="")
+
+    def over(ours: str, theirs: str) -> Ratio | None:
+        return ratio(times.get(ours, {}), times.get(theirs, {}))
+
+    return Row(size_bytes, middles, over(OURS, NCCL), best, over(OURS, best), over(OURS_REGISTERED, NCCL_REGISTERED))
+
+
+def demands(what: What) -> list[tuple[str, dict[int, float]]]:
+    """Ours, and the most that each size may take, where the project set itself something."""
+    if (what.dtype, what.launch) != ("half", "graph"):
+        return []
+    found = [(OURS, AT_MOST_US), (OURS_REGISTERED, AT_MOST_REGISTERED_US)]
+    return [(way, limits[what.collective]) for way, limits in found if what.collective in limits]
+
+
+def verdicts(what: What, placement: str, of: Row) -> Iterator[Verdict]:
+    """All that one row says."""
+    where = f"{what.collective} {what.dtype} {what.launch} {placement.replace('_', ' ')} {size_text(of.size_bytes)}"
+    for ours, theirs, found, limit in (
+        (OURS, NCCL, of.over_nccl, NOT_SLOWER_THAN_NCCL),
+        (OURS, "the best peer", of.over_best, NOT_SLOWER_THAN_BEST),
+        (OURS_REGISTERED, NCCL_REGISTERED, of.over_registered, NOT_SLOWER_THAN_NCCL),
+    ):
+        if found:
+            outcome = found.against(limit)
+            text = f"{where}: {ours}: {found.middle:.3f} of {theirs}'s time, at most {limit}: {outcome}"
+            yield Verdict(f"{ours} at most {limit} of {theirs}'s time", outcome, text)
+    for way, limits in demands(what):
+        if of.size_bytes in limits and way in of.middles_us:
+            us, most = of.middles_us[way], limits[of.size_bytes]
+            outcome = "met" if us <= most else "missed"
+            yield Verdict(
+                "times that are wanted of 4 H200s",
+                outcome,
+                f"{where}: {way}: {us:.2f} us, at most {most:.1f}: {outcome}",
+            )
+
+
+def table(
+    what: What, placement: str, figures: Sequence[Figure], ways: Sequence[str]
+) -> tuple[list[str], list[Verdict]]:
+    """A table of one configuration, and what it says of each demand."""
+    there = [way for way in ways if any(figure.way == way for figure in figures)]
+    limits = demands(what)
+    registered = OURS_REGISTERED in there
+    head = ["bytes", *(f"{way} (us)" for way in there), "over NCCL (least to most)", "over the best peer"]
+    head += ["-R 2 over NCCL -R 2"] * registered + ["at most (us)"] * bool(limits)
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---:' for _ in head)} |"]
+    said: list[Verdict] = []
+    for size in sorted({figure.size_bytes for figure in figures}):
+        of = row(size, [f for f in figures if f.size_bytes == size and f.placement == placement])
+        if OURS not in of.middles_us:
+            continue
+        cells = [size_text(size), *(f"{of.middles_us[way]:.2f}" if way in of.middles_us else "" for way in there)]
+        cells += [of.over_nccl.text if of.over_nccl else ""]
+        cells += [f"{of.over_best.middle:.3f} ({of.best})" if of.over_best else ""]
+        if registered:
+            cells += [of.over_registered.text if of.over_registered else ""]
+        if limits:
+            plain, with_windows = (found.get(size) for _, found in limits)
+            differ = plain and with_windows != plain and registered
+            cells += [f"{plain:.1f}" + (f" (-R 2: {with_windows:.1f})" if differ else "") if plain else ""]
+        lines.append(f"| {' | '.join(cells)} |")
+        said += verdicts(what, placement, of)
+    return lines, said
+
+
+def page(facts: dict[str, Any], figures: Sequence[Figure], ways: Sequence[str], said: Sequence[str]) -> str:
+    """All tables, what was not met first."""
+    parts: list[str] = []
+    found: list[Verdict] = []
+    for what in dict.fromkeys(figure.what for figure in figures):
+        own = [figure for figure in figures if figure.what == what]
+        timed = "device time, in CUDA graphs" if what.launch == "graph" else "time, launched one by one"
+        for placement in ("in_place", "out_of_place"):
+            lines, of_table = table(what, placement, own, ways)
+            if len(lines) > 2:
+                rounds = len({figure.round for figure in own})
+                medians = f"medians of {rounds} rounds" if rounds > 1 else "one round"
+                title = f"{what.collective}, {what.dtype}, {placement.replace('_', ' ')}: {timed}, {medians}"
+                parts += ["", f"## {title}", "", *lines]
+                found += of_table
+    ours = [figure for figure in figures if figure.way in (OURS, OURS_REGISTERED)]
+    checked = [figure.wrong_elements for figure in ours if figure.wrong_elements is not None]
+    head = [
+        f"# The fast path beside its peers: {machine_line(facts)}",
+        "",
+        f"Of the fast path {len(checked)} measurements were checked, with {sum(checked)} wrong elements. The best peer "
+        "is one without registered buffers; with them (-R 2: symmetric windows) ours stands beside NCCL's.",
+        "",
+        *(f"- {sentence}" for sentence in said),
+        "",
+        *summary(found),
+    ]
+    return "\n".join([*head, *parts]) + "\n"
+
+
+def summary(found: Sequence[Verdict]) -> list[str]:
+    """How often each demand was met, and each row where it was not."""
+    lines = ["| demand | rows | met | missed | cannot be told |", "| --- | ---: | ---: | ---: | ---: |"]
+    for demand in dict.fromkeys(verdict.demand for verdict in found):
+        counts = Counter(verdict.outcome for verdict in found if verdict.demand == demand)
+        numbers = [counts.total(), *(counts[outcome] for outcome in ("met", "missed", "cannot be told"))]
+        lines.append(f"| {demand} | {' | '.join(map(str, numbers))} |")
+    unmet = [f"- {verdict.text}" for verdict in found if verdict.outcome != "met"]
+    return [*lines, *(["", "Not met, or not to be told:", "", *unmet] if unmet else [])]

@@ -1,0 +1,43 @@
+"""A group of commands of which each is imported when it is called."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from keyword import iskeyword
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """Commands that lie in modules of one package, each under its own name; `import` in `import_`: it is a keyword.
+
+    Some bring libraries that take longer to import than others to run.
+
+    Args:
+        package: What holds the modules.
+        sections: For each heading of the help its commands, with a line for each.
+        others: For click's own group.
+    """
+
+    def __init__(self, package: str, sections: Mapping[str, Mapping[str, str]], **others: Any) -> None:
+        super().__init__(**others)
+        self._package = package
+        self._sections = sections
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """In the order of the help."""
+        return [name for commands in self._sections.values() for name in commands]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Imports what holds it; None where there is none of that name."""
+        if name not in self.list_commands(context):
+            return None
+        python_name = f"{name}_" if iskeyword(name) else name
+        command: click.Command = vars(import_module(f"{self._package}.{python_name}"))[python_name]
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """For the help, without importing any of them."""
+        for heading, commands in self._sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(list(commands.items()))
