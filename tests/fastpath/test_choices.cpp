@@ -23,11 +23,11 @@ std::uint64_t hash_of(const Settings& settings) { return Choices(settings, table
 
 TEST_CASE("the table chooses") {
   const Choices choices({}, table_of(kText));
-  CHECK(choices.choose(Collective::all_reduce, 4, 65536) == Choice{Method::exchange, 8, 512});
-  CHECK(choices.choose(Collective::all_reduce, 4, 65537) == Choice{Method::two_shot, 16, 256});
-  CHECK(choices.choose(Collective::all_reduce, 4, (1 << 20) + 1) == Choice{});
-  CHECK(choices.choose(Collective::all_reduce, 3, 1024) == Choice{});
-  CHECK(choices.choose(Collective::broadcast, 4, 1024) == Choice{});
+  CHECK(choices.choose(Collective::all_reduce, 4, 65536, false) == Choice{Method::exchange, 8, 512});
+  CHECK(choices.choose(Collective::all_reduce, 4, 65537, false) == Choice{Method::two_shot, 16, 256});
+  CHECK(choices.choose(Collective::all_reduce, 4, (1 << 20) + 1, false) == Choice{});
+  CHECK(choices.choose(Collective::all_reduce, 3, 1024, false) == Choice{});
+  CHECK(choices.choose(Collective::broadcast, 4, 1024, false) == Choice{});
 }
 
 TEST_CASE("a collective that is off is handed over, one that is verified is not") {
@@ -38,8 +38,8 @@ TEST_CASE("a collective that is off is handed over, one that is verified is not"
   CHECK(choices.mode(Collective::all_reduce) == Mode::off);
   CHECK(choices.mode(Collective::all_gather) == Mode::verify);
   CHECK(choices.mode(Collective::broadcast) == Mode::on);
-  CHECK(choices.choose(Collective::all_reduce, 4, 1024) == Choice{});
-  CHECK(choices.choose(Collective::all_gather, 4, 1024) == Choice{Method::exchange, 32, 128});
+  CHECK(choices.choose(Collective::all_reduce, 4, 1024, false) == Choice{});
+  CHECK(choices.choose(Collective::all_gather, 4, 1024, false) == Choice{Method::exchange, 32, 128});
 }
 
 TEST_CASE("a forced method takes every size that it can do, and nothing that is off") {
@@ -47,10 +47,10 @@ TEST_CASE("a forced method takes every size that it can do, and nothing that is 
   settings.forced = Choice{Method::two_shot, 5, 96};
   settings.modes[static_cast<std::size_t>(Collective::broadcast)] = Mode::off;
   const Choices choices(settings, table_of(kText));
-  CHECK(choices.choose(Collective::all_reduce, 4, 1024) == Choice{Method::two_shot, 5, 96});
-  CHECK(choices.choose(Collective::all_reduce, 7, 1 << 30) == Choice{Method::two_shot, 5, 96});
-  CHECK(choices.choose(Collective::all_gather, 4, 1024) == Choice{});
-  CHECK(choices.choose(Collective::broadcast, 4, 1024) == Choice{});
+  CHECK(choices.choose(Collective::all_reduce, 4, 1024, false) == Choice{Method::two_shot, 5, 96});
+  CHECK(choices.choose(Collective::all_reduce, 7, 1 << 30, false) == Choice{Method::two_shot, 5, 96});
+  CHECK(choices.choose(Collective::all_gather, 4, 1024, false) == Choice{});
+  CHECK(choices.choose(Collective::broadcast, 4, 1024, false) == Choice{});
 }
 
 TEST_CASE("a hash differs wherever something that decides does") {

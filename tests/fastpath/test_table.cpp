@@ -44,7 +44,7 @@ TEST_CASE("table: ranges begin where the one before ends, and above the last one
       "all_reduce threads=512 blocks=64 two_shot ranks=4 up_to=16M\n"
       "all_gather ranks=2-3 up_to=1G exchange blocks=8 threads=96",
       "t.txt");
-  const auto all_reduce = [&](std::size_t bytes) { return table.choose(Collective::all_reduce, 4, bytes); };
+  const auto all_reduce = [&](std::size_t bytes) { return table.choose(Collective::all_reduce, 4, bytes, false); };
   const Choice small{Method::exchange, 1, 32};
   const Choice large{Method::two_shot, 64, 512};
   CHECK(all_reduce(0) == small);
@@ -57,18 +57,18 @@ TEST_CASE("table: ranges begin where the one before ends, and above the last one
   CHECK(all_reduce(16 << 20) == large);
   CHECK(all_reduce((16 << 20) + 1) == kHandedOver);
   CHECK(all_reduce(std::numeric_limits<std::size_t>::max()) == kHandedOver);
-  CHECK(table.choose(Collective::all_gather, 2, 1 << 30).threads == 96);
-  CHECK(table.choose(Collective::all_gather, 3, 1).method == Method::exchange);
+  CHECK(table.choose(Collective::all_gather, 2, 1 << 30, false).threads == 96);
+  CHECK(table.choose(Collective::all_gather, 3, 1, false).method == Method::exchange);
 }
 
 TEST_CASE("table: what has no line is handed over, and so is any number of ranks that cannot be") {
   const Table table = Table::parse("all_reduce ranks=2-64 up_to=1K exchange blocks=1 threads=32", "t.txt");
-  CHECK(table.choose(Collective::broadcast, 4, 8) == kHandedOver);
-  CHECK(table.choose(Collective::all_reduce, 64, 8).method == Method::exchange);
+  CHECK(table.choose(Collective::broadcast, 4, 8, false) == kHandedOver);
+  CHECK(table.choose(Collective::all_reduce, 64, 8, false).method == Method::exchange);
   for (const int ranks : {std::numeric_limits<int>::min(), -1, 0, 1, 65, std::numeric_limits<int>::max()}) {
-    CHECK(table.choose(Collective::all_reduce, ranks, 8) == kHandedOver);
+    CHECK(table.choose(Collective::all_reduce, ranks, 8, false) == kHandedOver);
   }
-  CHECK(Table().choose(Collective::all_reduce, 4, 8) == kHandedOver);
+  CHECK(Table().choose(Collective::all_reduce, 4, 8, false) == kHandedOver);
   CHECK(Table().text().empty());
   CHECK(Table().hash() == Table::parse("# nothing\n", "t.txt").hash());
 }
@@ -106,7 +106,7 @@ TEST_CASE("table: a text made of any table says the same, and choices are those 
           const auto found =
               std::find_if(own.begin(), own.end(), [&](const auto& each) { return bytes <= each.first; });
           const Choice expected = found == own.end() ? Choice{} : found->second;
-          CHECK(table.choose(key.first, key.second, bytes) == expected);
+          CHECK(table.choose(key.first, key.second, bytes, false) == expected);
         }
       }
     }
@@ -206,7 +206,7 @@ TEST_CASE("table: a file is read whole or refused by name") {
   std::filesystem::create_directory(folder);
   const std::string path = folder / "my.table";
   std::ofstream(path) << "broadcast ranks=2 up_to=1K exchange blocks=1 threads=32\n";
-  CHECK(Table::read(path).choose(Collective::broadcast, 2, 1024).threads == 32);
+  CHECK(Table::read(path).choose(Collective::broadcast, 2, 1024, false).threads == 32);
   std::ofstream(path, std::ios::app) << "broadcast\n";
   CHECK_THROWS_WITH_AS(Table::read(path), doctest::Contains("my.table:2: something is missing"), UsageError);
   std::ofstream(path) << std::string((1 << 20) + 1, '\n');
@@ -224,8 +224,8 @@ TEST_CASE("table: those that come with the library can be read, and nothing is g
     const Table table = Table::parse(default_table_text(major), "sm_" + std::to_string(major) + "0.txt");
     for (const Collective collective : kCollectives) {
       for (int ranks = 2; ranks <= 8; ++ranks) {
-        CHECK(table.choose(collective, ranks, 8).method != Method::handed_over);
-        CHECK(table.choose(collective, ranks, 64 << 20).method == Method::handed_over);
+        CHECK(table.choose(collective, ranks, 8, false).method != Method::handed_over);
+        CHECK(table.choose(collective, ranks, 64 << 20, false).method == Method::handed_over);
       }
     }
   }
@@ -237,4 +237,33 @@ TEST_CASE("table: names are read as they are written") {
   for (const Method each : kMethods) CHECK(method_named(name(each)) == each);
   CHECK_FALSE(collective_named("all_reduce ").has_value());
   CHECK_FALSE(method_named("").has_value());
+}
+
+TEST_CASE("calls in windows have lines of their own, or do as all others") {
+  const Table table = Table::parse(
+      "all_gather ranks=2 up_to=1M exchange blocks=8 threads=64\n"
+      "all_gather ranks=2 windows up_to=64K exchange blocks=4 threads=64\n"
+      "all_gather ranks=2 windows up_to=64M direct blocks=64 threads=512\n"
+      "all_reduce ranks=2-8 up_to=1M two_shot blocks=8 threads=64\n",
+      "t");
+  CHECK(table.choose(Collective::all_gather, 2, 1 << 20, true).method == Method::direct);
+  CHECK(table.choose(Collective::all_gather, 2, 1 << 20, false).blocks == 8);
+  CHECK(table.choose(Collective::all_gather, 2, 1 << 10, true).blocks == 4);
+  CHECK(table.choose(Collective::all_gather, 2, 128 << 20, true) == kHandedOver);
+  CHECK(table.choose(Collective::all_gather, 2, 2 << 20, false) == kHandedOver);
+  CHECK(table.choose(Collective::all_reduce, 4, 4096, true).method == Method::two_shot);
+  CHECK(Table::parse(table.text(), "t").hash() == table.hash());
+  const Table without = Table::parse("all_gather ranks=2 up_to=1M exchange blocks=8 threads=64\n", "t");
+  CHECK(without.hash() != table.hash());
+}
+
+TEST_CASE("lines of windows that are in doubt are refused") {
+  CHECK(contains(refusal("all_gather ranks=2 up_to=2K direct blocks=1 threads=32"),
+                 "direct takes buffers in symmetric windows"));
+  CHECK(contains(refusal("broadcast ranks=2 windows up_to=2K exchange blocks=1 threads=32"),
+                 "broadcast makes no use of windows"));
+  CHECK(
+      contains(refusal("broadcast ranks=2 windows up_to=2K direct blocks=1 threads=32"), "direct cannot do broadcast"));
+  CHECK(contains(refusal("all_gather ranks=2 windows windows up_to=2K direct blocks=1 threads=32"),
+                 "windows stands twice in it"));
 }
