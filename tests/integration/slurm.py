@@ -139,7 +139,7 @@ class Slurm:
         self.run("scontrol", "update", names, "State=DOWN", "Reason=restarted")
         for node in self.nodes:
             self.start_node(node)
-        self.run("scontrol", "update", names, "State=RESUME")
+        # The daemons' own word is enough (ReturnToService), and Slurm refuses to resume a node that is there already.
         self._wait(self._all_idle, "all nodes idle again")
 
     def recover(self, node: str) -> None:
