@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <tuple>
 
 #include "support/error.hpp"
 
@@ -77,20 +78,21 @@ TEST_CASE("table: a text made of any table says the same, and choices are those 
   std::mt19937_64 random(7);
   const auto below = [&random](std::uint64_t limit) { return random() % limit; };
   for (int round = 0; round < 200; ++round) {
-    std::map<std::pair<Collective, int>, std::vector<std::pair<std::size_t, Choice>>> ranges;
+    std::map<std::tuple<Collective, int, bool>, std::vector<std::pair<std::size_t, Choice>>> ranges;
     std::string text;
     for (std::uint64_t lines = below(30); lines > 0; --lines) {
       const Collective collective = kCollectives[below(kCollectives.size())];
       const int ranks = static_cast<int>(2 + below(4));
-      auto& own = ranges[{collective, ranks}];
+      const bool in_windows = can(collective, Method::direct) && below(3) == 0;
+      auto& own = ranges[{collective, ranks, in_windows}];
       const std::size_t end = (own.empty() ? 0 : own.back().first) + 1 + below(std::uint64_t{1} << below(30));
       Method method = kMethods[below(kMethods.size())];
-      if (!can(collective, method)) method = Method::exchange;
+      if (!can(collective, method) || (method == Method::direct && !in_windows)) method = Method::exchange;
       Choice choice{method, static_cast<int>(1 + below(256)), static_cast<int>(32 * (1 + below(16)))};
       if (method == Method::handed_over) choice = {};
       own.emplace_back(end, choice);
-      text += std::string(name(collective)) + " ranks=" + std::to_string(ranks) + " up_to=" + std::to_string(end) +
-              " " + std::string(name(method));
+      text += std::string(name(collective)) + " ranks=" + std::to_string(ranks) +
+              (in_windows ? " windows up_to=" : " up_to=") + std::to_string(end) + " " + std::string(name(method));
       if (choice.blocks != 0) {
         text += " blocks=" + std::to_string(choice.blocks) + " threads=" + std::to_string(choice.threads);
       }
@@ -106,7 +108,9 @@ TEST_CASE("table: a text made of any table says the same, and choices are those 
           const auto found =
               std::find_if(own.begin(), own.end(), [&](const auto& each) { return bytes <= each.first; });
           const Choice expected = found == own.end() ? Choice{} : found->second;
-          CHECK(table.choose(key.first, key.second, bytes, false) == expected);
+          CHECK(std::apply([&](Collective collective, int ranks,
+                               bool in_windows) { return table.choose(collective, ranks, bytes, in_windows); },
+                           key) == expected);
         }
       }
     }
