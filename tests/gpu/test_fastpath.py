@@ -192,6 +192,17 @@ def test_a_mix(fast: FastPath, mode: str) -> None:
     assert {"exchange", "two_shot", "nccl"} <= set(fast.methods())
 
 
+@pytest.mark.parametrize("verify", ["on", "verify"])
+@pytest.mark.parametrize("mode", ["threads", "processes"])
+def test_a_mix_in_symmetric_windows(fast: FastPath, mode: str, verify: str) -> None:
+    """All buffers are in windows of three communicators, which NCCL's kernels for windows use too."""
+    stress = beside(fast.machine, "fastpath_stress")
+    mix = [stress, "--gpus", fast.machine.count, "--mode", mode, "--windows", "yes", "--seconds", 8, "--seed", 50]
+    done = fast.start(mix, BUSBW_FASTPATH=verify)
+    assert done.returncode == 0, done
+    assert "wrong 0" in done.stdout
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("mode", ["threads", "single", "processes"])

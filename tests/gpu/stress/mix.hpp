@@ -11,6 +11,7 @@ struct MixSettings {
   std::uint64_t plant_in_round =
       0;  ///< a byte of one result is changed then, so that the run must find something; 0: never
   bool ends_differ = true;     ///< two communicators are destroyed in different order on odd and even ranks
+  bool has_windows = false;    ///< all buffers are in symmetric windows of all communicators
   bool connects_first = true;  ///< send and receive are used once before any graph is captured
 };
 

@@ -9,8 +9,8 @@ int size_of(Layout layout, int ranks) { return static_cast<int>(members(layout, 
 
 class Drawer {
  public:
-  Drawer(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], bool has_alltoall)
-      : random_(random), ranks_(ranks), layouts_(layouts), has_alltoall_(has_alltoall) {}
+  Drawer(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], Abilities abilities)
+      : random_(random), ranks_(ranks), layouts_(layouts), abilities_(abilities) {}
 
   Plan draw() {
     room_ = one_in(6) ? kArenaBytes : std::size_t{1} << (20 + below(4));
@@ -56,7 +56,7 @@ class Drawer {
                               Kind::broadcast,  Kind::alltoall,       Kind::pass_on,    Kind::all_reduce,
                               Kind::all_gather, Kind::reduce_scatter, Kind::broadcast,  Kind::alltoall};
     do call.kind = often[below(12)];
-    while (call.kind == Kind::alltoall && !has_alltoall_);
+    while (call.kind == Kind::alltoall && !abilities_.has_alltoall);
     constexpr ncclDataType_t types[] = {ncclFloat16, ncclBfloat16, ncclFloat32, ncclFloat16, ncclBfloat16,
                                         ncclFloat32, ncclFloat16,  ncclInt8,    ncclInt32,   ncclFloat64};
     call.type = types[below(10)];
@@ -71,6 +71,7 @@ class Drawer {
     if (one_in(12)) call.count = 1;
     call.in_place = one_in(2) && call.kind != Kind::alltoall && call.kind != Kind::pass_on;
     call.unaligned = one_in(4) ? 1 + below(2) : 0;
+    call.is_alike = abilities_.has_windows;
     call.salt = static_cast<std::uint32_t>(random_());
     return call;
   }
@@ -180,7 +181,7 @@ class Drawer {
   std::mt19937_64& random_;
   int ranks_;
   const Layout (&layouts_)[kCommunicators];
-  bool has_alltoall_;
+  Abilities abilities_;
   std::size_t room_ = 0;
   Plan plan_;
 };
@@ -197,7 +198,7 @@ std::vector<int> members(Layout layout, int ranks, int rank) {
 
 Place place_of(const Call& call, int rank, int index, int size) {
   const std::size_t element = bytes_of(call.type);
-  const std::size_t shift = static_cast<std::size_t>(call.unaligned * (rank + 1)) * element;
+  const std::size_t shift = static_cast<std::size_t>(call.unaligned * (call.is_alike ? 1 : rank + 1)) * element;
   const std::size_t own = static_cast<std::size_t>(index) * call.count * element;
   const std::size_t first = call.at + kGuardBytes + shift;
   if (call.in_place) {
@@ -209,8 +210,8 @@ Place place_of(const Call& call, int rank, int index, int size) {
   return {first, (first + send_bytes + 2 * kGuardBytes) / kGuardBytes * kGuardBytes + shift};
 }
 
-Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], bool has_alltoall) {
-  return Drawer(random, ranks, layouts, has_alltoall).draw();
+Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], Abilities abilities) {
+  return Drawer(random, ranks, layouts, abilities).draw();
 }
 
 }  // namespace stress

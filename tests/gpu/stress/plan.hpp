@@ -33,6 +33,7 @@ struct Call {
   bool is_noisy = false;  ///< with any values: results must be alike on all ranks, and those of the next call
   int times = 1;          ///< in place, so that each adds to the result of the one before
   int unaligned = 0;      ///< elements, times one more than the rank
+  bool is_alike = false;  ///< on every rank at the same place, as symmetric windows demand: one time then
   std::uint32_t salt = 0;
   std::size_t at = 0;     ///< of its region in the arena
   std::size_t bytes = 0;  ///< of its region
@@ -77,6 +78,12 @@ struct Plan {
   std::size_t used_bytes = 0;
 };
 
-Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], bool has_alltoall);
+/// What not every NCCL can do, or not every run wants.
+struct Abilities {
+  bool has_alltoall = true;
+  bool has_windows = false;
+};
+
+Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], Abilities abilities);
 
 }  // namespace stress
