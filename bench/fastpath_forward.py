@@ -43,8 +43,8 @@ class Call(NamedTuple):
     situation: str
     function: str
     words: str
-    count: int = 1
-    """Calls of the library's at a time."""
+    calls: int = 1
+    """How many at a time."""
 
 
 CALLS = [
@@ -94,7 +94,7 @@ def rows(build: Path) -> list[str]:
         numbers = [float(figure) for figure in line.split()[2:]]
         cells = [f"{b:.1f} [{a:.1f}, {c:.1f}]" for a, b, c in (numbers[:3], numbers[3:6], numbers[6:])]
         found.append(f"| `{call.function}` | {call.words} | {' | '.join(cells)} |")
-        print(found[-1], "good" if numbers[7] < LIMIT_NS * call.count else "over the limit")
+        print(found[-1], "good" if numbers[7] < LIMIT_NS * call.calls else "over the limit")
     return found
 
 

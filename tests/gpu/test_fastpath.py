@@ -148,9 +148,10 @@ def test_a_method_for_every_size(fast: FastPath, collective: str, forced: str, w
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
 @pytest.mark.parametrize("collective", REACHING)
 def test_direct_in_windows(fast: FastPath, collective: str, way: str) -> None:
-    """Sizes that are no multiple of 16 bytes for each rank are handed over."""
-    sizes = ["--sizes", "16,1000,4K,65536,1M,16000002,64M", "-n", 3, "-d", "half"]
-    for flags in (sizes, [*sizes, "-G", 2], EVERYTHING):
+    """No odd sizes: they are handed over, and NCCL 2.28.9's own kernels for windows give wrong data for some of them."""
+    sizes = ["--sizes", "128,1000,4K,65536,1M,16M,64M", "-n", 3, "-d", "half"]
+    everything = ["--sizes", "128,1K,100000,1M", "-d", "all", "-o", "all", "-n", 1]
+    for flags in (sizes, [*sizes, "-G", 2], everything):
         forced = {"BUSBW_FASTPATH_METHOD": "direct,64,512"}
         methods = fast.check(collective, *fast.machine.ranks(way), *flags, "-R", 2, **forced)
         assert methods["direct"] > 0, methods
@@ -209,6 +210,19 @@ def test_a_mix(fast: FastPath, mode: str) -> None:
     assert done.returncode == 0, done
     assert "wrong 0" in done.stdout
     assert {"exchange", "two_shot", "nccl"} <= set(fast.methods())
+
+
+@pytest.mark.parametrize(("verify", "forced"), [("on", ""), ("on", "direct,64,512"), ("verify", "direct,3,96")])
+@pytest.mark.parametrize("mode", ["threads", "single", "processes"])
+def test_a_mix_in_symmetric_windows(fast: FastPath, mode: str, verify: str, forced: str) -> None:
+    """Buffers for which NCCL has kernels are in windows of three communicators."""
+    stress = beside(fast.machine, "fastpath_stress")
+    mix = [stress, "--gpus", fast.machine.count, "--mode", mode, "--windows", "yes", "--seconds", 8, "--seed", 50]
+    done = fast.start(mix, BUSBW_FASTPATH=verify, BUSBW_FASTPATH_METHOD=forced)
+    assert done.returncode == 0, done
+    assert "wrong 0" in done.stdout
+    if forced:
+        assert fast.methods()["direct"] > 0
 
 
 @pytest.mark.long

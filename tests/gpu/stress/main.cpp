@@ -1,7 +1,8 @@
 // Random and special programs for NCCL, to find out whether a library that is preloaded before it keeps results right and
 // never hangs. It is linked with NCCL as any program is and knows nothing of the library.
 //
-//   fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends alike|differ] [--connect first|late] [--windows no|yes]
+//   fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends alike|differ] [--connect first|late]
+//                   [--windows no|yes]
 //   fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C] [--ends alike|differ]
 //
 // Exit codes: 0 all right, 1 wrong, 2 usage, 3 a call failed, 4 nothing moved for 20 s (the last step of each rank is printed).
@@ -50,7 +51,7 @@ int main(int argc, char** argv) {
       ends = value;
     else if (flag == "--connect" && (value == "first" || value == "late"))
       mix.connects_first = value == "first";
-    else if (flag == "--windows" && (value == "yes" || value == "no"))
+    else if (flag == "--windows" && (value == "no" || value == "yes"))
       mix.has_windows = value == "yes";
     else if (flag == "--rounds")
       special.rounds = std::atoi(value.c_str());
@@ -70,8 +71,9 @@ int main(int argc, char** argv) {
   if (special.ranks < 2 || special.ranks > stress::kMostRanks ||
       (!named.empty() && special.mode == stress::Mode::single))
     return usage();
-  // NCCL waits for other processes when a communicator is destroyed.
-  special.ends_differ = mix.ends_differ = ends.empty() ? special.mode != stress::Mode::processes : ends == "differ";
+  // NCCL waits for other processes when a communicator is destroyed, and for all when a window is.
+  const bool waits = special.mode == stress::Mode::processes || mix.has_windows;
+  special.ends_differ = mix.ends_differ = ends.empty() ? !waits : ends == "differ";
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   if (!named.empty()) {

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "plan.hpp"
+#include "windows.hpp"
 
 namespace stress {
 namespace {
@@ -51,13 +52,14 @@ class Mix {
         random_(settings.seed),
         habits_(settings.seed * 1000 + static_cast<unsigned>(team.mine[0].rank)) {
     alltoall_ = reinterpret_cast<AllToAll>(dlsym(RTLD_DEFAULT, "ncclAlltoAll"));
+    if (settings.has_windows) windows_ = find_windows();
     arenas_.resize(team.mine.size());
     team_.doing("allocating");
     team_.each([&](Rank& rank, std::size_t i) {
       Arena& arena = arenas_[i];
       check(cudaMalloc(&arena.memory, kArenaBytes), "cudaMalloc");
       if (settings_.has_windows)
-        check(ncclMemAlloc(reinterpret_cast<void**>(&arena.registered), kArenaBytes), "ncclMemAlloc");
+        check(windows_.allocate(reinterpret_cast<void**>(&arena.registered), kArenaBytes), "ncclMemAlloc");
       check(cudaMallocHost(&arena.image, kArenaBytes), "cudaMallocHost");
       check(cudaMallocHost(&arena.back, kArenaBytes), "cudaMallocHost");
       arena.expected.resize(kArenaBytes);
@@ -110,7 +112,7 @@ class Mix {
     if (c < 2) {
       layouts_[c] = Layout::plain;
       communicators_[c] = team_.new_communicators();
-      open_windows(c);
+      register_arenas(c);
       connect(c);
       return;
     }
@@ -122,18 +124,20 @@ class Mix {
       return ncclCommSplit(communicators_[0][i], parity ? rank.rank % 2 : 0,
                            parity ? rank.rank : team_.ranks - rank.rank, &communicators_[c][i], nullptr);
     });
-    open_windows(c);
+    register_arenas(c);
     connect(c);
   }
 
-  void open_windows(int c) {
+  void register_arenas(int c) {
     if (!settings_.has_windows) return;
-    windows_[c].assign(team_.mine.size(), nullptr);
-    team_.doing("registering windows");
+    team_.doing("registering windows of communicator %d", c);
+    registered_[c].assign(team_.mine.size(), nullptr);
     team_.grouped("ncclCommWindowRegister", [&](Rank&, std::size_t i) {
-      return ncclCommWindowRegister(communicators_[c][i], arenas_[i].registered, kArenaBytes, &windows_[c][i],
-                                    NCCL_WIN_COLL_SYMMETRIC);
+      return windows_.make(communicators_[c][i], arenas_[i].registered, kArenaBytes, &registered_[c][i],
+                           NCCL_WIN_COLL_SYMMETRIC);
     });
+    for (const ncclWindow_t one : registered_[c])
+      if (one == nullptr) wrong(team_.shared, "NCCL made no window");
   }
 
   /// NCCL connects two ranks when they first send each other something; it fails where that is within a capture of threads.
@@ -156,9 +160,8 @@ class Mix {
   void destroy(int c) {
     team_.doing("destroying communicator %d", c);
     if (settings_.has_windows)
-      team_.each([&](Rank&, std::size_t i) {
-        check(ncclCommWindowDeregister(communicators_[c][i], windows_[c][i]), "ncclCommWindowDeregister");
-      });
+      team_.grouped("ncclCommWindowDeregister",
+                    [&](Rank&, std::size_t i) { return windows_.end(communicators_[c][i], registered_[c][i]); });
     team_.each([&](Rank&, std::size_t i) { check(ncclCommDestroy(communicators_[c][i]), "ncclCommDestroy"); });
   }
 
@@ -371,7 +374,7 @@ class Mix {
 
   void round() {
     team_.doing("round %llu", (unsigned long long)round_);
-    const Plan plan = draw_plan(random_, team_.ranks, layouts_, alltoall_ != nullptr, settings_.has_windows);
+    const Plan plan = draw_plan(random_, team_.ranks, layouts_, {alltoall_ != nullptr, settings_.has_windows});
     team_.each([&](Rank& rank, std::size_t i) {
       Arena& arena = arenas_[i];
       std::memset(arena.image, kUntouched, plan.used_bytes);
@@ -487,10 +490,11 @@ class Mix {
   std::mt19937_64 random_;  // the same on every rank
   std::mt19937_64 habits_;  // each rank's own
   AllToAll alltoall_ = nullptr;
+  Windows windows_;
   std::vector<Arena> arenas_;
   Layout layouts_[kCommunicators] = {};
   std::vector<ncclComm_t> communicators_[kCommunicators];
-  std::vector<ncclWindow_t> windows_[kCommunicators];  // of the arenas
+  std::vector<ncclWindow_t> registered_[kCommunicators];
   std::uint64_t round_ = 0;
   unsigned next_event_ = 0;
 };

@@ -11,8 +11,8 @@ struct MixSettings {
   std::uint64_t plant_in_round =
       0;  ///< a byte of one result is changed then, so that the run must find something; 0: never
   bool ends_differ = true;     ///< two communicators are destroyed in different order on odd and even ranks
+  bool has_windows = false;  ///< buffers are in symmetric windows of all communicators, where NCCL has kernels for that
   bool connects_first = true;  ///< send and receive are used once before any graph is captured
-  bool has_windows = false;    ///< buffers lie in symmetric windows where NCCL has kernels for that
 };
 
 /// Rounds of a random mix of everything; every result, and every byte around it, is checked after each.

@@ -11,9 +11,8 @@ int size_of(Layout layout, int ranks) { return static_cast<int>(members(layout, 
 
 class Drawer {
  public:
-  Drawer(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], bool has_alltoall,
-         bool has_windows)
-      : random_(random), ranks_(ranks), layouts_(layouts), has_alltoall_(has_alltoall), has_windows_(has_windows) {}
+  Drawer(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], Abilities abilities)
+      : random_(random), ranks_(ranks), layouts_(layouts), abilities_(abilities) {}
 
   Plan draw() {
     room_ = one_in(6) ? kArenaBytes : std::size_t{1} << (20 + below(4));
@@ -59,7 +58,7 @@ class Drawer {
                               Kind::broadcast,  Kind::alltoall,       Kind::pass_on,    Kind::all_reduce,
                               Kind::all_gather, Kind::reduce_scatter, Kind::broadcast,  Kind::alltoall};
     do call.kind = often[below(12)];
-    while (call.kind == Kind::alltoall && !has_alltoall_);
+    while (call.kind == Kind::alltoall && !abilities_.has_alltoall);
     constexpr ncclDataType_t types[] = {ncclFloat16, ncclBfloat16, ncclFloat32, ncclFloat16, ncclBfloat16,
                                         ncclFloat32, ncclFloat16,  ncclInt8,    ncclInt32,   ncclFloat64};
     call.type = types[below(10)];
@@ -80,9 +79,8 @@ class Drawer {
 
   /// Its number; -1 where there is no room for it.
   int add(Call call) {
-    if (has_windows_) {
-      // Windows promise buffers that lie alike on all ranks. And NCCL 2.28.9's own kernels for windows give wrong data where
-      // a rank's part of two-byte elements is odd.
+    if (abilities_.has_windows) {
+      // NCCL 2.28.9's own kernels for windows give wrong data where a rank's part is no multiple of some bytes.
       call.unaligned = 0;
       call.count = (call.count + kWhole - 1) / kWhole * kWhole;
     }
@@ -189,8 +187,7 @@ class Drawer {
   std::mt19937_64& random_;
   int ranks_;
   const Layout (&layouts_)[kCommunicators];
-  bool has_alltoall_;
-  bool has_windows_;
+  Abilities abilities_;
   std::size_t room_ = 0;
   Plan plan_;
 };
@@ -219,9 +216,8 @@ Place place_of(const Call& call, int rank, int index, int size) {
   return {first, (first + send_bytes + 2 * kGuardBytes) / kGuardBytes * kGuardBytes + shift};
 }
 
-Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], bool has_alltoall,
-               bool has_windows) {
-  return Drawer(random, ranks, layouts, has_alltoall, has_windows).draw();
+Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], Abilities abilities) {
+  return Drawer(random, ranks, layouts, abilities).draw();
 }
 
 }  // namespace stress

@@ -77,8 +77,12 @@ struct Plan {
   std::size_t used_bytes = 0;
 };
 
-/// With windows every count is a multiple of 16 elements, and nothing is unaligned.
-Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], bool has_alltoall,
-               bool has_windows);
+/// What not every NCCL can do, or not every run wants.
+struct Abilities {
+  bool has_alltoall = true;
+  bool has_windows = false;
+};
+
+Plan draw_plan(std::mt19937_64& random, int ranks, const Layout (&layouts)[kCommunicators], Abilities abilities);
 
 }  // namespace stress
