@@ -148,7 +148,7 @@ def test_a_method_for_every_size(fast: FastPath, collective: str, forced: str, w
 @pytest.mark.parametrize("way", ["g", "t", "processes"])
 @pytest.mark.parametrize("collective", REACHING)
 def test_direct_in_windows(fast: FastPath, collective: str, way: str) -> None:
-    """No odd sizes: they are handed over, and NCCL 2.28.9's own kernels for windows give wrong data for some of them."""
+    """No odd sizes: they are NCCL's, and 2.28.9's own kernels for windows give wrong data for some of them."""
     sizes = ["--sizes", "128,1000,4K,65536,1M,16M,64M", "-n", 3, "-d", "half"]
     everything = ["--sizes", "128,1K,100000,1M", "-d", "all", "-o", "all", "-n", 1]
     for flags in (sizes, [*sizes, "-G", 2], everything):
