@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "measure/clock.hpp"
 #include "measure/rank_messages.hpp"
@@ -23,10 +24,7 @@ void append(const Samples& batch, Samples& all) {
   all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
   all.left_out += left_out;
   if (!all.first_iteration_s) all.first_iteration_s = first_iteration_s;
-  const auto& [elapsed_s, issue_s, operations] = total;
-  all.total.elapsed_s += elapsed_s;
-  all.total.issue_s += issue_s;
-  all.total.operations += operations;
+  all.total += total;
   all.device_s += device_s;
   all.device_operations += device_operations;
   all.on_device = all.on_device || on_device;
@@ -40,45 +38,52 @@ void collect(Team& world, const Samples& mine, std::vector<RankReport>& reports_
   for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
 }
 
-/// The total of a batch comes from operations without stamps between them where those would show. Whether they do is known
-/// before only roughly; a batch that shows it is followed by one without.
+/// What is run for a batch, by what would show in its time. That is known before only roughly; where the first batch finds
+/// iterations shorter than expected, it is mended or run anew, and those after it are run by what it found.
 class Batches {
  public:
   Batches(Team& world, Sampler& sampler, double expected_iteration_s)
-      : world_(world), sampler_(sampler), stamps_matter_(decided(expected_iteration_s)) {}
+      : world_(world), sampler_(sampler), shows_(decided(expected_iteration_s)) {}
 
   Samples run() {
+    Samples batch = measured();
+    if (std::exchange(has_run_, true) || !found_shorter(batch)) return batch;
+    // A device that was launched for the first time is warm now: once more from the start.
+    if (batch.on_device) return measured();
+    batch.total = {};
+    sampler_.plain_batch(batch);
+    return batch;
+  }
+  bool launching_shows() const { return shows_ == Shows::launching; }
+
+ private:
+  Samples measured() {
     Samples batch;
-    if (!stamps_matter_) {
-      sampler_.stamped_batch(batch, true);
-      if (has_run_ || !found_short(batch)) return batch;
-      if (!batch.on_device) {
-        batch.total = {};
-        sampler_.plain_batch(batch);
-        return batch;
-      }
-      // A device that was launched for the first time is warm now: once more from the start.
-      batch = {};
+    if (shows_ == Shows::nothing) {
+      sampler_.batch_with_total(batch);
+      return batch;
     }
     // The time first, as nccl-tests, which takes it right after its warm-up.
     sampler_.plain_batch(batch);
-    sampler_.stamped_batch(batch, false);
+    if (shows_ == Shows::launching)
+      sampler_.held_back_batch(batch);
+    else
+      sampler_.stamped_batch(batch);
     return batch;
   }
-  bool stamps_matter() const { return stamps_matter_; }
 
- private:
-  bool found_short(const Samples& batch) {
-    has_run_ = true;
-    stamps_matter_ = decided(std::ranges::min(batch.iteration_s) * sampler_.operations_per_iteration());
-    return stamps_matter_;
+  bool found_shorter(const Samples& batch) {
+    const Shows expected = shows_;
+    if (expected == Shows::launching) return false;
+    shows_ = std::min(expected, decided(std::ranges::min(batch.iteration_s) * sampler_.operations_per_iteration()));
+    return shows_ != expected;
   }
   /// By rank 0, for all.
-  bool decided(double iteration_s) { return told_by_first(world_, sampler_.stamps_matter(iteration_s)); }
+  Shows decided(double iteration_s) { return told_by_first(world_, sampler_.what_shows(iteration_s)); }
 
   Team& world_;
   Sampler& sampler_;
-  bool stamps_matter_;
+  Shows shows_;
   bool has_run_ = false;
 };
 
@@ -117,7 +122,7 @@ StoppedBy sample_placement(Team& world, Communicator& communicator, const Sample
     decision = told_by_first(world, decision);
   }
   // Longer operations have told it between their stamps.
-  if (batches.stamps_matter()) sampler.gated_batches(around);
+  if (batches.launching_shows()) sampler.gated_batches(around);
   collect(world, around, reports_of_all);
   return *decision;
 }

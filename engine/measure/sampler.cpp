@@ -13,11 +13,14 @@ constexpr int kBarrierAfterOperation = 1;
 constexpr int kBarrierAfterIteration = 3;
 
 // Reading the clock and counting progress takes some 30 ns: 0.3 % of an operation this long.
-constexpr double kClockMattersBelow_s = 10e-6;
-// An event between two operations costs a GPU's stream about a microsecond.
-constexpr double kEventMattersBelow_s = 300e-6;
-// Waiting for a graph before the next is launched costs some 20 us: 0.4 % of a graph this long.
-constexpr double kLaunchMattersBelow_s = 5e-3;
+constexpr double kClockShowsBelow_s = 10e-6;
+// Iterations this long hide launching behind the one before.
+constexpr double kLaunchingShowsBelow_s = 300e-6;
+// An event between two of NCCL's kernels costs a GPU's stream up to 7 us: 0.3 % of an operation this long.
+constexpr double kEventShowsBelow_s = 2.5e-3;
+// Waiting for a graph before the next is launched costs some 20 us, 0.4 % of a graph this long, and the first of its
+// iterations waits for others' launches.
+constexpr double kGraphLaunchShowsBelow_s = 5e-3;
 // Asking a device for its clocks takes up to a millisecond: a batch that is expected to be this long hides it, if it has so
 // many iterations that are too long for stamps to show. The expectation alone may hold a warm-up that connected.
 constexpr double kBatchHidesAsking_s = 20e-3;
@@ -108,23 +111,54 @@ void Sampler::record_stamped() {
 
 std::size_t Sampler::stamped_launches() const {
   const std::size_t enough = std::max<std::size_t>(1, kGraphSamples / iterations());
-  return std::min(static_cast<std::size_t>(settings_.graph_launches), enough);
+  return records() ? std::min(static_cast<std::size_t>(settings_.graph_launches), enough) : 1;
 }
 
-void Sampler::stamped_batch(Samples& samples, bool is_total) {
-  samples.on_device = on_device_;
-  // What is held back cannot be timed by the host's clock.
-  Gate* const gate = is_total ? nullptr : gate_for_stamps();
-  if (!records()) return gate ? gated_stamped_iterations(*gate, samples) : stamped_launch(samples, is_total, true);
+void Sampler::stamped_batch(Samples& samples) { add_device_time(samples, launch_stamped(samples, Ask::at_work)); }
+
+void Sampler::batch_with_total(Samples& samples) {
+  const Told told = launch_stamped(samples, when_timed());
+  add_device_time(samples, told);
+  samples.total += told.total;
+}
+
+void Sampler::add_device_time(Samples& samples, const Told& told) {
+  samples.device_s += told.device_s;
+  samples.device_operations += told.device_operations;
+}
+
+void Sampler::held_back_batch(Samples& samples) {
+  Gate* const gate = gate_for_stamps();
+  if (!gate) {
+    launch_stamped(samples, Ask::at_work);
+    return;
+  }
+  samples.on_device = true;
+  if (!records()) return gated_stamped_iterations(*gate, samples);
   record_stamped();
   const std::size_t launches = stamped_launches();
+  for (std::size_t launch = 0; launch < launches; ++launch)
+    gated_stamped_launch(*gate, samples, launch + 1 == launches);
+}
+
+Sampler::Told Sampler::launch_stamped(Samples& samples, Ask at_last) {
+  samples.on_device = on_device_;
+  if (records()) record_stamped();
+  const std::size_t launches = stamped_launches();
+  Told all;
   for (std::size_t launch = 0; launch < launches; ++launch) {
-    const bool is_last = launch + 1 == launches;
-    if (gate)
-      gated_stamped_launch(*gate, samples, is_last);
-    else
-      stamped_launch(samples, is_total, is_last);
+    const Told told = launch_stamped_once(samples, launch + 1 == launches ? at_last : Ask::never);
+    all.total += told.total;
+    all.device_s += told.device_s;
+    all.device_operations += told.device_operations;
   }
+  return all;
+}
+
+Sampler::Ask Sampler::when_timed() const {
+  const bool hides = iterations() >= kIterationsHideAsking &&
+                     expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAsking_s;
+  return hides ? Ask::at_work : Ask::afterwards;
 }
 
 Gate* Sampler::gate_for_stamps() const {
@@ -152,7 +186,7 @@ void Sampler::gated_stamped_launch(Gate& gate, Samples& samples, bool is_last) {
   held_back(gate, [this] { stamped_->issue(); });
   if (is_last) samples.after = communicator_.condition();
   communicator_.synchronize();
-  read_stamps(samples, {.is_total = false, .first_waited = false});
+  read_stamps(samples, First::began_with_all);
 }
 
 std::size_t Sampler::stamped_iterations_behind(const Gate& gate) const {
@@ -190,7 +224,7 @@ void Sampler::time_first_iteration(Samples& samples) {
   if (!samples.first_iteration_s) samples.first_iteration_s = device_stamps_->between_s(0, 1);
 }
 
-void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
+Sampler::Told Sampler::launch_stamped_once(Samples& samples, Ask ask) {
   const bool barrier_between = settings_.blocking == kBarrierAfterIteration;
   const std::size_t stride = barrier_between ? 2 : 1;
   Stamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
@@ -214,39 +248,31 @@ void Sampler::stamped_launch(Samples& samples, bool is_total, bool is_last) {
   }
   communicator_.flush();
   const double issued_s = monotonic_s();
-  const auto ask = [&] {
-    if (is_last && on_device_) samples.after = communicator_.condition();
-  };
-  // The device is best asked at work, but asking must not be timed.
-  const bool asks_at_work =
-      !is_total || (iterations() >= kIterationsHideAsking &&
-                    expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAsking_s);
-  if (asks_at_work) ask();
+  if (on_device_ && ask == Ask::at_work) samples.after = communicator_.condition();
   communicator_.synchronize();
   const double done_s = monotonic_s();
-  if (!asks_at_work) ask();
-  const std::size_t first = samples.iteration_s.size();
-  read_stamps(samples, {.is_total = is_total, .first_waited = true});
-  if (!is_total) return;
-  double sum_s = 0;
-  for (std::size_t i = first; i < samples.iteration_s.size(); ++i)
-    sum_s += samples.iteration_s[i] * operations_per_iteration();
+  if (on_device_ && ask == Ask::afterwards) samples.after = communicator_.condition();
+  Told told = read_stamps(samples, First::waited);
   // The device's clock knows nothing of what launching costs, which is part of the time.
-  const bool by_host_clock = on_device_ && !barrier_between;
-  samples.total.elapsed_s += by_host_clock ? done_s - start_s : sum_s;
-  samples.total.issue_s += by_host_clock ? issued_s - start_s : sum_s;
-  samples.total.operations += iterations() * static_cast<std::uint64_t>(operations_per_iteration());
+  if (on_device_ && !barrier_between) {
+    told.total.elapsed_s = done_s - start_s;
+    told.total.issue_s = issued_s - start_s;
+  }
+  return told;
 }
 
-void Sampler::read_stamps(Samples& samples, const BatchKind& kind) {
+Sampler::Told Sampler::read_stamps(Samples& samples, First first) {
   // Iteration i lasts from stamp i to the next one, or where a barrier lies between, from stamp 2 i to the next one.
   const std::size_t stride = settings_.blocking == kBarrierAfterIteration ? 2 : 1;
   const Stamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
-  const bool is_device_time = kind.is_total && on_device_ && settings_.blocking == 0;
+  const bool is_device_time = on_device_ && settings_.blocking == 0;
+  Told told{.total = {.operations = operations_per_launch()}};
   for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
     const double elapsed_s = stamps.between_s(iteration * stride, iteration * stride + 1);
-    const bool waited = kind.first_waited && iteration == 0;
+    const bool waited = first == First::waited && iteration == 0;
     if (waited && !samples.first_iteration_s) samples.first_iteration_s = elapsed_s;
+    told.total.elapsed_s += elapsed_s;
+    told.total.issue_s += elapsed_s;
     // A graph has a first iteration in each launch: what it waits for others would be in one sample of so many.
     if (waited && records() && iterations() > 1) {
       ++samples.left_out;
@@ -254,20 +280,28 @@ void Sampler::read_stamps(Samples& samples, const BatchKind& kind) {
     }
     samples.iteration_s.push_back(elapsed_s / operations_per_iteration());
     if (!is_device_time || (waited && iterations() > 1)) continue;
-    samples.device_s += elapsed_s;
-    samples.device_operations += static_cast<std::uint64_t>(operations_per_iteration());
+    told.device_s += elapsed_s;
+    told.device_operations += static_cast<std::uint64_t>(operations_per_iteration());
   }
+  return told;
 }
 
-bool Sampler::stamps_matter(double iteration_s) const {
+Shows Sampler::what_shows(double iteration_s) const {
   // With a barrier after each iteration, which is not timed, the clock must be read at each.
-  if (settings_.blocking == kBarrierAfterIteration) return false;
-  if (records() && iteration_s * static_cast<double>(iterations()) < kLaunchMattersBelow_s) return true;
-  return iteration_s < (on_device_ ? kEventMattersBelow_s : kClockMattersBelow_s);
+  if (settings_.blocking == kBarrierAfterIteration) return Shows::nothing;
+  if (!on_device_) return iteration_s < kClockShowsBelow_s ? Shows::stamps : Shows::nothing;
+  if (records() && iteration_s * static_cast<double>(iterations()) < kGraphLaunchShowsBelow_s) return Shows::launching;
+  if (iteration_s < kLaunchingShowsBelow_s) return Shows::launching;
+  return iteration_s < kEventShowsBelow_s ? Shows::stamps : Shows::nothing;
 }
 
 void Sampler::plain_batch(Samples& samples) {
   if (records()) record_plain();
+  if (on_device_) {
+    // As nccl-tests: a device that has idled, while its driver was asked and ranks agreed, would take longer over the first.
+    run_once(0);
+    communicator_.synchronize();
+  }
   const auto launches = static_cast<std::size_t>(settings_.graph_launches);
   world_.barrier();
   const double start_s = monotonic_s();
@@ -282,10 +316,9 @@ void Sampler::plain_batch(Samples& samples) {
   communicator_.flush();
   const double issued_s = monotonic_s();
   communicator_.synchronize();
-  samples.total.elapsed_s += monotonic_s() - start_s;
-  samples.total.issue_s += issued_s - start_s;
-  samples.total.operations +=
-      std::max<std::size_t>(1, launches) * iterations() * static_cast<std::uint64_t>(operations_per_iteration());
+  samples.total += {.elapsed_s = monotonic_s() - start_s,
+                    .issue_s = issued_s - start_s,
+                    .operations = std::max<std::size_t>(1, launches) * operations_per_launch()};
 }
 
 std::size_t Sampler::calls_per_operation() const {

@@ -22,6 +22,13 @@ struct SampledCase {
   Placement placement;
 };
 
+/// What of measuring would show in the time, by the length of iterations, from the shortest on.
+enum class Shows {
+  launching,  // and stamps: time without stamps, then samples held back, then the device's time held back without stamps
+  stamps,  // time without stamps, then samples, which tell the device's time
+  nothing,  // one batch tells all
+};
+
 class Sampler {
  public:
   /// All must outlive it.
@@ -36,19 +43,22 @@ class Sampler {
   /// Untimed iterations, at least one, which also connects what connects on first use. Seconds for one of them, rather too
   /// many than too few.
   double warm_up();
-  /// settings.iterations iterations between stamps, with -G all launches of them, held back until all ranks have issued
-  /// theirs: as many at a time as the gate has room for. Where `is_total`, the batch also tells the total and the device's time: iterations are so long that
-  /// the stamps between them do not show. Graphs that cannot be held back, or are timed, give no sample of their first
-  /// iteration, in which a rank waits for others' launches.
-  void stamped_batch(Samples& samples, bool is_total);
-  /// As many without stamps: the total, with the clock read only before and after all of them, as in nccl-tests.
+  /// settings.iterations iterations, with -G all launches of them: the total, with the clock read only before and after all,
+  /// as in nccl-tests.
   void plain_batch(Samples& samples);
+  /// As many between stamps: samples and the device's time. Graphs, here and below, give no sample of their first iteration,
+  /// in which a rank waits for others' launches.
+  void stamped_batch(Samples& samples);
+  /// The same, and the total.
+  void batch_with_total(Samples& samples);
+  /// As many between stamps, held back until all ranks have issued theirs: as many at a time as the gate has room for. Samples
+  /// alone, as stamps show in them; where nothing can be held back they hold launching, too.
+  void held_back_batch(Samples& samples);
   /// Batches of iterations that all ranks issue before any starts: the device's time, over settings.iterations or as many as
   /// fit into a few batches. Nothing where operations cannot be held back.
   void gated_batches(Samples& samples);
 
-  /// Whether iterations of this length are so short that stamps between them show in the total.
-  bool stamps_matter(double iteration_s) const;
+  Shows what_shows(double iteration_s) const;
   /// Operations whose times one sample averages over.
   int operations_per_iteration() const {
     return settings_.aggregated_iterations * case_.collective.operations_per_run();
@@ -57,6 +67,10 @@ class Sampler {
  private:
   bool records() const { return settings_.graph_launches > 0; }
   std::size_t iterations() const { return static_cast<std::size_t>(settings_.iterations); }
+  std::uint64_t operations_per_launch() const {
+    return iterations() * static_cast<std::uint64_t>(operations_per_iteration());
+  }
+  /// Of what is stamped; 1 without -G.
   std::size_t stamped_launches() const;
   /// All operations of one iteration, with the waiting that -z asks for but the barrier of -z 3.
   void run_iteration(std::uint64_t iteration);
@@ -66,7 +80,19 @@ class Sampler {
   std::unique_ptr<Recording> record(const std::function<void()>& operations);
   void record_plain();
   void record_stamped();
-  void stamped_launch(Samples& samples, bool is_total, bool is_last);
+  /// When to ask the device of its condition.
+  enum class Ask { never, at_work, afterwards };
+  /// What stamps tell beside samples. It holds launching where that shows, and stamps where those do.
+  struct Told {
+    HostTotal total = {};
+    double device_s = 0;
+    std::uint64_t device_operations = 0;
+  };
+  /// All launches, not held back; the device is asked at the last one.
+  Told launch_stamped(Samples& samples, Ask at_last);
+  Told launch_stamped_once(Samples& samples, Ask ask);
+  /// Asking must not be timed; at work is best where the batch hides it.
+  Ask when_timed() const;
   /// Null where nothing can hold back what is stamped.
   Gate* gate_for_stamps() const;
   /// Issues them on all ranks before any starts. The gate is open again.
@@ -75,11 +101,10 @@ class Sampler {
   void gated_stamped_iterations(Gate& gate, Samples& samples);
   /// By itself and not held back: what it waits for others tells who came late.
   void time_first_iteration(Samples& samples);
-  struct BatchKind {
-    bool is_total;
-    bool first_waited;  // whether a rank may have waited for others in the first iteration
-  };
-  void read_stamps(Samples& samples, const BatchKind& kind);
+  /// Whether a rank may have waited for others in the first iteration.
+  enum class First { waited, began_with_all };
+  Told read_stamps(Samples& samples, First first);
+  static void add_device_time(Samples& samples, const Told& told);
   /// Seconds from the first iteration's start to the last one's end; the gate is open again.
   double gated_batch_s(Gate& gate, std::size_t first, std::size_t count);
   std::size_t calls_per_operation() const;

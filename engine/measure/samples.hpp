@@ -13,6 +13,15 @@ struct HostTotal {
   double elapsed_s = 0;  // the `time`
   double issue_s = 0;    // what of that the host was busy issuing operations
   std::uint64_t operations = 0;
+
+  /// A field that is new does not compile before it is added, too.
+  HostTotal& operator+=(const HostTotal& more) {
+    const auto& [more_elapsed_s, more_issue_s, more_operations] = more;
+    elapsed_s += more_elapsed_s;
+    issue_s += more_issue_s;
+    operations += more_operations;
+    return *this;
+  }
 };
 
 struct Samples {

@@ -45,7 +45,8 @@ RunSettings settings_of(int iterations, int graph_launches = 0) {
 }
 
 constexpr double kShort_s = 10e-6;
-constexpr double kLong_s = 1e-3;
+constexpr double kMiddle_s = 1e-3;
+constexpr double kLong_s = 10e-3;
 
 }  // namespace
 
@@ -60,21 +61,24 @@ TEST_CASE(
   CHECK(scene.samples().device_s / 8 == doctest::Approx(kShort_s));
 }
 
+// Operations just before those that are timed without stamps.
+constexpr int kPlain = 1;
+
 TEST_CASE("sample_placement: the warm-up tells what is short, so that the time is taken first") {
   // Where the machine is busy a warm-up may seem long.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
     const Scene scene({.operation_s = kShort_s}, settings_of(3));
     const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
-    is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + 3;
-    if (is_first) CHECK(scene.device.count("run") == 1 + 3 + (1 + 1 + 3) + 1 + 3);
+    is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kPlain + 3;
+    if (is_first) CHECK(scene.device.count("run") == 1 + (kPlain + 3) + (1 + 1 + 3) + 1 + 3);
   }
   CHECK(is_first);
 }
 
 TEST_CASE("sample_placement: no operation is measured twice where stamps do not show") {
   MadeUpDevice device{.operation_s = kLong_s, .late_s = 0.5};
-  device.host_wait_s = 2e-3;  // what the warm-up takes by the host's clock
+  device.host_wait_s = kLong_s;  // what the warm-up takes by the host's clock
   const Scene scene(device, settings_of(8));
   CHECK(scene.device.count("run") == 1 + 8);
   CHECK(scene.device.count("close") == 0);
@@ -83,14 +87,59 @@ TEST_CASE("sample_placement: no operation is measured twice where stamps do not 
   CHECK(scene.samples().device_s / 7 == doctest::Approx(kLong_s));
 }
 
+TEST_CASE("sample_placement: where an event would show the time is of operations without, and nothing is held back") {
+  // Where the machine is busy a warm-up may seem longer, and the first batch holds stamps.
+  bool is_first = false;
+  for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
+    MadeUpDevice device{.operation_s = kMiddle_s, .late_s = 0.5};
+    device.host_wait_s = kMiddle_s;
+    const Scene scene(device, settings_of(8));
+    CHECK(scene.device.count("close") == 0);
+    CHECK(scene.samples().total.operations == 8);
+    CHECK(scene.samples().total.elapsed_s < 0.4);  // by the host's clock, on which this device takes no time
+    CHECK(scene.samples().iteration_s.size() == 8);
+    CHECK(scene.samples().first_iteration_s == doctest::Approx(kMiddle_s + 0.5));
+    CHECK(scene.samples().device_operations == 7);
+    CHECK(scene.samples().device_s / 7 == doctest::Approx(kMiddle_s));
+    const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
+    is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kPlain + 8;
+    if (is_first) CHECK(scene.device.count("run") == 1 + (kPlain + 8) + 8);
+  }
+  CHECK(is_first);
+}
+
 TEST_CASE("sample_placement: after a warm-up that took long for other reasons it begins again") {
-  MadeUpDevice device{.operation_s = kShort_s};
-  device.host_wait_s = 2e-3;
-  const Scene scene(device, settings_of(8));
-  CHECK(scene.device.count("run") == 1 + 8 + 8 + (1 + 1 + 8) + 1 + 8);
-  CHECK(scene.samples().total.operations == 8);
-  CHECK(scene.samples().iteration_s.size() == 8);
-  CHECK(scene.samples().device_operations == 8);
+  struct Expected {
+    double operation_s;
+    int runs_again;
+  };
+  for (const auto& [operation_s, runs_again] :
+       {Expected{kShort_s, (kPlain + 8) + (1 + 1 + 8) + 1 + 8}, {kMiddle_s, (kPlain + 8) + 8}}) {
+    CAPTURE(operation_s);
+    MadeUpDevice device{.operation_s = operation_s};
+    device.host_wait_s = kLong_s;
+    const Scene scene(device, settings_of(8));
+    CHECK(scene.device.count("run") == 1 + 8 + runs_again);
+    CHECK(scene.samples().total.operations == 8);
+    CHECK(scene.samples().iteration_s.size() == 8);
+    CHECK(scene.samples().device_operations == (operation_s == kShort_s ? 8 : 7));
+  }
+}
+
+TEST_CASE("sample_placement: graphs of long iterations are timed without stamps, too") {
+  for (const auto& [operation_s, recordings] : {std::pair{kMiddle_s, 2}, {kLong_s, 1}}) {
+    CAPTURE(operation_s);
+    MadeUpDevice device{.operation_s = operation_s};
+    device.host_wait_s = kLong_s;
+    const Scene scene(device, settings_of(8, 3));
+    CHECK(scene.device.count("begin") == recordings);
+    CHECK(scene.device.count("close") == 0);
+    CHECK(scene.samples().total.operations == 24);
+    CHECK(scene.samples().left_out == 3);
+    CHECK(scene.samples().iteration_s.size() == 21);
+    CHECK(scene.samples().device_operations == 21);
+    CHECK(scene.samples().device_s / 21 == doctest::Approx(operation_s));
+  }
 }
 
 TEST_CASE("sample_placement: -G") {

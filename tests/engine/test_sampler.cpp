@@ -102,7 +102,7 @@ TEST_CASE("sampler: warms up as often as asked for, in the placement that is tim
 TEST_CASE("sampler: a batch is -n iterations of -m operations, each in the next region") {
   Scene scene(settings_of(3, 2, 0));
   Samples samples;
-  scene.sampler.stamped_batch(samples, true);
+  scene.sampler.batch_with_total(samples);
   REQUIRE(scene.collective.calls().size() == 6);
   for (std::size_t i = 0; i < 6; ++i) CHECK(scene.region(i) == i % 4);  // four regions of 16 bytes in 64
   CHECK(samples.iteration_s.size() == 3);
@@ -115,7 +115,7 @@ TEST_CASE("sampler: samples are per operation, and the total is the clock's") {
       Scene scene(settings_of(4, 3, blocking), operations_per_run);
       CHECK(scene.sampler.operations_per_iteration() == 3 * operations_per_run);
       Samples samples;
-      scene.sampler.stamped_batch(samples, true);
+      scene.sampler.batch_with_total(samples);
       for (const double sample : samples.iteration_s) CHECK(sample >= 0);
       const double sum = std::accumulate(samples.iteration_s.begin(), samples.iteration_s.end(), 0.0);
       CHECK(samples.total.elapsed_s == doctest::Approx(sum * 3 * operations_per_run).epsilon(1e-9));
@@ -131,7 +131,7 @@ TEST_CASE("sampler: samples are by the device's clock where it has one, the tota
     scene.communicator.stamp_with(clock);
     Sampler sampler(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
     Samples samples;
-    sampler.stamped_batch(samples, true);
+    sampler.batch_with_total(samples);
     CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of a second each are one iteration
     CHECK(samples.total.issue_s <= samples.total.elapsed_s);
     if (blocking == 3) {
@@ -140,18 +140,21 @@ TEST_CASE("sampler: samples are by the device's clock where it has one, the tota
       CHECK(samples.total.elapsed_s < 1.0);
     }
     CHECK(samples.total.operations == 12);
-    CHECK_FALSE(sampler.stamps_matter(3.0));
+    CHECK(sampler.what_shows(3.0) == Shows::nothing);
   }
 }
 
-TEST_CASE("sampler: events matter up to longer iterations than readings of the host's clock") {
+TEST_CASE("sampler: on a device launching shows in short iterations, and events up to longer ones") {
   Scene scene(settings_of(2, 1, 0));
   CallsAsSeconds clock(scene.collective);
   scene.communicator.stamp_with(clock);
   const Sampler on_device(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
-  CHECK(on_device.stamps_matter(100e-6));
-  CHECK_FALSE(on_device.stamps_matter(301e-6));
-  CHECK_FALSE(scene.sampler.stamps_matter(100e-6));
+  CHECK(on_device.what_shows(100e-6) == Shows::launching);
+  CHECK(on_device.what_shows(299e-6) == Shows::launching);
+  CHECK(on_device.what_shows(301e-6) == Shows::stamps);
+  CHECK(on_device.what_shows(2.4e-3) == Shows::stamps);
+  CHECK(on_device.what_shows(2.6e-3) == Shows::nothing);
+  CHECK(scene.sampler.what_shows(100e-6) == Shows::nothing);
 }
 
 TEST_CASE("sampler: a batch without stamps is as many operations, in the next region each, and its time") {
@@ -168,31 +171,31 @@ TEST_CASE("sampler: a batch without stamps is as many operations, in the next re
   CHECK(scene.steps() == 1 + 3);  // the barrier, and a sign of life every 256 iterations
 }
 
-TEST_CASE("sampler: stamps matter where an iteration is short, and never where its barrier is not timed") {
+TEST_CASE("sampler: stamps show where an iteration is short, and never where its barrier is not timed") {
   struct Expected {
     double iteration_s;
     int blocking;
-    bool matters;
+    Shows shows;
   };
-  for (const Expected& expected : {Expected{9.9e-6, 0, true},
-                                   {10.1e-6, 0, false},
-                                   {1e-3, 0, false},
-                                   {9e-6, 1, true},
-                                   {9e-6, 2, true},
-                                   {9e-6, 3, false}}) {
+  for (const Expected& expected : {Expected{9.9e-6, 0, Shows::stamps},
+                                   {10.1e-6, 0, Shows::nothing},
+                                   {1e-3, 0, Shows::nothing},
+                                   {9e-6, 1, Shows::stamps},
+                                   {9e-6, 2, Shows::stamps},
+                                   {9e-6, 3, Shows::nothing}}) {
     CAPTURE(expected.iteration_s);
     CAPTURE(expected.blocking);
     Scene scene(settings_of(2, 3, expected.blocking), 2);
-    CHECK(scene.sampler.stamps_matter(expected.iteration_s) == expected.matters);
+    CHECK(scene.sampler.what_shows(expected.iteration_s) == expected.shows);
   }
 }
 
 TEST_CASE("sampler: batches add up") {
   Scene scene(settings_of(5, 1, 0));
   Samples samples;
-  scene.sampler.stamped_batch(samples, true);
+  scene.sampler.batch_with_total(samples);
   const double first_s = samples.total.elapsed_s;
-  scene.sampler.stamped_batch(samples, true);
+  scene.sampler.batch_with_total(samples);
   CHECK(samples.iteration_s.size() == 10);
   CHECK(samples.total.elapsed_s > first_s);
 }
@@ -209,7 +212,7 @@ TEST_CASE("sampler: -z says what is waited for and where the barriers are") {
     CAPTURE(expected.blocking);
     Scene scene(settings_of(4, 3, expected.blocking));
     Samples samples;
-    scene.sampler.stamped_batch(samples, true);
+    scene.sampler.batch_with_total(samples);
     CHECK(scene.communicator.synchronized() == expected.synchronized);
     CHECK(scene.steps() == expected.steps);
   }

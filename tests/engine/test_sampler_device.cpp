@@ -55,11 +55,12 @@ TEST_CASE("sampler: -G records the iterations once, launches them so often, and 
   Scene scene({}, settings_of(3, 2, 5));
   scene.sampler.plain_batch(scene.samples);
   const int put_on_device = 1;
+  const int just_before = 1;
   CHECK(scene.device.count("begin") == 1);
   CHECK(scene.device.count("end") == 1);
-  CHECK(scene.device.count("run") == 3 * 2);
+  CHECK(scene.device.count("run") == 3 * 2 + just_before);
   CHECK(scene.device.count("issue") == put_on_device + 5);
-  CHECK(scene.device.count("wait") == put_on_device + 1);
+  CHECK(scene.device.count("wait") == put_on_device + just_before + 1);
   CHECK(scene.samples.total.operations == 3 * 2 * 5);
   scene.sampler.plain_batch(scene.samples);
   CHECK(scene.device.count("begin") == 1);
@@ -69,12 +70,23 @@ TEST_CASE("sampler: -G records the iterations once, launches them so often, and 
 TEST_CASE("sampler: what is put on the device beforehand is not timed") {
   Scene scene({}, settings_of(2, 1, 1));
   scene.sampler.plain_batch(scene.samples);
-  CHECK(scene.device.log == Words{"begin", "run", "run", "end", "issue", "wait", "issue", "flush", "wait"});
+  CHECK(scene.device.log ==
+        Words{"begin", "run", "run", "end", "issue", "wait", "run", "wait", "issue", "flush", "wait"});
+}
+
+TEST_CASE("sampler: the device has just been at work when the time begins, however long ranks took to agree") {
+  Scene scene({}, settings_of(2));
+  scene.sampler.plain_batch(scene.samples);
+  CHECK(scene.device.log == Words{"run", "wait", "run", "run", "flush", "wait"});
+  CHECK(scene.samples.total.operations == 2);
+  scene.sampler.plain_batch(scene.samples);
+  CHECK(scene.device.count("run") == 2 * (1 + 2));
+  CHECK(scene.samples.total.operations == 4);
 }
 
 TEST_CASE("sampler: -G with stamps between the iterations gives a sample for each of them in each launch") {
   Scene scene({.operation_s = 0.5}, settings_of(3, 2, 4));
-  scene.sampler.stamped_batch(scene.samples, false);
+  scene.sampler.held_back_batch(scene.samples);
   CHECK(scene.device.count("begin") == 1);
   const int put_on_device = 1;
   CHECK(scene.device.count("issue") == put_on_device + 4);
@@ -89,7 +101,7 @@ TEST_CASE("sampler: -G with stamps between the iterations gives a sample for eac
 
 TEST_CASE("sampler: long graphs are launched once with stamps, which also tell the total and the device's time") {
   Scene scene({.operation_s = 0.5}, settings_of(3, 1, 2));
-  scene.sampler.stamped_batch(scene.samples, true);
+  scene.sampler.batch_with_total(scene.samples);
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.samples.total.operations == 6);
@@ -100,14 +112,14 @@ TEST_CASE("sampler: long graphs are launched once with stamps, which also tell t
 
 TEST_CASE("sampler: a hundred thousand samples of graphs are enough") {
   Scene scene({}, settings_of(50'000, 1, 7));
-  scene.sampler.stamped_batch(scene.samples, false);
+  scene.sampler.held_back_batch(scene.samples);
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.samples.iteration_s.size() + scene.samples.left_out == 100'000);
 }
 
 TEST_CASE("sampler: a graph with stamps starts on all ranks together, so that no sample holds a wait for others") {
   Scene scene({.operation_s = 2, .late_s = 50}, settings_of(3, 1, 2));
-  scene.sampler.stamped_batch(scene.samples, false);
+  scene.sampler.held_back_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(6, 2.0));
   CHECK(scene.samples.left_out == 0);
   CHECK_FALSE(scene.samples.first_iteration_s);
@@ -125,7 +137,7 @@ TEST_CASE("sampler: a graph with stamps that cannot be held back has no sample o
         {MadeUpDevice{.operation_s = 2}, settings_of(500, 1, 2)},
         {MadeUpDevice{.operation_s = 2, .room = 8}, settings_of(100, 1, 2)}}) {
     Scene scene(device, settings);
-    scene.sampler.stamped_batch(scene.samples, false);
+    scene.sampler.held_back_batch(scene.samples);
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples.left_out == 2);
     CHECK(scene.samples.iteration_s.size() == 2 * static_cast<std::size_t>(settings.iterations - 1));
@@ -133,21 +145,21 @@ TEST_CASE("sampler: a graph with stamps that cannot be held back has no sample o
   }
   // 499 operations and 500 stamps fit into a room of 40.
   Scene scene({}, settings_of(499, 1, 2));
-  scene.sampler.stamped_batch(scene.samples, false);
+  scene.sampler.held_back_batch(scene.samples);
   CHECK(scene.device.count("close") == 2);
   CHECK(scene.samples.left_out == 0);
 }
 
 TEST_CASE("sampler: a graph of one iteration keeps its sample, having no other") {
   Scene scene({.operation_s = 2, .has_gate = false}, settings_of(1, 1, 3));
-  scene.sampler.stamped_batch(scene.samples, false);
+  scene.sampler.held_back_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.left_out == 0);
 }
 
 TEST_CASE("sampler: the first iteration after a barrier is kept by itself, too, of the first batch") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(3, 2));
-  scene.sampler.stamped_batch(scene.samples, false);
+  scene.sampler.held_back_batch(scene.samples);
   CHECK(scene.samples.first_iteration_s == 60.0);
   CHECK(scene.samples.iteration_s.front() == 30.0);
   CHECK(scene.samples.iteration_s.size() == 3);
@@ -155,7 +167,7 @@ TEST_CASE("sampler: the first iteration after a barrier is kept by itself, too, 
 
 TEST_CASE("sampler: short iterations are held back: their samples hold neither launching nor waiting for others") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .room = 6}, settings_of(3));
-  scene.sampler.stamped_batch(scene.samples, false);
+  scene.sampler.held_back_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.first_iteration_s == 55.0);  // one by itself, before
   CHECK(scene.samples.left_out == 0);
@@ -174,17 +186,55 @@ TEST_CASE("sampler: no more iterations with stamps are held back than there is r
         CAPTURE(room);
         CAPTURE(aggregated);
         Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
-        scene.sampler.stamped_batch(scene.samples, false);
+        scene.sampler.held_back_batch(scene.samples);
         CHECK(scene.device.most_behind_gate <= room);
         CHECK(scene.samples.iteration_s.size() == 50);
       }
 }
 
-TEST_CASE("sampler: short graphs are timed without stamps and without waiting between launches") {
+TEST_CASE("sampler: stamps between longer iterations tell samples and the device's time, but no total") {
+  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(3, 2));
+  scene.sampler.stamped_batch(scene.samples);
+  CHECK(scene.samples.on_device);
+  CHECK(scene.samples.iteration_s == std::vector<double>{30.0, 5.0, 5.0});
+  CHECK(scene.samples.first_iteration_s == 60.0);
+  CHECK(scene.samples.device_s == 20.0);  // without the first iteration, which waited
+  CHECK(scene.samples.device_operations == 4);
+  CHECK(scene.samples.total.operations == 0);
+  CHECK(scene.samples.total.elapsed_s == 0.0);
+  CHECK(scene.device.log == Words{"stamp 0", "group", "run", "run", "grouped", "stamp 1", "group", "run", "run",
+                                  "grouped", "stamp 2", "group", "run", "run", "grouped", "stamp 3", "flush", "ask",
+                                  "wait"});
+}
+
+TEST_CASE("sampler: graphs with stamps that are not held back tell samples and the device's time of all launches") {
+  Scene scene({.operation_s = 2}, settings_of(3, 1, 4));
+  scene.sampler.stamped_batch(scene.samples);
+  CHECK(scene.device.count("close") == 0);
+  CHECK(scene.device.count("ask") == 1);
+  CHECK(scene.samples.iteration_s == std::vector<double>(4 * 2, 2.0));
+  CHECK(scene.samples.left_out == 4);
+  CHECK(scene.samples.device_operations == 4 * 2);
+  CHECK(scene.samples.device_s == 16.0);
+  CHECK(scene.samples.total.operations == 0);
+}
+
+TEST_CASE("sampler: what is too short to hide launching has no device time, where it cannot be held back") {
+  Scene scene({.operation_s = 2, .launch_s = 3, .has_gate = false}, settings_of(3));
+  scene.sampler.held_back_batch(scene.samples);
+  CHECK(scene.samples.iteration_s == std::vector<double>(3, 5.0));
+  CHECK(scene.samples.device_operations == 0);
+  CHECK(scene.samples.total.operations == 0);
+}
+
+TEST_CASE("sampler: in short graphs their launch shows, however long their iterations are") {
   const Scene scene({}, settings_of(10, 1, 3));
-  CHECK(scene.sampler.stamps_matter(400e-6));  // 10 of them are 4 ms
-  CHECK_FALSE(scene.sampler.stamps_matter(600e-6));
-  CHECK_FALSE(Scene({}, settings_of(10)).sampler.stamps_matter(400e-6));
+  CHECK(scene.sampler.what_shows(200e-6) == Shows::launching);
+  CHECK(scene.sampler.what_shows(400e-6) == Shows::launching);  // 10 of them are 4 ms
+  CHECK(scene.sampler.what_shows(600e-6) == Shows::stamps);
+  CHECK(scene.sampler.what_shows(2.6e-3) == Shows::nothing);
+  CHECK(Scene({}, settings_of(1, 1, 3)).sampler.what_shows(2.6e-3) == Shows::launching);
+  CHECK(Scene({}, settings_of(10)).sampler.what_shows(400e-6) == Shows::stamps);
 }
 
 TEST_CASE("sampler: behind the gate there is neither launching nor waiting for others") {
@@ -196,7 +246,7 @@ TEST_CASE("sampler: behind the gate there is neither launching nor waiting for o
   CHECK(scene.device.log == Words{"close", "run", "stamp 0", "run", "run", "run", "run", "run", "run", "run", "run",
                                   "run", "run", "stamp 1", "flush", "open", "wait"});
   Scene without({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(10));
-  without.sampler.stamped_batch(without.samples, false);
+  without.sampler.held_back_batch(without.samples);
   CHECK(without.samples.iteration_s.front() == 55.0);
   CHECK(without.samples.iteration_s.back() == 5.0);
 }
@@ -272,7 +322,7 @@ TEST_CASE("sampler: -m operations are issued as one, unless the host waits after
     CAPTURE(aggregated);
     CAPTURE(blocking);
     Scene scene({}, settings_of(4, aggregated, 0, blocking));
-    scene.sampler.stamped_batch(scene.samples, true);
+    scene.sampler.batch_with_total(scene.samples);
     CHECK(scene.device.count("group") == groups);
     CHECK(scene.device.count("grouped") == groups);
     CHECK(scene.device.count("run") == 4 * aggregated);
@@ -281,7 +331,7 @@ TEST_CASE("sampler: -m operations are issued as one, unless the host waits after
 
 TEST_CASE("sampler: -z 3 waits for what was issued as one, not within it") {
   Scene scene({}, settings_of(1, 2, 0, 3));
-  scene.sampler.stamped_batch(scene.samples, true);
+  scene.sampler.batch_with_total(scene.samples);
   CHECK(scene.device.log ==
         Words{"stamp 0", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2", "flush", "wait", "ask"});
 }
@@ -289,7 +339,7 @@ TEST_CASE("sampler: -z 3 waits for what was issued as one, not within it") {
 TEST_CASE("sampler: with -z there is no device time, since the stamps hold the host's waiting") {
   for (const int blocking : {1, 2, 3}) {
     Scene scene({}, settings_of(4, 1, 0, blocking));
-    scene.sampler.stamped_batch(scene.samples, true);
+    scene.sampler.batch_with_total(scene.samples);
     CHECK(scene.samples.device_operations == 0);
   }
 }
@@ -301,7 +351,10 @@ TEST_CASE("sampler: the device is asked for its clocks while it works, but never
   const auto log_of = [&](bool is_total) {
     scene.device.log.clear();
     scene.samples.after.reset();
-    scene.sampler.stamped_batch(scene.samples, is_total);
+    if (is_total)
+      scene.sampler.batch_with_total(scene.samples);
+    else
+      scene.sampler.held_back_batch(scene.samples);
     REQUIRE(scene.samples.after);
     CHECK(scene.samples.after->slowed_by == condition.slowed_by);
     return Words(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
@@ -315,7 +368,7 @@ TEST_CASE("sampler: a batch of few iterations is over before the device has answ
     Scene scene({.condition = DeviceCondition{}, .host_wait_s = 25e-3}, settings_of(iterations));
     scene.sampler.warm_up();
     scene.device.log.clear();
-    scene.sampler.stamped_batch(scene.samples, true);
+    scene.sampler.batch_with_total(scene.samples);
     const Words end(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
     CHECK(end == (at_work ? Words{"flush", "ask", "wait"} : Words{"flush", "wait", "ask"}));
   }
