@@ -6,7 +6,7 @@ Both sides get the same flags and run in turns, in rounds, each of them first as
 through its sizes several times (-N). When every collective has had its rounds, what is left of --budget-s goes to more
 rounds of those sizes about which the limits cannot be told yet; a round that would not end in time is not started.
 
-    --measure g:all:latency:5 --measure processes:sendrecv,broadcast:small,large:1 --add-to EARLIER.json
+    --measure g:all:latency:5 --measure processes:sendrecv,broadcast:plateau,large:1 --add-to EARLIER.json
 
 measures just that: ways, collectives, bands of sizes, rounds; the rounds are added to those of an earlier call on such
 a machine. nccl-tests is built by whoever wants the comparison; both must find the same NCCL library. Where it is built
@@ -21,14 +21,15 @@ import shlex
 import statistics
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpu_parity_page import WHOLE_SWEEP, as_page
-from gpu_parity_rounds import BANDS, RUN_TIMEOUT_S, WAYS, Budget, Kept, Rounds, measures
+from gpu_parity_rounds import BANDS, CHECKED, RUN_TIMEOUT_S, WAYS, Budget, Kept, Rounds, measures
 from gpu_programs import NcclTests, Ours, RunError, provenance, run
 
-MEASURE = ["g,processes:all:small:2", "g,processes:all:large:2"]
+MEASURE = ["g,processes:all:large:2", "g,processes:all:latency:2"]
 SPREAD = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
 SAME = ("nccl_version", "cuda_driver", "driver")
 """What rounds that are added to earlier ones must share with them, besides GPUs and our version."""
@@ -88,7 +89,10 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     unlike = [name for name in ("machine", "busbw") if before["provenance"][name] != now["provenance"][name]]
     facts = [each["provenance"]["facts"] for each in (before, now)]
     unlike += [name for name in SAME if facts[0].get(name) != facts[1].get(name)]
-    return [*unlike, *(name for name in ("gpus", "their_processes") if before[name] != now[name])]
+    return [
+        *unlike,
+        *(name for name in ("gpus", "their_processes", "large_flags") if before.get(name) != now.get(name)),
+    ]
 
 
 def main() -> int:
@@ -106,6 +110,7 @@ def main() -> int:
         metavar="WAYS:COLLECTIVES:BANDS:ROUNDS",
         help=f"ways of {', '.join(WAYS)}; bands of {', '.join(BANDS)}; repeatable (default: {' '.join(MEASURE)})",
     )
+    parser.add_argument("--factor", type=int, choices=[2, 4], default=2, help="from size to size; 4 takes every other")
     parser.add_argument("--add-to", type=Path, metavar="JSON", help="earlier results, to whose rounds these are added")
     parser.add_argument("--note", action="append", default=[], help="a sentence for the page; repeatable")
     parser.add_argument("--parts", default="wall,spread,parity", help="which, in this order")
@@ -115,7 +120,8 @@ def main() -> int:
     parser.add_argument("--backend", default="nccl", choices=["nccl", "host"], help="host: try it out, both sides ours")
     arguments = parser.parse_args()
     trial = arguments.backend == "host"
-    wanted = [each for found in arguments.measure or map(measures, MEASURE) for each in found]
+    asked = arguments.measure or map(measures, MEASURE)
+    wanted = [replace(each, factor=arguments.factor) for found in asked for each in found]
     ours = Ours(arguments.programs.resolve(), arguments.backend)
     theirs: Any = ours if trial else NcclTests(arguments.nccl_tests.resolve())
     sides: dict[str, Any] = {"busbw": ours, "nccl-tests": theirs}
@@ -134,6 +140,7 @@ def main() -> int:
             "gpus": gpus,
             "notes": arguments.note,
             "their_processes": "processes under mpirun" if arguments.mpirun else "threads, -t",
+            "large_flags": list(CHECKED),
             "wall_s": {},
             "repeatability": [],
             "rows": [],

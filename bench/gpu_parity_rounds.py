@@ -24,25 +24,25 @@ Times = dict[tuple[int, str], list[float]]
 
 @dataclass(frozen=True)
 class Band:
-    """Sizes by a factor of two, and how often each is done: cycles cost less than another start of the program."""
+    """Sizes, from and to, and how often each is done: cycles cost less than another start of the program."""
 
     first: int
     last: int
     flags: tuple[str, ...]
 
 
-# `small` is latency and plateau in one run, where starting takes longer than measuring.
+CHECKED = ("-c", "1")
+"""From 1 MiB on, the default of both programs. nccl-tests' -c 0 is no lesser -c 1: without it there are two buffers in
+place of three, and nobody has written them."""
 BANDS = {
-    "latency": Band(8, 512 << 10, ("-n", "100", "-w", "20", "-N", "10")),
-    "plateau": Band(1 << 20, 64 << 20, ("-n", "50", "-w", "10", "-N", "5")),
-    "small": Band(8, 64 << 20, ("-n", "50", "-w", "10", "-N", "8")),
-    "large": Band(128 << 20, 8 << 30, ("-n", "5", "-w", "2", "-N", "3")),
+    "latency": Band(8, 512 << 10, ("-n", "100", "-w", "20", "-N", "10", "-c", "0")),
+    "plateau": Band(1 << 20, 64 << 20, ("-n", "50", "-w", "10", "-N", "5", *CHECKED)),
+    "large": Band(1 << 20, 8 << 30, ("-n", "20", "-w", "5", *CHECKED)),
 }
 TRIAL_BANDS = {
-    "latency": Band(8, 64, ("-n", "5", "-N", "3")),
-    "plateau": Band(1 << 20, 2 << 20, ("-n", "2", "-N", "2")),
-    "small": Band(8, 64, ("-n", "2", "-N", "2")),
-    "large": Band(2 << 20, 4 << 20, ("-n", "1", "-N", "2")),
+    "latency": Band(8, 64, ("-n", "5", "-N", "3", "-c", "0")),
+    "plateau": Band(1 << 20, 2 << 20, ("-n", "2", "-N", "2", *CHECKED)),
+    "large": Band(2 << 20, 4 << 20, ("-n", "1", "-N", "2", *CHECKED)),
 }
 
 
@@ -67,19 +67,20 @@ class Budget:
 
 @dataclass(frozen=True)
 class Measure:
-    """What to compare, and in how many rounds; `sizes`, where it is less than the band, from and to."""
+    """What to compare, and in how many rounds; `sizes`, where it is less than the band, from and to, by `factor`."""
 
     way: str
     collective: str
     band: str
     rounds: int
     sizes: tuple[int, int] | None = None
+    factor: int = 2
 
     def flags(self, trial: bool) -> list[str]:
         """Of both programs."""
         band = (TRIAL_BANDS if trial else BANDS)[self.band]
         first, last = self.sizes or (band.first, band.last)
-        return ["-b", str(first), "-e", str(last), "-f", "2", *band.flags, "-c", "0"]
+        return ["-b", str(first), "-e", str(last), "-f", str(self.factor), *band.flags]
 
 
 def measures(text: str) -> list[Measure]:

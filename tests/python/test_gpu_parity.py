@@ -4,6 +4,7 @@ import argparse
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,7 +52,7 @@ def test_what_to_measure(bench: Any) -> None:
     assert [(each.way, each.collective) for each in found] == [
         *[("g", "all_reduce"), ("g", "sendrecv"), ("t", "all_reduce"), ("t", "sendrecv")]
     ]
-    assert len(rounds.measures("processes:all:small,large:1")) == 12
+    assert len(rounds.measures("processes:all:plateau,large:1")) == 12
     for text in bench("gpu_parity").MEASURE:
         assert rounds.measures(text)
 
@@ -176,8 +177,19 @@ def test_what_is_undecided_is_one_range_of_sizes(bench: Any) -> None:
     assert found.flags(False)[:4] == ["-b", str(512 << 20), "-e", str(1 << 30)]
     assert 0 < nearness < 1
     assert rounds.Kept(rows[:1]).undecided(measure, False) is None
-    (small,) = rounds.measures("g:all_reduce:small:2")
-    assert rounds.Kept(rows).undecided(small, False) is None
+    (plateau,) = rounds.measures("g:all_reduce:plateau:2")
+    assert rounds.Kept(rows).undecided(plateau, False) is None
+
+
+def test_from_1_mib_on_both_programs_check_as_they_do_by_default(bench: Any) -> None:
+    rounds = bench("gpu_parity_rounds")
+    for name, band in rounds.BANDS.items():
+        (measure,) = rounds.measures(f"g:all_reduce:{name}:1")
+        flags = measure.flags(False)
+        assert flags[flags.index("-c") + 1] == ("1" if band.first >= 1 << 20 else "0")
+        assert (band.first >= 1 << 20) == (band.last >= 1 << 20)
+    assert (rounds.BANDS["large"].first, rounds.BANDS["large"].last) == (1 << 20, 8 << 30)
+    assert replace(measure, factor=4).flags(False)[4:6] == ["-f", "4"]
 
 
 SCRIPT = """#!{python}
@@ -257,7 +269,8 @@ def test_rounds_are_added_only_to_those_of_such_a_machine(bench: Any) -> None:
     assert differences(before, now) == []
     before["provenance"]["facts"]["driver"] = "570.1"
     before["gpus"] = 2
-    assert differences(before, now) == ["driver", "gpus"]
+    now["large_flags"] = ["-c", "1"]
+    assert differences(before, now) == ["driver", "gpus", "large_flags"]
 
 
 def test_parity_page(bench: Any) -> None:
@@ -272,6 +285,7 @@ def test_parity_page(bench: Any) -> None:
             "gpus": 4,
             "notes": ["One run each."],
             "their_processes": "threads, -t",
+            "large_flags": ["-c", "1"],
             "rows": [row_of([9.0], [10.0], 1024), row_of([20.0, 20.0, 20.0], [20.0, 20.0, 20.0])],
             "wall_s": {"busbw": [6.04], "nccl-tests": []},
             "repeatability": [
@@ -285,6 +299,7 @@ def test_parity_page(bench: Any) -> None:
     for line in (
         "| g | all_reduce | 1 MiB and above | 3 | 1.000 (1.000 to 1.000) | met | 1 met | 1.000 | 1 met | 1.00 | 1.00 |",
         "| g | all_reduce | below 1 MiB | 1 | 0.900 | - | 1 cannot be told | 0.900 | 1 cannot be told | - | - |",
+        bench("gpu_parity_page").CHECKED.splitlines()[0],
         "One run each.",
         "- busbw: 6.0",
         "- nccl-tests: not measured",
