@@ -53,6 +53,31 @@ TEST_CASE("a forced method takes every size that it can do, and nothing that is 
   CHECK(choices.choose(Collective::broadcast, 4, 1024, false) == Choice{});
 }
 
+TEST_CASE("calls in windows are chosen for by lines of their own") {
+  const std::string in_windows = "all_reduce ranks=4 windows up_to=16M direct blocks=64 threads=512\n";
+  const Choices choices({}, table_of(kText + in_windows));
+  CHECK(choices.choose(Collective::all_reduce, 4, 65536, true) == Choice{Method::direct, 64, 512});
+  CHECK(choices.choose(Collective::all_reduce, 4, 65536, false) == Choice{Method::exchange, 8, 512});
+  CHECK(choices.choose(Collective::all_reduce, 4, (16 << 20) + 1, true) == Choice{});
+  CHECK(choices.choose(Collective::all_gather, 4, 1024, true) == Choice{Method::exchange, 32, 128});
+  CHECK(choices.hash() != hash_of({}));
+  Settings settings;
+  settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;
+  CHECK(Choices(settings, table_of(kText + in_windows)).choose(Collective::all_reduce, 4, 65536, true) == Choice{});
+}
+
+TEST_CASE("direct can be forced upon calls in windows only") {
+  Settings settings;
+  settings.forced = Choice{Method::direct, 64, 512};
+  const Choices choices(settings, table_of(kText));
+  for (const Collective collective : kCollectives) {
+    CHECK(choices.choose(collective, 4, 1024, false) == Choice{});
+    CHECK(choices.choose(collective, 4, 1024, true) == (can(collective, Method::direct) ? *settings.forced : Choice{}));
+  }
+  settings.forced->method = Method::exchange;
+  CHECK(Choices(settings, table_of(kText)).choose(Collective::all_gather, 4, 1024, true) == *settings.forced);
+}
+
 TEST_CASE("a hash differs wherever something that decides does") {
   std::set<std::uint64_t> hashes{hash_of({})};
   std::size_t different = 1;

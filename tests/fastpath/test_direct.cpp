@@ -3,8 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fastpath/operation.hpp"
@@ -31,8 +34,10 @@ struct InOrder {
   }
 };
 
+/// With room for so many ranks, as the kernels have it.
+template <int kMost>
 struct OneThread {
-  static constexpr int kMaxRanks = busbw::fastpath::kMaxRanks;
+  static constexpr int kMaxRanks = kMost;
   int number;
   int of;
   int thread() const { return number; }
@@ -69,7 +74,38 @@ std::uint64_t expected(Collective collective, int ranks, int rank, std::size_t p
   return result;
 }
 
-std::string fault_of(Collective collective, int ranks, std::size_t part, bool in_place, Choice choice) {
+template <int kMost>
+void move(const Operation& operation, int thread) {
+  const OneThread<kMost> fabric{thread, operation.grid.blocks * operation.grid.threads};
+  if (operation.collective == Collective::all_gather)
+    DirectCopy{operation.share}.move(fabric);
+  else
+    DirectReduction<InOrder>{operation.share, {}}.move(fabric);
+}
+
+/// All threads of all ranks one after another, in any order.
+void move_all(const std::vector<Operation>& operations, std::mt19937_64& engine) {
+  const Grid& grid = operations.front().grid;
+  std::vector<std::pair<std::size_t, int>> threads;
+  for (std::size_t rank = 0; rank < operations.size(); ++rank)
+    for (int thread = 0; thread < grid.blocks * grid.threads; ++thread) threads.emplace_back(rank, thread);
+  std::shuffle(threads.begin(), threads.end(), engine);
+  for (const auto& [rank, thread] : threads) {
+    if (operations.size() <= 2)
+      move<2>(operations[rank], thread);
+    else if (operations.size() <= 4)
+      move<4>(operations[rank], thread);
+    else
+      move<kMaxRanks>(operations[rank], thread);
+  }
+}
+
+bool are_alike(const Grid& a, const Grid& b) {
+  return a.blocks == b.blocks && a.threads == b.threads && a.batch == b.batch && a.steps == b.steps;
+}
+
+std::string fault_of(Collective collective, int ranks, std::size_t part, bool in_place, Choice choice,
+                     std::mt19937_64& engine) {
   const std::size_t all = part * static_cast<std::size_t>(ranks);
   const std::size_t send_words = collective == Collective::reduce_scatter ? all : part;
   const std::size_t receive_words = collective == Collective::all_gather ? all : part;
@@ -95,27 +131,20 @@ std::string fault_of(Collective collective, int ranks, std::size_t part, bool in
     call.bytes = part * 8;
     calls.push_back(call);
   }
+  Reach reach;
   for (int r = 0; r < ranks; ++r) {
     const Call& call = calls[static_cast<std::size_t>(r)];
     if (!is_for_direct(call)) return "is not for direct";
-    Reach reach;
-    for (int p = 0; p < ranks; ++p) {
-      const Call& peer = calls[static_cast<std::size_t>(p)];
-      reach.send[p] = static_cast<char*>(const_cast<void*>(peer.send));
-      reach.receive[p] = static_cast<char*>(peer.receive);
-    }
-    const Operation operation = direct_operation_of(call, choice, r, ranks, kCellsOfStep, reach);
-    if (operation.grid.steps != kDirectSteps || operation.grid.batch != 1) return "the grid has other steps";
-    const int threads = operation.grid.blocks * operation.grid.threads;
-    if (threads > kCellsOfStep) return "more threads than there are slots";
-    for (int thread = 0; thread < threads; ++thread) {
-      const OneThread fabric{thread, threads};
-      if (collective == Collective::all_gather)
-        DirectCopy{operation.share}.move(fabric);
-      else
-        DirectReduction<InOrder>{operation.share, {}}.move(fabric);
-    }
+    reach.send[r] = static_cast<char*>(const_cast<void*>(call.send));
+    reach.receive[r] = static_cast<char*>(call.receive);
   }
+  std::vector<Operation> operations;
+  for (int r = 0; r < ranks; ++r) {
+    const Call& call = calls[static_cast<std::size_t>(r)];
+    operations.push_back(direct_operation_of(call, choice, r, ranks, kCellsOfStep, reach));
+    if (!are_alike(operations.back().grid, operations.front().grid)) return "ranks have different grids";
+  }
+  move_all(operations, engine);
   for (int r = 0; r < ranks; ++r) {
     const auto rank = static_cast<std::size_t>(r);
     const auto* const got = static_cast<const std::uint64_t*>(calls[rank].receive);
@@ -137,6 +166,7 @@ std::string fault_of(Collective collective, int ranks, std::size_t part, bool in
 }  // namespace
 
 TEST_CASE("direct gives every rank what plain loops give, for two to eight ranks, in and out of place") {
+  std::mt19937_64 engine(1);
   for (const Collective collective : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
     for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
       for (const std::size_t cells : {1, 2, 7, 8, 9, 63, 64, 65, 130, 1000})
@@ -147,7 +177,7 @@ TEST_CASE("direct gives every rank what plain loops give, for two to eight ranks
             CAPTURE(ranks);
             CAPTURE(cells);
             CAPTURE(in_place);
-            REQUIRE(fault_of(collective, ranks, 2 * cells, in_place, choice) == "");
+            REQUIRE(fault_of(collective, ranks, 2 * cells, in_place, choice, engine) == "");
           }
 }
 
@@ -180,4 +210,37 @@ TEST_CASE("in place an all-gather does not write its own part") {
   const Share share = direct_operation_of(call, {Method::direct, 1, 32}, 1, 2, 64, reach).share;
   REQUIRE(share.target_count == 1);
   CHECK(share.targets[0] == memory[0] + 512);
+}
+
+TEST_CASE("direct is for whole cells at addresses that they can be read and written at") {
+  alignas(16) static char memory[256];
+  const auto is_for_it = [](Collective collective, std::size_t send, std::size_t receive, std::size_t bytes) {
+    Call call;
+    call.collective = collective;
+    call.send = memory + send;
+    call.receive = memory + receive;
+    call.bytes = bytes;
+    return is_for_direct(call);
+  };
+  for (const Collective collective : kCollectives)
+    CHECK(is_for_it(collective, 0, 16, 32) == can(collective, Method::direct));
+  CHECK_FALSE(is_for_it(Collective::all_gather, 8, 16, 32));
+  CHECK_FALSE(is_for_it(Collective::all_gather, 0, 4, 32));
+  CHECK_FALSE(is_for_it(Collective::all_gather, 0, 16, 34));
+}
+
+TEST_CASE("slices of an all-reduce are whole lines, and the last ranks have none where there is too little") {
+  alignas(16) static char memory[8][16 * 32];
+  Reach reach;
+  for (int r = 0; r < 8; ++r) reach.send[r] = reach.receive[r] = memory[r];
+  const auto cells_of = [&](int rank, int ranks, std::size_t cells) {
+    Call call;
+    call.send = call.receive = memory[rank];
+    call.bytes = cells * kCellBytes;
+    return direct_operation_of(call, {Method::direct, 1, 32}, rank, ranks, 64, reach).share.cells;
+  };
+  CHECK(cells_of(0, 3, 25) == 16);
+  CHECK(cells_of(1, 3, 25) == 9);
+  CHECK(cells_of(2, 3, 25) == 0);
+  for (int rank = 0; rank < 8; ++rank) CHECK(cells_of(rank, 8, 1) == (rank == 0 ? 1 : 0));
 }

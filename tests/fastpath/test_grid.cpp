@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "fastpath/line.hpp"
+#include "fastpath/schedule.hpp"
 
 using namespace busbw::fastpath;
 
@@ -85,4 +86,27 @@ TEST_CASE("small slices take few threads, larger ones all that they may, then ba
   is(128, 4, 64, 4, 1);
   is(129, 3, 64, 3, 2);
   is(256, 4, 64, 4, 2);
+}
+
+TEST_CASE("a direct grid has a thread for each cell or all that it may, and slots for its threads") {
+  int full = 0;
+  for (std::int64_t cells = 0; cells < std::int64_t{1} << 28; cells = cells * 5 / 3 + 7)
+    for (const int blocks : {1, 2, 7, 64, kMaxBlocks, 1000})
+      for (const int threads : {32, 96, 128, kMaxThreads, 4096})
+        for (const int most : {32, 2048, 5000, 1 << 17}) {
+          const Grid grid = direct_grid(cells, blocks, threads, most);
+          const int all_threads = grid.blocks * grid.threads;
+          const bool is_right = grid.blocks >= 1 && grid.blocks <= std::min(blocks, kMaxBlocks) &&
+                                grid.threads >= kWarpThreads && grid.threads <= std::min(threads, kMaxThreads) &&
+                                grid.threads % kWarpThreads == 0 && all_threads <= most && grid.batch == 1 &&
+                                grid.steps == kDirectSteps;
+          // A block less would not do, and where a cell has no thread of its own there is no room for a block more.
+          const bool is_tight = grid.blocks == 1 || all_threads - grid.threads < cells;
+          const bool has_more = grid.blocks < std::min(blocks, kMaxBlocks) && all_threads + grid.threads <= most;
+          CHECK_MESSAGE((is_right && is_tight && (all_threads >= cells || !has_more)),
+                        cells << " cells, at most " << blocks << " x " << threads << ", " << most
+                              << " slots: " << grid.blocks << " x " << grid.threads);
+          full += all_threads < cells ? 1 : 0;
+        }
+  CHECK(full > 1000);
 }

@@ -79,7 +79,7 @@ Program random_program(std::mt19937_64& engine, int ranks, int kernels) {
   Program program{ranks, {}, below(4)};
   for (int i = 0; i < kernels; ++i)
     program.kernels.push_back({kTasks[below(static_cast<int>(std::size(kTasks)))], 1 + below(4), 1 + below(2),
-                               1 + below(4), below(ranks), 1 + below(3)});
+                               1 + below(4), below(ranks), 1 + below(3), below(2) == 1});
   return program;
 }
 

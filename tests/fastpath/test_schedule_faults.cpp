@@ -29,6 +29,17 @@ void finds(const Program& program, const Faults& faults, const std::string& word
 
 Kernel kernel(Task task, int blocks, int steps) { return {task, blocks, 1, steps, 0, 1}; }
 
+constexpr Task kDirect[] = {Task::all_reduce_direct, Task::all_gather_direct, Task::reduce_scatter_direct};
+constexpr const char* kNotInside = "while it is not inside kernel 0";
+constexpr const char* kNotWritten = "ended without the right value";
+
+/// Ranks leave direct kernels before the others have written to them, or have read.
+void finds_late(int blocks, const Faults& faults) {
+  for (const Task task : {Task::all_reduce_direct, Task::all_gather_direct})
+    finds({2, {kernel(task, blocks, 1)}, 0}, faults, kNotWritten);
+  finds({2, {kernel(Task::reduce_scatter_direct, blocks, 1)}, 0}, faults, kNotInside);
+}
+
 }  // namespace
 
 TEST_CASE("slots that do not take turns are written too early") {
@@ -106,15 +117,71 @@ TEST_CASE("blocks that begin in any order need room for all of them") {
   finds({2, {kernel(Task::all_gather, 2, 1)}, 1}, faults, "a deadlock");
 }
 
+TEST_CASE("direct kernels must meet before they read and write buffers that may still be the program's") {
+  Faults faults;
+  faults.no_first_meeting = true;
+  for (const Task task : kDirect) finds({2, {kernel(task, 1, 1)}, 0}, faults, kNotInside);
+}
+
+TEST_CASE("direct kernels must meet before they give the buffers back") {
+  Faults faults;
+  faults.no_second_meeting = true;
+  finds_late(1, faults);
+}
+
+TEST_CASE("lines of a meeting must not overtake what was written before") {
+  Faults faults;
+  faults.no_fence = true;
+  for (const Task task : {Task::all_reduce_direct, Task::all_gather_direct})
+    finds({2, {kernel(task, 1, 1)}, 0}, faults, kNotWritten);
+}
+
+TEST_CASE("a block meets others as a whole") {
+  Faults faults;
+  faults.speaker_meets_alone = true;
+  for (const Task task : kDirect) finds({2, {{task, 1, 2, 1, 0, 1}}, 0}, faults, kNotInside);
+}
+
+TEST_CASE("every block meets its likes") {
+  Faults faults;
+  faults.first_block_meets = true;
+  finds_late(2, faults);
+}
+
+TEST_CASE("the meetings of a kernel have a tag each") {
+  Faults faults;
+  faults.one_tag_of_meetings = true;
+  for (const Task task : kDirect) finds({2, {kernel(task, 1, 1)}, 0}, faults, "used again too early");
+}
+
+TEST_CASE("tags go on by both meetings of a direct kernel") {
+  Faults faults;
+  faults.tags_of_kernels = true;
+  finds({2, {kernel(Task::all_gather_direct, 1, 1), kernel(Task::all_gather, 1, 1)}, 0}, faults, "tag 2");
+}
+
+TEST_CASE("in place a direct all-reduce may read nothing but what its own rank overwrites") {
+  Faults faults;
+  faults.reduces_for_itself = true;
+  finds({2, {{Task::all_reduce_direct, 1, 1, 1, 0, 1, true}}, 0}, faults, kNotWritten);
+  const Explored out_of_place =
+      explore_all({2, {{Task::all_reduce_direct, 1, 1, 1, 0, 1, false}}, 0}, faults, kMostStates);
+  CHECK_MESSAGE(out_of_place.failure.empty(), out_of_place.failure);
+}
+
 TEST_CASE("random orders find the faults in large programs, too") {
-  std::vector<Faults> all(4);
+  std::vector<Faults> all(8);
   all[0].one_turn = true;
   all[1].quiet_ranks = true;
   all[2].words_by_first = true;
   all[3].kernels_overlap = true;
+  all[4].no_first_meeting = true;
+  all[5].no_second_meeting = true;
+  all[6].no_fence = true;
+  all[7].first_block_meets = true;
   Program program{5, {}, 0};
   for (int i = 0; i < 12; ++i)
-    program.kernels.push_back({kTasks[i % 7], 1 + i % 4, 1 + i % 2, 1 + i % 5, i % 5, 1 + i % 3});
+    program.kernels.push_back({kTasks[i % 10], 1 + i % 4, 1 + i % 2, 1 + i % 5, i % 5, 1 + i % 3});
   const Explored right = explore_random(program, {}, 1, 20);
   CHECK_MESSAGE(right.failure.empty(), right.failure);
   for (const Faults& faults : all) CHECK_FALSE(explore_random(program, faults, 1, 200).failure.empty());

@@ -73,6 +73,7 @@ TEST_CASE("a method can be forced") {
   CHECK(read({}).settings.forced == std::nullopt);
   CHECK(read({{"BUSBW_FASTPATH_METHOD", "exchange,8,512"}}).settings.forced == Choice{Method::exchange, 8, 512});
   CHECK(read({{"BUSBW_FASTPATH_METHOD", "two_shot,1,32"}}).settings.forced == Choice{Method::two_shot, 1, 32});
+  CHECK(read({{"BUSBW_FASTPATH_METHOD", "direct,64,512"}}).settings.forced == Choice{Method::direct, 64, 512});
   CHECK(read({{"BUSBW_FASTPATH_METHOD", "nccl"}}).settings.forced == Choice{});
   for (const char* wrong :
        {"exchange", "exchange,8", "exchange,8,512,1", "exchange,0,512", "exchange,8,500", "exchange,8,2048",

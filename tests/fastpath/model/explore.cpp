@@ -11,8 +11,8 @@ namespace busbw::fastpath::model {
 namespace {
 
 struct DigestHash {
-  std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& digest) const {
-    return static_cast<std::size_t>(digest.first);
+  std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& both) const {
+    return static_cast<std::size_t>(both.first);
   }
 };
 
@@ -26,7 +26,11 @@ std::string report(const Machine& machine, const Broken& broken, const std::vect
   std::string text = fmt::format("{}\nin {}\nafter", broken.what(), machine.program().text());
   const std::size_t first = way.size() > 60 ? way.size() - 60 : 0;
   if (first > 0) text += fmt::format(" {} moves and", first);
-  for (std::size_t i = first; i < way.size(); ++i) text += "\n  " + machine.text(way[i]);
+  State state = machine.start();
+  for (std::size_t i = 0; i < way.size(); ++i) {
+    if (i >= first) text += "\n  " + machine.text(state, way[i]);
+    if (i + 1 < way.size()) machine.make(state, way[i]);
+  }
   return text;
 }
 
@@ -65,9 +69,12 @@ class Scheduler {
   }
 
   bool likes(const State& state, Move& move) {
-    if (!state.flights.empty() && below(16) < deliveries_of_16_) {
-      const std::size_t last = state.flights.size() - 1;
-      move = {Move::Kind::deliver, 0, state.flights[age_ == 0 ? 0 : age_ == 1 ? last : below(last + 1)]};
+    const std::size_t lines = state.flights.size();
+    const std::size_t under_way = lines + state.contents.under_way.size();
+    if (under_way > 0 && below(16) < deliveries_of_16_) {
+      const std::size_t which = age_ == 0 ? 0 : age_ == 1 ? under_way - 1 : below(under_way);
+      move = which < lines ? Move{Move::Kind::deliver, 0, state.flights[which]}
+                           : Move{Move::Kind::deliver_write, 0, static_cast<int>(which - lines)};
       return true;
     }
     move.rank = static_cast<int>(below(state.gpus.size()));
@@ -105,7 +112,7 @@ Explored explore_all(const Program& program, const Faults& faults, std::uint64_t
   std::vector<Step> steps(1);
   std::vector<std::pair<State, std::size_t>> open;
   open.emplace_back(machine.start(), 0);
-  known.insert(machine.digest(open.back().first));
+  known.insert(digest(open.back().first));
   while (!open.empty()) {
     const auto [state, here] = std::move(open.back());
     open.pop_back();
@@ -122,7 +129,7 @@ Explored explore_all(const Program& program, const Faults& faults, std::uint64_t
         machine.make(next, move);
         way.clear();
         ++explored.moves;
-        if (!known.insert(machine.digest(next)).second) continue;
+        if (!known.insert(digest(next)).second) continue;
         if (known.size() > most_states)
           throw std::length_error(fmt::format("more than {} states: {}", most_states, program.text()));
         steps.push_back({here, move});

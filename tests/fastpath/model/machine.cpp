@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
+
+#include "agent_fabric.hpp"
 
 namespace busbw::fastpath::model {
 namespace {
@@ -13,70 +16,13 @@ bool is_under_way(const Slot& slot) { return slot.tag_is_under_way || slot.data_
 
 }  // namespace
 
-/// The Fabric of one agent that runs its kernel from the begin to the first cells it has not taken yet. Everything it
-/// did up to there was done before, so only what it sends after its latest cells is sent.
-class AgentFabric {
- public:
-  static constexpr int kMaxRanks = kMostRanks;
-
-  AgentFabric(const Machine& machine, State& state, int rank, int number)
-      : machine_(machine), state_(state), agent_(machine.agent_of(state, rank, number)), rank_(rank), number_(number) {}
-
-  int rank() const { return rank_; }
-  int ranks() const { return machine_.program_.ranks; }
-  int thread() const { return number_; }
-  int threads() const { return kernel().agents(); }
-  int batch() const { return kernel().batch; }
-
-  void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell) {
-    const int number = sent_[region][peer]++;
-    if (takes_ != agent_.taken || !machine_.waits_for(agent_.kernel, peer, rank_)) return;
-    Letter letter;
-    letter.tag = tag;
-    letter.data = cell.low;
-    letter.label = {static_cast<std::int16_t>(agent_.kernel), static_cast<std::int16_t>(region),
-                    static_cast<std::int16_t>(number)};
-    machine_.send(state_, machine_.slot_of(peer, rank_, agent_.kernel, region, turn, tag, number_), letter);
-  }
-
-  bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMaxRanks]) {
-    const int number = taken_[region]++;
-    if (takes_ == agent_.taken) {
-      agent_.region = region;
-      agent_.turn = turn;
-      agent_.number = number;
-      agent_.tag = tag;
-      is_waiting_ = true;
-      return false;
-    }
-    const std::size_t first = machine_.first_taken(rank_, number_, takes_++);
-    for (int peer = 0; peer < ranks(); ++peer)
-      if (peer != rank_) cells[peer] = {state_.taken[first + at(peer)], 0};
-    return true;
-  }
-
-  bool is_waiting() const { return is_waiting_; }
-
- private:
-  const Kernel& kernel() const { return machine_.program_.kernels[at(agent_.kernel)]; }
-
-  const Machine& machine_;
-  State& state_;
-  Agent& agent_;
-  int rank_;
-  int number_;
-  int takes_ = 0;
-  int sent_[kRegions][kMostRanks] = {};
-  int taken_[kRegions] = {};
-  bool is_waiting_ = false;
-};
-
 Machine::Machine(const Program& program, const Faults& faults)
     : program_(program),
       faults_(faults),
       agents_(program.most_agents()),
       cells_(program.most_cells()),
-      takes_(program.most_takes()) {
+      stops_(program.most_stops()),
+      memory_(program) {
   if (program.ranks < 1 || program.ranks > kMostRanks) throw std::invalid_argument("a program of 1 to 8 ranks");
   for (const Kernel& kernel : program.kernels)
     if (kernel.blocks > kWords) throw std::invalid_argument("a kernel of more blocks than there are words");
@@ -88,7 +34,8 @@ State Machine::start() const {
   state.gpus.resize(ranks);
   state.agents.resize(ranks * at(agents_));
   state.slots.resize(ranks * ranks * kRegions * 2 * at(cells_));
-  state.taken.resize(ranks * at(agents_ * takes_) * ranks);
+  state.taken.resize(ranks * at(agents_ * stops_) * ranks);
+  state.contents = memory_.start();
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
     state.agents[i].kernel = -1;
     next_kernel(state.agents[i], static_cast<int>(i) % agents_);
@@ -102,8 +49,8 @@ const Agent& Machine::agent_of(const State& state, int rank, int agent) const {
   return state.agents[at(rank * agents_ + agent)];
 }
 
-std::size_t Machine::first_taken(int rank, int agent, int take) const {
-  return at(((rank * agents_ + agent) * takes_ + take) * program_.ranks);
+std::size_t Machine::first_taken(int rank, int agent, int stop) const {
+  return at(((rank * agents_ + agent) * stops_ + stop) * program_.ranks);
 }
 
 int Machine::slot_of(int receiver, int sender, int kernel, int region, int turn, std::uint64_t tag, int agent) const {
@@ -124,13 +71,14 @@ std::string Machine::place(int slot) const {
                      pair % program_.ranks, region, half == 0 ? "even" : "odd");
 }
 
-std::string Machine::text(const Move& move) const {
+std::string Machine::text(const State& state, const Move& move) const {
   switch (move.kind) {
     case Move::Kind::run: return fmt::format("rank {}: agent {} runs", move.rank, move.index);
     case Move::Kind::retire: return fmt::format("rank {}: block {} ends", move.rank, move.index);
     case Move::Kind::deliver: return fmt::format("a line comes to {}", place(move.index));
     case Move::Kind::deliver_tag: return fmt::format("a tag comes to {}", place(move.index));
     case Move::Kind::deliver_data: return fmt::format("data come to {}", place(move.index));
+    case Move::Kind::deliver_write: return Memory::text(state.contents.under_way[at(move.index)]);
   }
   return "?";
 }
@@ -150,7 +98,11 @@ void Machine::next_kernel(Agent& agent, int number) const {
     ++agent.kernel;
   } while (at(agent.kernel) < program_.kernels.size() && program_.kernels[at(agent.kernel)].agents() <= number);
   agent.is_running = false;
-  agent.taken = 0;
+  agent.stops = 0;
+}
+
+int Machine::speaker_of(int kernel, int agent) const {
+  return faults_.first_block_meets ? 0 : agent - agent % program_.kernels[at(kernel)].agents_of_block;
 }
 
 bool Machine::can_run(const State& state, int rank, int number) const {
@@ -161,12 +113,36 @@ bool Machine::can_run(const State& state, int rank, int number) const {
     if (agent.kernel == begun) return has_room(state, rank, number);
     return faults_.kernels_overlap && agent.kernel == begun + 1;
   }
+  switch (agent.wait) {
+    case Wait::cells: return have_cells_come(state, rank, number);
+    case Wait::block: return has_block_come(state, rank, number);
+    case Wait::speaker: return agent_of(state, rank, speaker_of(agent.kernel, number)).met >= agent.tag;
+    case Wait::memory:
+    case Wait::nothing: break;
+  }
+  return true;
+}
+
+bool Machine::have_cells_come(const State& state, int rank, int number) const {
+  const Agent& agent = agent_of(state, rank, number);
   for (int peer = 0; peer < program_.ranks; ++peer) {
     if (!waits_for(agent.kernel, rank, peer)) continue;
     const int slot = slot_of(rank, peer, agent.kernel, agent.region, agent.turn, agent.tag, number);
     if (state.slots[at(slot)].here.tag != agent.tag) return false;
   }
   return true;
+}
+
+/// All agents of the block, and by the fence what they have written. As it may arrive at any time, waiting for it hides no
+/// order in which the lines that are sent then could do harm.
+bool Machine::has_block_come(const State& state, int rank, int speaker) const {
+  const Agent& own = agent_of(state, rank, speaker);
+  const int agents = program_.kernels[at(own.kernel)].agents_of_block;
+  for (int number = speaker + 1; number < speaker + agents; ++number) {
+    const Agent& agent = agent_of(state, rank, number);
+    if (agent.kernel != own.kernel || agent.wait != Wait::speaker || agent.tag != own.tag) return false;
+  }
+  return faults_.no_fence || !memory_.is_under_way(state.contents, rank, speaker / agents);
 }
 
 bool Machine::has_room(const State& state, int rank, int number) const {
@@ -214,6 +190,8 @@ std::vector<Move> Machine::moves(const State& state) const {
     if (state.slots[at(slot)].tag_is_under_way) all.push_back({Move::Kind::deliver_tag, 0, slot});
     if (state.slots[at(slot)].data_is_under_way) all.push_back({Move::Kind::deliver_data, 0, slot});
   }
+  for (std::size_t i = 0; i < state.contents.under_way.size(); ++i)
+    all.push_back({Move::Kind::deliver_write, 0, static_cast<int>(i)});
   return all;
 }
 
@@ -224,41 +202,55 @@ void Machine::make(State& state, const Move& move) const {
     case Move::Kind::deliver:
     case Move::Kind::deliver_tag:
     case Move::Kind::deliver_data: deliver(state, move); break;
+    case Move::Kind::deliver_write: memory_.deliver(state.contents, at(move.index)); break;
   }
 }
 
 void Machine::run(State& state, int rank, int number) const {
   Agent& agent = agent_of(state, rank, number);
   const Kernel& kernel = program_.kernels[at(agent.kernel)];
-  if (agent.is_running) {
-    take(state, rank, number);
-  } else {
+  Gpu& gpu = state.gpus[at(rank)];
+  if (!agent.is_running) {
     agent.is_running = true;
-    agent.last_tag = state.gpus[at(rank)].words[number / kernel.agents_of_block];
+    agent.last_tag = gpu.words[number / kernel.agents_of_block];
+    if (is_direct(kernel.task) && agent.kernel == gpu.kernel && !gpu.has_begun)
+      memory_.begin(state.contents, agent.kernel, rank);
+    gpu.has_begun = true;
+  } else if (agent.wait == Wait::cells) {
+    take(state, rank, number);
+  } else if (agent.wait != Wait::memory) {
+    agent.pass();
   }
   AgentFabric fabric(*this, state, rank, number);
-  TaskWork work(program_, agent.kernel, rank);
+  TaskWork work(program_, agent.kernel, rank, faults_.reduces_for_itself);
+  const std::uint64_t first_tag = agent.last_tag + 1;
   const int steps = steps_of(agent.kernel, number);
-  if (has_two_shots(kernel.task))
-    two_shot(fabric, work, agent.last_tag + 1, steps);
+  if (is_direct(kernel.task))
+    direct(fabric, work, first_tag);
+  else if (has_two_shots(kernel.task))
+    two_shot(fabric, work, first_tag, steps);
   else
-    exchange(fabric, work, agent.last_tag + 1, steps);
+    exchange(fabric, work, first_tag, steps);
   if (fabric.is_waiting()) return;
+  if (!is_direct(kernel.task)) check_output(work, agent.kernel, rank, number);
+  for (int i = 0; i < agent.stops; ++i)
+    for (int peer = 0; peer < program_.ranks; ++peer) state.taken[first_taken(rank, number, i) + at(peer)] = 0;
+  next_kernel(agent, number);
+}
 
-  Output expected;
-  for (int turn = 0; turn < steps * kernel.batch; ++turn) {
-    const std::int64_t index = static_cast<std::int64_t>(turn) * kernel.agents() + number;
-    for (const auto& part : expected_output(program_, agent.kernel, rank, index)) expected.push_back(part);
+void Machine::check_output(const TaskWork& work, int kernel, int rank, int number) const {
+  const Kernel& one = program_.kernels[at(kernel)];
+  Cells expected;
+  for (int turn = 0; turn < steps_of(kernel, number) * one.batch; ++turn) {
+    const std::int64_t index = static_cast<std::int64_t>(turn) * one.agents() + number;
+    for (const auto& part : expected_output(program_, kernel, rank, index)) expected.push_back(part);
   }
   // A place that is written twice stays twice.
-  Output output = work.output();
+  Cells output = work.output();
   std::sort(expected.begin(), expected.end());
   std::sort(output.begin(), output.end());
   if (output != expected)
-    throw Broken(fmt::format("rank {}, agent {}: kernel {} gave other cells than it must", rank, number, agent.kernel));
-  for (int i = 0; i < agent.taken; ++i)
-    for (int peer = 0; peer < program_.ranks; ++peer) state.taken[first_taken(rank, number, i) + at(peer)] = 0;
-  next_kernel(agent, number);
+    throw Broken(fmt::format("rank {}, agent {}: kernel {} gave other cells than it must", rank, number, kernel));
 }
 
 void Machine::take(State& state, int rank, int number) const {
@@ -284,8 +276,9 @@ void Machine::take(State& state, int rank, int number) const {
   std::size_t next = 0;
   for (int peer = 0; peer < program_.ranks; ++peer)
     if (waits_for(agent.kernel, rank, peer))
-      state.taken[first_taken(rank, number, agent.taken) + at(peer)] = came[next++].second;
-  ++agent.taken;
+      state.taken[first_taken(rank, number, agent.stops) + at(peer)] = came[next++].second;
+  if (is_direct(program_.kernels[at(agent.kernel)].task)) agent.met = agent.tag;
+  agent.pass();
 }
 
 void Machine::send(State& state, int slot, const Letter& letter) const {
@@ -320,7 +313,8 @@ void Machine::deliver(State& state, const Move& move) const {
 void Machine::retire(State& state, int rank, int block) const {
   Gpu& gpu = state.gpus[at(rank)];
   const Kernel& kernel = program_.kernels[at(gpu.kernel)];
-  const std::uint64_t used = faults_.tags_of_kernels ? 1 : static_cast<std::uint64_t>(kernel.steps);
+  const bool uses_one = faults_.tags_of_kernels || (faults_.one_tag_of_meetings && is_direct(kernel.task));
+  const std::uint64_t used = uses_one ? 1 : static_cast<std::uint64_t>(kernel.tags());
   const std::uint64_t last = agent_of(state, rank, block * kernel.agents_of_block).last_tag + used;
   for (int word = 0; word < kWords; ++word) {
     const bool is_ours = faults_.words_by_first   ? block == 0
@@ -330,7 +324,9 @@ void Machine::retire(State& state, int rank, int block) const {
   }
   gpu.retired[block] = true;
   if (std::count(gpu.retired, gpu.retired + kWords, true) < kernel.blocks) return;
+  if (is_direct(kernel.task)) memory_.end(state.contents, gpu.kernel, rank);
   std::fill(gpu.retired, gpu.retired + kWords, false);
+  gpu.has_begun = false;
   ++gpu.kernel;
 }
 
@@ -351,38 +347,6 @@ void Machine::check_end(const State& state) const {
     if (!state.slots[slot].is_taken)
       throw Broken(fmt::format("{}: the cell with tag {} was never taken", place(static_cast<int>(slot)),
                                state.slots[slot].here.tag));
-}
-
-std::pair<std::uint64_t, std::uint64_t> Machine::digest(const State& state) const {
-  std::uint64_t a = 0x9e3779b97f4a7c15U;
-  std::uint64_t b = 0xc2b2ae3d27d4eb4fU;
-  const auto add = [&](std::uint64_t value) {
-    a = (a ^ value) * 0xbf58476d1ce4e5b9U;
-    a ^= a >> 31;
-    b = (b + value) * 0x94d049bb133111ebU;
-    b ^= b >> 29;
-  };
-  const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
-  for (const Gpu& gpu : state.gpus) {
-    std::uint64_t bits = number(gpu.kernel);
-    for (int word = 0; word < kWords; ++word) {
-      bits = bits * 2 + number(gpu.retired[word]);
-      add(gpu.words[word]);
-    }
-    add(bits);
-  }
-  for (const Agent& agent : state.agents) {
-    add(number(agent.kernel) << 32 | number(agent.taken) << 8 | number(agent.region) << 1 | number(agent.is_running));
-    add(agent.tag << 32 ^ agent.last_tag);
-  }
-  for (const Slot& slot : state.slots) {
-    add(slot.here.tag << 3 | number(slot.is_taken) << 2 | number(slot.tag_is_under_way) << 1 |
-        number(slot.data_is_under_way));
-    add(slot.here.data ^ slot.under_way.tag << 40);
-    add(slot.here.arrival << 48 ^ slot.under_way.data);
-  }
-  for (const std::uint64_t cell : state.taken) add(cell);
-  return {a, b};
 }
 
 }  // namespace busbw::fastpath::model

@@ -9,13 +9,16 @@
 // In a step it writes a batch of lines, of which each is under way by itself, and takes them one by one.
 // A rank's kernel starts when the one before has ended. A GPU has room for all blocks of a kernel, or for fewer, which then
 // begin in the order of their numbers. Between kernels a word for each block holds the last tag used.
+//
+// In a direct kernel the first agent of each block speaks for it where blocks meet. The buffers are memory.hpp's.
 #include <cstdint>
-#include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "broken.hpp"
+#include "memory.hpp"
 #include "program.hpp"
+#include "state.hpp"
 
 namespace busbw::fastpath::model {
 
@@ -33,75 +36,23 @@ struct Faults {
   bool kernels_overlap = false;     ///< a kernel's agents do not wait for the end of the kernel before
   bool tag_before_data = false;     ///< a line's tag and its data arrive apart
   bool blocks_in_any_order = false;  ///< where there is no room for all of a kernel's blocks
-};
 
-/// The protocol was broken: what happened, in one sentence.
-class Broken : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
+  bool no_first_meeting = false;     ///< a direct kernel moves its data as soon as it begins
+  bool no_second_meeting = false;    ///< and ends as soon as it has moved them
+  bool no_fence = false;             ///< a meeting's lines may overtake what the block has written
+  bool speaker_meets_alone = false;  ///< the other agents of its block neither wait for it nor does it for them
+  bool first_block_meets = false;    ///< for all blocks of its rank
+  bool one_tag_of_meetings = false;  ///< both meetings of a kernel have the same
+  bool reduces_for_itself = false;   ///< each rank reduces all slices of a direct all-reduce, for itself alone
 };
 
 struct Move {
-  enum class Kind { run, deliver, deliver_tag, deliver_data, retire };
+  enum class Kind { run, deliver, deliver_tag, deliver_data, deliver_write, retire };
   Kind kind = Kind::run;
   int rank = 0;   ///< run, retire
-  int index = 0;  ///< run: the agent; retire: the block; deliver: the slot
+  int index = 0;  ///< run: the agent; retire: the block; deliver: the slot, or which of the writes under way
 
   bool operator==(const Move&) const = default;
-};
-
-/// Which cell it is, whatever its tag says.
-struct Label {
-  std::int16_t kernel = -1;
-  std::int16_t region = 0;
-  std::int16_t number = 0;  ///< of those that one agent sends to one peer in that region
-
-  bool operator==(const Label&) const = default;
-};
-
-/// What a slot holds, or will hold.
-struct Letter {
-  std::uint64_t tag = 0;
-  std::uint64_t data = 0;
-  std::uint64_t arrival = 0;  ///< counted only where the order matters
-  Label label;
-};
-
-struct Slot {
-  Letter here;
-  Letter under_way;
-  bool tag_is_under_way = false;
-  bool data_is_under_way = false;
-  bool is_taken = true;
-};
-
-struct Agent {
-  int kernel = 0;  ///< the next or present one of those that have this agent
-  bool is_running = false;
-  int taken = 0;    ///< how often it took cells in this kernel
-  int region = 0;   ///< what it waits for
-  int turn = 0;
-  int number = 0;   ///< of the cell, as in Label
-  std::uint64_t tag = 0;
-  std::uint64_t last_tag = 0;  ///< its block's word when it started
-};
-
-inline constexpr int kWords = 4;
-
-struct Gpu {
-  int kernel = 0;
-  std::uint64_t words[kWords] = {};
-  bool retired[kWords] = {};
-};
-
-/// All there is: a value that can be copied, so that every move of it can be tried.
-struct State {
-  std::vector<Gpu> gpus;
-  std::vector<Agent> agents;
-  std::vector<Slot> slots;
-  std::vector<std::uint64_t> taken;  ///< the cells each agent took in its present kernel
-  std::vector<int> flights;          ///< the slots with something under way, in no order
-  std::uint64_t arrivals = 0;
 };
 
 class Machine {
@@ -119,9 +70,8 @@ class Machine {
   void make(State& state, const Move& move) const;
   /// Looks at a state without moves. Throws Broken where not everybody has come to the end, or cells were left.
   void check_end(const State& state) const;
-  /// Two numbers that two states share only if they are alike.
-  std::pair<std::uint64_t, std::uint64_t> digest(const State& state) const;
-  std::string text(const Move& move) const;
+  /// What a move is in the state in which it can be made.
+  std::string text(const State& state, const Move& move) const;
 
   const Program& program() const { return program_; }
 
@@ -133,20 +83,25 @@ class Machine {
   Agent& agent_of(State& state, int rank, int agent) const;
   const Agent& agent_of(const State& state, int rank, int agent) const;
   bool waits_for(int kernel, int rank, int peer) const;
-  std::size_t first_taken(int rank, int agent, int take) const;
+  int speaker_of(int kernel, int agent) const;
+  bool have_cells_come(const State& state, int rank, int agent) const;
+  bool has_block_come(const State& state, int rank, int speaker) const;
+  std::size_t first_taken(int rank, int agent, int stop) const;
   int steps_of(int kernel, int agent) const;
   void next_kernel(Agent& agent, int number) const;
   void run(State& state, int rank, int agent) const;
   void take(State& state, int rank, int agent) const;
   void deliver(State& state, const Move& move) const;
   void retire(State& state, int rank, int block) const;
+  void check_output(const TaskWork& work, int kernel, int rank, int agent) const;
   void send(State& state, int slot, const Letter& letter) const;
 
   const Program& program_;
   Faults faults_;
   int agents_;  // of a rank, at most
   int cells_;   // of a rank in a step, at most
-  int takes_;   // of an agent in a kernel, at most
+  int stops_;   // of an agent in a kernel, at most
+  Memory memory_;
 };
 
 }  // namespace busbw::fastpath::model

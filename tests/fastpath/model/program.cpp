@@ -33,6 +33,10 @@ std::uint64_t reduced_input(const Program& program, int kernel, int slice, std::
 
 bool has_two_shots(Task task) { return task == Task::all_reduce_two_shot || task == Task::broadcast_two_shot; }
 
+bool is_direct(Task task) {
+  return task == Task::all_reduce_direct || task == Task::all_gather_direct || task == Task::reduce_scatter_direct;
+}
+
 const char* name_of(Task task) {
   switch (task) {
     case Task::all_reduce_one_shot: return "all_reduce_one_shot";
@@ -42,6 +46,9 @@ const char* name_of(Task task) {
     case Task::all_to_all: return "all_to_all";
     case Task::broadcast_one_shot: return "broadcast_one_shot";
     case Task::broadcast_two_shot: return "broadcast_two_shot";
+    case Task::all_reduce_direct: return "all_reduce_direct";
+    case Task::all_gather_direct: return "all_gather_direct";
+    case Task::reduce_scatter_direct: return "reduce_scatter_direct";
   }
   return "?";
 }
@@ -54,13 +61,16 @@ int Program::most_agents() const {
 
 int Program::most_cells() const {
   int most = 1;
-  for (const Kernel& kernel : kernels) most = std::max(most, kernel.agents() * kernel.batch);
+  for (const Kernel& kernel : kernels) most = std::max(most, kernel.cells());
   return most;
 }
 
-int Program::most_takes() const {
+int Program::most_stops() const {
   int most = 1;
-  for (const Kernel& kernel : kernels) most = std::max(most, kernel.steps * kernel.batch * kRegions);
+  for (const Kernel& kernel : kernels)
+    // A meeting is two: of the block, then of the ranks.
+    most = std::max(most, is_direct(kernel.task) ? 2 * kDirectSteps + ranks * kernel.batch
+                                                 : kernel.steps * kernel.batch * kRegions);
   return most;
 }
 
@@ -69,23 +79,27 @@ std::string Program::text() const {
   if (room > 0) all += fmt::format(" with room for {} blocks", room);
   all += ':';
   for (const Kernel& kernel : kernels)
-    all += fmt::format(" {}({} x {} agents, {} steps of {}, root {})", name_of(kernel.task), kernel.blocks,
-                       kernel.agents_of_block, kernel.steps, kernel.batch, kernel.root);
+    all += fmt::format(" {}({} x {} agents, {} steps of {}, root {}{})", name_of(kernel.task), kernel.blocks,
+                       kernel.agents_of_block, kernel.steps, kernel.batch, kernel.root,
+                       kernel.in_place ? ", in place" : "");
   return all;
 }
 
-Output expected_output(const Program& program, int kernel, int rank, std::int64_t index) {
+Cells expected_output(const Program& program, int kernel, int rank, std::int64_t index) {
   const int root = program.kernels[static_cast<std::size_t>(kernel)].root;
-  Output output;
+  Cells output;
   const auto holds = [&](int slice, std::uint64_t value) { output.push_back({{slice, index}, value}); };
   switch (program.kernels[static_cast<std::size_t>(kernel)].task) {
     case Task::all_reduce_one_shot: holds(0, reduced_input(program, kernel, 0, index)); break;
-    case Task::reduce_scatter: holds(0, reduced_input(program, kernel, rank, index)); break;
+    case Task::reduce_scatter:
+    case Task::reduce_scatter_direct: holds(0, reduced_input(program, kernel, rank, index)); break;
     case Task::broadcast_one_shot: holds(0, input(kernel, root, 0, index)); break;
     case Task::all_reduce_two_shot:
+    case Task::all_reduce_direct:
       for (int slice = 0; slice < program.ranks; ++slice) holds(slice, reduced_input(program, kernel, slice, index));
       break;
     case Task::all_gather:
+    case Task::all_gather_direct:
       for (int slice = 0; slice < program.ranks; ++slice) holds(slice, input(kernel, slice, 0, index));
       break;
     case Task::all_to_all:
@@ -96,6 +110,14 @@ Output expected_output(const Program& program, int kernel, int rank, std::int64_
       break;
   }
   return output;
+}
+
+Cells input_of(const Program& program, int kernel, int rank, std::int64_t index) {
+  const bool has_one = program.kernels[static_cast<std::size_t>(kernel)].task == Task::all_gather_direct;
+  Cells cells;
+  for (int slice = 0; slice < (has_one ? 1 : program.ranks); ++slice)
+    cells.push_back({{slice, index}, input(kernel, rank, slice, index)});
+  return cells;
 }
 
 bool TaskWork::has_input() const {
