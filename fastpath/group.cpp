@@ -96,7 +96,7 @@ ncclResult_t note(const Registration& registration, const RealNccl& nccl) noexce
   const AmidCaptures amid;
   const auto places = peers_of(*registration.window, clique.ranks(), nccl);
   if (!places) {
-    log().say("a symmetric window is not used, since this version of NCCL does not tell where it lies");
+    log().say("a symmetric window is not used, since NCCL does not tell where it lies at each rank");
     return ncclSuccess;
   }
   Window window{*registration.window, static_cast<char*>(registration.buffer), registration.bytes, *places};

@@ -1,5 +1,7 @@
 #include "fastpath/window_peers.hpp"
 
+#include <algorithm>
+
 #include "fastpath/cuda_check.hpp"
 #include "fastpath/window_lookup.hpp"
 
@@ -28,11 +30,7 @@ WindowPlaces ask_by_kernel(ncclWindow_t window, int ranks) {
   return places;
 }
 
-}  // namespace
-
-std::optional<WindowPlaces> peers_of(ncclWindow_t window, int ranks, const RealNccl& nccl) {
-  if (nccl.get_peer_device_pointer == nullptr)
-    return has_version_of_header(nccl) ? std::optional(ask_by_kernel(window, ranks)) : std::nullopt;
+WindowPlaces ask_nccl(ncclWindow_t window, int ranks, const RealNccl& nccl) {
   WindowPlaces places{};
   for (int r = 0; r < ranks; ++r) {
     void* place = nullptr;
@@ -40,6 +38,19 @@ std::optional<WindowPlaces> peers_of(ncclWindow_t window, int ranks, const RealN
       throw EnvironmentError("NCCL does not tell where a window lies");
     places[static_cast<std::size_t>(r)] = static_cast<char*>(place);
   }
+  return places;
+}
+
+}  // namespace
+
+std::optional<WindowPlaces> peers_of(ncclWindow_t window, int ranks, const RealNccl& nccl) {
+  WindowPlaces places{};
+  if (nccl.get_peer_device_pointer != nullptr)
+    places = ask_nccl(window, ranks, nccl);
+  else if (has_version_of_header(nccl))
+    places = ask_by_kernel(window, ranks);
+  // Null: a rank that NCCL itself reaches by messages only.
+  if (std::find(places.begin(), places.begin() + ranks, nullptr) != places.begin() + ranks) return std::nullopt;
   return places;
 }
 
