@@ -15,6 +15,11 @@ class Choices {
 
   Mode mode(Collective collective) const noexcept { return settings_.mode(collective); }
 
+  /// Whether it makes a difference for such calls that buffers lie in windows.
+  bool regards_windows(Collective collective, int ranks) const noexcept {
+    return settings_.forced ? settings_.forced->method == Method::direct : table_.regards_windows(collective, ranks);
+  }
+
   /// `size_bytes` as nccl-tests counts it; whether `direct` is possible.
   Choice choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
 

@@ -1,9 +1,18 @@
 #include "fastpath/clique.hpp"
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+
 #include "fastpath/cuda_check.hpp"
 
 namespace busbw::fastpath {
 namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{5};
+constexpr int kQuietLooks = 10;
+constexpr int kMostLooks = 400;  // two seconds
 
 /// The capture that a stream is in and the node its next one will follow.
 struct Capture {
@@ -52,13 +61,41 @@ Clique::~Clique() {
   cudaGetLastError();
 }
 
+void Clique::leave_windows() noexcept {
+  if (!is_aborted() || !used_windows_) return;
+  const Device device(device_);
+  const AmidCaptures amid;
+  cudaStream_t stream = nullptr;
+  if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
+  // A kernel that waits for a peer looks at the flag every ten milliseconds or so, and its tags go on when it leaves. How
+  // many replays of graphs are queued is not known; a while without any that leaves must do.
+  using Words = std::array<std::uint64_t, kMaxBlocks>;
+  Words before{};
+  for (int look = 0, quiet = 0; look < kMostLooks && quiet < kQuietLooks; ++look) {
+    Words calls{};
+    Words graphs{};
+    cudaMemcpyAsync(calls.data(), scratch_->lane(LaneOf::calls).tags, sizeof calls, cudaMemcpyDeviceToHost, stream);
+    cudaMemcpyAsync(graphs.data(), scratch_->lane(LaneOf::graphs).tags, sizeof graphs, cudaMemcpyDeviceToHost, stream);
+    if (cudaStreamSynchronize(stream) != cudaSuccess) break;
+    const bool have_left = *std::min_element(calls.begin(), calls.end()) >= last_tag_;
+    if (have_left && last_capture_ == 0) break;
+    quiet = have_left && graphs == before ? quiet + 1 : 0;
+    before = graphs;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  cudaStreamDestroy(stream);
+  cudaGetLastError();
+}
+
 Choice Clique::choose(const Call& call) const noexcept {
   const Choice handed_over{};
   if (call.bytes == 0 || is_aborted()) return handed_over;
   const bool reduces = call.collective == Collective::all_reduce || call.collective == Collective::reduce_scatter;
   if (reduces && call.element == Element::bytes) return handed_over;
   if (call.root < 0 || call.root >= ranks_) return handed_over;
-  return choices_->choose(call.collective, ranks_, size_bytes(call, ranks_), windows_.reach(call, ranks_).has_value());
+  const bool in_windows =
+      choices_->regards_windows(call.collective, ranks_) && windows_.reach(call, ranks_).has_value();
+  return choices_->choose(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
 }
 
 std::optional<Operation> Clique::operation(const Call& call, const Choice& choice) const {
@@ -73,6 +110,7 @@ cudaError_t Clique::queue(const Call& call, const Choice& choice, cudaStream_t s
   const Device device(device_);
   const auto operation = this->operation(call, choice);
   if (!operation) return cudaErrorInvalidValue;
+  if (operation->method == Method::direct) used_windows_ = true;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (const cudaError_t error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess) return error;
   return status == cudaStreamCaptureStatusActive ? queue_in_graph(*operation, stream) : queue_call(*operation, stream);

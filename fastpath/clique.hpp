@@ -44,6 +44,9 @@ class Clique {
   /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
   cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
 
+  /// Of an aborted one, before its windows go: waits, though not for ever, until kernels that may use them have left.
+  void leave_windows() noexcept;
+
   void abort() noexcept { scratch_->abort(); }
   bool is_aborted() const noexcept { return scratch_->is_aborted(); }
 
@@ -59,6 +62,7 @@ class Clique {
   std::unique_ptr<Scratch> scratch_;
   std::shared_ptr<const Choices> choices_;
   Windows windows_;
+  bool used_windows_ = false;
 
   std::uint64_t last_tag_ = 0;            // of the lane of calls, once all that is queued has run
   unsigned long long last_stream_ = 0;    // CUDA's number of the stream that was used last; 0: none yet

@@ -54,7 +54,10 @@ void abort(ncclComm_t communicator) {
 
 /// What checks have found by now; the communicator's memory goes when this ends.
 void end(ncclComm_t communicator) {
-  if (const auto fast = Process::here().leave(communicator)) fast->tell_findings();
+  const auto fast = Process::here().leave(communicator);
+  if (!fast) return;
+  fast->clique->leave_windows();
+  fast->tell_findings();
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ struct DirectReduction {
   template <class Fabric>
   BUSBW_HOST_DEVICE void move(const Fabric& fabric) const {
     constexpr int kMost = Fabric::kMaxRanks;
-    // Of the registers of a thread half hold what is under way.
+    // Up to 16 pieces of 16 bytes are under way for each thread; more takes more registers than there are.
     work::move_share<kMost, kMost, 16 / kMost>(buffers, reduction, fabric.thread(), fabric.threads());
   }
 };

@@ -25,7 +25,7 @@ struct Facts {
 };
 
 /// What this library's builds must agree on.
-inline constexpr std::uint64_t kLayout = 1;
+inline constexpr std::uint64_t kLayout = 2;
 
 /// Why these ranks can't have a fast path, in one sentence; empty where they can. Every rank comes to the same answer.
 std::string why_not(const std::vector<Facts>& ranks);

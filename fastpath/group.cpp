@@ -94,7 +94,7 @@ ncclResult_t note(const Registration& registration, const RealNccl& nccl) noexce
   Clique& clique = *fast->clique;
   const Device device(clique.device());
   const AmidCaptures amid;
-  const auto places = peers_of(*registration.window, clique.ranks(), nccl);
+  const auto places = peers_of(registration.communicator, *registration.window, clique.ranks(), nccl);
   if (!places) {
     log().say("a symmetric window is not used, since NCCL does not tell where it lies at each rank");
     return ncclSuccess;

@@ -34,6 +34,7 @@ void find_all(const RealLibrary& library, RealNccl& real) {
   find(library, "ncclCommCuDevice", real.comm_cu_device);
   find(library, "ncclCommWindowRegister", real.comm_window_register);
   find(library, "ncclCommWindowDeregister", real.comm_window_deregister);
+  find(library, "ncclTeamLsa", real.team_lsa);
   find(library, "ncclGetPeerDevicePointer", real.get_peer_device_pointer);
   find(library, "ncclGroupStart", real.group_start);
   find(library, "ncclGroupEnd", real.group_end);

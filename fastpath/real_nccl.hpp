@@ -4,6 +4,13 @@
 
 namespace busbw::fastpath {
 
+/// NCCL's own ncclTeam, which its header of the device API has.
+struct NcclTeam {
+  int ranks;
+  int rank;
+  int stride;
+};
+
 /// A function that the real library lacks is null. Those without a type of NCCL's header are not in every version that this
 /// is built with.
 struct RealNccl {
@@ -29,6 +36,7 @@ struct RealNccl {
 
   decltype(&::ncclCommWindowRegister) comm_window_register = nullptr;
   decltype(&::ncclCommWindowDeregister) comm_window_deregister = nullptr;
+  NcclTeam (*team_lsa)(ncclComm_t comm) = nullptr;
   ncclResult_t (*get_peer_device_pointer)(ncclWindow_t window, size_t offset, int peer, void** place) = nullptr;
 
   decltype(&::ncclGroupStart) group_start = nullptr;

@@ -11,12 +11,22 @@
 
 using namespace busbw::fastpath;
 
+namespace {
+
+constexpr int kStrictOrdering = 2;  // NCCL_WIN_STRICT_ORDERING, which older headers lack
+
+/// And nothing that is not known here: there are windows without memory that a kernel could reach.
+bool promises_symmetry(int flags) { return (flags & ~kStrictOrdering) == NCCL_WIN_COLL_SYMMETRIC; }
+
+}  // namespace
+
 FASTPATH_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
                                                     int winFlags) try {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_window_register == nullptr) return lacking("ncclCommWindowRegister");
+  if (win != nullptr) *win = nullptr;  // some versions write nothing where they make no window
   const ncclResult_t result = nccl->comm_window_register(comm, buff, size, win, winFlags);
-  if (result != ncclSuccess || (winFlags & NCCL_WIN_COLL_SYMMETRIC) == 0) return result;
+  if (result != ncclSuccess || !promises_symmetry(winFlags)) return result;
   const Registration registration{comm, buff, size, win};
   Group& group = Group::of_thread();
   if (!group.is_open()) return note(registration, *nccl);

@@ -106,7 +106,10 @@ Table::Table() : Table(std::vector<Ladder>(kLadders)) {}
 
 Table::Table(std::vector<Ladder> ladders) : ladders_(std::move(ladders)) {
   for (std::size_t i = 1; i < ladders_.size(); i += 2)
-    if (ladders_[i].ranges.empty()) ladders_[i].ranges = ladders_[i - 1].ranges;
+    if (ladders_[i].ranges.empty())
+      ladders_[i].ranges = ladders_[i - 1].ranges;
+    else
+      ladders_[i].is_own = true;
   for (Ladder& each : ladders_) {
     each.ranges.push_back({kNoEnd, {}});
     for (std::size_t digits = 0; digits < each.first.size(); ++digits) {
@@ -147,6 +150,11 @@ Choice Table::choose(Collective collective, int ranks, std::size_t size_bytes, b
   std::size_t index = found.first[std::bit_width(size_bytes)];
   while (found.ranges[index].up_to_bytes < size_bytes) ++index;
   return found.ranges[index].choice;
+}
+
+bool Table::regards_windows(Collective collective, int ranks) const noexcept {
+  if (ranks < 0 || ranks > kMostRanks) return false;
+  return ladders_[ladder(collective, ranks, true)].is_own;
 }
 
 std::string Table::lines(const std::string& begin, const std::vector<Range>& ranges) {

@@ -24,7 +24,7 @@ std::string_view name(Method method);
 std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
 /// Whether the method can do it: only an all-reduce and a broadcast have a second half, in which results are spread, and
-/// NCCL knows windows for three collectives.
+/// `direct` is made for three collectives.
 bool can(Collective collective, Method method);
 
 /// A method and the shape of its kernel; no blocks and no threads where the operation is handed over.
@@ -63,6 +63,8 @@ class Table {
   static Table read(const std::string& path);
 
   Choice choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
+  /// Whether calls in windows have lines of their own.
+  bool regards_windows(Collective collective, int ranks) const noexcept;
   /// The same for tables that choose the same in the same ranges, whatever their comments; ranks compare it.
   std::uint64_t hash() const noexcept { return hash_; }
   /// In the form that parse() reads, a line for each number of ranks.
@@ -80,6 +82,7 @@ class Table {
     std::vector<Range> ranges;
     /// By the number of a size's binary digits: the range of the smallest such size.
     std::array<std::uint16_t, 65> first;
+    bool is_own = false;  ///< for windows: not what holds for all other calls
   };
   explicit Table(std::vector<Ladder> ladders);
   static std::string lines(const std::string& begin, const std::vector<Range>& ranges);

@@ -1,36 +1,49 @@
 #include "fastpath/window_peers.hpp"
 
+#include <nccl_device.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include "fastpath/cuda_check.hpp"
-#include "fastpath/window_lookup.hpp"
 
 namespace busbw::fastpath {
 namespace {
 
-/// Versions 2.28.1 and 2.28.9 keep windows in one form.
+/// NCCL 2.28 tells kernels only, by what a window's handle points to; other versions may keep it in another form.
 bool has_version_of_header(const RealNccl& nccl) {
   int version = 0;
   return nccl.get_version != nullptr && nccl.get_version(&version) == ncclSuccess &&
          version / 100 == NCCL_VERSION_CODE / 100;
 }
 
-WindowPlaces ask_by_kernel(ncclWindow_t window, int ranks) {
+/// Without symmetric memory (NCCL_CUMEM_ENABLE=0) 2.28 gives out a handle of another kind, in the host's memory.
+bool is_on_device(ncclWindow_t window) {
+  cudaPointerAttributes attributes{};
+  const bool is =
+      cudaPointerGetAttributes(&attributes, window) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
+  cudaGetLastError();
+  return is;
+}
+
+WindowPlaces read_handle(ncclWindow_t window, int ranks) {
+  // The fields behind are others in other versions of 2.28.
+  constexpr std::size_t kUsed = offsetof(ncclWindow_vidmem, mcOffset4K);
+  alignas(ncclWindow_vidmem) std::byte bytes[sizeof(ncclWindow_vidmem)] = {};
   const OwnStream stream;
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, sizeof(WindowPlaces)), "allocating memory for a window's addresses");
+  check(cudaMemcpyAsync(bytes, window, kUsed, cudaMemcpyDeviceToHost, stream.get()), "reading where a window lies");
+  check(cudaStreamSynchronize(stream.get()), "reading where a window lies");
+  const auto& handle = *reinterpret_cast<const ncclWindow_vidmem*>(bytes);
   WindowPlaces places{};
-  cudaError_t error = launch_lookup(window, ranks, static_cast<char**>(memory), stream.get());
-  if (error == cudaSuccess)
-    error = cudaMemcpyAsync(places.data(), memory, sizeof(char*) * static_cast<std::size_t>(ranks),
-                            cudaMemcpyDeviceToHost, stream.get());
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream.get());
-  cudaFree(memory);
-  check(error, "asking for a window's addresses");
+  for (int r = 0; r < ranks; ++r)
+    places[static_cast<std::size_t>(r)] =
+        handle.lsaFlatBase +
+        static_cast<std::int64_t>(handle.lsaRank + r - handle.worldRank) * (std::int64_t{handle.stride4G} << 32);
   return places;
 }
 
-WindowPlaces ask_nccl(ncclWindow_t window, int ranks, const RealNccl& nccl) {
+WindowPlaces ask(ncclWindow_t window, int ranks, const RealNccl& nccl) {
   WindowPlaces places{};
   for (int r = 0; r < ranks; ++r) {
     void* place = nullptr;
@@ -43,13 +56,13 @@ WindowPlaces ask_nccl(ncclWindow_t window, int ranks, const RealNccl& nccl) {
 
 }  // namespace
 
-std::optional<WindowPlaces> peers_of(ncclWindow_t window, int ranks, const RealNccl& nccl) {
-  WindowPlaces places{};
-  if (nccl.get_peer_device_pointer != nullptr)
-    places = ask_nccl(window, ranks, nccl);
-  else if (has_version_of_header(nccl))
-    places = ask_by_kernel(window, ranks);
-  // Null: a rank that NCCL itself reaches by messages only.
+std::optional<WindowPlaces> peers_of(ncclComm_t communicator, ncclWindow_t window, int ranks, const RealNccl& nccl) {
+  const bool tells = nccl.get_peer_device_pointer != nullptr;
+  if (nccl.team_lsa == nullptr || (!tells && !(has_version_of_header(nccl) && is_on_device(window))))
+    return std::nullopt;
+  // Ranks beyond those that NCCL reaches by memory have no place.
+  if (nccl.team_lsa(communicator).ranks != ranks) return std::nullopt;
+  const WindowPlaces places = tells ? ask(window, ranks, nccl) : read_handle(window, ranks);
   if (std::find(places.begin(), places.begin() + ranks, nullptr) != places.begin() + ranks) return std::nullopt;
   return places;
 }

@@ -1,8 +1,14 @@
 #include "fastpath/windows.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 namespace busbw::fastpath {
+
+void Windows::add(const Window& window) {
+  all_.insert(std::ranges::upper_bound(all_, window.own, std::less<>(), &Window::own), window);
+}
 
 void Windows::remove(const void* handle) {
   std::erase_if(all_, [handle](const Window& one) { return one.handle == handle; });
@@ -10,10 +16,11 @@ void Windows::remove(const void* handle) {
 
 const Window* Windows::find(const void* buffer, std::size_t bytes) const noexcept {
   const auto* const begin = static_cast<const char*>(buffer);
-  const auto found = std::ranges::find_if(all_, [&](const Window& one) {
-    return begin >= one.own && bytes <= one.bytes && static_cast<std::size_t>(begin - one.own) <= one.bytes - bytes;
-  });
-  return found == all_.end() ? nullptr : &*found;
+  const auto behind = std::ranges::upper_bound(all_, begin, std::less<>(), &Window::own);
+  if (behind == all_.begin()) return nullptr;
+  const Window& one = *std::prev(behind);
+  const auto offset = static_cast<std::size_t>(begin - one.own);
+  return bytes <= one.bytes && offset <= one.bytes - bytes ? &one : nullptr;
 }
 
 std::optional<Reach> Windows::reach(const Call& call, int ranks) const noexcept {

@@ -20,7 +20,7 @@ struct Window {
 
 class Windows {
  public:
-  void add(const Window& window) { all_.push_back(window); }
+  void add(const Window& window);
   void remove(const void* handle);
 
   /// Where every rank's buffers of this call are; empty where one is in no window, or the call is not one for `direct`.
@@ -30,7 +30,7 @@ class Windows {
  private:
   const Window* find(const void* buffer, std::size_t bytes) const noexcept;
 
-  std::vector<Window> all_;
+  std::vector<Window> all_;  // by address
 };
 
 }  // namespace busbw::fastpath

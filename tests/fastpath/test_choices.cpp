@@ -78,6 +78,20 @@ TEST_CASE("direct can be forced upon calls in windows only") {
   CHECK(Choices(settings, table_of(kText)).choose(Collective::all_gather, 4, 1024, true) == *settings.forced);
 }
 
+TEST_CASE("windows are looked for only where they make a difference") {
+  const Choices plain({}, table_of("all_gather ranks=2-4 up_to=1M exchange blocks=8 threads=64\n"));
+  CHECK_FALSE(plain.regards_windows(Collective::all_gather, 2));
+  const Choices own({}, table_of("all_gather ranks=2 windows up_to=1M direct blocks=8 threads=64\n"));
+  CHECK(own.regards_windows(Collective::all_gather, 2));
+  CHECK_FALSE(own.regards_windows(Collective::all_gather, 3));
+  CHECK_FALSE(own.regards_windows(Collective::all_reduce, 2));
+  Settings settings;
+  settings.forced = Choice{Method::direct, 64, 512};
+  CHECK(Choices(settings, table_of("")).regards_windows(Collective::all_reduce, 8));
+  settings.forced = Choice{Method::exchange, 64, 512};
+  CHECK_FALSE(Choices(settings, table_of("")).regards_windows(Collective::all_reduce, 8));
+}
+
 TEST_CASE("a hash differs wherever something that decides does") {
   std::set<std::uint64_t> hashes{hash_of({})};
   std::size_t different = 1;

@@ -66,6 +66,19 @@ TEST_CASE("what is no whole number of cells, lies across them, or is another col
   CHECK_FALSE(windows.reach(call_of(Collective::alltoall, 0, 2048, 32), kRanks));
 }
 
+TEST_CASE("windows are found whatever their order, up to their last bytes and no further") {
+  Windows windows;
+  for (const std::size_t at : {std::size_t{2048}, std::size_t{0}, std::size_t{1024}})
+    windows.add({memory[0] + at, memory[0] + at, 512, {memory[1] + at, memory[0] + at, memory[2] + at}});
+  for (const std::size_t at : {std::size_t{0}, std::size_t{1024}, std::size_t{2048}}) {
+    const auto reach = windows.reach(call_of(Collective::all_reduce, at, at + 496, 16), kRanks);
+    REQUIRE(reach);
+    CHECK(reach->receive[2] == memory[2] + at + 496);
+    CHECK_FALSE(windows.reach(call_of(Collective::all_reduce, at, at + 512, 16), kRanks));
+    CHECK_FALSE(windows.reach(call_of(Collective::all_reduce, at, at + 496, 32), kRanks));
+  }
+}
+
 TEST_CASE("a window that was deregistered is forgotten") {
   Windows windows = two_windows();
   windows.remove(memory[0]);

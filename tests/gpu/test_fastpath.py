@@ -341,13 +341,13 @@ def test_training_with_pytorch(fast: FastPath) -> None:
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
-@pytest.mark.parametrize("method", ["exchange", "two_shot"])
+@pytest.mark.parametrize("method", ["exchange", "two_shot", "direct"])
 def test_sanitizer(fast: FastPath, method: str, tool: str) -> None:
     kernels = beside(fast.machine, "fastpath_kernels")
     sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if sanitizer is None:
         pytest.skip("this takes compute-sanitizer")
-    shape = [30000, 4, 64, fast.machine.count, 3]
+    shape = [30720, 4, 64, fast.machine.count, 3]  # a multiple of 16 bytes, which direct takes
     command = [sanitizer, "--tool", tool, "--error-exitcode", 9, kernels, "all_reduce", method, *shape]
     done = fast.start(command, limit_s=SANITIZER_LIMIT_S)
     assert done.returncode == 0, done

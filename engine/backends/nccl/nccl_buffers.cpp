@@ -14,6 +14,18 @@ namespace {
 
 bool has_allocator(const NcclLibrary& library) { return library.call.mem_alloc && library.call.mem_free; }
 
+constexpr int kSaysNull = 22900;
+
+/// Where NCCL makes no window it gives out none, or before 2.29 the handle of a plain registration, which no GPU can read.
+bool is_window(const NcclLibrary& library, ncclWindow_t window) {
+  if (!window || library.version >= kSaysNull) return window != nullptr;
+  cudaPointerAttributes attributes{};
+  const bool is_on_device =
+      cudaPointerGetAttributes(&attributes, window) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
+  cudaGetLastError();
+  return is_on_device;
+}
+
 }  // namespace
 
 NcclBuffer::NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::string_view where, const char* what)
@@ -74,7 +86,7 @@ void NcclRegistration::enter(Registered& one) {
                                                    NCCL_WIN_COLL_SYMMETRIC),
                 "ncclCommWindowRegister");
     // NCCL goes on without a window where it can make none; that would not be what was asked for.
-    if (!one.window)
+    if (!is_window(library_, one.window))
       throw EnvironmentError(
           fmt::format("{}: -R 2 (--local_register): NCCL makes no symmetric window: the GPUs cannot reach each other's "
                       "memory, or NCCL_CUMEM_ENABLE or NCCL_WIN_ENABLE is 0; see nvidia-smi topo -p2p r, or use -R 1",
