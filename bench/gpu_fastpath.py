@@ -33,11 +33,13 @@ from gpu_programs import without_paths
 
 from busbw import engine
 from busbw.ab import BlockEndedError, Measurement, SideSpec, parse_side
-from busbw.errors import Exit
+from busbw.errors import Exit, UsageError
 
 REDUCING = ("all_reduce", "reduce_scatter")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
 EVERY_RANK_A_SHARE = ("all_gather", "reduce_scatter", "alltoall")
+DTYPES = ("half", "bfloat16", "float")
+LAUNCHES = ("graph", "stream")
 REGISTERED = "-R 2"
 SHARE_BYTES = 16
 """The least that programs give a rank as its share, as nccl-tests' do; below, calls are of nothing."""
@@ -148,10 +150,8 @@ def ways_of(asked: argparse.Namespace) -> dict[str, Way]:
     if "registered" in buffers:
         found[NCCL_REGISTERED] = Way(parse_side("--peer", REGISTERED), every)
     for text in asked.peer:
-        name, equals, side = text.partition("=")
+        name, _, side = text.partition("=")
         name, at, collectives = name.partition("@")
-        if not equals:
-            raise SystemExit(f"--peer {text} is not NAME=SIDE or NAME@COLLECTIVE,...=SIDE")
         found[name] = Way(parse_side("--peer", side), frozenset(collectives.split(",")) if at else every)
     if "plain" in buffers:
         found[OURS] = Way(parse_side("--ours", asked.ours), every)
@@ -213,8 +213,8 @@ class Kept:
         return text
 
 
-def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder: Path) -> None:
-    """All starts for which there is time."""
+def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder: Path) -> int:
+    """All starts for which there is time; returns the exit code, that of a stop where somebody stopped it."""
     ranks = asked.ranks.split() or ["-t", str(engine.default_ranks())]
     wanted = configurations(asked.collectives.split(","), asked.dtypes.split(","), asked.launches.split(","))
     starts = list(plan(stages(wanted, asked.bands.split(",")), ways, asked.rounds))
@@ -224,15 +224,15 @@ def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder:
         from_s = time.monotonic()
         if from_s - begun + slowest_s > asked.budget_s:
             kept.said.append(f"The time given was over: {len(starts) - done} of {len(starts)} starts were left out.")
-            return
+            break
         words = flags(start.what, start.band, ranks, trial=asked.trial)
         numbered = start._replace(round=before + start.round)
         try:
             kept.figures += measured(numbered, ways[start.way].side, words, folder, first=before + 1)
         except BlockEndedError as error:
-            if error.exit_code == Exit.INTERRUPTED:
+            if error.was_stopped:
                 kept.said.append("Interrupted.")
-                return
+                return error.exit_code
             where = f"{start.what.collective} {start.what.dtype}, {start.band} sizes"
             sentence = f"{start.way} failed at {where}, with exit code {error.exit_code}"
             kept.said += [] if sentence in kept.said else [sentence]
@@ -247,6 +247,37 @@ def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder:
             f"{done + 1} of {len(starts)}: {start.way}, {' '.join(start.what)}, {start.band}, {took_s:.1f} s",
             file=sys.stderr,
         )
+    return Exit.GOOD
+
+
+def doubt(asked: argparse.Namespace) -> str:
+    """The first word that nothing is measured for: one sentence; empty where there is none."""
+    peers = [text.partition("=") for text in asked.peer]
+    lists = {
+        "--buffers": (asked.buffers, ("plain", "registered")),
+        "--collectives": (asked.collectives, COLLECTIVES),
+        "--dtypes": (asked.dtypes, DTYPES),
+        "--launches": (asked.launches, LAUNCHES),
+        "--bands": (asked.bands, tuple(BANDS)),
+    }
+    for flag, (words, allowed) in lists.items():
+        for word in words.split(","):
+            if word not in allowed:
+                return f'{flag} "{words}": "{word}" is unknown; allowed are {", ".join(allowed)}'
+    if not asked.budget_s > 0:
+        return f"--budget-s {asked.budget_s}: no number of seconds above 0"
+    names = [NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED]
+    for text, (left, equals, _) in zip(asked.peer, peers, strict=True):
+        name, at, collectives = left.partition("@")
+        if not equals or not name:
+            return f'--peer "{text}" is not NAME=SIDE or NAME@COLLECTIVE,...=SIDE'
+        if name in names:
+            return f'--peer "{text}": the name "{name}" is taken; give each peer one of its own'
+        names.append(name)
+        for word in collectives.split(",") if at else []:
+            if word not in COLLECTIVES:
+                return f'--peer "{text}": "{word}" is unknown; allowed are {", ".join(COLLECTIVES)}'
+    return ""
 
 
 def main() -> int:
@@ -268,22 +299,28 @@ def main() -> int:
     parser.add_argument("--budget-s", type=float, default=1e9, help="start nothing that would end later")
     parser.add_argument("--trial", action="store_true", help="small sizes, few iterations, on the host: try this out")
     asked = parser.parse_args()
-    ways = ways_of(asked)
+    if sentence := doubt(asked):
+        parser.error(sentence)
+    try:
+        ways = ways_of(asked)
+    except UsageError as error:
+        parser.error(str(error))
     kept = Kept()
     for path in asked.add:
         kept.add(path)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            measure(asked, ways, kept, Path(scratch))
+            code = measure(asked, ways, kept, Path(scratch))
         except KeyboardInterrupt:
             kept.said.append("Interrupted.")
+            code = Exit.INTERRUPTED
     if not kept.facts:
         print("nothing was measured of NCCL", file=sys.stderr)
-        return 3
+        return code or Exit.ENVIRONMENT
     every = asked.collectives.split(",")
     kept.said[:0] = [words_of(name, way, every) for name, way in ways.items() if way.side.text]
     print(kept.write(asked.results, list(dict.fromkeys([*ways, *(figure.way for figure in kept.figures)]))))
-    return 0
+    return code
 
 
 if __name__ == "__main__":

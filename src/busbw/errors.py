@@ -1,5 +1,6 @@
 """Errors carry what happened, what to do about it, and the exit code that means it."""
 
+import signal
 from enum import IntEnum
 
 
@@ -16,10 +17,14 @@ class Exit(IntEnum):
     OUTPUT_CLOSED = 141
 
 
+STOPPED = frozenset({int(Exit.INTERRUPTED), 128 + signal.SIGTERM, 128 + signal.SIGHUP})
+"""Of what somebody ended, and that did not fail."""
+
+
 class BusbwError(Exception):
     """One sentence for the user: what was wrong, where, and what to do about it. Shown without a traceback."""
 
-    def __init__(self, what: str, *, remedy: str = "", exit_code: Exit = Exit.ENVIRONMENT) -> None:
+    def __init__(self, what: str, *, remedy: str = "", exit_code: int = Exit.ENVIRONMENT) -> None:
         super().__init__(f"{what}; {remedy}" if remedy else what)
         self.what = what
         self.remedy = remedy

@@ -19,7 +19,7 @@ from busbw.ab.blocks import Block, median_us
 from busbw.ab.judge import Quadruple, judge, noise, speedups
 from busbw.cli.main import main
 from busbw.compare import Comparison, Point, Verdict
-from busbw.errors import Exit, UsageError
+from busbw.errors import STOPPED, Exit, UsageError
 from busbw.logs import Figure
 
 SIZES = [1 << 16, 1 << 18, 1 << 20]
@@ -312,7 +312,8 @@ def test_a_budget_also_ends_the_measuring_of_noise() -> None:
     assert "the time given" in comparison.warnings[-1]
 
 
-def test_an_interrupt_keeps_what_is_there() -> None:
+@pytest.mark.parametrize("code", sorted(STOPPED))
+def test_a_stop_keeps_what_is_there(code: int) -> None:
     random = np.random.default_rng(4)
     count = 0
 
@@ -320,11 +321,11 @@ def test_an_interrupt_keeps_what_is_there() -> None:
         nonlocal count
         count += 1
         if count > 2 + 4 * (plan.FIRST_LOOK + 20) + 3:
-            raise BlockEndedError("stopped", exit_code=Exit.INTERRUPTED)
+            raise BlockEndedError("stopped", exit_code=code)
         return list(100 * np.exp(0.3 * random.normal(size=3)))
 
     comparison, session, _ = measured(times)
-    assert session.state.exit_code == Exit.INTERRUPTED
+    assert session.state.exit_code == code
     assert len(session.state.quadruples) == 20  # the one that was cut off does not count
     assert all(result.interval is not None for result in comparison.results)
     assert any("Interrupted while measuring A against B" in sentence for sentence in comparison.warnings)

@@ -16,6 +16,7 @@ from conftest import BUSBW, GOLDEN_RECORD, one_sentence
 from busbw.cli.main import main
 from busbw.errors import Exit
 from busbw.fastpath import parse
+from busbw.fastpath.run_folder import alone_in
 
 # NCCL takes 10 us and 20 us a MiB. An exchange takes 4 us and moves 4 MiB a ms for each block, up to 8 blocks, a
 # two_shot 6 us and 20 MiB a ms up to 64 blocks; half the threads, half of that. Beyond 32 blocks both take 3 us more.
@@ -263,7 +264,8 @@ def test_collectives_without_windows_are_not_tuned_in_them(busbw: Command, here:
     assert " -R 2 " not in done.stdout
 
 
-def test_what_is_interrupted_goes_on(here: Path, programs: Path, busbw: Command) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_is_stopped_goes_on(here: Path, programs: Path, busbw: Command, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [*BUSBW, *TUNE],
         cwd=here,
@@ -275,9 +277,11 @@ def test_what_is_interrupted_goes_on(here: Path, programs: Path, busbw: Command)
     deadline = time.monotonic() + 60
     while len(calls(programs)) < 5 and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == Exit.INTERRUPTED, stderr
+    # The engine here heeds none; Python makes of the first what Ctrl-C is.
+    assert process.returncode == 128 + number, stderr
+    assert len(calls(programs)) == 5
     assert "the same command goes on from the 4 blocks in " in stderr
     assert not (here / "fastpath.table").exists()
     done = busbw(*TUNE)
@@ -334,6 +338,10 @@ def test_a_dry_run_shows_commands_and_does_nothing(busbw: Command, here: Path, p
         (("--ranks", "1"), 2, "is no list of numbers from 2 on"),
         (("--ranks", "2,2"), 2, "is no list of numbers from 2 on"),
         (("--ranks", "two"), 2, "is no list of numbers from 2 on"),
+        (("--ranks", "2,9"), 2, "the fast path does 2 to 8 ranks"),
+        (("--output", "none/x.table"), 3, "cannot write none/x.table: No such file or directory"),
+        (("--output", "."), 3, "cannot write .: Is a directory"),
+        (("--output", "a file/x.table"), 3, "cannot write a file/x.table: Not a directory"),
         (("--ranks", "3"), 3, "3 ranks take 3 GPUs, and 2 are here"),
         (("--sizes", "1K,x"), 2, "is no list of sizes"),
         (("--collective", "reduce"), 2, "reduce"),
@@ -349,6 +357,35 @@ def test_a_doubt_is_one_sentence(
     assert done.returncode == code
     assert sentence in one_sentence(done.stderr)
     assert not calls(programs)
+    assert not (here / "busbw-records").exists()
+
+
+def test_of_more_gpus_than_ranks_can_be_the_most_are_taken(busbw: Command, programs: Path) -> None:
+    gpus = "\n".join(f"{number} 0000:00:{number:02} NVIDIA H200" for number in range(16))
+    done = busbw(*TUNE, "--dry-run", environment={"FAKE_DEVICES": gpus})
+    assert done.returncode == 0, done.stderr
+    assert "# all_reduce, 8 ranks\n" in done.stdout
+
+
+def test_one_tuning_at_a_time_measures_in_a_folder(busbw: Command, here: Path, programs: Path) -> None:
+    assert busbw(*TUNE, "--folder", "kept").returncode == 0
+    with alone_in(here / "kept"):
+        done = busbw(*TUNE, "--folder", "kept")
+    assert done.returncode == Exit.ENVIRONMENT
+    assert "another tuning measures in kept; wait for its end" in done.stderr
+    assert len(calls(programs)) == BLOCKS
+    assert busbw(*TUNE, "--folder", "kept").returncode == 0
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe all_reduce", b""])
+def test_a_damaged_table_of_a_block_is_measured_again(
+    busbw: Command, here: Path, programs: Path, damage: bytes
+) -> None:
+    assert busbw(*TUNE, "--folder", "kept").returncode == 0
+    (here / "kept/2-ranks/all_reduce-chosen.table").write_bytes(damage)
+    done = busbw(*TUNE, "--folder", "kept")
+    assert done.returncode == 0, done.stderr
+    assert len(calls(programs)) == BLOCKS + 1
 
 
 def test_without_gpus_there_is_nothing_to_tune(busbw: Command, programs: Path) -> None:
@@ -383,6 +420,33 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
     assert ["all_gather", "2", "windows", "64M", "direct", "4", "64"] in [line.split() for line in mine.splitlines()]
     assert "windows: calls whose buffers lie in symmetric windows" in mine
     assert "for sm_80" in busbw("fastpath", "show", "--generation", "sm_80").stdout
+
+
+@pytest.mark.parametrize(
+    ("variables", "lines"),
+    [
+        ({"": "off"}, ["=off: the table does not hold, everything is handed over to NCCL"]),
+        ({"": "off", "_ALLTOALL": "on"}, ["=off: the table does not hold but for alltoall", "_ALLTOALL=on"]),
+        ({"_ALLTOALL": "off", "_BROADCAST": ""}, ["_ALLTOALL=off: the table does not hold for alltoall"]),
+        (
+            {"_BROADCAST": "of"},
+            ["_BROADCAST=of", ': the table does not hold, since "of" is not understood, and everything is off'],
+        ),
+        (
+            {"_METHOD": "exchange,8,512"},
+            ["_METHOD=exchange,8,512: the table does not hold, this is done at every size"],
+        ),
+    ],
+)
+def test_show_says_where_variables_say_otherwise(
+    busbw: Command, programs: Path, variables: dict[str, str], lines: list[str]
+) -> None:
+    environment = {f"BUSBW_FASTPATH{name}": value for name, value in variables.items()}
+    shown = busbw("fastpath", "show", environment=environment).stdout
+    said = [line for line in shown.splitlines() if line.startswith("BUSBW_FASTPATH")]
+    assert said == [f"BUSBW_FASTPATH{line}" for line in lines]
+    assert shown.index(said[0]) < shown.index("all_reduce  ")
+    assert "BUSBW_FASTPATH" not in busbw("fastpath", "show", "--generation", "sm_90", environment=environment).stdout
 
 
 def test_show_says_where_there_is_no_table(busbw: Command, here: Path, programs: Path) -> None:

@@ -214,3 +214,57 @@ def test_a_page_of_a_single_gpu(bench: Any) -> None:
     assert page[0] == "# Tests on 1 x GPU, 2026-11-21, busbw 0.1.0, NCCL None, driver 580.1"
     assert "Tests: 3 passed in 1 s." in page
     assert page[-1] == "| reduce_perf | 1 | 1 | 1 | 1 | in place | 1 | 0 |"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--launches", "graph,streams"], '"streams" is unknown; allowed are graph, stream'),
+        (["--bands", "tiny"], '"tiny" is unknown; allowed are small, large'),
+        (["--collectives", "allreduce"], '"allreduce" is unknown'),
+        (["--dtypes", "half,"], '"" is unknown; allowed are half, bfloat16, float'),
+        (["--buffers", "both"], '"both" is unknown; allowed are plain, registered'),
+        (["--budget-s", "nan"], "no number of seconds above 0"),
+        (["--budget-s", "-1"], "no number of seconds above 0"),
+        (["--ours", "--preload none.so"], "there is no library none.so"),
+        (["--peer", "other"], "is not NAME=SIDE"),
+        (["--peer", "=-z 1"], "is not NAME=SIDE"),
+        (["--peer", "other@broadcasts=-z 1"], '"broadcasts" is unknown'),
+        (["--peer", "other=-z 1", "--peer", "other=-z 2"], 'the name "other" is taken'),
+        (["--peer", "NCCL=-z 1"], 'the name "NCCL" is taken'),
+    ],
+)
+def test_a_word_that_is_not_known_is_refused_before_the_first_start(
+    bench: Any,
+    words: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module = bench("gpu_fastpath")
+    monkeypatch.setattr(sys, "argv", ["gpu_fastpath.py", "--results", str(tmp_path / "x"), *words])
+    monkeypatch.setattr(module, "measure", lambda *_: pytest.fail("started"))
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("was_measured", [True, False])
+def test_what_is_stopped_writes_what_there_is(
+    bench: Any, fast_path_figures: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_measured: bool
+) -> None:
+    module = bench("gpu_fastpath")
+
+    def stopped(_asked: Any, _ways: Any, kept: Any, _folder: Path) -> int:
+        if was_measured:
+            kept.facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0", "ways": {}}
+            kept.figures += fast_path_figures[1]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "measure", stopped)
+    monkeypatch.setattr(sys, "argv", ["x", "--results", str(tmp_path / "x"), "--ours", "-z 1"])
+    assert module.main() == 130
+    assert sorted(path.name for path in tmp_path.iterdir()) == (["x.jsonl.gz", "x.md"] if was_measured else [])

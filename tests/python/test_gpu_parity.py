@@ -309,3 +309,44 @@ def test_parity_page(bench: Any) -> None:
         "| 1.000 (1.000 to 1.000) | met | 1.000 (1.000 to 1.000) | met |",
     ):
         assert line in page.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "is_interrupted", "code"), [("0", False, 3), ("nan", False, 3), ("-1", False, 3), ("300", True, 130)]
+)
+def test_where_nothing_was_measured_what_is_there_stays(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_s: str, is_interrupted: bool, code: int
+) -> None:
+    module = bench("gpu_parity")
+
+    def interrupted(*_: Any) -> None:
+        assert is_interrupted
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "provenance", lambda *_: {})
+    monkeypatch.setattr(module, "run", interrupted)
+    (tmp_path / "x.md").write_text("good")
+    words = ["--programs", "a", "--nccl-tests", "b", "--gpus", "4", "--parts", "wall,spread,parity"]
+    monkeypatch.setattr(sys, "argv", ["x", *words, "--results", str(tmp_path / "x"), "--budget-s", budget_s])
+    assert module.main() == code
+    assert [path.name for path in tmp_path.iterdir()] == ["x.md"]
+    assert (tmp_path / "x.md").read_text() == "good"
+
+
+def test_an_interrupt_writes_what_there_is(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = bench("gpu_parity")
+    found = {"busbw": [1.0, 1.0], "nccl-tests": [2.0, 2.0]}
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    facts = {"machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0", "facts": {}}
+    monkeypatch.setattr(module, "provenance", lambda *_: facts)
+    monkeypatch.setattr(module, "wall_times", lambda *_: found)
+    monkeypatch.setattr(module, "repeatability", interrupted)
+    monkeypatch.setattr(module, "as_page", lambda results: str(results["left_out"]))
+    words = ["--programs", "a", "--nccl-tests", "b", "--gpus", "4", "--parts", "wall,spread"]
+    monkeypatch.setattr(sys, "argv", ["x", *words, "--results", str(tmp_path / "x")])
+    assert module.main() == 130
+    assert "interrupted" in (tmp_path / "x.md").read_text()
+    assert json.loads((tmp_path / "x.json").read_text())["wall_s"] == found

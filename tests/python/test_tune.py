@@ -17,7 +17,7 @@ from busbw.ab.blocks import Block
 from busbw.cli.main import main
 from busbw.compare import Point
 from busbw.engine import COLLECTIVES
-from busbw.errors import Exit, UsageError
+from busbw.errors import STOPPED, Exit, UsageError
 from busbw.logs import Figure
 from busbw.tune import (
     TUNER_FIELDS,
@@ -201,13 +201,14 @@ def test_screening_shows_gains_by_size_and_leaves_out_what_fails(tmp_path: Path)
     assert failing.gains == wrong.gains == {}
 
 
-def test_an_interrupt_ends_the_screening(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", sorted(STOPPED))
+def test_a_stop_ends_the_screening(tmp_path: Path, code: int) -> None:
     def speed(environment: dict[str, str]) -> list[float]:
         if environment:
-            raise BlockEndedError("stopped", exit_code=Exit.INTERRUPTED)
+            raise BlockEndedError("stopped", exit_code=code)
         return [1.0, 1.0, 1.0]
 
-    with pytest.raises(BlockEndedError):
+    with pytest.raises(BlockEndedError, match="stopped"):
         screen(machine_of(tmp_path, speed), BASE, candidates("A=1"))
 
 

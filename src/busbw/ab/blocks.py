@@ -13,7 +13,7 @@ from busbw.ab import container
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import Observations, observations
 from busbw.compare.result import Point
-from busbw.errors import BusbwError, Exit
+from busbw.errors import STOPPED, BusbwError, Exit
 from busbw.launchers import Job, Watch, local
 from busbw.logs import Figure
 from busbw.readers import own_records
@@ -28,6 +28,11 @@ PROOF = ("-n", "1", "-w", "0", "-N", "1")
 
 class BlockEndedError(BusbwError):
     """A block did not come to its end: the user stopped it, or the engine failed."""
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether somebody ended it, by Ctrl-C or another signal, which says nothing of what was measured."""
+        return self.exit_code in STOPPED
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Measurement:
                 f"the engine ended with exit code {code} in the block {name} ({side.description})",
                 remedy="what it said stands above"
                 + (f"; its record is {os.path.relpath(path)}" if path.exists() else ""),
-                exit_code=Exit(code) if code in list(Exit) else Exit.ENVIRONMENT,
+                exit_code=code if code in {*Exit, *STOPPED} else Exit.ENVIRONMENT,
             )
         return block_of(path)
 

@@ -51,14 +51,15 @@ class State:
     phase: str = "checking both sides"
     ended_by: BlockEndedError | None = None
     is_interrupted: bool = False
+    """By Ctrl-C, or by another signal, which `ended_by` says then."""
     stopped_because: str = ""
 
     @property
-    def exit_code(self) -> Exit:
+    def exit_code(self) -> int:
         """Of the measurement itself, before what it found."""
-        if self.is_interrupted:
-            return Exit.INTERRUPTED
-        return self.ended_by.exit_code if self.ended_by else Exit.GOOD
+        if self.ended_by:
+            return self.ended_by.exit_code
+        return Exit.INTERRUPTED if self.is_interrupted else Exit.GOOD
 
 
 class Session:
@@ -95,10 +96,8 @@ class Session:
             self._calibrate()
             self._measure()
         except BlockEndedError as error:
-            if error.exit_code == Exit.INTERRUPTED:
-                self.state.is_interrupted = True
-            else:
-                self.state.ended_by = error
+            self.state.ended_by = error
+            self.state.is_interrupted = error.was_stopped
         except KeyboardInterrupt:
             self.state.is_interrupted = True
         return self._comparison()

@@ -1,10 +1,32 @@
 """Where a command's file goes: whole or not at all, so that a full disk costs no file that was good."""
 
+import os
 import sys
+from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
 
 from busbw.errors import BusbwError
 from busbw.files import replace_file
+
+
+def require_place(output: Path) -> None:
+    """Makes sure, before anything is spent on it, that a file can be written there.
+
+    Raises:
+        BusbwError: It cannot: it is a folder, or stands in none, or in one where nobody may write.
+    """
+    folder = output.resolve().parent
+    if output.is_dir():
+        why = EISDIR
+    elif not folder.exists():
+        why = ENOENT
+    elif not folder.is_dir():
+        why = ENOTDIR
+    elif not os.access(folder if not output.exists() or output.is_file() else output, os.W_OK):
+        why = EACCES
+    else:
+        return
+    raise _cannot_write(output, os.strerror(why))
 
 
 def write_whole(output: Path | None, content: bytes) -> None:
@@ -24,4 +46,8 @@ def write_whole(output: Path | None, content: bytes) -> None:
         else:
             replace_file(output.resolve(), content)
     except OSError as error:
-        raise BusbwError(f"cannot write {output}: {error.strerror}", remedy="give -o another place") from error
+        raise _cannot_write(output, error.strerror) from error
+
+
+def _cannot_write(output: Path, why: str | None) -> BusbwError:
+    return BusbwError(f"cannot write {output}: {why}", remedy="give -o another place")

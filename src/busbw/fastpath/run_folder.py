@@ -1,16 +1,17 @@
 """Where a tuning keeps what it measures, so that the same command goes on where one was stopped."""
 
+import fcntl
 import hashlib
 import socket
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
 
 from busbw import __version__, engine
-from busbw.errors import UsageError
+from busbw.errors import BusbwError, UsageError
 from busbw.fastpath.tuning import Asked
 from busbw.files import replace_file
 from busbw.store import default_folder, new_run, run_name
@@ -18,6 +19,7 @@ from busbw.store import default_folder, new_run, run_name
 SETTINGS_FILE = "tuning.json"
 TABLE_FILE = "fastpath.table"
 """Stands in the folder once the tuning has come to its end."""
+_LOCK_FILE = ".lock"
 _SUFFIX = "fastpath-tune"
 
 
@@ -66,6 +68,23 @@ def open_folder(named: Path | None, settings: bytes) -> tuple[Path, bool]:
             raise UsageError(f"the folder {named} {what}", remedy="name another one")
     replace_file(where / SETTINGS_FILE, settings)
     return where, False
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Nobody else measures in the folder meanwhile; whoever dies gives it up.
+
+    Raises:
+        BusbwError: Somebody does.
+    """
+    with (folder / _LOCK_FILE).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BusbwError(
+                f"another tuning measures in {folder}", remedy="wait for its end, or name another --folder"
+            ) from error
+        yield
 
 
 def made(folder: Path) -> Path:

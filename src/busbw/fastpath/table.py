@@ -28,10 +28,13 @@ METHODS_IN_WINDOWS = {name: (DIRECT, *METHODS[name]) for name in ("all_reduce", 
 """The same for calls whose buffers lie in symmetric windows; the other collectives make no use of those."""
 
 MOST_RANKS = 64
+"""Of a line. The fast path itself does MOST_RANKS_DONE, and hands over what is of more."""
+MOST_RANKS_DONE = 8
 MOST_BLOCKS = 256
 MOST_THREADS = 512
 WARP_THREADS = 32
 
+_WORD = re.compile(r"[^ \t\r]+")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([KMG]?)", re.IGNORECASE | re.ASCII)
 _MOST_BYTES = 2.0**62
@@ -91,7 +94,7 @@ def parse(table: str, source: str) -> list[Range]:
     found: list[Range] = []
     ends: dict[tuple[str, int, bool], int] = {}
     for number, line in enumerate(table.split("\n"), start=1):
-        words = line.partition("#")[0].split()
+        words = _WORD.findall(line.partition("#")[0])
         if not words:
             continue
         try:

@@ -133,7 +133,7 @@ class Tuning:
         try:
             times = self._times(name, block, way)
         except BlockEndedError as error:
-            if error.exit_code == Exit.INTERRUPTED:
+            if error.was_stopped or error.exit_code == Exit.OUTPUT_CLOSED:
                 raise
             where = " in windows" if self.asked.in_windows else ""
             self.left_out.append(f"{name}{where} {block} was left out: {error.what}")
@@ -170,7 +170,7 @@ class Tuning:
 
     def _is_kept(self, label: str, wanted: str | None) -> bool:
         record, table = self.folder / f"{label}.jsonl", self.folder / f"{label}.table"
-        if wanted is not None and (not table.exists() or table.read_text() != wanted):
+        if wanted is not None and not (table.is_file() and table.read_bytes() == wanted.encode()):
             return False
         try:
             end = records.read(record).end

@@ -32,7 +32,7 @@ class Tuning:
     winners: list[Winner] = field(default_factory=list)
     """For the tuner's file: by size."""
     confirmed: list[Confirmed] = field(default_factory=list)
-    exit_code: Exit = Exit.GOOD
+    exit_code: int = Exit.GOOD
     """Of the measurement; not good where it was stopped."""
 
 

@@ -9,7 +9,6 @@ from math import expm1, isfinite, log
 from busbw.ab.blocks import PROOF, UNCHECKED, Block, BlockEndedError, Measurement, median_us
 from busbw.ab.sides import SideSpec
 from busbw.compare.result import Point
-from busbw.errors import Exit
 from busbw.tune.knobs import Candidate, Setting
 from busbw.units import size_text
 
@@ -87,7 +86,7 @@ def _fault(measurement: Measurement, chosen: SideSpec, name: str) -> str:
     try:
         block = measurement.block(chosen, name, *PROOF)
     except BlockEndedError as error:
-        if error.exit_code == Exit.INTERRUPTED:
+        if error.was_stopped:
             raise
         return f"the engine ended with exit code {int(error.exit_code)}"
     wrong = [point for point, figure in block.items() if figure.wrong_elements]

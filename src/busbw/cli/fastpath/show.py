@@ -1,19 +1,21 @@
 """`busbw fastpath show`: the table in force, and which library it is of."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from busbw import engine
 from busbw.errors import Exit, UsageError
-from busbw.fastpath import TABLE_VARIABLE, Range, parse
-from busbw.fastpath.table import default_names, default_text, size_word
+from busbw.fastpath import METHODS, TABLE_VARIABLE, Range, parse
+from busbw.fastpath.table import METHOD_VARIABLE, default_names, default_text, size_word
 from busbw.files import read_written
 from busbw.system import by_words
 from busbw.terminal import Cell, Column, console, lines, width_of
 
+_MODE = "BUSBW_FASTPATH"
+_MODES = ("", "off", "on", "verify")
 _GENERATIONS = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 
 
@@ -27,7 +29,8 @@ def show(generation: str | None) -> int:
     """Prints the table in force, and which library it is of."""
     where = engine.library(engine.FASTPATH_LIBRARY)
     click.echo(f"Library: {where or 'none came with this busbw, which was built without CUDA'}")
-    named = os.environ.get(TABLE_VARIABLE, "") if generation is None else ""
+    is_asked_for = generation is not None
+    named = os.environ.get(TABLE_VARIABLE, "") if not is_asked_for else ""
     if named:
         found = _read(Path(named))
         click.echo(f"Table: {TABLE_VARIABLE}={named}")
@@ -35,10 +38,26 @@ def show(generation: str | None) -> int:
         generation = generation or _generation_here()
         found = parse(default_text(generation), generation)
         click.echo(f"Table: {f'for {generation}, as it came with the library' if found else _why_none(generation)}")
-    if mode := os.environ.get("BUSBW_FASTPATH"):
-        click.echo(f"BUSBW_FASTPATH={mode}")
+    for sentence in [] if is_asked_for else _in_its_place(os.environ):
+        click.echo(sentence)
     _show(found)
     return Exit.GOOD
+
+
+def _in_its_place(environment: Mapping[str, str]) -> Iterator[str]:
+    """What variables say in place of a table, or beside it; what is set to nothing is not set."""
+    modes = {name: environment.get(f"{_MODE}_{name.upper()}") or environment.get(_MODE) or "on" for name in METHODS}
+    if mode := environment.get(_MODE):
+        on = [name for name, its_mode in modes.items() if its_mode != "off"]
+        but = f" but for {', '.join(on)}" if on else ", everything is handed over to NCCL"
+        yield f"{_MODE}={mode}" + (f": the table does not hold{but}" if mode == "off" else "")
+    for name, mode in modes.items():
+        if environment.get(variable := f"{_MODE}_{name.upper()}"):
+            yield f"{variable}={mode}" + (f": the table does not hold for {name}" if mode == "off" else "")
+    if unknown := [mode for mode in {environment.get(_MODE, ""), *modes.values()} if mode not in _MODES]:
+        yield f'{_MODE}: the table does not hold, since "{unknown[0]}" is not understood, and everything is off'
+    if method := environment.get(METHOD_VARIABLE):
+        yield f"{METHOD_VARIABLE}={method}: the table does not hold, this is done at every size"
 
 
 def _read(table: Path) -> list[Range]:

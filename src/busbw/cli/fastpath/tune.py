@@ -13,14 +13,14 @@ import click
 from busbw import __version__, engine
 from busbw.ab import BlockEndedError
 from busbw.cli.fastpath.path import library_here
-from busbw.cli.output import write_whole
+from busbw.cli.output import require_place, write_whole
 from busbw.cli.paths import NamedPath
 from busbw.cli.tune import progress
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, Range
-from busbw.fastpath.run_folder import TABLE_FILE, made, open_folder, settings_of
+from busbw.fastpath.run_folder import TABLE_FILE, alone_in, made, open_folder, settings_of
 from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, summary
-from busbw.fastpath.table import size_bytes, table_text
+from busbw.fastpath.table import MOST_RANKS_DONE, size_bytes, table_text
 from busbw.fastpath.tuning import Asked, NoWindowsError, Tuning
 from busbw.files import replace_file
 from busbw.records import Header
@@ -30,7 +30,9 @@ _DTYPES = ("half", "bfloat16", "float")
 
 
 @click.command()
-@click.option("--ranks", "rank_words", default="", metavar="N,...", help="Numbers of ranks.  [default: every GPU]")
+@click.option(
+    "--ranks", "rank_words", default="", metavar="N,...", help="Numbers of ranks.  [default: every GPU, at most 8]"
+)
 @click.option(
     "--collective", "collectives", type=click.Choice(list(METHODS)), multiple=True, help="Only this one; repeatable."
 )
@@ -83,11 +85,12 @@ def tune(
         raise BusbwError(
             f"{most} ranks take {most} GPUs, and {gpus} are here", remedy="see `busbw-engine --list-devices`"
         )
+    require_place(output)
     where, goes_on = open_folder(folder, settings_of(asked, names))
     found: list[Range] = []
     kept, said, left_out = 0, list[str](), list[str]()
     impossible: list[Asked] = []
-    with _progress() as say:
+    with alone_in(where), _progress() as say:
         if goes_on:
             click.echo(f"Going on with what is in {where}", err=True)
         try:
@@ -105,11 +108,11 @@ def tune(
                 found += _lines(name, each, decisions)
                 said.append(summary(each.of(name), decisions))
         except (BlockEndedError, KeyboardInterrupt) as error:
-            if isinstance(error, BlockEndedError) and error.exit_code != Exit.INTERRUPTED:
+            if isinstance(error, BlockEndedError) and not error.was_stopped:
                 raise
             done = len(list(where.glob("*/*.jsonl")))
             click.echo(f"Interrupted; the same command goes on from the {done} blocks in {where}", err=True)
-            return Exit.INTERRUPTED
+            return error.exit_code if isinstance(error, BlockEndedError) else Exit.INTERRUPTED
     if kept:
         click.echo(f"{kept} blocks had been measured before", err=True)
     header = Tuning(ordinary[-1], where / ordinary[-1].folder_name).header()
@@ -138,10 +141,14 @@ def _ranks(words: str) -> list[int]:
             raise BusbwError(
                 f"the fast path takes two GPUs or more, and {gpus} here", remedy="tune where there are some"
             )
-        return [here]
+        return [min(here, MOST_RANKS_DONE)]
     found = [int(word) if word.isascii() and word.isdigit() else 0 for word in words.split(",")]
     if min(found) < 2 or len(set(found)) < len(found):
         raise UsageError(f'--ranks "{words}" is no list of numbers from 2 on', remedy="write it as --ranks 2,4")
+    if max(found) > MOST_RANKS_DONE:
+        raise UsageError(
+            f"--ranks {words}: the fast path does 2 to {MOST_RANKS_DONE} ranks", remedy="leave out what is more"
+        )
     return found
 
 
