@@ -11,16 +11,27 @@ namespace {
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-}  // namespace
+/// What a grid may take at most, counted in warps, whose threads act together.
+struct Limits {
+  std::int64_t slots;           ///< of a step
+  std::int64_t of_block;        ///< warps of a block
+  std::int64_t blocks_at_most;  ///< of so many warps each
+};
 
-Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most_cells) {
-  // Counted in warps, whose threads act together.
-  const std::int64_t cells = divided_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
+Limits limits_of(int most_blocks, int threads_of_block, int most_cells) {
   const std::int64_t slots = std::max(1, most_cells / kWarpThreads);
   const std::int64_t of_block =
       std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);
   const std::int64_t blocks_at_most =
       std::clamp<std::int64_t>(most_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
+  return {slots, of_block, blocks_at_most};
+}
+
+}  // namespace
+
+Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most_cells) {
+  const std::int64_t cells = divided_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
+  const auto [slots, of_block, blocks_at_most] = limits_of(most_blocks, threads_of_block, most_cells);
   const std::int64_t threads_at_most = blocks_at_most * of_block;
   const std::int64_t steps = divided_up(cells, slots / threads_at_most * threads_at_most);
   const std::int64_t batch = divided_up(cells, steps * threads_at_most);
@@ -32,11 +43,7 @@ Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most
 
 Grid direct_grid(std::int64_t cells, int most_blocks, int threads_of_block, int most_cells) {
   // A block's first warp has slots to meet its likes; slots are counted by threads.
-  const std::int64_t slots = std::max(1, most_cells / kWarpThreads);
-  const std::int64_t of_block =
-      std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);
-  const std::int64_t blocks_at_most =
-      std::clamp<std::int64_t>(most_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
+  const auto [slots, of_block, blocks_at_most] = limits_of(most_blocks, threads_of_block, most_cells);
   const std::int64_t blocks = std::clamp<std::int64_t>(divided_up(cells, of_block * kWarpThreads), 1, blocks_at_most);
   return {static_cast<int>(blocks), static_cast<int>(of_block) * kWarpThreads, 1, kDirectSteps};
 }

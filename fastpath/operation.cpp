@@ -40,6 +40,16 @@ Slices cut(const void* data, std::size_t bytes, int ranks) {
   return slices_of(data, length, length, bytes);
 }
 
+/// What every operation has of its call and choice; its buffers and its grid are to come.
+Operation begun(const Call& call, const Choice& choice) {
+  Operation operation;
+  operation.collective = call.collective;
+  operation.method = choice.method;
+  operation.element = call.element;
+  operation.reduce = call.reduce;
+  return operation;
+}
+
 }  // namespace
 
 std::string_view name(Element element) noexcept {
@@ -64,11 +74,7 @@ std::size_t size_bytes(const Call& call, int ranks) noexcept {
 }
 
 Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells) {
-  Operation operation;
-  operation.collective = call.collective;
-  operation.method = choice.method;
-  operation.element = call.element;
-  operation.reduce = call.reduce;
+  Operation operation = begun(call, choice);
   Buffers& b = operation.buffers;
   b.rank = rank;
   b.ranks = ranks;
@@ -113,11 +119,7 @@ bool is_for_direct(const Call& call) noexcept {
 
 Operation direct_operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells,
                               const Reach& reach) {
-  Operation operation;
-  operation.collective = call.collective;
-  operation.method = choice.method;
-  operation.element = call.element;
-  operation.reduce = call.reduce;
+  Operation operation = begun(call, choice);
   Share& share = operation.share;
   share.rank = rank;
   share.ranks = ranks;
