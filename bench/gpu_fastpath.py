@@ -9,8 +9,9 @@ starts every way once for each configuration, in an order of its own; figures ar
 figures of the same round, with their least and greatest.
 
 What is worth most comes first: all rounds of small sizes in graphs, of the first type; then a round of large sizes, of
-the other types, and of single launches; then their further rounds. It ends when that is done or --budget-s is used up,
-writes what it has, and --add goes on with what another call has written.
+the other types, and of single launches; then their further rounds. Where a start takes seconds and time is short,
+--bands whole measures all sizes in one start, with fewer iterations. It ends when all is done or --budget-s is used
+up, writes what it has, and --add goes on with what another call has written.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpu_fastpath_page import NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED, Figure, What, page
+from gpu_fastpath_page import NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED, Figure, What, read, write
 from gpu_programs import without_paths
 
 from busbw import engine
@@ -46,8 +47,10 @@ SHARE_BYTES = 16
 BANDS = {
     "small": (("8", "16M"), ("-w", "20", "-n", "200"), "2"),
     "large": (("32M", "1G"), ("-w", "2", "-n", "20"), "1"),
+    "whole": (("8", "1G"), ("-w", "5", "-n", "50"), "2"),
 }
-"""First and last size, flags, and how often a graph of the iterations is launched (-G)."""
+"""First and last size, flags, and how often a graph of the iterations is launched (-G). `whole` takes the place of both
+others where a start takes longer than its measurement."""
 TRIAL = (("8", "4K"), ("-w", "1", "-n", "4"), "0")
 
 
@@ -79,13 +82,14 @@ def configurations(collectives: Sequence[str], dtypes: Sequence[str], launches: 
 
 def stages(wanted: Sequence[What], bands: Sequence[str]) -> list[list[tuple[What, str]]]:
     """What is measured together, from what is worth most; of single launches, small sizes only."""
-    each = [(what, band) for band in bands for what in wanted if (what.launch, band) != ("stream", "large")]
+    launched = ["small"] if {"small", "whole"} & set(bands) else []
+    each = [(what, band) for what in wanted for band in (bands if what.launch == "graph" else launched)]
     first = wanted[0].dtype
 
     def worth(what: What, band: str) -> int:
         if what.launch == "stream":
             return 4 if what.dtype == first else 5
-        return ("small", "large").index(band) + (0 if what.dtype == first else 2)
+        return int(band == "large") + (0 if what.dtype == first else 2)
 
     return [
         found for stage in range(6) if (found := [(what, band) for what, band in each if worth(what, band) == stage])
@@ -178,17 +182,15 @@ class Kept:
 
     def add(self, path: Path) -> None:
         """What another call has written, before the rounds to come."""
-        with gzip.open(path, "rt") as file:
-            facts, *rows = [json.loads(line) for line in file]
-        self.facts = {name: value for name, value in facts.items() if name != "kind"}
-        self.figures += [Figure(**{**each, "what": What(**each["what"])}) for each in rows]
+        self.facts, figures = read(path)
+        self.figures += figures
 
     @property
     def rounds(self) -> int:
         """The last one's number."""
         return max((figure.round for figure in self.figures), default=0)
 
-    def learn(self, records: Sequence[Path], ways: dict[str, Way]) -> None:
+    def learn(self, records: Sequence[Path]) -> None:
         """Facts of a run of NCCL itself, if it left a record; a peer may be another NCCL."""
         if not records:
             return
@@ -198,19 +200,19 @@ class Kept:
             "machine": f"{len(header['ranks'])} x {header['ranks'][0]['device_name']}",
             "busbw": header["busbw_version"],
             "facts": without_paths(header["machine"]),
-            "ways": {name: without_paths(way.side.text) for name, way in ways.items()},
         }
 
-    def write(self, results: Path, names: Sequence[str]) -> str:
-        """Figures and page."""
+    def write(self, results: Path, ways: dict[str, Way]) -> str:
+        """Figures and page, with columns for this call's ways and then for others of the calls before."""
+        sides = {name: without_paths(way.side.text) for name, way in ways.items()}
+        earlier = {name: side for name, side in self.facts.get("ways", {}).items() if name not in sides}
+        self.facts |= {"ways": sides | earlier, "said": self.said}
         results.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(f"{results}.jsonl.gz", "wt") as file:
             file.write(json.dumps({"kind": "provenance", **self.facts}) + "\n")
             for figure in self.figures:
                 file.write(json.dumps(figure._asdict() | {"what": figure.what._asdict()}) + "\n")
-        text = page(self.facts, self.figures, names, self.said)
-        Path(f"{results}.md").write_text(text)
-        return text
+        return write(results, self.facts, self.figures)
 
 
 def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder: Path) -> int:
@@ -233,12 +235,12 @@ def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder:
             if error.was_stopped:
                 kept.said.append("Interrupted.")
                 return error.exit_code
-            where = f"{start.what.collective} {start.what.dtype}, {start.band} sizes"
+            where = f"{start.what.collective} {start.what.dtype}, band {start.band}"
             sentence = f"{start.way} failed at {where}, with exit code {error.exit_code}"
             kept.said += [] if sentence in kept.said else [sentence]
         records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
         if start.way in (NCCL, NCCL_REGISTERED) and not kept.facts:
-            kept.learn(records, ways)
+            kept.learn(records)
         for old in records:
             old.write_text("")  # names go on being counted; samples of all rounds would fill a disk
         took_s = time.monotonic() - from_s
@@ -264,6 +266,8 @@ def doubt(asked: argparse.Namespace) -> str:
         for word in words.split(","):
             if word not in allowed:
                 return f'{flag} "{words}": "{word}" is unknown; allowed are {", ".join(allowed)}'
+    if "whole" in (words := asked.bands.split(",")) and len(words) > 1:
+        return f'--bands "{asked.bands}": "whole" has the sizes of the others; give it alone'
     if not asked.budget_s > 0:
         return f"--budget-s {asked.budget_s}: no number of seconds above 0"
     names = [NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED]
@@ -291,7 +295,9 @@ def main() -> int:
     parser.add_argument("--collectives", default=",".join(COLLECTIVES))
     parser.add_argument("--dtypes", default="half,bfloat16,float", help="of what is reduced; others take the first")
     parser.add_argument("--launches", default="graph", help="graph, stream, or both with a comma")
-    parser.add_argument("--bands", default="small,large", help="8 B to 16 MiB, 32 MiB to 1 GiB")
+    parser.add_argument(
+        "--bands", default="small,large", help="8 B to 16 MiB, 32 MiB to 1 GiB, or whole: all of it in one start"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--ranks", default="", metavar="FLAGS", help="such as '--processes 4'; default: -t and every GPU"
@@ -319,7 +325,7 @@ def main() -> int:
         return code or Exit.ENVIRONMENT
     every = asked.collectives.split(",")
     kept.said[:0] = [words_of(name, way, every) for name, way in ways.items() if way.side.text]
-    print(kept.write(asked.results, list(dict.fromkeys([*ways, *(figure.way for figure in kept.figures)]))))
+    print(kept.write(asked.results, ways))
     return code
 
 

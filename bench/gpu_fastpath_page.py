@@ -1,12 +1,20 @@
-"""What bench/gpu_fastpath.py measured, as tables, and what it says of each demand."""
+"""What bench/gpu_fastpath.py measured, as tables, and what it says of each demand; makes the page again from figures.
+
+python bench/gpu_fastpath_page.py bench/results/h200-x2-fastpath.jsonl.gz
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from gpu_fastpath_floor import Floor, floor_of
 from gpu_programs import machine_line, size_text
 
 NCCL, OURS = "NCCL", "fast path"
@@ -72,6 +80,11 @@ def ratio(ours: dict[int, float], theirs: dict[int, float]) -> Ratio | None:
     """Of figures by round; None where no round has both."""
     values = sorted(ours[number] / theirs[number] for number in ours.keys() & theirs.keys())
     return Ratio(values[0], median(values), values[-1], len(values)) if values else None
+
+
+def above(us: float | None, floor_us: float) -> str:
+    """How far from the floor a time is; empty where there is none."""
+    return f"{us - floor_us:.2f} ({us / floor_us:.2f} x)" if us else ""
 
 
 class Verdict(NamedTuple):
@@ -141,14 +154,17 @@ def verdicts(what: What, placement: str, of: Row) -> Iterator[Verdict]:
 
 
 def table(
-    what: What, placement: str, figures: Sequence[Figure], ways: Sequence[str]
+    what: What, placement: str, figures: Sequence[Figure], ways: Sequence[str], floor: Floor | None = None
 ) -> tuple[list[str], list[Verdict]]:
-    """A table of one configuration, and what it says of each demand."""
+    """A table of one configuration, and what it says of each demand; `floor` counts for times in graphs only."""
     there = [way for way in ways if any(figure.way == way for figure in figures)]
     limits = demands(what)
     registered = OURS_REGISTERED in there
     head = ["bytes", *(f"{way} (us)" for way in there), "over NCCL (least to most)", "over the best peer"]
     head += ["-R 2 over NCCL -R 2"] * registered + ["at most (us)"] * bool(limits)
+    with_floor = floor if what.launch == "graph" else None
+    if with_floor:
+        head += ["floor (us)", "above it (us)"] + ["-R 2 above it (us)"] * registered
     lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---:' for _ in head)} |"]
     said: list[Verdict] = []
     for size in sorted({figure.size_bytes for figure in figures}):
@@ -164,6 +180,11 @@ def table(
             plain, with_windows = (found.get(size) for _, found in limits)
             differ = plain and with_windows != plain and registered
             cells += [f"{plain:.1f}" + (f" (-R 2: {with_windows:.1f})" if differ else "") if plain else ""]
+        if with_floor:
+            least = with_floor.us(what.collective, size)
+            shown = (OURS, OURS_REGISTERED) if registered else (OURS,)
+            cells += [f"{least:.2f}" if least else ""]
+            cells += [above(of.middles_us.get(way), least) if least else "" for way in shown]
         lines.append(f"| {' | '.join(cells)} |")
         said += verdicts(what, placement, of)
     return lines, said
@@ -173,11 +194,12 @@ def page(facts: dict[str, Any], figures: Sequence[Figure], ways: Sequence[str], 
     """All tables, what was not met first."""
     parts: list[str] = []
     found: list[Verdict] = []
+    floor = floor_of(facts["machine"]) if any(figure.what.launch == "graph" for figure in figures) else None
     for what in dict.fromkeys(figure.what for figure in figures):
         own = [figure for figure in figures if figure.what == what]
         timed = "device time, in CUDA graphs" if what.launch == "graph" else "time, launched one by one"
         for placement in ("in_place", "out_of_place"):
-            lines, of_table = table(what, placement, own, ways)
+            lines, of_table = table(what, placement, own, ways, floor)
             if len(lines) > 2:
                 rounds = len({figure.round for figure in own})
                 medians = f"medians of {rounds} rounds" if rounds > 1 else "one round"
@@ -192,6 +214,7 @@ def page(facts: dict[str, Any], figures: Sequence[Figure], ways: Sequence[str], 
         f"Of the fast path {len(checked)} measurements were checked, with {sum(checked)} wrong elements. The best peer "
         "is one without registered buffers; with them (-R 2: symmetric windows) ours stands beside NCCL's.",
         "",
+        *([floor.words, ""] if floor else []),
         *(f"- {sentence}" for sentence in said),
         "",
         *summary(found),
@@ -208,3 +231,25 @@ def summary(found: Sequence[Verdict]) -> list[str]:
         lines.append(f"| {demand} | {' | '.join(map(str, numbers))} |")
     unmet = [f"- {verdict.text}" for verdict in found if verdict.outcome != "met"]
     return [*lines, *(["", "Not met, or not to be told:", "", *unmet] if unmet else [])]
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Figure]]:
+    """Facts and figures of a .jsonl.gz."""
+    with gzip.open(path, "rt") as file:
+        facts, *rows = [json.loads(line) for line in file]
+    return (
+        {name: value for name, value in facts.items() if name != "kind"},
+        [Figure(**{**each, "what": What(**each["what"])}) for each in rows],
+    )
+
+
+def write(results: Path, facts: dict[str, Any], figures: Sequence[Figure]) -> str:
+    """The page, beside the figures; `results` has no suffix."""
+    text = page(facts, figures, list(facts["ways"]), facts["said"])
+    Path(f"{results}.md").write_text(text)
+    return text
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        write(Path(name.removesuffix(".jsonl.gz")), *read(Path(name)))

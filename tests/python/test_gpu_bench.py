@@ -3,7 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -158,6 +158,72 @@ def test_the_page_of_the_fast_path_counts_what_was_met(bench: Any, fast_path_fig
     assert "-R 2 over" not in "\n".join(module.table(figures[0].what, "in_place", alone, ways)[0])
 
 
+@pytest.mark.parametrize(
+    ("machine", "collective", "size_bytes", "expected_us"),
+    [
+        ("4 x NVIDIA H200", "all_gather", 0, 0.52 + 0.75),
+        ("4 x NVIDIA H200", "all_gather", 4 << 20, 1.27 + 3 * 1048.576 / 365),
+        ("4 x NVIDIA H200", "reduce_scatter", 4 << 20, 1.27 + 3 * 1048.576 / 365),
+        ("4 x NVIDIA H200", "alltoall", 4 << 20, 1.27 + 3 * 1048.576 / 365),
+        ("4 x NVIDIA H200", "all_reduce", 128 << 10, 1.27 + 3 * 131.072 / 365),  # one shot
+        ("4 x NVIDIA H200", "all_reduce", 4 << 20, 2.02 + 6 * 1048.576 / 365),  # two shots
+        ("4 x NVIDIA H200", "broadcast", 128 << 10, 1.27 + 3 * 131.072 / 369),  # the root alone
+        ("4 x NVIDIA H200", "broadcast", 4 << 20, 2.02 + 4194.304 / 365),  # passed on
+        ("2 x NVIDIA H200", "all_reduce", 1 << 30, 1.27 + 1073741.824 / 365),
+        ("2 x NVIDIA H200", "broadcast", 1 << 30, 1.27 + 1073741.824 / 369),
+    ],
+)
+def test_the_floor_is_the_shortest_way_of_a_collective(
+    bench: Any, machine: str, collective: str, size_bytes: int, expected_us: float
+) -> None:
+    floor = bench("gpu_fastpath_floor").floor_of(machine)
+    assert floor.us(collective, size_bytes) == pytest.approx(expected_us)
+
+
+def test_no_floor_is_shown_of_what_is_not_known(bench: Any) -> None:
+    module = bench("gpu_fastpath_floor")
+    machines = ["4 x NVIDIA H200 NVL", "4 x NVIDIA H100 80GB HBM3", "1 x NVIDIA H200", "NVIDIA H200", ""]
+    assert [module.floor_of(machine) for machine in machines] == [None] * len(machines)
+    assert module.floor_of("4 x NVIDIA H200").us("sendrecv", 1024) is None
+
+
+def test_the_collectives_that_are_measured_have_a_floor(bench: Any) -> None:
+    floor = bench("gpu_fastpath_floor").floor_of("8 x NVIDIA H200")
+    assert all(floor.us(collective, 8) for collective in bench("gpu_fastpath").COLLECTIVES)
+
+
+def test_times_in_graphs_stand_beside_the_floor(bench: Any, fast_path_figures: Any) -> None:
+    module = bench("gpu_fastpath_page")
+    ways, figures = fast_path_figures
+    facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
+    stream = [figure._replace(what=figure.what._replace(launch="stream")) for figure in figures]
+    text = module.page(facts, [*figures, *stream], ways, [])
+    assert "0.52 us between two kernels; 0.75 us each time" in text
+    assert text.count("| floor (us) | above it (us) | -R 2 above it (us) |") == 1
+    assert "| 12.5 (-R 2: 11.0) | 4.14 | 1.36 (1.33 x) | -1.94 (0.53 x) |" in text
+    without = [figure for figure in figures if "-R 2" not in figure.way]
+    assert module.table(figures[0].what, "in_place", without, ways, module.floor_of("2 x NVIDIA H200"))[0][2:] == [
+        "| 1M | 10.00 | 5.00 | 5.50 | 0.550 (0.500 to 0.550) | 1.100 (other) | 12.5 | 4.14 | 1.36 (1.33 x) |"
+    ]
+    assert "above it" not in module.page(facts | {"machine": "2 x H300"}, figures, ways, [])
+    assert "floor" not in module.page(facts, stream, ways, [])
+
+
+def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: Any, tmp_path: Path) -> None:
+    page, kept = bench("gpu_fastpath_page"), bench("gpu_fastpath").Kept()
+    kept.figures = fast_path_figures[1]
+    kept.facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
+    kept.facts |= {"ways": {"NCCL": "-z 0", "other": "-z 1"}}
+    kept.said = ["a sentence"]
+    sides = {name: SimpleNamespace(side=SimpleNamespace(text="-z 2")) for name in ("NCCL", "fast path")}
+    written = kept.write(tmp_path / "x", sides)
+    facts, figures = page.read(tmp_path / "x.jsonl.gz")
+    assert facts["ways"] == {"NCCL": "-z 2", "fast path": "-z 2", "other": "-z 1"}
+    (tmp_path / "x.md").unlink()
+    assert page.write(tmp_path / "x", facts, figures) == written == (tmp_path / "x.md").read_text()
+    assert "- a sentence\n" in written
+
+
 def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
     module = bench("gpu_fastpath")
     found = module.configurations(["all_reduce", "all_gather"], ["half", "float"], ["graph", "stream"])
@@ -199,6 +265,30 @@ def test_what_is_worth_most_is_measured_first(bench: Any) -> None:
     assert len(starts) == len(set(starts))
 
 
+def test_all_sizes_fit_into_one_start(bench: Any) -> None:
+    module = bench("gpu_fastpath")
+    every = frozenset(module.COLLECTIVES)
+    ways = {name: module.Way(None, every) for name in ("NCCL", "NCCL -R 2", "fast path", "fast path -R 2")}
+    ways["other"] = module.Way(None, frozenset({"all_reduce", "all_gather"}))
+    wanted = module.configurations(module.COLLECTIVES, module.DTYPES, module.LAUNCHES)
+    stages = module.stages(wanted, ["whole"])
+    kinds = [
+        {(what.launch, what.dtype == "half", band, what.collective in module.REDUCING) for what, band in stage}
+        for stage in stages
+    ]
+    assert kinds == [
+        {("graph", True, "whole", True), ("graph", True, "whole", False)},
+        {("graph", False, "whole", True)},
+        {("stream", True, "small", True), ("stream", True, "small", False)},
+        {("stream", False, "small", True)},
+    ]
+    starts = list(module.plan(stages, ways, 2))
+    assert [start.round for start in starts[:44]] == [1] * 22 + [2] * 22
+    assert {start.band for start in starts[:44]} == {"whole"}
+    words = module.flags(wanted[0], "whole", ["-t", "4"], trial=False)
+    assert [words[words.index(flag) + 1] for flag in ("-b", "-e", "-w", "-n", "-G")] == ["8", "1G", "5", "50", "2"]
+
+
 def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:
     report = "tests/gpu/test_data.py::test_a PASSED\n==== 1 failed, 83 passed, 2 skipped in 192.59s (0:03:12) =====\n"
     report += "=================== 1 passed, 161 deselected in 7.90s =====================\n"
@@ -220,7 +310,8 @@ def test_a_page_of_a_single_gpu(bench: Any) -> None:
     ("words", "sentence"),
     [
         (["--launches", "graph,streams"], '"streams" is unknown; allowed are graph, stream'),
-        (["--bands", "tiny"], '"tiny" is unknown; allowed are small, large'),
+        (["--bands", "tiny"], '"tiny" is unknown; allowed are small, large, whole'),
+        (["--bands", "whole,large"], '"whole" has the sizes of the others; give it alone'),
         (["--collectives", "allreduce"], '"allreduce" is unknown'),
         (["--dtypes", "half,"], '"" is unknown; allowed are half, bfloat16, float'),
         (["--buffers", "both"], '"both" is unknown; allowed are plain, registered'),
