@@ -35,12 +35,17 @@ BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&ce
     if (p < b.ranks) cells[p] = load_cell(b.in, p, index);
 }
 
+/// One of two, without a branch: a branch on a place in an array would move the array out of the registers.
+BUSBW_HOST_DEVICE Cell chosen(bool first, const Cell& one, const Cell& other) {
+  return {first ? one.low : other.low, first ? one.high : other.high};
+}
+
 /// Into its own rank's place, which is no constant.
 template <int kMost>
 BUSBW_HOST_DEVICE void set_own(const Buffers& b, const Cell& own, Cell (&cells)[kMost]) {
   BUSBW_UNROLL
   for (int p = 0; p < kMost; ++p)
-    if (p == b.rank) cells[p] = own;
+    cells[p] = chosen(p == b.rank, own, cells[p]);
 }
 
 /// A slice from each.
@@ -65,7 +70,7 @@ BUSBW_HOST_DEVICE Cell from_root(const Buffers& b, const Cell (&cells)[kMost]) {
   Cell cell;
   BUSBW_UNROLL
   for (int p = 0; p < kMost; ++p)
-    if (p == b.root) cell = cells[p];
+    cell = chosen(p == b.root, cells[p], cell);
   return cell;
 }
 
