@@ -25,7 +25,7 @@ REACHING = ("all_reduce", "all_gather", "reduce_scatter")
 """Those that `direct` does."""
 SIZES = ["--sizes", "2,30,120,1000,4K,65534,100003,1M,5000003", "-n", 3]
 EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "8,1000,100003,1M", "-n", 1]
-FORCED = ["exchange,64,512", "exchange,1,32", "exchange,7,96", "two_shot,64,512", "two_shot,3,64"]
+FORCED = ["exchange,128,512", "exchange,1,32", "exchange,7,96", "two_shot,128,256", "two_shot,3,64"]
 PROGRAM_LIMIT_S = 240
 """Of a stress: it watches itself, and this only guards against that failing."""
 SANITIZER_LIMIT_S = 90
@@ -252,7 +252,7 @@ def test_a_case(fast: FastPath, name: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("communicators", [2, 3])
-@pytest.mark.parametrize("forced", ["exchange,64,512", "two_shot,64,512"])
+@pytest.mark.parametrize("forced", ["exchange,128,512", "two_shot,128,256", "two_shot,64,512"])
 def test_crossed_at_full_width(fast: FastPath, forced: str, communicators: int) -> None:
     stress = beside(fast.machine, "fastpath_stress")
     crossed = [stress, "--gpus", fast.machine.count, "--case", "crossed", "--communicators", communicators]

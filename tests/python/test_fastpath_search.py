@@ -14,6 +14,7 @@ from busbw.fastpath.search import (
     best,
     decide,
     first_shapes,
+    has_room,
     next_round,
     ranges,
     summary,
@@ -54,24 +55,44 @@ def test_of_two_that_are_alike_the_one_that_takes_less_is_chosen() -> None:
 
 
 def test_shapes_beside_one_are_new_and_within_the_limits() -> None:
-    assert beside(LARGE, [LARGE]) == [
+    assert beside(LARGE, [LARGE], 4) == [
         Shape(64, 512, "exchange"),
         Shape(16, 512, "exchange"),
         Shape(32, 256, "exchange"),
     ]
-    assert beside(LARGE, [LARGE, Shape(64, 512, "exchange")])[0] == Shape(16, 512, "exchange")
-    assert Shape(32, 512, "exchange") in beside(Shape(32, 256, "exchange"), [Shape(16, 256, "exchange")])
+    assert beside(LARGE, [LARGE, Shape(64, 512, "exchange")], 4)[0] == Shape(16, 512, "exchange")
+    assert Shape(32, 512, "exchange") in beside(Shape(32, 256, "exchange"), [Shape(16, 256, "exchange")], 4)
     for blocks, threads in ((1, 32), (MOST_BLOCKS, MOST_THREADS), (1, MOST_THREADS), (MOST_BLOCKS, 32)):
-        for near in beside(Shape(blocks, threads, "two_shot"), []):
-            assert 1 <= near.blocks <= MOST_BLOCKS
+        for near in beside(Shape(blocks, threads, "two_shot"), [], 4):
+            assert near.blocks >= 1
+            assert has_room(near, 4)
             assert near.threads % 32 == 0
             assert 32 <= near.threads <= MOST_THREADS
             assert near.method == "two_shot"
 
 
+def test_kernels_of_three_communicators_find_room() -> None:
+    """On 132 multiprocessors of 65536 registers, where two wait in all their blocks for one of the third."""
+
+    def places(shape: Shape, ranks: int) -> int:
+        registers = 64 if shape.method == "exchange" and ranks <= 4 else 128
+        return 132 * (65536 // (registers * shape.threads))
+
+    allowed = 0
+    for method in METHODS_IN_WINDOWS["all_reduce"]:
+        for ranks in range(2, 9):
+            for shape in (Shape(2**b, 2**t, method) for b in range(9) for t in range(5, 10)):
+                if has_room(shape, ranks):
+                    assert 2 * shape.blocks + 1 <= places(shape, ranks), (shape, ranks)
+                    allowed += 1
+    assert allowed > 700
+    for shape in first_shapes("all_reduce", in_windows=True):
+        assert has_room(shape, 8)
+
+
 def test_a_round_has_one_shape_for_each_size_and_rounds_differ() -> None:
     measured: dict[Shape, Times] = {SMALL: both(5.0), LARGE: both(9.0)}
-    tried = [next_round(measured, [1024, 2048], number) for number in range(BESIDE + 1)]
+    tried = [next_round(measured, [1024, 2048], number, 4) for number in range(BESIDE + 1)]
     assert all(set(each) <= {1024} for each in tried)  # nothing is known of 2048
     shapes = [each[1024] for each in tried if each]
     assert len(set(shapes)) == len(shapes) == BESIDE

@@ -14,14 +14,18 @@ from busbw.fastpath.table import METHODS, METHODS_IN_WINDOWS, MOST_THREADS, WARP
 from busbw.logs import Placement
 from busbw.units import size_text
 
-SIZES = tuple(2**power for power in range(10, 26))
-"""1 KiB to 32 MiB. Smaller ones do as 1 KiB does, larger ones are handed over."""
+SIZES = tuple(2**power for power in range(10, 27))
+"""1 KiB to 64 MiB. Smaller ones do as 1 KiB does, larger ones are handed over."""
 SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
 """1 KiB to 128 MiB: without slots between, links are all that limits large ones."""
-FAR_APART = ((8, 256), (32, 512), (64, 512))
+FAR_APART = ((16, 256), (64, 256), (128, 256))
 """Blocks and threads that are tried everywhere; small sizes take fewer blocks by themselves."""
-MOST_TRIED_BLOCKS = 64
-"""A table may have more, but kernels of several communicators must find room on a GPU side by side."""
+MOST_TRIED_BLOCKS = 128
+"""A table may have more, but kernels of three communicators must find room on a GPU side by side."""
+MOST_TRIED_THREADS = 1 << 15
+"""Of all blocks, for the same reason; twice as many where a kernel takes half the registers: `ROOMY`."""
+ROOMY = ("exchange", 4)
+"""A method, and the most ranks for which its kernels do."""
 BESIDE = 3
 """How many shapes beside the best one are tried for each size."""
 ALIKE = 0.01
@@ -65,34 +69,42 @@ def best(measured: Mapping[Shape, Times], size: int) -> Shape | None:
     return min(shape for shape, time in found.items() if time <= least_us * (1 + ALIKE))
 
 
-def beside(shape: Shape, tried: Sequence[Shape]) -> list[Shape]:
-    """Shapes with half or twice the blocks or threads that were not tried yet, at most `BESIDE`."""
+def has_room(shape: Shape, ranks: int) -> bool:
+    """Whether kernels of that shape find room side by side with those of two other communicators."""
+    method, most_ranks = ROOMY
+    most_threads = MOST_TRIED_THREADS * (2 if shape.method == method and ranks <= most_ranks else 1)
+    return shape.blocks <= MOST_TRIED_BLOCKS and shape.blocks * shape.threads <= most_threads
+
+
+def beside(shape: Shape, tried: Sequence[Shape], ranks: int) -> list[Shape]:
+    """Shapes with half or twice the blocks or threads that were not tried yet and have room, at most `BESIDE`."""
     near = [
         (shape.blocks * 2, shape.threads),
+        (shape.blocks, shape.threads * 2),
         (shape.blocks // 2, shape.threads),
         (shape.blocks, shape.threads // 2),
-        (shape.blocks, shape.threads * 2),
     ]
     made = [
         Shape(blocks, threads, shape.method)
         for blocks, threads in near
-        if 1 <= blocks <= MOST_TRIED_BLOCKS and WARP_THREADS <= threads <= MOST_THREADS
+        if blocks >= 1 and WARP_THREADS <= threads <= MOST_THREADS
     ]
-    return [each for each in made if each not in tried][:BESIDE]
+    return [each for each in made if each not in tried and has_room(each, ranks)][:BESIDE]
 
 
-def next_round(measured: Mapping[Shape, Times], sizes: Sequence[int], number: int) -> dict[int, Shape]:
+def next_round(measured: Mapping[Shape, Times], sizes: Sequence[int], number: int, ranks: int) -> dict[int, Shape]:
     """For each size what is tried in a round of the second part, which begins when all of `measured` is known.
 
     Args:
         measured: The first part.
         sizes: All of them.
         number: Of the round, from 0.
+        ranks: For which room is needed.
     """
     chosen = {}
     for size in sizes:
         middle = best(measured, size)
-        near = beside(middle, list(measured)) if middle else []
+        near = beside(middle, list(measured), ranks) if middle else []
         if number < len(near):
             chosen[size] = near[number]
     return chosen

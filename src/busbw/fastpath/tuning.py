@@ -90,7 +90,7 @@ class Tuning:
             self._try(name, shape.text, shape, dict.fromkeys(sizes, shape), measured)
         first = dict(measured)
         for number in range(search.BESIDE):
-            chosen = search.next_round(first, sizes, number)
+            chosen = search.next_round(first, sizes, number, self.asked.ranks)
             if chosen:
                 self._try(name, f"beside-{number + 1}", self._lines(name, chosen), chosen, measured)
         candidates = {size: best for size in sizes if (best := search.best(measured, size))}
