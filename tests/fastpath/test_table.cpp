@@ -229,7 +229,7 @@ TEST_CASE("table: those that come with the library can be read, and nothing is g
     for (const Collective collective : kCollectives) {
       for (int ranks = 2; ranks <= 8; ++ranks) {
         CHECK(table.choose(collective, ranks, 8, false).method != Method::handed_over);
-        CHECK(table.choose(collective, ranks, 64 << 20, false).method == Method::handed_over);
+        CHECK(table.choose(collective, ranks, 256 << 20, false).method == Method::handed_over);
       }
     }
   }
