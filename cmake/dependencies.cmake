@@ -16,17 +16,22 @@ endmacro()
 
 add_library(busbw_fmt INTERFACE)
 find_package(fmt 8.1 QUIET)
-if(fmt_FOUND AND BUSBW_PORTABLE)
-  # A distribution has fmt as a shared library only.
-  target_link_libraries(busbw_fmt INTERFACE fmt::fmt-header-only)
-elseif(fmt_FOUND)
+if(fmt_FOUND AND NOT BUSBW_PORTABLE)
   target_link_libraries(busbw_fmt INTERFACE fmt::fmt)
 else()
-  busbw_fetch(fmt https://github.com/fmtlib/fmt/archive/9.1.0.tar.gz
-              5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2)
-  add_library(busbw_fmt_static STATIC ${fmt_SOURCE_DIR}/src/format.cc)
+  if(fmt_FOUND)
+    # A distribution has fmt as a shared library only, and to compile all of it in every file would take half of the build.
+    get_target_property(fmt_include fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+    set(fmt_source ${PROJECT_SOURCE_DIR}/cmake/fmt.cpp)
+  else()
+    busbw_fetch(fmt https://github.com/fmtlib/fmt/archive/9.1.0.tar.gz
+                5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2)
+    set(fmt_include ${fmt_SOURCE_DIR}/include)
+    set(fmt_source ${fmt_SOURCE_DIR}/src/format.cc)
+  endif()
+  add_library(busbw_fmt_static STATIC ${fmt_source})
   set_target_properties(busbw_fmt_static PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_include_directories(busbw_fmt_static SYSTEM PUBLIC ${fmt_SOURCE_DIR}/include)
+  target_include_directories(busbw_fmt_static SYSTEM PUBLIC ${fmt_include})
   target_link_libraries(busbw_fmt INTERFACE busbw_fmt_static)
 endif()
 
