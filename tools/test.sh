@@ -10,11 +10,6 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
   fixed_addresses=(setarch "$(uname -m)" -R)
 fi
 
-# Races need threads: under the thread sanitizer, which is slow, only the tests that have some are run.
-threaded='*test_local_job*,*test_barrier*,*test_channels*,*test_host_backend*,*test_host_communicator*,*test_workspace*'
-threaded+=',*test_launch_group*,*test_store*,*test_tcp_*,*test_launched_job*'
-threaded+=',*test_runner*,*test_sampler*,*test_checker*,*test_watchdog*,*test_job_runner*'
-
 build() {
   local preset=$1 log=build/$1/build.log
   mkdir -p "build/$preset"
@@ -27,10 +22,7 @@ build() {
 }
 
 run_tests() {
-  local preset=$1 selected=()
-  [ "$preset" = tsan ] && selected=("-sf=$threaded")
-  "${fixed_addresses[@]}" "build/$preset/engine_tests" "${selected[@]}" &&
-    "${fixed_addresses[@]}" "build/$preset/fastpath_tests"
+  "${fixed_addresses[@]}" "build/$1/engine_tests" && "${fixed_addresses[@]}" "build/$1/fastpath_tests"
 }
 
 # Builds these presets one after another; the tests of each, which mostly wait, run beside what is built next.
@@ -38,6 +30,10 @@ build_and_test() {
   local preset pid pids=() code=0
   for preset in "$@"; do
     build "$preset"
+    if [ "$preset" = dev ]; then
+      if [ -e build/cuda-env/complete ]; then build gpu-compile; fi
+      touch build/programs-are-built
+    fi
     run_tests "$preset" >"build/$preset/tests.log" 2>&1 &
     pids+=($!)
   done
@@ -46,18 +42,23 @@ build_and_test() {
 }
 
 presets=(dev asan tsan)
-rm -f build/{dev,asan,tsan}/tests.log
-echo '== building'
-build dev
-if [ -e build/cuda-env/complete ]; then build gpu-compile; fi
+rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built
 
-# The sanitizers' builds and all of these tests run beside those of the command, which mostly wait, too.
+# All of this runs beside the tests of the command, which mostly wait, too.
 build_and_test "${presets[@]}" &
 engine=$!
 trap 'kill "$engine" 2>/dev/null || true' EXIT
 code=0
-echo '== the command and the installed programs'
-python -m pytest || code=$?
+echo '== the command'
+python -m pytest tests/python || code=$?
+
+# The engines of the MPIs are among the programs, and the fast path's library.
+until [ -e build/programs-are-built ]; do
+  kill -0 "$engine" 2>/dev/null || exit 1
+  sleep 0.2
+done
+echo '== the installed programs'
+python -m pytest tests/integration || code=$?
 
 wait "$engine" || code=1
 for preset in "${presets[@]}"; do
