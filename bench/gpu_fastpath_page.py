@@ -190,6 +190,15 @@ def table(
     return lines, said
 
 
+def rounds_of(figures: Sequence[Figure]) -> str:
+    """What the figures are medians of; a budget may have ended in the middle of a round."""
+    of_ways = Counter(way for way, _ in {(figure.way, figure.round) for figure in figures})
+    least, most = min(of_ways.values()), max(of_ways.values())
+    if most == 1:
+        return "one round"
+    return f"medians of {most} rounds" if least == most else f"medians of {least} to {most} rounds"
+
+
 def page(facts: dict[str, Any], figures: Sequence[Figure], ways: Sequence[str], said: Sequence[str]) -> str:
     """All tables, what was not met first."""
     parts: list[str] = []
@@ -201,9 +210,7 @@ def page(facts: dict[str, Any], figures: Sequence[Figure], ways: Sequence[str], 
         for placement in ("in_place", "out_of_place"):
             lines, of_table = table(what, placement, own, ways, floor)
             if len(lines) > 2:
-                rounds = len({figure.round for figure in own})
-                medians = f"medians of {rounds} rounds" if rounds > 1 else "one round"
-                title = f"{what.collective}, {what.dtype}, {placement.replace('_', ' ')}: {timed}, {medians}"
+                title = f"{what.collective}, {what.dtype}, {placement.replace('_', ' ')}: {timed}, {rounds_of(own)}"
                 parts += ["", f"## {title}", "", *lines]
                 found += of_table
     ours = [figure for figure in figures if figure.way in (OURS, OURS_REGISTERED)]

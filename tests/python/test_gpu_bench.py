@@ -154,6 +154,10 @@ def test_the_page_of_the_fast_path_counts_what_was_met(bench: Any, fast_path_fig
     assert "- a sentence\n" in text
     assert "| fast path at most 1.02 of NCCL's time | 1 | 1 | 0 | 0 |" in text
     assert "| fast path -R 2 at most 1.02 of NCCL -R 2's time | 1 | 0 | 1 | 0 |" in text
+    one_less = [figure for figure in figures if (figure.way, figure.round) != ("NCCL", 3)]
+    assert "in CUDA graphs, medians of 2 to 3 rounds" in module.page(facts, one_less, ways, [])
+    once = [figure for figure in figures if figure.round == 1]
+    assert "in CUDA graphs, one round" in module.page(facts, once, ways, [])
     alone = [figure for figure in figures if figure.way in ("NCCL", "fast path")]
     assert "-R 2 over" not in "\n".join(module.table(figures[0].what, "in_place", alone, ways)[0])
 
