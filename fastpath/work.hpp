@@ -44,8 +44,7 @@ BUSBW_HOST_DEVICE Cell chosen(bool first, const Cell& one, const Cell& other) {
 template <int kMost>
 BUSBW_HOST_DEVICE void set_own(const Buffers& b, const Cell& own, Cell (&cells)[kMost]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMost; ++p)
-    cells[p] = chosen(p == b.rank, own, cells[p]);
+  for (int p = 0; p < kMost; ++p) cells[p] = chosen(p == b.rank, own, cells[p]);
 }
 
 /// A slice from each.
@@ -69,8 +68,7 @@ template <int kMost>
 BUSBW_HOST_DEVICE Cell from_root(const Buffers& b, const Cell (&cells)[kMost]) {
   Cell cell;
   BUSBW_UNROLL
-  for (int p = 0; p < kMost; ++p)
-    cell = chosen(p == b.root, cells[p], cell);
+  for (int p = 0; p < kMost; ++p) cell = chosen(p == b.root, cells[p], cell);
   return cell;
 }
 
