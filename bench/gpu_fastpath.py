@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import random
 import sys
 import tempfile
@@ -162,6 +163,12 @@ def ways_of(asked: argparse.Namespace) -> dict[str, Way]:
     if "registered" in buffers:
         found[OURS_REGISTERED] = Way(parse_side("--ours", f"{asked.ours} {REGISTERED}"), every)
     return found
+
+
+def nvls_words() -> str:
+    """Whether NCCL and its peers may use NVLink multicast."""
+    value = os.environ.get("NCCL_NVLS_ENABLE")
+    return f"All with `NCCL_NVLS_ENABLE={value}`" if value is not None else "`NCCL_NVLS_ENABLE` is not set"
 
 
 def words_of(name: str, way: Way, every: Sequence[str]) -> str:
@@ -324,7 +331,7 @@ def main() -> int:
         print("nothing was measured of NCCL", file=sys.stderr)
         return code or Exit.ENVIRONMENT
     every = asked.collectives.split(",")
-    kept.said[:0] = [words_of(name, way, every) for name, way in ways.items() if way.side.text]
+    kept.said[:0] = [nvls_words(), *(words_of(name, way, every) for name, way in ways.items() if way.side.text)]
     print(kept.write(asked.results, ways))
     return code
 

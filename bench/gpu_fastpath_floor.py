@@ -48,7 +48,7 @@ def ways_to(collective: str, ranks: int) -> list[Step]:
 
 
 class Floor(NamedTuple):
-    """The least time on one machine: that of the collective, whatever method does it."""
+    """The least time on one machine: that of the collective where SMs write to peers and no switch adds up (NVLS)."""
 
     ranks: int
     hardware: Hardware
@@ -75,10 +75,11 @@ class Floor(NamedTuple):
             "data cross NVLink one after the other (once, or twice where that is less in all: a large all-reduce, a "
             "large broadcast to several); and the bytes that the busiest rank has to send or receive, at the "
             f"{of.all_gbps:.0f} GB/s that SMs write to a peer, {of.alone_gbps:.0f} where only a broadcast's root "
-            "sends. It is the collective's own, by whatever method. What the fast path takes above it: reading the "
-            "input and the tag's word, polls, writing the result; a fifteenth of the bytes' time, since 120 of a "
-            "line's 128 bytes are data, and waiting for the last cells of each step; where data go to windows without "
-            "lines, two meetings of all ranks; and of what is handed over, whatever NCCL takes."
+            "sends. It is the collective's own where SMs write to peers and no switch adds up (NVLS). What the fast "
+            "path takes above it: reading the input and the tag's word, polls, writing the result; a fifteenth of the "
+            "bytes' time, since 120 of a line's 128 bytes are data, and waiting for the last cells of each step; where "
+            "data go to windows without lines, two meetings of all ranks; and of what is handed over, whatever NCCL "
+            "takes."
         )
 
 

@@ -6,8 +6,8 @@
 namespace busbw::fastpath {
 
 /// Blocks of kMaxThreads threads that find room on a multiprocessor, so that kernels of several communicators can run side
-/// by side (docs/fastpath.md). 64 registers a thread are enough for two where `exchange` has cells of up to four ranks; what
-/// else there is takes up to 128.
+/// by side (docs/fastpath.md): `exchange` with cells of up to four ranks is held to 64 registers a thread, at the price of a
+/// few bytes that it spills; what else there is takes up to 128.
 template <int kMost, Method kMethod>
 inline constexpr int kBlocksSideBySide = kMost <= 4 && kMethod == Method::exchange ? 2 : 1;
 

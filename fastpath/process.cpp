@@ -49,8 +49,9 @@ std::shared_ptr<const Choices> Process::choices(int capability_major) {
   if (choices) return choices;
   Table table;
   try {
-    table = settings().table.empty() ? Table::parse(default_table_text(capability_major), "the library's own table")
-                                     : Table::read(settings().table);
+    table = settings().table.empty()
+                ? Table::parse(default_table_text(capability_major, settings().nvls_is_off), "the library's own table")
+                : Table::read(settings().table);
   } catch (const std::exception& error) {
     complain(kWho, fmt::format("{}; without a table all is handed over to NCCL", error.what()));
   }

@@ -21,6 +21,7 @@ struct Settings {
   std::string log;                              // "stderr" or a file, "%p" in it is the process id; empty: no log
   std::string table;                            // a file in place of the default table; empty: none
   std::size_t scratch_bytes = 64ull << 20;      // the most that a GPU's communicators may hold together
+  bool nvls_is_off = false;                     // NCCL_NVLS_ENABLE=0: NCCL does not use NVLink multicast
   std::optional<Choice> forced;                 // whatever the table says, where the collective can be done so
 
   Settings() { modes.fill(Mode::on); }

@@ -93,7 +93,7 @@ class Table {
 };
 
 /// The table that comes with the library for GPUs of this compute capability's first number (9 for sm_90); empty, so that
-/// all is handed over, where nobody has measured any.
-std::string_view default_table_text(int compute_capability_major);
+/// all is handed over, where nobody has measured any. Where NCCL may use NVLS it ends sooner.
+std::string_view default_table_text(int compute_capability_major, bool nvls_is_off);
 
 }  // namespace busbw::fastpath

@@ -1,4 +1,5 @@
-# The tables that come with the library become part of it: tables/sm_90.txt is the answer for GPUs of compute capability 9.
+# The tables that come with the library become part of it: tables/sm_90.txt is the answer for GPUs of compute capability 9, and
+# tables/sm_90_without_nvls.txt, where there is one, if NCCL's NVLS is off.
 # Sets `fastpath_tables_source`, a source file to compile.
 set(fastpath_tables_source ${CMAKE_CURRENT_BINARY_DIR}/default_tables.cpp)
 set(cases "")
@@ -6,14 +7,22 @@ foreach(major 8 9 10)
   set(file ${CMAKE_CURRENT_LIST_DIR}/tables/sm_${major}0.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(READ ${file} text)
-  string(APPEND cases "    case ${major}: return R\"table(${text})table\";\n")
+  set(file ${CMAKE_CURRENT_LIST_DIR}/tables/sm_${major}0_without_nvls.txt)
+  if(EXISTS ${file})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(READ ${file} without)
+    string(APPEND cases "    case ${major}:\n      if (nvls_is_off) return R\"table(${without})table\";\n")
+    string(APPEND cases "      return R\"table(${text})table\";\n")
+  else()
+    string(APPEND cases "    case ${major}: return R\"table(${text})table\";\n")
+  endif()
 endforeach()
 file(CONFIGURE OUTPUT ${fastpath_tables_source} CONTENT [[
 #include "fastpath/table.hpp"
 
 namespace busbw::fastpath {
 
-std::string_view default_table_text(int compute_capability_major) {
+std::string_view default_table_text(int compute_capability_major, bool nvls_is_off) {
   switch (compute_capability_major) {
 @cases@  }
   return {};

@@ -35,6 +35,12 @@ TEST_CASE("without variables the fast path is on, silent and small") {
   CHECK(settings.log.empty());
   CHECK(settings.table.empty());
   CHECK(settings.scratch_bytes == 64u * 1024 * 1024);
+  CHECK_FALSE(settings.nvls_is_off);
+}
+
+TEST_CASE("NVLS is off where NCCL's own variable says so") {
+  CHECK(read({{"NCCL_NVLS_ENABLE", "0"}}).settings.nvls_is_off);
+  for (const char* value : {"1", "2", ""}) CHECK_FALSE(read({{"NCCL_NVLS_ENABLE", value}}).settings.nvls_is_off);
 }
 
 TEST_CASE("each variable says what it says") {

@@ -102,8 +102,8 @@ Path(value("--records")).write_text("".join(json.dumps(each) + "\\n" for each in
 SIZES = "3K,48K,768K,12M"
 WITH_WINDOWS = ("fastpath", "tune", "--sizes", SIZES, "--collective", "all_reduce")
 TUNE = (*WITH_WINDOWS, "--no-windows")
-BLOCKS = 1 + 2 * 3 + 2 + 1 + 1
-"""NCCL, two methods in three shapes, two rounds beside the best, the chosen ones, NCCL."""
+BLOCKS = 1 + 2 * 3 + 3 + 1 + 1
+"""NCCL, two methods in three shapes, three rounds beside the best, the chosen ones, NCCL."""
 IN_WINDOWS = BLOCKS + 3
 """One method more."""
 
@@ -163,11 +163,11 @@ def test_a_tuning_measures_chooses_and_writes(busbw: Command, here: Path, progra
     text = (here / "mine.table").read_text()
     found = parse(text, "mine.table")
     assert [(each.up_to_bytes, each.method, each.blocks, each.threads) for each in found] == [
-        (49152, "exchange", 16, 512),
-        (786432, "two_shot", 32, 512),
-        (12582912, "two_shot", 64, 512),
+        (3072, "exchange", 16, 512),
+        (786432, "two_shot", 32, 256),
+        (12582912, "two_shot", 64, 256),
     ]
-    assert f"{found[2].text}  # 18.37 us, NCCL 250.00 us\n" in text
+    assert f"{found[2].text}  # 27.75 us, NCCL 250.00 us\n" in text
     for words in ("2 x NVIDIA H200", "580.95.05", "NCCL 2.28.9", "half", "SHA-256", "faster at 4 of 4 sizes"):
         assert words in text
     assert f"BUSBW_FASTPATH_TABLE={here}/mine.table" in done.stdout
@@ -193,20 +193,20 @@ def test_windows_are_tuned_apart_beside_nccl_in_windows(busbw: Command, here: Pa
     text = (here / "fastpath.table").read_text()
     found = parse(text, "t")
     assert [(each.up_to_bytes, each.method, each.blocks) for each in found if not each.in_windows] == [
-        (49152, "exchange", 16),
+        (3072, "exchange", 16),
         (786432, "two_shot", 32),
         (12582912, "two_shot", 64),
     ]
     assert [(each.up_to_bytes, each.method, each.blocks) for each in found if each.in_windows] == [
-        (49152, "exchange", 16),
-        (786432, "direct", 32),
-        (12582912, "direct", 64),
+        (3072, "exchange", 16),
+        (49152, "direct", 32),
+        (12582912, "direct", 128),
     ]
     assert f"{found[-1].text}  # 16.50 us, NCCL 152.00 us\n" in text
     assert "# Lines of windows: measured with buffers in symmetric windows (-R 2), NCCL's too.\n" in text
     assert "all_reduce, 2 ranks: faster at 4 of 4 sizes" in text
     assert "all_reduce, 2 ranks, in windows: faster at 4 of 4 sizes" in done.stdout
-    assert "all_reduce, 2 ranks, in windows: direct 8x256" in done.stderr
+    assert "all_reduce, 2 ranks, in windows: direct 16x256" in done.stderr
     assert len(list((here / "kept/2-ranks").glob("*.jsonl"))) == BLOCKS
     assert len(list((here / "kept/2-ranks-windows").glob("*.jsonl"))) == IN_WINDOWS
     assert json.loads((here / "kept/tuning.json").read_text())["sizes_in_windows_bytes"] == [
@@ -244,7 +244,7 @@ def test_windows_that_the_fast_path_does_not_reach_are_left_out(busbw: Command, 
     done = busbw(*WITH_WINDOWS, "--folder", "kept", environment={"FAKE_NO_DIRECT": "1"})
     assert done.returncode == 0, done.stderr
     assert "2 ranks, in windows: left out, since the fast path did nothing in them; " in done.stdout
-    assert "kept/2-ranks-windows/all_reduce-direct-8x256.log says why" in done.stdout
+    assert "kept/2-ranks-windows/all_reduce-direct-16x256.log says why" in done.stdout
     assert [" -R 2 " in call for call in calls(programs)].count(True) == 2
     assert not any(each.in_windows for each in parse((here / "fastpath.table").read_text(), "t"))
 
@@ -253,7 +253,7 @@ def test_a_shape_that_fails_in_windows_is_left_out_and_said(busbw: Command, here
     words = ("--sizes", "48K", "--collective", "reduce_scatter")
     done = busbw("fastpath", "tune", *words, environment={"FAKE_FAILS": "direct"})
     assert done.returncode == 0, done.stderr
-    assert "reduce_scatter in windows direct-8x256 was left out: the engine ended with exit code 3" in done.stdout
+    assert "reduce_scatter in windows direct-16x256 was left out: the engine ended with exit code 3" in done.stdout
     found = parse((here / "fastpath.table").read_text(), "t")
     assert {each.method for each in found if each.in_windows} == {"exchange"}
 
@@ -298,7 +298,7 @@ def test_what_is_stopped_goes_on(here: Path, programs: Path, busbw: Command, num
 def test_a_shape_that_fails_is_left_out_and_said(busbw: Command, here: Path, programs: Path) -> None:
     done = busbw(*TUNE, environment={"FAKE_FAILS": "two_shot"})
     assert done.returncode == 0, done.stderr
-    assert "all_reduce two_shot-32x512 was left out: the engine ended with exit code 3" in done.stdout
+    assert "all_reduce two_shot-64x256 was left out: the engine ended with exit code 3" in done.stdout
     assert {each.method for each in parse((here / "fastpath.table").read_text(), "t")} <= {"exchange", "nccl"}
 
 
@@ -312,7 +312,7 @@ def test_wrong_data_end_it_without_a_table(busbw: Command, here: Path, programs:
 def test_what_was_handed_over_is_not_measured_as_fast(busbw: Command, here: Path, programs: Path) -> None:
     done = busbw(*TUNE, environment={"FAKE_NO_NVLINK": "1"})
     assert done.returncode == Exit.ENVIRONMENT
-    assert "handed everything over to NCCL in all_reduce-exchange-8x256" in done.stderr
+    assert "handed everything over to NCCL in all_reduce-exchange-16x256" in done.stderr
     assert "NVLink" in done.stderr
     assert not (here / "fastpath.table").exists()
 
@@ -328,7 +328,7 @@ def test_a_dry_run_shows_commands_and_does_nothing(busbw: Command, here: Path, p
     assert list(here.iterdir()) == []
     commands = busbw(*WITH_WINDOWS, "--ranks", "2,4", "--dry-run").stdout.splitlines()
     assert sum(" -R 2 " in line for line in commands) == 2 * 10
-    assert sum("BUSBW_FASTPATH_METHOD=direct,64,512" in line for line in commands) == 2
+    assert sum("BUSBW_FASTPATH_METHOD=direct,128,256" in line for line in commands) == 2
     assert "# all_reduce, 4 ranks, in windows" in commands
 
 
@@ -407,6 +407,8 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
     assert f"Library: {programs}/libbusbw_nccl.so" in shown
     assert "Table: for sm_90, as it came with the library" in shown
     assert "two_shot" in shown
+    without = busbw("fastpath", "show", environment={"NCCL_NVLS_ENABLE": "0"}).stdout
+    assert "Table: for sm_90_without_nvls, as it came with the library" in without
     (here / "my.table").write_text("broadcast ranks=2-4 up_to=32K exchange blocks=4 threads=64\n")
     mine = busbw(
         "fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "my.table", "BUSBW_FASTPATH": "verify"}

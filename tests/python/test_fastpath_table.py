@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from busbw.errors import UsageError
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, Range, parse, table_text
-from busbw.fastpath.table import MOST_RANKS, default_names, default_text, merged, size_bytes, size_word
+from busbw.fastpath.search import Shape, has_room
+from busbw.fastpath.table import MOST_RANKS, default_name, default_names, default_text, merged, size_bytes, size_word
 
 BEFORE = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n"
 AGREED = [
@@ -52,6 +53,20 @@ def test_what_comes_with_the_library_can_be_read(name: str) -> None:
     assert {each.collective for each in found} == set(METHODS)
     assert parse(table_text(found), "again") == found
     assert default_text("sm_70") == ""
+
+
+@pytest.mark.parametrize("name", default_names())
+def test_what_comes_with_the_library_leaves_room_for_three_communicators(name: str) -> None:
+    for each in parse(default_text(name), name):
+        for ranks in range(each.least_ranks, each.most_ranks + 1):
+            assert has_room(Shape(each.blocks, each.threads, each.method), ranks), each
+
+
+def test_which_table_holds_depends_on_nccls_multicast() -> None:
+    assert default_name("sm_90", {}) == default_name("sm_90", {"NCCL_NVLS_ENABLE": "1"}) == "sm_90"
+    assert default_name("sm_90", {"NCCL_NVLS_ENABLE": "0"}) == "sm_90_without_nvls"
+    assert default_name("sm_80", {"NCCL_NVLS_ENABLE": "0"}) == "sm_80"
+    assert default_name("", {"NCCL_NVLS_ENABLE": "0"}) == ""
 
 
 def test_the_page_names_every_variable_and_no_other() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
 
-from busbw.fastpath.table import METHODS, METHODS_IN_WINDOWS, MOST_THREADS, WARP_THREADS, Range, merged
+from busbw.fastpath.table import EXCHANGE, METHODS, METHODS_IN_WINDOWS, MOST_THREADS, WARP_THREADS, Range, merged
 from busbw.logs import Placement
 from busbw.units import size_text
 
@@ -21,11 +21,10 @@ SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
 FAR_APART = ((16, 256), (64, 256), (128, 256))
 """Blocks and threads that are tried everywhere; small sizes take fewer blocks by themselves."""
 MOST_TRIED_BLOCKS = 128
-"""A table may have more, but kernels of three communicators must find room on a GPU side by side."""
-MOST_TRIED_THREADS = 1 << 15
-"""Of all blocks, for the same reason; twice as many where a kernel takes half the registers: `ROOMY`."""
-ROOMY = ("exchange", 4)
-"""A method, and the most ranks for which its kernels do."""
+"""A table may have more, but kernels of three communicators must find room on a GPU side by side: two wait in all their
+blocks, each on half of a multiprocessor, for one block of the third. 257 halves of the 264 that a GPU of 132 has."""
+HALF_A_MULTIPROCESSOR = 256
+"""Threads, of 128 registers each. Kernels of `exchange` for up to four ranks have 64 (kernel.cuh), so twice as many."""
 BESIDE = 3
 """How many shapes beside the best one are tried for each size."""
 ALIKE = 0.01
@@ -71,9 +70,9 @@ def best(measured: Mapping[Shape, Times], size: int) -> Shape | None:
 
 def has_room(shape: Shape, ranks: int) -> bool:
     """Whether kernels of that shape find room side by side with those of two other communicators."""
-    method, most_ranks = ROOMY
-    most_threads = MOST_TRIED_THREADS * (2 if shape.method == method and ranks <= most_ranks else 1)
-    return shape.blocks <= MOST_TRIED_BLOCKS and shape.blocks * shape.threads <= most_threads
+    takes_few_registers = shape.method == EXCHANGE and ranks <= 4
+    most_threads = HALF_A_MULTIPROCESSOR * (2 if takes_few_registers else 1)
+    return shape.blocks <= MOST_TRIED_BLOCKS and shape.threads <= most_threads
 
 
 def beside(shape: Shape, tried: Sequence[Shape], ranks: int) -> list[Shape]:

@@ -1,7 +1,7 @@
 """Tables of the fast path: which method for which size. fastpath/table.hpp says what their text means."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import groupby
@@ -24,6 +24,7 @@ METHODS = {
 }
 """What the fast path can do for each collective, besides handing it over."""
 DIRECT = "direct"
+EXCHANGE = "exchange"
 METHODS_IN_WINDOWS = {name: (DIRECT, *METHODS[name]) for name in ("all_reduce", "all_gather", "reduce_scatter")}
 """The same for calls whose buffers lie in symmetric windows; the other collectives make no use of those."""
 
@@ -214,14 +215,23 @@ def table_text(ranges: Iterable[Range], comments: Iterable[str] = ()) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+_NVLS_VARIABLE, _WITHOUT_NVLS = "NCCL_NVLS_ENABLE", "_without_nvls"
+
+
 def default_names() -> list[str]:
-    """The generations of GPUs for which a table comes with the library: 'sm_90'."""
+    """Tables that come with the library, by generation of GPUs: 'sm_90', 'sm_90_without_nvls'."""
     folder = resources.files(__package__) / "tables"
-    return sorted((entry.name[:-4] for entry in folder.iterdir()), key=lambda name: int(name[3:]))
+    return sorted((entry.name[:-4] for entry in folder.iterdir()), key=lambda name: (int(name.split("_")[1]), name))
 
 
-def default_text(generation: str) -> str:
-    """The table that comes with the library for a generation; empty, and so all is handed over, where there is none."""
-    if generation not in default_names():
+def default_name(generation: str, environment: Mapping[str, str]) -> str:
+    """The one of them that holds for a generation ('sm_90'): a variable of NCCL's says whether NVLS is off."""
+    without = f"{generation}{_WITHOUT_NVLS}"
+    return without if environment.get(_NVLS_VARIABLE) == "0" and without in default_names() else generation
+
+
+def default_text(name: str) -> str:
+    """A table that comes with the library; empty, and so all is handed over, where there is none of that name."""
+    if name not in default_names():
         return ""
-    return (resources.files(__package__) / "tables" / f"{generation}.txt").read_text()
+    return (resources.files(__package__) / "tables" / f"{name}.txt").read_text()

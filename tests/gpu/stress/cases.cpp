@@ -78,7 +78,7 @@ void crossed(Team& team, const CaseSettings& settings) {
     streams.push_back(new_stream());
   }
   const int rank = team.mine[0].rank;
-  for (const std::size_t count : {std::size_t{256}, std::size_t{16} << 10, std::size_t{120} << 10}) {
+  for (const std::size_t count : {std::size_t{256}, std::size_t{16} << 10, std::size_t{512} << 10}) {
     std::vector<std::unique_ptr<Floats>> data;
     for (std::size_t c = 0; c < n; ++c) {
       data.push_back(std::make_unique<Floats>(2 * count));

@@ -9,7 +9,7 @@ import click
 from busbw import engine
 from busbw.errors import Exit, UsageError
 from busbw.fastpath import METHODS, TABLE_VARIABLE, Range, parse
-from busbw.fastpath.table import METHOD_VARIABLE, default_names, default_text, size_word
+from busbw.fastpath.table import METHOD_VARIABLE, default_name, default_names, default_text, size_word
 from busbw.files import read_written
 from busbw.system import by_words
 from busbw.terminal import Cell, Column, console, lines, width_of
@@ -35,9 +35,9 @@ def show(generation: str | None) -> int:
         found = _read(Path(named))
         click.echo(f"Table: {TABLE_VARIABLE}={named}")
     else:
-        generation = generation or _generation_here()
-        found = parse(default_text(generation), generation)
-        click.echo(f"Table: {f'for {generation}, as it came with the library' if found else _why_none(generation)}")
+        name = generation or default_name(_generation_here(), os.environ)
+        found = parse(default_text(name), name)
+        click.echo(f"Table: {f'for {name}, as it came with the library' if found else _why_none(name)}")
     for sentence in [] if is_asked_for else _in_its_place(os.environ):
         click.echo(sentence)
     _show(found)
