@@ -22,7 +22,13 @@ build() {
 }
 
 run_tests() {
-  "${fixed_addresses[@]}" "build/$1/engine_tests" && "${fixed_addresses[@]}" "build/$1/fastpath_tests"
+  local code=0
+  "${fixed_addresses[@]}" "build/$1/fastpath_tests" >"build/$1/fastpath_tests.log" 2>&1 &
+  local fastpath=$!
+  "${fixed_addresses[@]}" "build/$1/engine_tests" || code=1
+  wait "$fastpath" || code=1
+  cat "build/$1/fastpath_tests.log"
+  return "$code"
 }
 
 # Builds these presets one after another; the tests of each, which mostly wait, run beside what is built next.
