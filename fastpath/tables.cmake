@@ -3,19 +3,20 @@
 # Sets `fastpath_tables_source`, a source file to compile.
 set(fastpath_tables_source ${CMAKE_CURRENT_BINARY_DIR}/default_tables.cpp)
 set(cases "")
-foreach(major 8 9 10)
-  set(file ${CMAKE_CURRENT_LIST_DIR}/tables/sm_${major}0.txt)
+
+macro(append_table condition name)
+  set(file ${CMAKE_CURRENT_LIST_DIR}/tables/${name}.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(READ ${file} text)
-  set(file ${CMAKE_CURRENT_LIST_DIR}/tables/sm_${major}0_without_nvls.txt)
-  if(EXISTS ${file})
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
-    file(READ ${file} without)
-    string(APPEND cases "    case ${major}:\n      if (nvls_is_off) return R\"table(${without})table\";\n")
-    string(APPEND cases "      return R\"table(${text})table\";\n")
-  else()
-    string(APPEND cases "    case ${major}: return R\"table(${text})table\";\n")
+  string(APPEND cases "      ${condition}return R\"table(${text})table\";\n")
+endmacro()
+
+foreach(major 8 9 10)
+  string(APPEND cases "    case ${major}:\n")
+  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/tables/sm_${major}0_without_nvls.txt)
+    append_table("if (nvls_is_off) " sm_${major}0_without_nvls)
   endif()
+  append_table("" sm_${major}0)
 endforeach()
 file(CONFIGURE OUTPUT ${fastpath_tables_source} CONTENT [[
 #include "fastpath/table.hpp"

@@ -18,11 +18,6 @@ inline constexpr std::array<std::string_view, 8> kCollectives{"all_reduce", "red
 
 inline bool reduces(std::string_view collective) { return collective.find("reduce") != std::string_view::npos; }
 
-/// Whether it matters which rank is the root.
-inline bool has_root(std::string_view collective) {
-  return collective == "reduce" || collective == "broadcast" || collective == "gather" || collective == "scatter";
-}
-
 struct Case {
   std::string_view collective;
   Dtype dtype;

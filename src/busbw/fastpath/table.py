@@ -13,6 +13,9 @@ TABLE_VARIABLE = "BUSBW_FASTPATH_TABLE"
 METHOD_VARIABLE = "BUSBW_FASTPATH_METHOD"
 """`exchange,32,512` for every size, in place of a table."""
 
+_NVLS_VARIABLE, _WITHOUT_NVLS = "NCCL_NVLS_ENABLE", "_without_nvls"
+"""A variable of NCCL's, and the end of the name of a table that holds where it is 0."""
+
 HANDED_OVER = "nccl"
 WINDOWS = "windows"
 METHODS = {
@@ -213,9 +216,6 @@ def table_text(ranges: Iterable[Range], comments: Iterable[str] = ()) -> str:
         "\n".join(each.text for each in members) for _, members in groupby(ranges, key=lambda each: each.collective)
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-_NVLS_VARIABLE, _WITHOUT_NVLS = "NCCL_NVLS_ENABLE", "_without_nvls"
 
 
 def default_names() -> list[str]:
