@@ -310,6 +310,7 @@ def main() -> int:
         "--ranks", default="", metavar="FLAGS", help="such as '--processes 4'; default: -t and every GPU"
     )
     parser.add_argument("--budget-s", type=float, default=1e9, help="start nothing that would end later")
+    parser.add_argument("--note", action="append", default=[], help="a sentence for the page; repeatable")
     parser.add_argument("--trial", action="store_true", help="small sizes, few iterations, on the host: try this out")
     asked = parser.parse_args()
     if sentence := doubt(asked):
@@ -331,7 +332,11 @@ def main() -> int:
         print("nothing was measured of NCCL", file=sys.stderr)
         return code or Exit.ENVIRONMENT
     every = asked.collectives.split(",")
-    kept.said[:0] = [nvls_words(), *(words_of(name, way, every) for name, way in ways.items() if way.side.text)]
+    kept.said[:0] = [
+        nvls_words(),
+        *(words_of(name, way, every) for name, way in ways.items() if way.side.text),
+        *asked.note,
+    ]
     print(kept.write(asked.results, ways))
     return code
 
