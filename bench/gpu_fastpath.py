@@ -82,18 +82,15 @@ def configurations(collectives: Sequence[str], dtypes: Sequence[str], launches: 
 
 
 def stages(wanted: Sequence[What], bands: Sequence[str]) -> list[list[tuple[What, str]]]:
-    """What is measured together, from what is worth most; of single launches, small sizes only."""
-    launched = ["small"] if {"small", "whole"} & set(bands) else []
-    each = [(what, band) for what in wanted for band in (bands if what.launch == "graph" else launched)]
+    """What is measured together, from what is worth most."""
+    each = [(what, band) for what in wanted for band in bands]
     first = wanted[0].dtype
 
     def worth(what: What, band: str) -> int:
-        if what.launch == "stream":
-            return 4 if what.dtype == first else 5
-        return int(band == "large") + (0 if what.dtype == first else 2)
+        return int(band == "large") + (0 if what.dtype == first else 2) + (0 if what.launch == "graph" else 4)
 
     return [
-        found for stage in range(6) if (found := [(what, band) for what, band in each if worth(what, band) == stage])
+        found for stage in range(8) if (found := [(what, band) for what, band in each if worth(what, band) == stage])
     ]
 
 
