@@ -413,7 +413,9 @@ class Mix {
     team_.finish("running");
     if (round_ == settings_.plant_in_round && team_.first() && !plan.calls.empty()) {
       check(cudaSetDevice(0), "cudaSetDevice");
-      check(cudaMemset(memory_of(plan.calls[0], arenas_[0]) + plan.calls[0].at + plan.calls[0].bytes / 2, 0x11, 1),
+      const Call& struck = plan.calls[0];
+      // In the stream in which it is copied back: the copy would not wait for another.
+      check(cudaMemsetAsync(memory_of(struck, arenas_[0]) + struck.at + struck.bytes / 2, 0x11, 1, arenas_[0].copies),
             "planting");
     }
     compare(plan);
