@@ -2,7 +2,9 @@
 
 First every method is measured at every size in a few shapes, far apart. Then, for each size by itself, those beside
 the best. At the end the best of each size are measured together, once more and checked, beside NCCL, whose turn comes
-twice: what was chosen because it looked fastest looked so partly by chance, so that last measurement decides.
+twice: what was chosen because it looked fastest looked so partly by chance, so that last measurement decides. All this
+is done in graphs. Launched one by one NCCL may do otherwise (it registers the buffers of a graph, with which broadcasts
+of some MiB take longer), so both are measured in that way, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +31,9 @@ BESIDE = 3
 """How many shapes beside the best one are tried for each size."""
 ALIKE = 0.01
 """Of two that differ by less, the one that takes less of the GPU is chosen."""
+
+NO_SLOWER = 1.02
+"""Of NCCL's time, launched one by one, where a processor's time is in it and no two measurements are quite alike."""
 
 Times = Mapping[int, Mapping[Placement, float]]
 """By size as it was asked for, and placement: microseconds."""
@@ -110,45 +115,65 @@ def next_round(measured: Mapping[Shape, Times], sizes: Sequence[int], number: in
 
 
 @dataclass(frozen=True)
+class Final:
+    """The last measurements in one way of launching."""
+
+    fast: Times
+    """Of the best of every size."""
+    nccl: Sequence[Times]
+
+    def nccl_us(self, size: int) -> dict[Placement, float]:
+        """NCCL's mean, in each placement that all measurements have."""
+        return {
+            placement: fmean(times[size][placement] for times in self.nccl)
+            for placement in self.fast.get(size, {})
+            if self.nccl and all(placement in times.get(size, {}) for times in self.nccl)
+        }
+
+    def typical_us(self, size: int) -> tuple[float, float] | None:
+        """The fast path's time and NCCL's, over placements; None where nothing was measured."""
+        nccl_us = self.nccl_us(size)
+        return (typical_us({each: self.fast[size][each] for each in nccl_us}), typical_us(nccl_us)) if nccl_us else None
+
+    def is_at_most(self, size: int, share: float) -> bool:
+        """Whether the fast path takes at most that share of NCCL's time, in each placement."""
+        nccl_us = self.nccl_us(size)
+        return bool(nccl_us) and all(self.fast[size][each] <= time * share for each, time in nccl_us.items())
+
+
+@dataclass(frozen=True)
 class Decision:
     """What becomes of a size."""
 
     size_bytes: int
     shape: Shape | None
     """None: it is handed over."""
-    tried: Shape | None
-    """The best of the fast path, whether it was taken or not."""
-    nccl_us: float | None
-    fast_us: float | None
-    """Of `tried`; both over placements, from the last measurements."""
+    in_graphs_us: tuple[float, float] | None
+    """The best of the fast path, whether it was taken or not, and NCCL."""
+    launched_us: tuple[float, float] | None
 
     @property
     def note(self) -> str:
         """What a table says of it."""
-        if self.nccl_us is None or self.fast_us is None:
+        if self.in_graphs_us is None:
             return ""
-        return f"{self.fast_us:.2f} us, NCCL {self.nccl_us:.2f} us"
+        note = f"{self.in_graphs_us[0]:.2f} us, NCCL {self.in_graphs_us[1]:.2f} us"
+        if self.launched_us is None:
+            return note
+        return f"{note}; launched one by one {self.launched_us[0]:.2f} us, NCCL {self.launched_us[1]:.2f} us"
 
 
-def decide(size: int, tried: Shape | None, fast: Times, nccl: Sequence[Times]) -> Decision:
-    """The fast path is taken where it is as fast as NCCL or faster, in each placement.
+def decide(size: int, tried: Shape | None, in_graphs: Final, launched: Final) -> Decision:
+    """The fast path is taken where it is as fast as NCCL in graphs, or faster, and no slower launched one by one.
 
     Args:
         size: In bytes.
         tried: What was measured of the fast path, if anything.
-        fast: Its times.
-        nccl: NCCL's, measured several times.
+        in_graphs: Those that the search was made of.
+        launched: The same shapes.
     """
-    beside_us = {
-        placement: fmean(times[size][placement] for times in nccl)
-        for placement in fast.get(size, {})
-        if all(placement in times.get(size, {}) for times in nccl)
-    }
-    if tried is None or not beside_us:
-        return Decision(size, None, tried, None, None)
-    is_faster = all(fast[size][placement] <= time for placement, time in beside_us.items())
-    fast_us = typical_us({placement: fast[size][placement] for placement in beside_us})
-    return Decision(size, tried if is_faster else None, tried, typical_us(beside_us), fast_us)
+    is_taken = in_graphs.is_at_most(size, 1.0) and launched.is_at_most(size, NO_SLOWER)
+    return Decision(size, tried if is_taken else None, in_graphs.typical_us(size), launched.typical_us(size))
 
 
 def ranges(
@@ -175,6 +200,6 @@ def summary(what: str, decisions: Sequence[Decision]) -> str:
     taken = [each for each in decisions if each.shape]
     if not taken:
         return f"{what}: NCCL at every size"
-    gains = [each.nccl_us / each.fast_us for each in taken if each.nccl_us and each.fast_us]
+    gains = [each.in_graphs_us[1] / each.in_graphs_us[0] for each in taken if each.in_graphs_us]
     sizes = f"{len(taken)} of {len(decisions)} sizes, up to {size_text(taken[-1].size_bytes)}"
     return f"{what}: faster at {sizes} ({min(gains):.2f}x to {max(gains):.2f}x)"

@@ -11,7 +11,7 @@ from busbw.ab import BlockEndedError, Measurement, SideSpec
 from busbw.ab.blocks import Block, block_of, median_us
 from busbw.errors import BusbwError, Exit
 from busbw.fastpath import search
-from busbw.fastpath.search import Decision, Shape, Times
+from busbw.fastpath.search import Decision, Final, Shape, Times
 from busbw.fastpath.table import DIRECT, HANDED_OVER, METHOD_VARIABLE, TABLE_VARIABLE, Range, table_text
 from busbw.files import replace_file
 from busbw.logs import Placement
@@ -19,7 +19,8 @@ from busbw.units import size_text
 
 REDUCING = {"all_reduce", "reduce_scatter"}
 
-FLAGS = ("-n", "100", "-w", "5", "-G", "2", "-T", "60")
+FLAGS = ("-n", "100", "-w", "5", "-T", "60")
+IN_GRAPHS = ("-G", "2")
 """The device's time is of one launch of a graph behind the gate: of 100 operations, so that its start hardly shows."""
 IN_WINDOWS = ("-R", "2")
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
@@ -94,11 +95,16 @@ class Tuning:
             if chosen:
                 self._try(name, f"beside-{number + 1}", self._lines(name, chosen), chosen, measured)
         candidates = {size: best for size in sizes if (best := search.best(measured, size))}
-        fast: Times = {}
+        in_graphs, launched = Final({}, nccl), Final({}, [])
         if candidates:
-            fast = self._times(name, "chosen", self._lines(name, candidates), checked=True)
+            lines = self._lines(name, candidates)
+            in_graphs = Final(self._times(name, "chosen", lines, checked=True), nccl)
+            launched = Final(
+                self._times(name, "chosen-launched", lines, launched=True),
+                [self._times(name, "nccl-launched", None, launched=True)],
+            )
         nccl.append(self._times(name, "nccl-2", None))
-        return [search.decide(size, candidates.get(size), fast, nccl) for size in sizes]
+        return [search.decide(size, candidates.get(size), in_graphs, launched) for size in sizes]
 
     def commands(self, name: str) -> list[str]:
         """What would be run for a collective, as a shell would take it; the rest depends on what that gives."""
@@ -149,24 +155,35 @@ class Tuning:
             if size in times:
                 measured[shape] = {**measured.get(shape, {}), size: times[size]}
 
-    def _times(self, name: str, block: str, way: Way, *, checked: bool = False) -> Times:
-        """The times of one block; from its record where a start before this one has measured the same."""
+    def _times(self, name: str, block: str, way: Way, *, checked: bool = False, launched: bool = False) -> Times:
+        """The times of one block; from its record where a start before this one has measured the same.
+
+        Args:
+            name: The collective.
+            block: Its name among the blocks of the collective.
+            way: What is measured.
+            checked: Whether wrong data are an error.
+            launched: Whether operations are launched one by one, and a time is what the program sees; else they are in
+                graphs, and it is the device's.
+        """
         label = f"{name}-{block}"
+        measurement = self._measurement(name, launched=launched)
         wanted = table_text(way) if isinstance(way, list) else None
         if self._is_kept(label, wanted):
             self.blocks_kept += 1
-            return self._by_size(name, label, block_of(self._measurement(name).record(label)), checked=checked)
+            found = block_of(measurement.record(label))
+            return self._by_size(name, label, found, checked=checked, launched=launched)
         self.say(f"{self.asked.of(name)}: {block.replace('-', ' ')}")
         for suffix in ("jsonl", "log"):
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
         if wanted is not None:
             replace_file(self.folder / f"{label}.table", wanted.encode())
         side = self._side(name, block, way)
-        found = self._measurement(name).block(side, label, *(CHECKED if checked else UNCHECKED))
+        found = measurement.block(side, label, *(CHECKED if checked else UNCHECKED))
         if way:
             methods = {way.method} if isinstance(way, Shape) else {each.method for each in way}
             self._require_fast_path(label, methods - {HANDED_OVER})
-        return self._by_size(name, label, found, checked=checked)
+        return self._by_size(name, label, found, checked=checked, launched=launched)
 
     def _is_kept(self, label: str, wanted: str | None) -> bool:
         record, table = self.folder / f"{label}.jsonl", self.folder / f"{label}.table"
@@ -178,7 +195,7 @@ class Tuning:
             return False
         return end is not None and end.exit_code in (Exit.GOOD, Exit.WRONG_DATA)
 
-    def _by_size(self, name: str, label: str, block: Block, *, checked: bool) -> Times:
+    def _by_size(self, name: str, label: str, block: Block, *, checked: bool, launched: bool) -> Times:
         """Sizes as they were asked for: collectives with a share for each rank round them down."""
         times: dict[int, dict[Placement, float]] = {}
         for point, figure in block.items():
@@ -190,8 +207,8 @@ class Tuning:
                     exit_code=Exit.WRONG_DATA,
                 )
             size = min((size for size in self.asked.sizes if size >= point.size_bytes), default=point.size_bytes)
-            time_us = figure.device_time_us or median_us(figure)
-            if time_us > 0:
+            time_us = figure.time_us if launched else figure.device_time_us or median_us(figure)
+            if time_us and time_us > 0:  # which a NaN is not
                 times.setdefault(size, {})[point.placement] = time_us
         return times
 
@@ -226,9 +243,10 @@ class Tuning:
         }
         return SideSpec(block, tuple(variables.items()), ("--library", str(self.asked.library)))
 
-    def _measurement(self, name: str) -> Measurement:
+    def _measurement(self, name: str, *, launched: bool = False) -> Measurement:
         dtype = ("-d", self.asked.dtype) if name in REDUCING else ()
         sizes = ",".join(map(str, self.asked.sizes))
         windows = IN_WINDOWS if self.asked.in_windows else ()
-        flags = ("-t", str(self.asked.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS)
+        graphs = () if launched else IN_GRAPHS
+        flags = ("-t", str(self.asked.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS, *graphs)
         return Measurement(engine.program(f"{name}_perf"), flags, self.folder)
