@@ -86,12 +86,11 @@ def stages(wanted: Sequence[What], bands: Sequence[str]) -> list[list[tuple[What
     each = [(what, band) for what in wanted for band in bands]
     first = wanted[0].dtype
 
-    def worth(what: What, band: str) -> int:
-        return int(band == "large") + (0 if what.dtype == first else 2) + (0 if what.launch == "graph" else 4)
+    def later(what: What, band: str) -> tuple[bool, bool, bool]:
+        return what.launch != "graph", what.dtype != first, band == "large"
 
-    return [
-        found for stage in range(8) if (found := [(what, band) for what, band in each if worth(what, band) == stage])
-    ]
+    stages = sorted({later(what, band) for what, band in each})
+    return [[(what, band) for what, band in each if later(what, band) == stage] for stage in stages]
 
 
 def plan(found: Sequence[list[tuple[What, str]]], ways: dict[str, Way], rounds: int) -> Iterator[Start]:
@@ -183,11 +182,13 @@ class Kept:
         self.figures: list[Figure] = []
         self.facts: dict[str, Any] = {}
         self.said: list[str] = []
+        self.said_before: list[str] = []
 
     def add(self, path: Path) -> None:
         """What another call has written, before the rounds to come."""
         self.facts, figures = read(path)
         self.figures += figures
+        self.said_before += self.facts.get("said", [])
 
     @property
     def rounds(self) -> int:
@@ -210,7 +211,9 @@ class Kept:
         """Figures and page, with columns for this call's ways and then for others of the calls before."""
         sides = {name: without_paths(way.side.text) for name, way in ways.items()}
         earlier = {name: side for name, side in self.facts.get("ways", {}).items() if name not in sides}
-        self.facts |= {"ways": sides | earlier, "said": self.said}
+        before = [sentence.removeprefix("Before: ") for sentence in self.said_before]
+        before = [f"Before: {sentence}" for sentence in before if sentence not in self.said]
+        self.facts |= {"ways": sides | earlier, "said": [*self.said, *before]}
         results.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(f"{results}.jsonl.gz", "wt") as file:
             file.write(json.dumps({"kind": "provenance", **self.facts}) + "\n")
@@ -222,6 +225,7 @@ class Kept:
 def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder: Path) -> int:
     """All starts for which there is time; returns the exit code, that of a stop where somebody stopped it."""
     ranks = asked.ranks.split() or ["-t", str(engine.default_ranks())]
+    kept.said.append(f"Ranks: `{' '.join(ranks)}`")
     wanted = configurations(asked.collectives.split(","), asked.dtypes.split(","), asked.launches.split(","))
     starts = list(plan(stages(wanted, asked.bands.split(",")), ways, asked.rounds))
     before = kept.rounds

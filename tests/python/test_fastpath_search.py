@@ -10,8 +10,9 @@ from busbw.fastpath.search import (
     SIZES,
     SIZES_IN_WINDOWS,
     Decision,
-    Final,
+    Pair,
     Shape,
+    SideBySide,
     Times,
     beside,
     best,
@@ -102,38 +103,39 @@ def test_a_round_has_one_shape_for_each_size_and_rounds_differ() -> None:
     assert tried[BESIDE] == {}
 
 
-MEASURED_LAUNCHED = Final(both(5.0), [both(12.0)])
+LAUNCHED = SideBySide(both(5.0), [both(12.0)])
 
 
 def test_what_is_as_fast_in_both_placements_is_taken_and_nothing_else() -> None:
     nccl = [both(10.0), both(10.2)]
 
     def found(size: int, tried: Shape | None, fast: Times) -> Decision:
-        return decide(size, tried, Final(fast, nccl), MEASURED_LAUNCHED)
+        return decide(size, tried, SideBySide(fast, nccl), LAUNCHED)
 
     taken = found(1024, SMALL, both(4.0))
     assert taken.shape == SMALL
-    assert taken.in_graphs_us == (pytest.approx(4.0), pytest.approx(10.1))
+    assert taken.in_graphs == pytest.approx(Pair(fast_us=4.0, nccl_us=10.1))
     assert taken.note == "4.00 us, NCCL 10.10 us; launched one by one 5.00 us, NCCL 12.00 us"
     assert found(1024, SMALL, both(10.1)).shape == SMALL
     assert found(1024, SMALL, both(4.0, 10.15)).shape is None
     assert found(1024, SMALL, both(10.15)).shape is None
     assert found(2048, SMALL, both(4.0)).shape is None
-    assert found(1024, None, {}).shape is None
+    of_a_neighbour = found(1024, None, both(4.0))
+    assert (of_a_neighbour.shape, of_a_neighbour.note) == (None, "")
 
 
 def test_what_is_slower_launched_one_by_one_is_handed_over() -> None:
-    in_graphs = Final(both(4.0), [both(10.0)])
-    assert decide(1024, SMALL, in_graphs, Final(both(10.2), [both(10.0)])).shape == SMALL
-    slower = decide(1024, SMALL, in_graphs, Final(both(5.0, 10.3), [both(10.0)]))
+    in_graphs = SideBySide(both(4.0), [both(10.0)])
+    assert decide(1024, SMALL, in_graphs, SideBySide(both(10.2), [both(10.0)])).shape == SMALL
+    slower = decide(1024, SMALL, in_graphs, SideBySide(both(5.0, 10.3), [both(10.0)]))
     assert slower.shape is None
     assert slower.note.startswith("4.00 us, NCCL 10.00 us; launched one by one ")
-    assert decide(1024, SMALL, in_graphs, Final({}, [both(10.0)])).shape is None
+    assert decide(1024, SMALL, in_graphs, SideBySide({}, [both(10.0)])).shape is None
 
 
 def test_a_placement_that_nccl_has_no_time_for_does_not_count() -> None:
-    in_graphs = Final(both(4.0, 99.0), [{1024: {"out_of_place": 10.0}}])
-    assert decide(1024, SMALL, in_graphs, MEASURED_LAUNCHED).shape == SMALL
+    in_graphs = SideBySide(both(4.0, 99.0), [{1024: {"out_of_place": 10.0}}])
+    assert decide(1024, SMALL, in_graphs, LAUNCHED).shape == SMALL
 
 
 def test_lines_go_from_size_to_size_and_end_with_the_last_that_is_fast() -> None:
@@ -154,8 +156,8 @@ def test_windows_that_are_nccls_at_every_size_have_a_line_that_says_so() -> None
 
 
 def test_the_summary_says_where_and_by_how_much() -> None:
-    none = Final({}, [])
-    fast = [decide(1024, SMALL, Final(both(5.0), [both(10.0)]), MEASURED_LAUNCHED), decide(2048, None, none, none)]
+    none = SideBySide({}, [])
+    fast = [decide(1024, SMALL, SideBySide(both(5.0), [both(10.0)]), LAUNCHED), decide(2048, None, none, none)]
     assert (
         summary("all_reduce, 4 ranks", fast)
         == "all_reduce, 4 ranks: faster at 1 of 2 sizes, up to 1 KiB (2.00x to 2.00x)"

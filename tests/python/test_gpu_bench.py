@@ -226,6 +226,13 @@ def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: An
     (tmp_path / "x.md").unlink()
     assert page.write(tmp_path / "x", facts, figures) == written == (tmp_path / "x.md").read_text()
     assert "- a sentence\n" in written
+    later = bench("gpu_fastpath").Kept()
+    later.add(tmp_path / "x.jsonl.gz")
+    later.said = ["another"]
+    for _ in range(2):  # what was said before is so however often others are added
+        text = later.write(tmp_path / "x", sides)
+        assert "- another\n- Before: a sentence\n" in text
+        later.said_before = bench("gpu_fastpath_page").read(tmp_path / "x.jsonl.gz")[0]["said"]
 
 
 def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
@@ -265,7 +272,16 @@ def test_what_is_worth_most_is_measured_first(bench: Any) -> None:
     assert rest[0][3] == "large"
     assert rest[0][2] == "half"
     assert ("other", "broadcast") not in {(start.way, start.what.collective) for start in starts}
-    assert [each[1] for each in rest if each[0] == 1] == sorted(each[1] for each in rest if each[0] == 1)
+    kinds = list(dict.fromkeys((launch, dtype, band) for _, launch, dtype, band, _ in rest))
+    assert kinds == [
+        ("graph", "half", "large"),
+        ("graph", "float", "small"),
+        ("graph", "float", "large"),
+        ("stream", "half", "small"),
+        ("stream", "half", "large"),
+        ("stream", "float", "small"),
+        ("stream", "float", "large"),
+    ]
     assert len(starts) == len(set(starts))
 
 
@@ -360,6 +376,7 @@ def test_what_is_stopped_writes_what_there_is(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "measure", stopped)
-    monkeypatch.setattr(sys, "argv", ["x", "--results", str(tmp_path / "x"), "--ours", "-z 1"])
+    monkeypatch.setattr(sys, "argv", ["x", "--results", str(tmp_path / "x"), "--ours", "-z 1", "--note", "A note."])
     assert module.main() == 130
+    assert not was_measured or "- A note.\n" in (tmp_path / "x.md").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == (["x.jsonl.gz", "x.md"] if was_measured else [])

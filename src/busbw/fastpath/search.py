@@ -3,14 +3,15 @@
 First every method is measured at every size in a few shapes, far apart. Then, for each size by itself, those beside
 the best. At the end the best of each size are measured together, once more and checked, beside NCCL, whose turn comes
 twice: what was chosen because it looked fastest looked so partly by chance, so that last measurement decides. All this
-is done in graphs. Launched one by one NCCL may do otherwise (it registers the buffers of a graph, with which broadcasts
-of some MiB take longer), so both are measured in that way, too.
+is done in graphs. Launched one by one NCCL may do otherwise (its broadcasts of some MiB take less time then, since it
+registers the buffers of graphs only), so both are measured in that way, too.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
+from typing import NamedTuple
 
 from busbw.fastpath.table import EXCHANGE, METHODS, METHODS_IN_WINDOWS, MOST_THREADS, WARP_THREADS, Range, merged
 from busbw.logs import Placement
@@ -33,7 +34,7 @@ ALIKE = 0.01
 """Of two that differ by less, the one that takes less of the GPU is chosen."""
 
 NO_SLOWER = 1.02
-"""Of NCCL's time, launched one by one, where a processor's time is in it and no two measurements are quite alike."""
+"""Of NCCL's time, launched one by one: the project's own limit, and room for two single measurements to differ."""
 
 Times = Mapping[int, Mapping[Placement, float]]
 """By size as it was asked for, and placement: microseconds."""
@@ -114,15 +115,26 @@ def next_round(measured: Mapping[Shape, Times], sizes: Sequence[int], number: in
     return chosen
 
 
+class Pair(NamedTuple):
+    """A size's times over placements, in microseconds."""
+
+    fast_us: float
+    nccl_us: float
+
+    @property
+    def text(self) -> str:
+        """For a comment in a table."""
+        return f"{self.fast_us:.2f} us, NCCL {self.nccl_us:.2f} us"
+
+
 @dataclass(frozen=True)
-class Final:
-    """The last measurements in one way of launching."""
+class SideBySide:
+    """The last measurements in one way of launching: of the best of every size together, and of NCCL."""
 
     fast: Times
-    """Of the best of every size."""
     nccl: Sequence[Times]
 
-    def nccl_us(self, size: int) -> dict[Placement, float]:
+    def of_nccl(self, size: int) -> dict[Placement, float]:
         """NCCL's mean, in each placement that all measurements have."""
         return {
             placement: fmean(times[size][placement] for times in self.nccl)
@@ -130,15 +142,15 @@ class Final:
             if self.nccl and all(placement in times.get(size, {}) for times in self.nccl)
         }
 
-    def typical_us(self, size: int) -> tuple[float, float] | None:
-        """The fast path's time and NCCL's, over placements; None where nothing was measured."""
-        nccl_us = self.nccl_us(size)
-        return (typical_us({each: self.fast[size][each] for each in nccl_us}), typical_us(nccl_us)) if nccl_us else None
+    def pair(self, size: int) -> Pair | None:
+        """Both, over placements; None where one of them was not measured."""
+        nccl = self.of_nccl(size)
+        return Pair(typical_us({each: self.fast[size][each] for each in nccl}), typical_us(nccl)) if nccl else None
 
     def is_at_most(self, size: int, share: float) -> bool:
         """Whether the fast path takes at most that share of NCCL's time, in each placement."""
-        nccl_us = self.nccl_us(size)
-        return bool(nccl_us) and all(self.fast[size][each] <= time * share for each, time in nccl_us.items())
+        nccl = self.of_nccl(size)
+        return bool(nccl) and all(self.fast[size][each] <= time_us * share for each, time_us in nccl.items())
 
 
 @dataclass(frozen=True)
@@ -148,32 +160,32 @@ class Decision:
     size_bytes: int
     shape: Shape | None
     """None: it is handed over."""
-    in_graphs_us: tuple[float, float] | None
-    """The best of the fast path, whether it was taken or not, and NCCL."""
-    launched_us: tuple[float, float] | None
+    in_graphs: Pair | None
+    """Of the best shape, whether it was taken or not."""
+    launched: Pair | None
+    """The same, launched one by one."""
 
     @property
     def note(self) -> str:
         """What a table says of it."""
-        if self.in_graphs_us is None:
+        if self.in_graphs is None:
             return ""
-        note = f"{self.in_graphs_us[0]:.2f} us, NCCL {self.in_graphs_us[1]:.2f} us"
-        if self.launched_us is None:
-            return note
-        return f"{note}; launched one by one {self.launched_us[0]:.2f} us, NCCL {self.launched_us[1]:.2f} us"
+        return self.in_graphs.text + (f"; launched one by one {self.launched.text}" if self.launched else "")
 
 
-def decide(size: int, tried: Shape | None, in_graphs: Final, launched: Final) -> Decision:
+def decide(size: int, tried: Shape | None, in_graphs: SideBySide, launched: SideBySide) -> Decision:
     """The fast path is taken where it is as fast as NCCL in graphs, or faster, and no slower launched one by one.
 
     Args:
         size: In bytes.
         tried: What was measured of the fast path, if anything.
-        in_graphs: Those that the search was made of.
+        in_graphs: As all that the search is made of.
         launched: The same shapes.
     """
+    if tried is None:
+        return Decision(size, None, None, None)
     is_taken = in_graphs.is_at_most(size, 1.0) and launched.is_at_most(size, NO_SLOWER)
-    return Decision(size, tried if is_taken else None, in_graphs.typical_us(size), launched.typical_us(size))
+    return Decision(size, tried if is_taken else None, in_graphs.pair(size), launched.pair(size))
 
 
 def ranges(
@@ -200,6 +212,6 @@ def summary(what: str, decisions: Sequence[Decision]) -> str:
     taken = [each for each in decisions if each.shape]
     if not taken:
         return f"{what}: NCCL at every size"
-    gains = [each.in_graphs_us[1] / each.in_graphs_us[0] for each in taken if each.in_graphs_us]
+    gains = [each.in_graphs.nccl_us / each.in_graphs.fast_us for each in taken if each.in_graphs]
     sizes = f"{len(taken)} of {len(decisions)} sizes, up to {size_text(taken[-1].size_bytes)}"
     return f"{what}: faster at {sizes} ({min(gains):.2f}x to {max(gains):.2f}x)"

@@ -11,7 +11,7 @@ from busbw.ab import BlockEndedError, Measurement, SideSpec
 from busbw.ab.blocks import Block, block_of, median_us
 from busbw.errors import BusbwError, Exit
 from busbw.fastpath import search
-from busbw.fastpath.search import Decision, Final, Shape, Times
+from busbw.fastpath.search import Decision, Shape, SideBySide, Times
 from busbw.fastpath.table import DIRECT, HANDED_OVER, METHOD_VARIABLE, TABLE_VARIABLE, Range, table_text
 from busbw.files import replace_file
 from busbw.logs import Placement
@@ -85,7 +85,7 @@ class Tuning:
             WrongDataError: Data were wrong where the fast path had a part.
         """
         sizes = self.asked.sizes
-        nccl = [self._nccl_first(name)]
+        nccl = self._nccl_first(name)
         measured: dict[Shape, Times] = {}
         for shape in search.first_shapes(name, in_windows=self.asked.in_windows):
             self._try(name, shape.text, shape, dict.fromkeys(sizes, shape), measured)
@@ -95,15 +95,16 @@ class Tuning:
             if chosen:
                 self._try(name, f"beside-{number + 1}", self._lines(name, chosen), chosen, measured)
         candidates = {size: best for size in sizes if (best := search.best(measured, size))}
-        in_graphs, launched = Final({}, nccl), Final({}, [])
+        fast: Times = {}
+        launched = SideBySide({}, [])
         if candidates:
             lines = self._lines(name, candidates)
-            in_graphs = Final(self._times(name, "chosen", lines, checked=True), nccl)
-            launched = Final(
+            fast = self._times(name, "chosen", lines, checked=True)
+            launched = SideBySide(
                 self._times(name, "chosen-launched", lines, launched=True),
                 [self._times(name, "nccl-launched", None, launched=True)],
             )
-        nccl.append(self._times(name, "nccl-2", None))
+        in_graphs = SideBySide(fast, [nccl, self._times(name, "nccl-2", None)])
         return [search.decide(size, candidates.get(size), in_graphs, launched) for size in sizes]
 
     def commands(self, name: str) -> list[str]:
@@ -163,8 +164,7 @@ class Tuning:
             block: Its name among the blocks of the collective.
             way: What is measured.
             checked: Whether wrong data are an error.
-            launched: Whether operations are launched one by one, and a time is what the program sees; else they are in
-                graphs, and it is the device's.
+            launched: Whether operations are launched one by one; else they are in graphs. Times are the device's.
         """
         label = f"{name}-{block}"
         measurement = self._measurement(name, launched=launched)
@@ -172,7 +172,7 @@ class Tuning:
         if self._is_kept(label, wanted):
             self.blocks_kept += 1
             found = block_of(measurement.record(label))
-            return self._by_size(name, label, found, checked=checked, launched=launched)
+            return self._by_size(name, label, found, checked=checked)
         self.say(f"{self.asked.of(name)}: {block.replace('-', ' ')}")
         for suffix in ("jsonl", "log"):
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
@@ -183,7 +183,7 @@ class Tuning:
         if way:
             methods = {way.method} if isinstance(way, Shape) else {each.method for each in way}
             self._require_fast_path(label, methods - {HANDED_OVER})
-        return self._by_size(name, label, found, checked=checked, launched=launched)
+        return self._by_size(name, label, found, checked=checked)
 
     def _is_kept(self, label: str, wanted: str | None) -> bool:
         record, table = self.folder / f"{label}.jsonl", self.folder / f"{label}.table"
@@ -195,7 +195,7 @@ class Tuning:
             return False
         return end is not None and end.exit_code in (Exit.GOOD, Exit.WRONG_DATA)
 
-    def _by_size(self, name: str, label: str, block: Block, *, checked: bool, launched: bool) -> Times:
+    def _by_size(self, name: str, label: str, block: Block, *, checked: bool) -> Times:
         """Sizes as they were asked for: collectives with a share for each rank round them down."""
         times: dict[int, dict[Placement, float]] = {}
         for point, figure in block.items():
@@ -207,8 +207,8 @@ class Tuning:
                     exit_code=Exit.WRONG_DATA,
                 )
             size = min((size for size in self.asked.sizes if size >= point.size_bytes), default=point.size_bytes)
-            time_us = figure.time_us if launched else figure.device_time_us or median_us(figure)
-            if time_us and time_us > 0:  # which a NaN is not
+            time_us = figure.device_time_us or median_us(figure)
+            if time_us > 0:
                 times.setdefault(size, {})[point.placement] = time_us
         return times
 

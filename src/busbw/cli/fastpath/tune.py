@@ -42,7 +42,7 @@ _DTYPES = ("half", "bfloat16", "float")
     "size_words",
     default="",
     metavar="SIZE,...",
-    help="[default: 1K to 32M by a factor of 2, in windows to 128M]",
+    help="[default: 1K to 64M by a factor of 2, in windows to 128M]",
 )
 @click.option("--no-windows", is_flag=True, help="Leave out calls whose buffers lie in symmetric windows.")
 @click.option(
@@ -173,7 +173,8 @@ def _print_commands(asked: Sequence[Asked], names: Sequence[str], where: Path) -
         for command in Tuning(each, where / each.folder_name).commands(name):
             click.echo(command)
     click.echo(
-        "# then, for each of these: shapes beside the best of each size, the chosen ones with checks, and NCCL again"
+        "# then, for each of these: shapes beside the best of each size, the chosen ones with checks, "
+        "these and NCCL without -G, and NCCL again"
     )
 
 
@@ -194,7 +195,7 @@ def _provenance(header: Header, asked: Sequence[Asked], found: Sequence[Range], 
         f"Measured on {len(header.ranks)} x {first.device_name}"
         + (f", driver {driver}" if driver else "")
         + f", {f'NCCL {library.version}' if library else f'{header.backend} {header.backend_version}'}, "
-        f"{asked[0].dtype}, device time over both placements, beside plain NCCL.",
+        f"{asked[0].dtype}, device time over both placements, in graphs and launched one by one, beside plain NCCL.",
         f"Library: SHA-256 {hashlib.sha256(asked[0].library.read_bytes()).hexdigest()}.",
         *(windows if any(each.in_windows for each in found) else []),
         "Other numbers of ranks and other collectives are handed over.",
