@@ -47,7 +47,7 @@ build_and_test() {
   return "$code"
 }
 
-presets=(dev asan tsan)
+presets=(dev tsan asan)
 rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built
 
 # All of this runs beside the tests of the command, which mostly wait, too.
