@@ -97,18 +97,23 @@ class Part {
         world_(world),
         survey_(survey),
         job_(job),
+        asking_(options, [this](const NoAnswer& end) { give_up(end); }),
         collective_(make_collective(options.collective, options.collective_settings)),
-        backend_(make_backend(options, world, survey)) {}
+        backend_(asking_("loading NCCL", [&] { return make_backend(options, world, survey); })) {}
 
   JobResult run() {
     const int sharing = world_.local_size * ranks_per_process(options_);
-    MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
-                                    backend_->work_bytes(sharing), backend_->scarcest_memory());
+    MemoryPlan memory = asking_("asking for free memory", [&] {
+      return plan_memory(options_.settings, sharing, backend_->available_bytes(sharing), backend_->work_bytes(sharing),
+                         backend_->scarcest_memory());
+    });
     require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
     agree(memory);
     RunPlan plan = make_plan(options_, *collective_, memory.max_bytes);
     plan.first_rank = world_.rank * plan.ranks_per_process();
-    backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
+    asking_("reserving memory", [&] {
+      backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
+    });
 
     std::optional<Reporter> reporter;
     if (world_.rank == 0) {
@@ -140,6 +145,14 @@ class Part {
   }
 
  private:
+  /// The others end for the same reason, and need not wait until this process is missed.
+  void give_up(const NoAnswer& end) {
+    const std::string told = job_.told_by(world_.rank * ranks_per_process(options_), end.sentence);
+    job_.abort(end.exit, told);
+    complain(options_.program, told);
+    job_.leave();
+  }
+
   void agree(MemoryPlan& memory) {
     const auto decide = [&](const std::vector<Bytes>& words) {
       std::vector<ProcessFacts> processes;
@@ -169,6 +182,7 @@ class Part {
   const World& world_;
   const GpuSurvey& survey_;
   LaunchedJob& job_;
+  Asking asking_;
   std::unique_ptr<Collective> collective_;
   std::unique_ptr<Backend> backend_;
   Agreement agreement_;  // in process 0
@@ -179,7 +193,8 @@ class Part {
 JobResult run_as_one_of(const Options& options, const World& world) {
   const SignalMask mask;
   std::signal(SIGXFSZ, SIG_IGN);
-  const GpuSurvey survey = survey_for(options, false);
+  const Asking asking(options, [&](const NoAnswer& end) { complain(options.program, end.sentence); });
+  const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_for(options, false); });
   const auto collective = make_collective(options.collective, options.collective_settings);
   smallest_group(options, *collective);
 

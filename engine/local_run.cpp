@@ -13,6 +13,7 @@
 #include "measure/runner.hpp"
 #include "rendezvous/local_job.hpp"
 #include "run_setup.hpp"
+#include "support/complain.hpp"
 #include "support/version.hpp"
 
 namespace busbw {
@@ -49,17 +50,21 @@ JobResult run_here(const Options& options) {
   std::signal(SIGXFSZ, SIG_IGN);
   const auto collective = make_collective(options.collective, options.collective_settings);
   smallest_group(options, *collective);
-  const GpuSurvey survey = survey_for(options, forks(options));
-  const auto backend = make_backend(options, survey);
+  const Asking asking(options, [&](const NoAnswer& end) { complain(options.program, end.sentence); });
+  const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_for(options, forks(options)); });
+  const auto backend = asking("loading NCCL", [&] { return make_backend(options, survey); });
 
   const int ranks = options.ranks();
-  const MemoryPlan memory = plan_memory(options.settings, ranks, backend->available_bytes(ranks),
-                                        backend->work_bytes(ranks), backend->scarcest_memory());
+  const MemoryPlan memory = asking("asking for free memory", [&] {
+    return plan_memory(options.settings, ranks, backend->available_bytes(ranks), backend->work_bytes(ranks),
+                       backend->scarcest_memory());
+  });
   require_room_for_samples(options.settings, ranks, available_memory_bytes());
   const RunPlan plan = make_plan(options, *collective, memory.max_bytes);
 
   LocalJob job(plan.ranks());
-  backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
+  asking("reserving memory",
+         [&] { backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements)); });
   RunInfo info = run_info(options, plan.settings, *backend, memory);
   for (const std::string& note : notes_on_backend(options, survey)) info.notes.push_back(note);
   info.warnings = warnings(options, *backend);

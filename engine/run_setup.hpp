@@ -1,10 +1,13 @@
 #pragma once
 // What a run needs before its ranks start, whether this process runs them all or is one of several.
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "backends/backend.hpp"
 #include "backends/nccl/nccl_backend.hpp"
+#include "measure/answer_guard.hpp"
 #include "measure/memory_plan.hpp"
 #include "measure/run_plan.hpp"
 #include "options.hpp"
@@ -15,6 +18,25 @@ namespace busbw {
 
 /// How long no rank may get on, in seconds: -T, or 600.
 double limit_s(const Options& options);
+
+/// Does what may ask a driver or a library: where no answer comes within that limit, or the user stops the program, the
+/// process ends with a sentence (AnswerGuard).
+class Asking {
+ public:
+  Asking(const Options& options, std::function<void(const NoAnswer&)> last_words)
+      : limit_s_(limit_s(options)), last_words_(std::move(last_words)) {}
+
+  /// `what` as in "looking for GPUs".
+  template <typename Work>
+  auto operator()(const char* what, const Work& work) const {
+    const AnswerGuard guard(what, limit_s_, last_words_);
+    return work();
+  }
+
+ private:
+  const double limit_s_;
+  const std::function<void(const NoAnswer&)> last_words_;
+};
 
 /// The size of the smallest group; throws UsageError where the collective cannot run in one of them.
 int smallest_group(const Options& options, const Collective& collective);

@@ -1,14 +1,19 @@
 """Does a machine without a usable GPU get one sentence with the remedy, and exit code 3?
 
-The driver is a library of this test, so that the same happens everywhere. A build without the GPU engine says that.
+The driver is a library of this test, so that the same happens everywhere. The installed programs, and those that are built
+with the GPU engine; a build without it says that.
 """
 
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .programs import Finished, Programs
+from .programs import Finished, Programs, Running, installed_in, wait_until
+
+WITH_GPU_ENGINE = Path(__file__).parents[2] / "build" / "gpu-compile"
 
 NO_DEVICE = 100
 NOT_READY = 802
@@ -16,13 +21,30 @@ ENOUGH = 99000
 OLD = 9000
 
 
-def run(programs: Programs, *arguments: object, version: int, init: int, visible: str) -> Finished:
+@pytest.fixture(params=["installed", "with the GPU engine"])
+def programs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Programs]:
+    folder = installed_in() if request.param == "installed" else WITH_GPU_ENGINE
+    if not (folder / "busbw-engine").exists():
+        pytest.skip(f"there is no {folder}/busbw-engine: tools/test.sh builds it where it has CUDA's compiler")
+    here = tmp_path / "here"
+    here.mkdir()
+    found = Programs(folder, here)
+    yield found
+    found.stop_all()
+
+
+def start(programs: Programs, *arguments: object, visible: str = "0", **definitions: object) -> Running:
+    """An all-reduce with a driver that does as the definitions say."""
     fake = programs.folder / "libcuda.so.1"
-    definitions = [f"-DDRIVER_VERSION={version}", f"-DINIT={init}"]
+    defined = [f"-D{name.upper()}={value}" for name, value in definitions.items()]
     source = Path(__file__).with_name("fake_cuda.c")
-    subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *definitions, "-o", fake, source], check=True)
+    subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *defined, "-o", fake, source], check=True)
     environment = {"LD_LIBRARY_PATH": str(programs.folder), "CUDA_VISIBLE_DEVICES": visible}
-    return programs.run("all_reduce", *arguments, "-b", 8, "-e", 8, "-n", 1, environment=environment)
+    return programs.start("all_reduce", *arguments, "-b", 8, "-e", 8, "-n", 1, environment=environment)
+
+
+def run(programs: Programs, *arguments: object, version: int, init: int, visible: str) -> Finished:
+    return start(programs, *arguments, visible=visible, driver_version=version, init=init).finish()
 
 
 def has_gpu_engine(programs: Programs) -> bool:
@@ -63,3 +85,26 @@ def test_a_run_on_the_host_for_want_of_a_gpu_says_so(programs: Programs) -> None
     assert (finished.code, finished.stderr) == (0, "")
     note = "# Measured on the host: CUDA_VISIBLE_DEVICES=99 shows no GPU"
     assert (note in finished.stdout) == has_gpu_engine(programs)
+
+
+@pytest.mark.parametrize("flags", [["--backend", "nccl"], ["--backend", "nccl", "--processes", 2], ["-t", 2]])
+def test_a_driver_that_does_not_answer(programs: Programs, flags: list[object]) -> None:
+    hanging = start(programs, *flags, "-T", 1, driver_version=ENOUGH, init=0, hangs=1)
+    finished = hanging.finish()
+    if has_gpu_engine(programs):
+        assert (finished.code, finished.stdout) == (4, "")
+        for words in ("no answer for 1 s (-T) while looking for GPUs", "nvidia-smi", "--backend host"):
+            assert words in finished.sentence()
+    else:
+        assert finished.code == (0 if flags[0] == "-t" else 3)
+
+
+def test_ctrl_c_while_the_driver_does_not_answer(programs: Programs) -> None:
+    if not has_gpu_engine(programs):
+        return  # it does not ask
+    hanging = start(programs, "-t", 2, driver_version=ENOUGH, init=0, hangs=1)
+    wait_until((programs.folder / "asked").exists, "the driver was asked")
+    hanging.interrupt_group()
+    finished = hanging.finish()
+    assert (finished.code, finished.stdout) == (130, "")
+    assert finished.sentence() == "all_reduce_perf: interrupted while looking for GPUs"

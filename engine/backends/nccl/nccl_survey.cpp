@@ -2,11 +2,13 @@
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <csignal>
 #include <cstring>
 #include <iterator>
 #include <string>
@@ -78,6 +80,8 @@ std::optional<PlainSurvey> look_in_child() {
   if (pipe(ends) != 0) return std::nullopt;
   const pid_t child = fork();
   if (child == 0) {
+    // A driver that does not answer would keep it for ever, and it would keep the parent's output open.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const PlainSurvey survey = look(true);
     const bool whole = write(ends[1], &survey, sizeof(survey)) == static_cast<ssize_t>(sizeof(survey));
     _exit(whole ? 0 : 1);
