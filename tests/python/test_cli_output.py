@@ -40,6 +40,21 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         write_whole(tmp_path / "no" / "out", b"x")
 
 
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (["export", "csv", str(GOLDEN_RECORD)], "-o"),
+        (["report", str(GOLDEN_RECORD)], "-o"),
+        (["topo"], "--svg"),
+    ],
+)
+def test_the_remedy_names_the_flag_of_the_command(
+    words: list[str], flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, flag, "/nowhere/out"]) == 3
+    assert capsys.readouterr().err.endswith(f"give {flag} another place\n")
+
+
 @pytest.mark.parametrize("words", [["export", "csv"], ["report"]])
 def test_a_full_disk_costs_no_good_file(tmp_path: Path, words: list[str]) -> None:
     path = tmp_path / "good"

@@ -93,7 +93,11 @@ def test_several_matrices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--matrix", "1"], 2, "--matrix is for a text"),
         (["SAVED", "--matrix", "2"], 2, "the text holds 1"),
         (["SAVED", "--all"], 2, "--all is for this machine"),
-        (["SAVED", "--svg", "/nowhere/x.svg"], 3, "cannot write /nowhere/x.svg"),
+        (
+            ["SAVED", "--svg", "/nowhere/x.svg"],
+            3,
+            "cannot write /nowhere/x.svg: No such file or directory; give --svg another place",
+        ),
         (["--matrix", "0"], 2, "--matrix"),
     ],
 )

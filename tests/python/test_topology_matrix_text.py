@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from busbw.errors import UsageError
 from busbw.topology import Topology
 from busbw.topology.matrix_text import read
+from busbw.topology.types import Driver, Host
 
 # Made here from what is known of these machines: the connections, affinities and rates, and not the tool's words.
 H200_X4 = "\n".join(
@@ -27,15 +28,21 @@ H200_X4 = "\n".join(
     ]
 )
 V100_X2_WITHOUT_TABS = """Now look at the links.
+| NVIDIA-SMI 570.133.20 Driver Version: 570.133.20 CUDA Version: 12.8 |
 | 0 Tesla V100-PCIE-16GB Off | 00000001:00:00.0 Off | Off |
 | N/A 29C P0 24W / 250W | 0MiB / 16384MiB | 0% Default |
+| | | N/A |
 | 1 Tesla V100-PCIE-16GB Off | 00000002:00:00.0 Off | Off |
+| N/A 32C P0 28W / 250W | 0MiB / 16384MiB | 0% Default |
+| | | N/A |
 GPU0 GPU1 CPU Affinity NUMA Affinity GPU NUMA ID
 GPU0 X NODE 0-11 0 N/A
 GPU1 NODE X 0-11 0 N/A
 Legend:
 X = Self
 GPU0 / GPU1: these are the two GPUs.
+# Rank 0 Group 0 Pid 55353 on node7 device 0 [0x00] Tesla V100-PCIE-16GB
+# Rank 1 Group 0 Pid 55353 on node7 device 1 [0x00] Tesla V100-PCIE-16GB
 """
 WITH_NICS = """
         GPU0    GPU1    NIC0    NIC1    CPU Affinity    NUMA Affinity   GPU NUMA ID
@@ -70,7 +77,10 @@ def test_a_matrix_with_its_tabs() -> None:
     assert gpus[0].nvlinks.link_gbps is None  # the version is not said
     assert gpus[1].nvlinks is None
     assert topology.nics is None
-    assert topology.notes == ("the text does not say: NVLinks of each GPU, NICs, MIG, the host",)
+    assert topology.notes == (
+        "not known from the text: bus ids of GPUs, memory of GPUs, NVLinks of each GPU, NICs, MIG, driver version, "
+        "CUDA version, the host",
+    )
 
 
 def test_a_matrix_inside_a_document_that_lost_its_tabs() -> None:
@@ -80,7 +90,82 @@ def test_a_matrix_inside_a_document_that_lost_its_tabs() -> None:
         ("Tesla V100-PCIE-16GB", "0001:00:00.0", "0-11"),
         ("Tesla V100-PCIE-16GB", "0002:00:00.0", "0-11"),
     ]
-    assert topology.notes == ("the text does not say: PCIe links, NICs, MIG, the host",)
+    assert topology.driver == Driver(version="570.133.20", cuda_version="12.8")
+    assert [gpu.memory_bytes for gpu in topology.gpus or ()] == [16 * 2**30, 16 * 2**30]
+    assert [gpu.mig_mode for gpu in topology.gpus or ()] == [None, None]  # they cannot be divided
+    assert topology.host == Host(name="node7")
+    assert topology.notes == (
+        "the matrix lost its layout: its cells are told apart by their order; 1 of 1 connection could be read",
+        "not known from the text: PCIe links, NICs, the host's processor, the host's NUMA nodes and memory",
+    )
+
+
+def test_a_lost_layout_is_said_with_what_could_not_be_read() -> None:
+    said = "the matrix lost its layout: its cells are told apart by their order; "
+    text = " \n".join(" ".join(line.split()) for line in WITH_NICS.splitlines())
+    assert read(text, "x")[0].notes[0] == said + "6 of 6 connections could be read"
+    damaged = text.replace("GPU1 NV4 X SYS PHB", "GPU1 NV4 X").replace("NIC1 SYS PHB SYS X", "NIC1")
+    assert said + "5 of 6 connections could be read" in read(damaged, "x")[0].notes
+    for kept in (H200_X4, WITH_NICS):
+        assert "layout" not in " ".join(read(kept, "x")[0].notes)
+
+
+@pytest.mark.parametrize(
+    ("word", "mode"), [("Enabled", "enabled"), ("Disabled", "disabled"), ("Disabled*", "disabled"), ("N/A", None)]
+)
+def test_mig_of_the_summary(word: str, mode: str | None) -> None:
+    (topology,) = read(V100_X2_WITHOUT_TABS.replace("| | | N/A |", f"|      |      |   {word} |"), "x")
+    assert [gpu.mig_mode for gpu in topology.gpus or ()] == [mode, mode]
+    assert "MIG" not in topology.notes[-1]
+
+
+def test_mig_that_not_every_gpu_says_is_not_known() -> None:
+    (topology,) = read(V100_X2_WITHOUT_TABS.replace("| | | N/A |", "", 1), "x")
+    assert "MIG" in topology.notes[-1]
+
+
+def test_memory_driver_and_mig_of_a_query() -> None:
+    text = H200_X4.replace("pcie.link.gen.max,", "memory.total [MiB], driver_version, mig.mode.current,")
+    text = text.replace("NVIDIA H200, 5, 16", "NVIDIA H200, 143771 MiB, 580.95.05, Disabled, 16")
+    (topology,) = read(text, "x")
+    assert {(gpu.memory_bytes, gpu.mig_mode) for gpu in topology.gpus or ()} == {(143771 * 2**20, "disabled")}
+    assert topology.driver == Driver(version="580.95.05")
+    assert not re.search("memory of GPUs|MIG|driver", topology.notes[-1])
+
+
+def test_two_memories_and_two_drivers_are_none() -> None:
+    text = V100_X2_WITHOUT_TABS + "index, driver_version, memory.total [MiB]\n0, 550.54.14, 32768 MiB\n"
+    (topology,) = read(text, "x")
+    assert [gpu.memory_bytes for gpu in topology.gpus or ()] == [None, 16 * 2**30]
+    assert topology.driver == Driver(cuda_version="12.8")
+    assert {"the text gives GPU0 more than one memory", "the text gives more than one driver version"} <= {
+        *topology.notes
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("Rank 1 Group 0 Pid 55353 on node7", "Rank 1 Group 0 Pid 55353 on node8", "node7, node8"),
+        # A test on another machine: its GPUs are others.
+        ("1 [0x00] Tesla V100-PCIE-16GB", "1 [0x00] NVIDIA A100", "node7"),
+        # Nothing says which GPUs the matrix has.
+        ("00:00.0 Off", "", "node7"),
+    ],
+)
+def test_a_host_is_taken_only_where_it_is_certain(old: str, new: str, named: str) -> None:
+    assert old in V100_X2_WITHOUT_TABS
+    (topology,) = read(V100_X2_WITHOUT_TABS.replace(old, new), "x")
+    assert topology.host is None
+    assert f"which host the matrix is of is not certain; named: {named}" in topology.notes
+
+
+def test_the_processor_that_lscpu_names() -> None:
+    (topology,) = read(H200_X4 + "\nModel name:                 A(R) Processor\n", "x")
+    assert topology.host == Host(processor="A(R) Processor")
+    assert topology.notes[-1].endswith("CUDA version, the host's name, the host's NUMA nodes and memory")
+    (topology,) = read(H200_X4 + "\nModel name: llama\n", "x")
+    assert topology.host is None
 
 
 def test_nics_and_their_names() -> None:
@@ -194,6 +279,10 @@ def test_several_matrices_are_several_machines() -> None:
     assert [len(topology.gpus or ()) for topology in found] == [4, 2]
     # Nobody can tell which of them the names beside belong to.
     assert {gpu.name for topology in found for gpu in topology.gpus or ()} == {None}
+    assert {(topology.driver, topology.host) for topology in found} == {(None, None)}
+    assert all(
+        "as what stands beside its 2 matrices may be about any of them" in topology.notes[-1] for topology in found
+    )
 
 
 @pytest.mark.parametrize("text", ["", "GPU0", "GPU0 GPU1\n", "nothing", "GPU0 GPU0\nGPU0 X X\n", "index, name\n0, A\n"])

@@ -61,7 +61,24 @@ def test_an_unknown_connection_is_a_question_mark(tmp_path: Path) -> None:
     paths = tuple(replace(path, connection=None) if path.to == "GPU3" else path for path in topology.paths)
     text = "\n".join(line.plain for line in lines(replace(topology, paths=paths), 140))
     assert "GPU3  ?     ?     ?     X     SYS" in text
-    assert "?    = not known" in text
+    assert "\n  NV#  = Connection traversing a bonded set of # NVLinks\n  ?    = not known\n" in text
+
+
+def test_the_legend_is_that_of_nvidia_smi_whatever_words_occur(tmp_path: Path) -> None:
+    legend = """
+Legend:
+
+  X    = Self
+  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
+  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node
+  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)
+  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
+  PIX  = Connection traversing at most a single PCIe bridge
+  NV#  = Connection traversing a bonded set of # NVLinks
+
+"""
+    for name in ("hgx_h100", "v100_x2_saved"):
+        assert legend in "\n".join(line.plain for line in lines(made(name, tmp_path / name), 140))
 
 
 @given(st.integers(60, 200))

@@ -29,8 +29,13 @@ def require_place(output: Path) -> None:
     raise _cannot_write(output, os.strerror(why))
 
 
-def write_whole(output: Path | None, content: bytes) -> None:
+def write_whole(output: Path | None, content: bytes, *, flag: str = "-o") -> None:
     """Writes to a file in place of what was there, or to standard output where `output` is None.
+
+    Args:
+        output: The file.
+        content: All of it.
+        flag: What the user named the file with.
 
     Raises:
         BusbwError: It cannot be written; the file that was there is as it was.
@@ -46,8 +51,8 @@ def write_whole(output: Path | None, content: bytes) -> None:
         else:
             replace_file(output.resolve(), content)
     except OSError as error:
-        raise _cannot_write(output, error.strerror) from error
+        raise _cannot_write(output, error.strerror, flag) from error
 
 
-def _cannot_write(output: Path, why: str | None) -> BusbwError:
-    return BusbwError(f"cannot write {output}: {why}", remedy="give -o another place")
+def _cannot_write(output: Path, why: str | None, flag: str = "-o") -> BusbwError:
+    return BusbwError(f"cannot write {output}: {why}", remedy=f"give {flag} another place")

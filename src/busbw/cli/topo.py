@@ -46,7 +46,7 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
             raise UsageError(f"{file} holds {len(found)} matrices", remedy="say with --matrix N which one to draw")
         from busbw.topology.picture import document  # the drawing's library takes longer to import than the rest
 
-        write_whole(None if to_stdout else svg, document(found[0]).encode())
+        write_whole(None if to_stdout else svg, document(found[0]).encode(), flag="--svg")
     if to_stdout:
         return
     for number, topology in enumerate(found):

@@ -11,11 +11,9 @@ from busbw.topology.gpu_paths import nvlinks_between, undecided, with_ends
 from busbw.topology.nics import nics
 from busbw.topology.nvml_functions import Nvml
 from busbw.topology.pci_paths import Place, level
-from busbw.topology.types import Gpu, PcieLevel, Topology
+from busbw.topology.types import THIS_MACHINE, Gpu, PcieLevel, Topology
 from busbw.topology.types import Path as Joined
 from busbw.units import count_text
-
-THIS_MACHINE = "this machine"
 
 
 def look(driver: Nvml | None, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:

@@ -1,7 +1,7 @@
 """The matrix of what joins each pair, as `nvidia-smi topo -m` has it; a wide one comes in blocks of columns."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -9,16 +9,15 @@ from rich.text import Text
 from busbw.topology.types import Topology
 
 LEGEND = {
-    "X": "the device itself",
-    "SYS": "PCIe, and the link between NUMA nodes (UPI, Infinity Fabric)",
-    "NODE": "PCIe, and the link between host bridges of one NUMA node",
-    "PHB": "PCIe, and a host bridge (the CPU)",
-    "PXB": "several PCIe bridges, no host bridge",
-    "PIX": "one PCIe bridge at most",
-    "NV#": "# NVLinks, straight or through switches",
-    "?": "not known",
+    "X": "Self",
+    "SYS": "Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)",
+    "NODE": "Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node",
+    "PHB": "Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)",
+    "PXB": "Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)",
+    "PIX": "Connection traversing at most a single PCIe bridge",
+    "NV#": "Connection traversing a bonded set of # NVLinks",
 }
-"""What each word means; the words are those of nvidia-smi."""
+"""What each word means, as nvidia-smi says it and in its order."""
 
 _UNKNOWN = "?"
 _GAP = 2
@@ -30,7 +29,7 @@ def cell(one: str, other: str, known: dict[tuple[str, str], str | None]) -> str:
 
 
 def matrix_lines(topology: Topology, width: int) -> Iterator[Text]:
-    """The matrix and the legend of the words in it."""
+    """The matrix and the legend."""
     labels = topology.labels
     known = {(path.of, path.to): path.connection for path in topology.paths}
     rows = {one: [cell(one, other, known) for other in labels] for one in labels}
@@ -46,12 +45,14 @@ def matrix_lines(topology: Topology, width: int) -> Iterator[Text]:
             yield _line(
                 label, [(rows[label][column], sizes[column], _style(rows[label][column])) for column in block], first
             )
-    yield Text()
-    used = {"NV#" if text.startswith("NV") else text for row in rows.values() for text in row}
-    for word, meaning in LEGEND.items():
-        if word in used:
-            indent = " " * 7
-            yield from map(Text, textwrap.wrap(f"{word:<4} = {meaning}", width, subsequent_indent=indent))
+    is_known = all(text != _UNKNOWN for row in rows.values() for text in row)
+    yield from _legend(LEGEND if is_known else {**LEGEND, _UNKNOWN: "not known"}, width)
+
+
+def _legend(meanings: Mapping[str, str], width: int) -> Iterator[Text]:
+    yield from (Text(), Text("Legend:"), Text())
+    for word, meaning in meanings.items():
+        yield from map(Text, textwrap.wrap(f"  {word:<4} = {meaning}", width, subsequent_indent=" " * 9))
 
 
 def _blocks(sizes: Sequence[int], width: int) -> Iterator[list[int]]:

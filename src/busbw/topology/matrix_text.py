@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from busbw.errors import UsageError
 from busbw.topology.matrix_rows import AFFINITIES, MORE_CELLS, Row, columns_of, is_row, row_of
-from busbw.topology.saved_details import detailed, details
-from busbw.topology.types import Gpu, Nic, Path, PcieLevel, Topology
+from busbw.topology.saved_details import Details, detailed, details
+from busbw.topology.types import Driver, Gpu, Nic, Path, PcieLevel, Topology
 from busbw.units import count_text, plain
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|(?<!\S)\[\d{1,2}(?:;\d{1,2})*m|\[0m")
@@ -31,6 +31,8 @@ class _Matrix:
     rows: dict[str, Row] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    has_layout: bool = False
+    """Whether its columns are apart by more than a space."""
     doubt: str = ""
     """Why no cell's column is certain."""
 
@@ -55,9 +57,11 @@ def read(text: str, source: str) -> list[Topology]:
             f"{source} holds no matrix of `nvidia-smi topo -m`", remedy="save one with nvidia-smi topo -m > topo.txt"
         )
     found = [_topology(matrix, source) for matrix in matrices]
-    # Of several matrices nobody can tell which one the rest of the text is about.
-    complete = [detailed(found[0], details(lines))] if len(found) == 1 else found
-    return [_not_said(topology) for topology in complete]
+    if len(found) > 1:
+        where = f"the text, as what stands beside its {len(found)} matrices may be about any of them"
+        return [_not_said(topology, Details(), where) for topology in found]
+    known = details(lines)
+    return [_not_said(detailed(found[0], known), known, "the text")]
 
 
 def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
@@ -69,15 +73,20 @@ def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
         if header:
             if current and (current.rows or current.notes or current.doubt):
                 yield current
-            current, in_rows = _Matrix(*header), True
+            current, in_rows = _Matrix(*header, has_layout=_has_layout(line)), True
         elif current and in_rows and words:
             in_rows = words[0] in current.labels or is_row(words)
             if in_rows:
+                current.has_layout = current.has_layout or _has_layout(line)
                 _take(current, words)
         elif current and current.rows and (named := _NAMED.fullmatch(line)) and named[1] in current.labels:
             current.names.setdefault(named[1], plain(named[2]))
     if current and (current.rows or current.notes or current.doubt):
         yield current
+
+
+def _has_layout(line: str) -> bool:
+    return bool(re.search(r"\t|  ", line.strip()))
 
 
 def _take(matrix: _Matrix, words: list[str]) -> None:
@@ -119,24 +128,34 @@ def _topology(matrix: _Matrix, source: str) -> Topology:
     missing = [label for label in matrix.labels if label not in matrix.rows]
     if missing:
         notes.append(f"{count_text(len(missing), 'row')} missing: {', '.join(missing)}")
+    if not matrix.has_layout and paths:
+        read = f"{sum(path.connection is not None for path in paths)} of {count_text(len(paths), 'connection')}"
+        notes.append(f"the matrix lost its layout: its cells are told apart by their order; {read} could be read")
     return Topology(source=source, gpus=gpus, nics=nics or None, paths=tuple(paths), notes=tuple(notes))
 
 
-def _not_said(topology: Topology) -> Topology:
-    """With a note of what the text leaves open, so that nobody takes silence for an answer."""
-    gpus = topology.gpus or ()
+def _not_said(topology: Topology, known: Details, where: str) -> Topology:
+    """With a note of what is left open, so that nobody takes silence for an answer."""
+    gpus, host, driver = topology.gpus or (), topology.host, topology.driver or Driver()
     open_questions = {
         "names of GPUs": any(gpu.name is None for gpu in gpus),
+        "bus ids of GPUs": any(gpu.bus_id is None for gpu in gpus),
+        "memory of GPUs": any(gpu.memory_bytes is None for gpu in gpus),
         "NVLinks of each GPU": any(gpu.nvlinks is None for gpu in gpus)
         and any((path.connection or "").startswith("NV") for path in topology.paths),
         "PCIe links": any(gpu.pcie is None for gpu in gpus),
         "NICs": topology.nics is None,
         "rates and states of NICs": topology.nics is not None,
-        "MIG": True,
-        "the host": True,
+        "MIG": len(known.mig) < len(gpus),
+        "driver version": driver.version is None,
+        "CUDA version": driver.cuda_version is None,
+        "the host": host is None,
+        "the host's name": host is not None and host.name is None,
+        "the host's processor": host is not None and host.processor is None,
+        "the host's NUMA nodes and memory": host is not None,
     }
     said = ", ".join(what for what, is_open in open_questions.items() if is_open)
-    return replace(topology, notes=(*topology.notes, f"the text does not say: {said}"))
+    return replace(topology, notes=(*topology.notes, f"not known from {where}: {said}"))
 
 
 def _cell(matrix: _Matrix, one: str, other: str) -> str | None:

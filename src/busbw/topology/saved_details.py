@@ -1,33 +1,59 @@
-"""What people save beside a matrix: the summary of nvidia-smi, a query as CSV, `nvidia-smi nvlink -s`.
+"""What people save beside a matrix: the summary of nvidia-smi, a query as CSV, `nvidia-smi nvlink -s`, a test's log.
 
-A number of a GPU that two places describe differently is left unknown, with a note.
+What two places describe differently is left unknown, with a note.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec.structs import replace
 
 from busbw.topology.pci_paths import bus_id_of
 from busbw.topology.rates import pcie_gbps
-from busbw.topology.types import NvLinks, Pcie, Topology
+from busbw.topology.types import Driver, Gpu, Host, NvLinks, Pcie, Topology
 from busbw.units import plain
 
 T = TypeVar("T")
+
+_MIB = 2**20
+_MOST_HOSTS = 6
+"""That a note names."""
 
 _SUMMARY = re.compile(
     r"\|\s{0,9}(\d{1,4})\s+(\S[^|]{0,60}?)\s+(?:On|Off|N/A)\s*\|\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s.*",
     re.ASCII,
 )
+_SUMMARY_MEMORY = re.compile(r"\|[^|]*\|\s*\d{1,9}MiB\s*/\s*(\d{1,9})MiB\s*\|[^|]*\|", re.ASCII)
+"""The second line of a GPU."""
+_SUMMARY_MIG = re.compile(r"\|\s*\|\s*\|\s*(Enabled|Disabled|N/A)\*?\s*\|")
+"""The third; a star says that the next reset changes it."""
+_SUMMARY_DRIVER = re.compile(
+    r"\|\s*NVIDIA-SMI\s+\S{1,20}\s+Driver Version:\s+(\d[\d.]{0,19})(?:\s+CUDA Version:\s+(\d{1,3}\.\d{1,2}))?[^|]*\|",
+    re.ASCII,
+)
 _LISTED = re.compile(r"\s*GPU (\d{1,4}): ([^()]{1,60}?)\s*(?:\(UUID:.*)?", re.ASCII)
 _LINK = re.compile(r"\s*Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<?inactive>?)\s*", re.ASCII | re.IGNORECASE)
+_RANK = re.compile(
+    r"#\s{0,9}Rank\s{1,9}\d{1,9}\s.{0,60}\bon\s{1,20}(\S{1,255})"
+    r" device\s{1,9}\d{1,4} \[[^\]]{0,20}\]\s{1,9}(\S.{0,80})",
+    re.ASCII,
+)
+"""nccl-tests names the host and the GPU of each rank."""
+_PROCESSOR = re.compile(r"\s{0,9}Model name:\s{2,99}(\S.{0,99}?)\s{0,9}")
+"""Of lscpu, whose values are aligned; one space alone may be of anything, such as a language model."""
+_MIG_MODES: Mapping[str, Literal["enabled", "disabled"] | None] = {
+    "Enabled": "enabled",
+    "Disabled": "disabled",
+    "N/A": None,
+}
+"""None is a GPU that cannot be divided."""
 
 
 @dataclass
 class Details:
-    """What a text says of GPUs by index, each thing with all values that it says."""
+    """What a text says of a machine and, by index, of its GPUs: each thing with all values that it says."""
 
     names: dict[int, set[str]] = field(default_factory=dict)
     bus_ids: dict[int, set[str]] = field(default_factory=dict)
@@ -35,24 +61,63 @@ class Details:
     """Largest generation and width."""
     links: dict[int, dict[int, float | None]] = field(default_factory=dict)
     """By GPU and link: GB/s of its line, or None where it is down."""
+    memory_bytes: dict[int, set[int]] = field(default_factory=dict)
+    mig: dict[int, set[str]] = field(default_factory=dict)
+    """Words of _MIG_MODES."""
+    drivers: set[str] = field(default_factory=set)
+    cudas: set[str] = field(default_factory=set)
+    hosts: dict[str, set[str]] = field(default_factory=dict)
+    """By name: what its GPUs are called."""
+    processors: set[str] = field(default_factory=set)
 
 
 def details(lines: Sequence[str]) -> Details:
     """Looks through all lines."""
     found = Details()
+    _take_summary(lines, found)
+    _take_links(lines, found)
+    _take_queried(lines, found)
+    for line in lines:
+        if match := _RANK.search(line):
+            found.hosts.setdefault(plain(match[1]), set()).add(plain(match[2]).strip())
+        elif match := _PROCESSOR.fullmatch(line):
+            found.processors.add(plain(match[1]))
+    return found
+
+
+def _take_summary(lines: Sequence[str], found: Details) -> None:
+    """What `nvidia-smi` alone prints."""
+    gpu: int | None = None
+    for line in filter(None, map(str.strip, lines)):
+        if match := _SUMMARY_DRIVER.fullmatch(line):
+            found.drivers.add(match[1])
+            found.cudas.update(filter(None, [match[2]]))
+        elif match := _SUMMARY.fullmatch(line):
+            gpu = int(match[1])
+            found.names.setdefault(gpu, set()).add(plain(match[2]))
+            found.bus_ids.setdefault(gpu, set()).add(bus_id_of(match[3]) or match[3])
+        elif gpu is not None and (match := _SUMMARY_MEMORY.fullmatch(line)):
+            found.memory_bytes.setdefault(gpu, set()).add(int(match[1]) * _MIB)
+        elif gpu is not None and (match := _SUMMARY_MIG.fullmatch(line)):
+            found.mig.setdefault(gpu, set()).add(match[1])
+        else:
+            gpu = None
+
+
+def _take_links(lines: Sequence[str], found: Details) -> None:
+    """What `nvidia-smi nvlink -s` prints."""
     gpu: int | None = None
     for line in lines:
-        if match := _SUMMARY.fullmatch(line.strip()):
-            index = int(match[1])
-            found.names.setdefault(index, set()).add(plain(match[2]))
-            found.bus_ids.setdefault(index, set()).add(bus_id_of(match[3]) or match[3])
-        elif match := _LISTED.fullmatch(line):
+        if match := _LISTED.fullmatch(line):
             gpu = int(match[1])
             found.names.setdefault(gpu, set()).add(plain(match[2]))
         elif gpu is not None and (match := _LINK.fullmatch(line)):
             found.links.setdefault(gpu, {})[int(match[1])] = float(match[2]) if match[2] else None
         elif line.strip():
             gpu = None
+
+
+def _take_queried(lines: Sequence[str], found: Details) -> None:
     for index, row in _queried(lines):
         if name := row.get("name"):
             found.names.setdefault(index, set()).add(plain(name))
@@ -61,7 +126,12 @@ def details(lines: Sequence[str]) -> Details:
         generation, width = _number(row.get("pcie.link.gen.max")), _number(row.get("pcie.link.width.max"))
         if generation or width:
             found.pcie.setdefault(index, set()).add((generation, width))
-    return found
+        if memory := re.fullmatch(r"(\d{1,9})(?: MiB)?", row.get("memory.total", ""), re.ASCII):
+            found.memory_bytes.setdefault(index, set()).add(int(memory[1]) * _MIB)
+        if (mode := row.get("mig.mode.current", "").strip("[]")) in _MIG_MODES:
+            found.mig.setdefault(index, set()).add(mode)
+        if re.fullmatch(r"\d[\d.]{0,19}", version := row.get("driver_version", ""), re.ASCII):
+            found.drivers.add(version)
 
 
 def _queried(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -88,7 +158,13 @@ def detailed(topology: Topology, known: Details) -> Topology:
         index = int(gpu.label.removeprefix("GPU"))
         disputed = [
             what
-            for what, values in (("name", known.names), ("bus id", known.bus_ids), ("PCIe link", known.pcie))
+            for what, values in (
+                ("name", known.names),
+                ("bus id", known.bus_ids),
+                ("memory", known.memory_bytes),
+                ("PCIe link", known.pcie),
+                ("MIG mode", known.mig),
+            )
             if len(values.get(index, ())) > 1
         ]
         notes += [f"the text gives {gpu.label} more than one {what}" for what in disputed]
@@ -99,16 +175,46 @@ def detailed(topology: Topology, known: Details) -> Topology:
                 gpu,
                 name=_only(known.names, index),
                 bus_id=_only(known.bus_ids, index),
+                memory_bytes=_only(known.memory_bytes, index),
                 pcie=None if pcie == Pcie() else pcie,
                 nvlinks=_nvlinks(known.links.get(index)),
+                mig_mode=_MIG_MODES[_only(known.mig, index) or "N/A"],
             )
         )
-    return replace(topology, gpus=tuple(gpus), notes=tuple(notes))
+    for what, said in (
+        ("driver version", known.drivers),
+        ("CUDA version", known.cudas),
+        ("processor", known.processors),
+    ):
+        notes += [f"the text gives more than one {what}"] if len(said) > 1 else []
+    driver = Driver(version=_one(known.drivers), cuda_version=_one(known.cudas))
+    host = Host(name=_host_name(known, gpus), processor=_one(known.processors))
+    if known.hosts and host.name is None:
+        named = ", ".join(list(known.hosts)[:_MOST_HOSTS])
+        more = len(known.hosts) - _MOST_HOSTS
+        named += f" and {more} more" if more > 0 else ""
+        notes.append(f"which host the matrix is of is not certain; named: {named}")
+    return replace(
+        topology,
+        host=None if host == Host() else host,
+        driver=None if driver == Driver() else driver,
+        gpus=tuple(gpus),
+        notes=tuple(notes),
+    )
+
+
+def _host_name(known: Details, gpus: Sequence[Gpu]) -> str | None:
+    """The only host of the text, if it has the GPUs of the matrix."""
+    name = _one(set(known.hosts))
+    return name if name and known.hosts[name] <= {gpu.name for gpu in gpus} else None
 
 
 def _only(values: dict[int, set[T]], index: int) -> T | None:
-    found = values.get(index, set())
-    return next(iter(found)) if len(found) == 1 else None
+    return _one(values.get(index, set()))
+
+
+def _one(values: set[T]) -> T | None:
+    return next(iter(values)) if len(values) == 1 else None
 
 
 def _nvlinks(links: dict[int, float | None] | None) -> NvLinks | None:

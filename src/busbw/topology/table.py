@@ -9,7 +9,7 @@ from busbw.terminal import Cell, Column, fitted
 from busbw.terminal import lines as table_lines
 from busbw.topology.matrix import matrix_lines
 from busbw.topology.nearest import labels_text, nearest, nics_on_the_bus
-from busbw.topology.types import Gpu, Host, Nic, Path, PeerAccess, Topology
+from busbw.topology.types import THIS_MACHINE, Driver, Gpu, Host, Nic, Path, PeerAccess, Topology
 from busbw.topology.words import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.units import count_text, size_text
 
@@ -19,10 +19,13 @@ _MOST_PAIRS = 6
 
 def lines(topology: Topology, width: int) -> Iterator[Text]:
     """All of it, no line wider than the width as far as words allow."""
-    yield from _wrapped(f"{topology.source}: {_host(topology.host)}" if topology.host else topology.source, width)
-    if topology.driver and topology.driver.version:
-        cuda = f", CUDA {topology.driver.cuda_version}" if topology.driver.cuda_version else ""
-        yield Text(f"driver {topology.driver.version}{cuda}")
+    # Who is at a machine knows its name, and may not want it in what is shown to others.
+    name = topology.host.name if topology.host and topology.source != THIS_MACHINE else None
+    words = [f"host {name}" if name else "", _host(topology.host) if topology.host else ""]
+    yield from _wrapped(": ".join(filter(None, [topology.source, ", ".join(filter(None, words))])), width)
+    if topology.driver and topology.driver != Driver():
+        said = {"driver": topology.driver.version, "CUDA": topology.driver.cuda_version}
+        yield Text(", ".join(f"{what} {version}" for what, version in said.items() if version))
     for node in (topology.host.numa_nodes or ()) if topology.host else ():
         memory = f", {size_text(node.memory_bytes)}" if node.memory_bytes else ""
         yield from _wrapped(f"NUMA node {node.index}: {f'CPUs {node.cpus}' if node.cpus else 'no CPUs'}{memory}", width)

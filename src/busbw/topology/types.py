@@ -6,6 +6,9 @@ from msgspec import Meta, Struct
 
 SCHEMA_VERSION = "1.0"
 
+THIS_MACHINE = "this machine"
+"""The source of what was not read from a text."""
+
 PcieLevel = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
 """How far apart two devices are on PCIe, from near to far, in the words of `nvidia-smi topo`."""
 
