@@ -18,7 +18,8 @@
 namespace busbw::fastpath {
 namespace {
 
-/// Whether a communicator is ready when the call that makes it returns: NCCL's default, unless its own variable says no.
+/// Whether a communicator was ready when the call that made it returned: NCCL's default, unless its own variable says no.
+/// That may have come from NCCL's file of settings, which its first call reads: ask afterwards.
 bool waits(const ncclConfig_t* config) {
   if (const char* everywhere = std::getenv("NCCL_COMM_BLOCKING"); everywhere != nullptr) {
     if (std::string_view(everywhere) == "0") return false;
@@ -92,36 +93,40 @@ FASTPATH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
 FASTPATH_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_init_rank == nullptr) return lacking("ncclCommInitRank");
-  return made(nccl->comm_init_rank(comm, nranks, commId, rank), comm, 1, waits(nullptr), *nccl);
+  const ncclResult_t result = nccl->comm_init_rank(comm, nranks, commId, rank);
+  return made(result, comm, 1, waits(nullptr), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
                                                     ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_init_rank_config == nullptr) return lacking("ncclCommInitRankConfig");
-  return made(nccl->comm_init_rank_config(comm, nranks, commId, rank, config), comm, 1, waits(config), *nccl);
+  const ncclResult_t result = nccl->comm_init_rank_config(comm, nranks, commId, rank, config);
+  return made(result, comm, 1, waits(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
                                                       ncclUniqueId* commIds, ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_init_rank_scalable == nullptr) return lacking("ncclCommInitRankScalable");
-  return made(nccl->comm_init_rank_scalable(newcomm, nranks, myrank, nId, commIds, config), newcomm, 1, waits(config),
-              *nccl);
+  const ncclResult_t result = nccl->comm_init_rank_scalable(newcomm, nranks, myrank, nId, commIds, config);
+  return made(result, newcomm, 1, waits(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_init_all == nullptr) return lacking("ncclCommInitAll");
-  return made(nccl->comm_init_all(comm, ndev, devlist), comm, ndev, waits(nullptr), *nccl);
+  const ncclResult_t result = nccl->comm_init_all(comm, ndev, devlist);
+  return made(result, comm, ndev, waits(nullptr), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                                            ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_split == nullptr) return lacking("ncclCommSplit");
-  const bool ready = waits(config) && Process::here().has_joined(comm);
-  return made(nccl->comm_split(comm, color, key, newcomm, config), newcomm, 1, ready, *nccl);
+  const bool has_joined = Process::here().has_joined(comm);
+  const ncclResult_t result = nccl->comm_split(comm, color, key, newcomm, config);
+  return made(result, newcomm, 1, has_joined && waits(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
@@ -129,9 +134,10 @@ FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksLi
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_shrink == nullptr) return lacking("ncclCommShrink");
   if ((shrinkFlags & NCCL_SHRINK_ABORT) != 0) abort(comm);
-  const bool ready = waits(config) && Process::here().has_joined(comm);
-  return made(nccl->comm_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags), newcomm, 1,
-              ready, *nccl);
+  const bool has_joined = Process::here().has_joined(comm);
+  const ncclResult_t result =
+      nccl->comm_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
+  return made(result, newcomm, 1, has_joined && waits(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {

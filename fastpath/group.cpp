@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <list>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "fastpath/cuda_check.hpp"
@@ -41,6 +43,37 @@ ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& n
       result = ncclUnhandledCudaError;
   }
   return result;
+}
+
+/// A moment in a stream.
+class Moment {
+ public:
+  explicit Moment(cudaStream_t stream) {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+    check(cudaEventRecord(event_, stream), "recording an event");
+  }
+  ~Moment() { cudaEventDestroy(event_); }  // once it has come
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+  void before(cudaStream_t stream) const { check(cudaStreamWaitEvent(stream, event_, 0), "waiting for an event"); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// As NCCL joins the streams of a communicator's calls in a group: what comes later in one of them comes after what was
+/// queued by now in all of them.
+void join_streams(const std::vector<Pending>& calls) {
+  std::map<Fast*, std::set<cudaStream_t>> streams;
+  for (const Pending& pending : calls) streams[pending.fast.get()].insert(pending.stream);
+  for (const auto& [fast, several] : streams) {
+    if (several.size() < 2) continue;
+    const Device device(fast->clique->device());
+    std::list<Moment> now;
+    for (const cudaStream_t stream : several) now.emplace_back(stream);
+    for (const Moment& moment : now)
+      for (const cudaStream_t stream : several) moment.before(stream);
+  }
 }
 
 /// The first call of each GPU, then the second of each, and so on: a GPU takes only so many kernels that it has not begun,
@@ -119,9 +152,11 @@ ncclResult_t queue(const Pending& call) noexcept try {
 }
 
 ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept try {
+  join_streams(calls);
   if (std::none_of(calls.begin(), calls.end(), is_verified)) {
     for (const Pending& pending : in_turns(calls))
       if (const ncclResult_t result = queue(pending); result != ncclSuccess) return result;
+    join_streams(calls);
     return ncclSuccess;
   }
   std::vector<Pending> left = calls;
@@ -136,6 +171,7 @@ ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noex
     if (const ncclResult_t result = queue_verified(now, nccl); result != ncclSuccess) return result;
     left = std::move(later);
   }
+  join_streams(calls);
   return ncclSuccess;
 } catch (const std::exception& error) {
   complain("libbusbw_nccl.so", error.what());

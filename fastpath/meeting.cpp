@@ -179,6 +179,20 @@ void gather(const Members& members, const RealNccl& nccl) {
 
 }  // namespace
 
+std::string why_no_cuda() {
+  int gpus = 0;
+  const cudaError_t error = cudaGetDeviceCount(&gpus);
+  if (error == cudaSuccess) return {};
+  cudaGetLastError();
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  const auto text = [](int version) { return fmt::format("{}.{}", version / 1000, version / 10 % 100); };
+  if (error == cudaErrorInsufficientDriver && driver > 0)
+    return fmt::format("the driver is made for CUDA {} and this library with CUDA {}", text(driver),
+                       text(CUDART_VERSION));
+  return fmt::format("CUDA does not start: {}", cudaGetErrorString(error));
+}
+
 std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Company& company) {
   std::vector<Met> results(communicators.size());
   const AmidCaptures amid;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <utility>
 
@@ -29,18 +30,27 @@ Process& Process::here() {
 }
 
 Fast* Process::find(ncclComm_t communicator) noexcept {
-  struct Last {
+  // A thread works with few communicators in turns: those that it asked for last are found without the lock.
+  struct Known {
     ncclComm_t communicator = nullptr;
-    std::uint64_t changes = 0;
     Fast* fast = nullptr;
   };
-  static thread_local Last last;
+  struct Seen {
+    std::uint64_t changes = 0;
+    std::array<Known, 4> known{};
+    std::size_t next = 0;
+  };
+  static thread_local Seen seen;
   const std::uint64_t changes = changes_.load(std::memory_order_acquire);
-  if (last.communicator == communicator && last.changes == changes) return last.fast;
+  if (changes == 0) return nullptr;  // there has been none yet
+  if (seen.changes != changes) seen = {changes, {}, 0};
+  for (const Known& one : seen.known)
+    if (one.communicator == communicator) return one.fast;
   const std::lock_guard lock(mutex_);
   const auto found = fast_.find(communicator);
-  last = {communicator, changes, found == fast_.end() ? nullptr : found->second.get()};
-  return last.fast;
+  Fast* const fast = found == fast_.end() ? nullptr : found->second.get();
+  seen.known[seen.next++ % seen.known.size()] = {communicator, fast};
+  return fast;
 }
 
 std::shared_ptr<const Choices> Process::choices(int capability_major) {
@@ -66,12 +76,19 @@ std::size_t Process::left_bytes(int device) {
 }
 
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
+  // Ranks of one host share a driver. Those of others, which would be handed over too, must not have a newer one.
+  if (const std::string why = why_no_cuda(); !why.empty()) {
+    log().say(fmt::format("all is handed over, since {}", why));
+    return ncclSuccess;
+  }
   const Company company{nccl, [this](int major) { return choices(major); },
                         [this](int device) { return left_bytes(device); }, pool_};
   auto results = meet(communicators, company);
   const std::lock_guard lock(mutex_);
   joined_.insert(communicators.begin(), communicators.end());
   for (std::size_t i = 0; i < results.size(); ++i) {
+    // One that was ended past this library may have had the same handle.
+    if (fast_.erase(communicators[i]) > 0) changes_.fetch_add(1, std::memory_order_acq_rel);
     if (!results[i].clique) {
       log().say(
           fmt::format("communicator {}: all is handed over, since {}", fmt::ptr(communicators[i]), results[i].why_not));

@@ -55,7 +55,7 @@ class Process {
   std::vector<std::shared_ptr<Fast>> aborted_;             // a thread may still be in a call of theirs
   std::map<int, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation
   std::map<int, std::size_t> taken_bytes_;                 // by GPU
-  std::atomic<std::uint64_t> changes_{1};                  // of fast_
+  std::atomic<std::uint64_t> changes_{0};                  // of fast_
 };
 
 }  // namespace busbw::fastpath

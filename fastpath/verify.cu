@@ -74,6 +74,7 @@ void preload_checks() {
 }
 
 cudaError_t launch_check(const Expected& expected, Findings* findings, cudaStream_t stream) {
+  cudaGetLastError();  // what failed before is not this one's error
   const Call& call = expected.call;
   const auto* received = static_cast<const char*>(call.receive);
   const auto ranks = static_cast<std::size_t>(expected.ranks);

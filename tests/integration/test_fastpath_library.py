@@ -111,3 +111,43 @@ def test_a_program_that_never_calls_nccl_gets_neither_nccl_nor_a_driver(name: st
     loaded = {Path(line.split()[-1]).name for line in maps.splitlines()}
     assert library(name).name in loaded
     assert {each for each in loaded if re.match(r"lib(nccl|cuda|nvidia)", each)} == set()
+
+
+MAKE = """
+import ctypes, sys
+class UniqueId(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+library = ctypes.CDLL(sys.argv[1])
+communicator = ctypes.c_void_p()
+print(library.ncclCommInitRank(ctypes.byref(communicator), 2, UniqueId(), 0), bool(communicator))
+"""
+
+
+def made_over(folder: Path, name: str, *definitions: str, **variables: str) -> str:
+    """What the log says of a communicator that is made over a NCCL of this test; making it is NCCL's own affair."""
+    fake, log = folder / "libnccl.so.2", folder / "log"
+    source = Path(__file__).with_name("fake_nccl.c")
+    subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *definitions, "-o", fake, source], check=True)
+    variables |= {"BUSBW_FASTPATH_NCCL": str(fake), "BUSBW_FASTPATH_LOG": str(log)}
+    assert output([sys.executable, "-c", MAKE, library(name)], **variables) == "0 True\n"
+    return log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [("12040", "the driver is made for CUDA 12.4 and this library with CUDA 13."), (None, "CUDA")]
+)
+def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: str | None, said: str) -> None:
+    """A driver that the program's own CUDA can do with may be too old for this library's."""
+    if version:
+        source = Path(__file__).with_name("fake_cuda.c")
+        defined = [f"-DDRIVER_VERSION={version}", "-DINIT=0"]
+        driver = tmp_path / "libcuda.so.1"
+        subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *defined, "-o", driver, source], check=True)
+    text = made_over(tmp_path, "gpu", LD_LIBRARY_PATH=str(tmp_path))
+    assert f"all is handed over, since {said}" in text
+
+
+def test_settings_that_nccl_reads_are_heeded(tmp_path: Path) -> None:
+    """Its first call reads it, and may find there that communicators do not wait."""
+    text = made_over(tmp_path, "gpu", '-DBLOCKING="0"')
+    assert "handed over, since its calls do not wait" in text

@@ -1,10 +1,9 @@
 """Does a machine without a usable GPU get one sentence with the remedy, and exit code 3?
 
-The driver is a library of this test, so that the same happens everywhere. The installed programs, and those that are built
-with the GPU engine; a build without it says that.
+The driver is a library of this test, so that the same happens everywhere. The installed programs are asked, and those
+that are built with the GPU engine; a build without it says that.
 """
 
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
