@@ -123,7 +123,7 @@ void complain_about(const Options& options, const std::string& message, int exit
 void require_host_can(const Options& options, const GpuSurvey& survey) {
   if (options.host_cannot.empty()) return;
   if (options.backend == "auto" && survey.has_engine)
-    throw EnvironmentError(fmt::format("{}; GPUs were looked for: {}", options.host_cannot, survey.why_none));
+    throw EnvironmentError(fmt::format("GPUs were looked for: {}; {}", survey.why_none, options.host_cannot));
   throw UsageError(options.host_cannot);
 }
 

@@ -30,6 +30,18 @@ TEST_CASE("open_nccl: a library by name, with version, file and functions") {
   check_names(library.named(), {"NCCL 2.28.9", library.path});
 }
 
+TEST_CASE("open_nccl: the oldest and the newest NCCL of PyPI, which need no driver to be opened") {
+  const auto wheels = std::filesystem::path(BUSBW_TEST_DIR).parent_path() / "build" / "nccl-wheels";
+  std::error_code none;
+  for (const auto& wheel : std::filesystem::directory_iterator(wheels, none)) {
+    const auto file = wheel.path() / "nvidia" / "nccl" / "lib" / "libnccl.so.2";
+    INFO(file.string());
+    const OpenedLibrary library = open_nccl(named(file.string()));
+    CHECK(library.path == std::filesystem::canonical(file));
+    check_names(library.named(), {"NCCL " + wheel.path().filename().string()});
+  }
+}
+
 TEST_CASE("open_nccl: links are followed, so that the file is named whose hash is told") {
   const test::TemporaryFolder folder;
   std::filesystem::create_symlink(BUSBW_FAKE_NCCL, folder.file("libnccl.so.2"));

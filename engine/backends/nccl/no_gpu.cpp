@@ -43,6 +43,20 @@ std::string no_gpu_sentence(const GpuLook& look) {
         "the driver sees no GPU: look at nvidia-smi -L, and in a container whether it was started with the GPUs "
         "(/dev/nvidia0), {}",
         kHostInstead);
+  if (look.error_name == "cudaErrorSystemDriverMismatch")
+    return fmt::format(
+        "the driver's library (libcuda.so.1) and its kernel module are of different versions: load the module anew or "
+        "restart the machine, and in a container leave a libcuda of CUDA's compat package out of LD_LIBRARY_PATH, {}",
+        kHostInstead);
+  if (look.error_name == "cudaErrorMemoryAllocation")
+    return fmt::format("CUDA does not start, since it finds no memory: end what else uses the GPUs (nvidia-smi), {}",
+                       kHostInstead);
+  if (look.error_name == "cudaErrorUnknown")
+    return fmt::format(
+        "CUDA does not start and does not say why: see nvidia-smi and the kernel's log (dmesg | grep -i nvrm), and "
+        "load "
+        "the driver's modules anew (nvidia_uvm above all), {}",
+        kHostInstead);
   return device_error_sentence("looking for GPUs", "CUDA's start", look.error_name, look.error_text) + ", " +
          kHostInstead;
 }
