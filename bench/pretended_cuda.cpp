@@ -1,15 +1,42 @@
 // CUDA's runtime for a machine that has no GPU: two devices joined by NVLink, of which each has the host's memory. For what
-// the fast path's host code costs; nothing is launched.
+// the fast path's host code costs, and for tests of what it queues; nothing is launched.
+//
+// BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream.
+// BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace {
 
 constexpr int kDevices = 2;
 thread_local int current_device = 0;
+
+void note(const char* what, cudaStream_t stream, unsigned long long event = 0) {
+  static std::FILE* const log = [] {
+    const char* name = std::getenv("BUSBW_PRETENDED_LOG");
+    return name ? std::fopen(name, "w") : nullptr;
+  }();
+  if (log == nullptr) return;
+  std::fprintf(log, "%s stream %llu", what, static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(stream)));
+  if (event != 0) std::fprintf(log, " event %llu", event);
+  std::fprintf(log, "\n");
+  std::fflush(log);
+}
+
+unsigned long long number_of(cudaEvent_t event) { return reinterpret_cast<std::uintptr_t>(event); }
+
+cudaError_t last_error = cudaSuccess;
+
+cudaError_t launched(cudaStream_t stream) {
+  if (std::getenv("BUSBW_PRETENDED_OLD_ERROR")) last_error = cudaErrorInvalidValue;
+  note("launch", stream);
+  return cudaSuccess;
+}
 
 cudaError_t allocated(void** memory, std::size_t bytes) {
   *memory = std::malloc(bytes);
@@ -52,7 +79,11 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = kDevices;
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return allocated(memory, bytes); }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocated(memory, bytes); }
@@ -81,6 +112,34 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  *id = reinterpret_cast<std::uintptr_t>(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  static std::uintptr_t made = 0;
+  *event = reinterpret_cast<cudaEvent_t>(++made);
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  note("record", stream, number_of(event));
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  note("wait", stream, number_of(event));
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t stream) {
+  return launched(stream);
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void*, void**) {
+  return launched(config->stream);
+}
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   *attributes = {};

@@ -1,0 +1,90 @@
+"""What the fast path queues for two ranks of a thread; CUDA and NCCL are pretended (bench/pretended_*)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "build" / "gpu-compile"
+
+PROGRAM = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+pointer = ctypes.c_void_p
+communicators = (pointer * 2)()
+assert library.ncclCommInitAll(communicators, 2, None) == 0
+buffers = [(ctypes.c_char * 4096)() for _ in range(2)]
+def all_reduce(rank, stream):
+    at = pointer(ctypes.addressof(buffers[rank]))
+    half, add = 6, 0
+    return library.ncclAllReduce(at, at, ctypes.c_size_t(64), half, add, pointer(communicators[rank]), pointer(stream))
+"""
+
+
+def queued(folder: Path, calls: str, **variables: str) -> list[str]:
+    """What a program's calls have queued, without what was queued to make communicators."""
+    library, nccl = BUILD / "libbusbw_nccl_pretended.so", BUILD / "libpretended_nccl.so"
+    if not library.exists():
+        pytest.skip(f"there is no {library}: tools/test.sh builds it where it has CUDA's compiler")
+    log, trail = folder / "queued", folder / "fastpath.log"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BUSBW_", "NCCL_"))}
+    environment = kept | {
+        "BUSBW_FASTPATH_NCCL": str(nccl),
+        "BUSBW_FASTPATH_LOG": str(trail),
+        "BUSBW_FASTPATH_METHOD": "exchange,1,32",
+        "BUSBW_PRETENDED_LOG": str(log),
+        **variables,
+    }
+    command = [sys.executable, "-c", PROGRAM + calls, library]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "exchange blocks=1" in trail.read_text()
+    return log.read_text().splitlines()
+
+
+def test_calls_of_one_stream_are_launched_and_nothing_else(tmp_path: Path) -> None:
+    calls = "assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 11), all_reduce(1, 21)] == [0] * 4"
+    assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21"] * 2
+
+
+def test_a_call_on_another_stream_waits_for_the_one_before(tmp_path: Path) -> None:
+    calls = "assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 12)] == [0] * 3"
+    waiting, operation = ["launch stream 12"] * 2
+    assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21", waiting, operation]
+
+
+def test_an_old_error_of_cuda_stops_no_new_call(tmp_path: Path) -> None:
+    """Its peers have queued theirs, and would wait for ever."""
+    calls = "assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 12)] == [0] * 3"
+    assert len(queued(tmp_path, calls, BUSBW_PRETENDED_OLD_ERROR="1")) == 4
+
+
+def test_streams_of_a_group_are_joined_before_and_behind_it(tmp_path: Path) -> None:
+    """As by NCCL: what is queued later in one of them comes after all calls, and these after all that came before."""
+    calls = """
+library.ncclGroupStart()
+assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 12)] == [0] * 3
+assert library.ncclGroupEnd() == 0
+"""
+    found = queued(tmp_path, calls)
+    launches = [line for line in found if line.startswith("launch")]
+    # The second call of rank 0 waits for its first; rank 1 has one stream, and nothing to join.
+    assert launches == ["launch stream 11", "launch stream 21", "launch stream 12", "launch stream 12"]
+    first, last = found.index(launches[0]), len(found) - found[::-1].index(launches[-1])
+    for joined in (found[:first], found[last:]):
+        recorded = {line.split()[2]: line.split()[4] for line in joined if line.startswith("record")}
+        assert set(recorded) == {"11", "12"}
+        waits = {tuple(line.split()[2::2]) for line in joined if line.startswith("wait")}
+        assert {("11", recorded["12"]), ("12", recorded["11"])} <= waits
+    assert not any("21" in line.split() for line in found if not line.startswith("launch"))
+
+
+def test_a_group_of_one_stream_has_nothing_to_join(tmp_path: Path) -> None:
+    calls = """
+library.ncclGroupStart()
+assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 11), all_reduce(1, 21)] == [0] * 4
+assert library.ncclGroupEnd() == 0
+"""
+    assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21"] * 2
