@@ -37,7 +37,7 @@ def queued(folder: Path, calls: str, **variables: str) -> list[str]:
         "BUSBW_PRETENDED_LOG": str(log),
         **variables,
     }
-    command = [sys.executable, "-c", PROGRAM + calls, library]
+    command: list[str | Path] = [sys.executable, "-c", PROGRAM + calls, library]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done
     assert "exchange blocks=1" in trail.read_text()
