@@ -45,7 +45,8 @@ int first_device(const Options& options, const World& world, const GpuSurvey& su
   return options.first_device + world.local_rank * ranks;
 }
 
-std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey) {
+std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey,
+                                      const Asking& asking) {
   if (options.backend == "mpi") return make_mpi_backend(world, options.faults);
   const int ranks = ranks_per_process(options);
   const int first_rank = world.rank * ranks;
@@ -53,8 +54,9 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
     require_host_can(options, survey);
     return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
   }
-  return nccl_backend(options, survey,
-                      {.ranks = ranks, .first_rank = first_rank, .first_device = first_device(options, world, survey)});
+  const NcclRequest place{
+      .ranks = ranks, .first_rank = first_rank, .first_device = first_device(options, world, survey)};
+  return asking("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, place); });
 }
 
 /// The variables that change what is measured, without those that tell processes apart.
@@ -99,21 +101,17 @@ class Part {
         job_(job),
         asking_(options, [this](const NoAnswer& end) { give_up(end); }),
         collective_(make_collective(options.collective, options.collective_settings)),
-        backend_(asking_("loading NCCL", [&] { return make_backend(options, world, survey); })) {}
+        backend_(make_backend(options, world, survey, asking_)) {}
 
   JobResult run() {
     const int sharing = world_.local_size * ranks_per_process(options_);
-    MemoryPlan memory = asking_("asking for free memory", [&] {
-      return plan_memory(options_.settings, sharing, backend_->available_bytes(sharing), backend_->work_bytes(sharing),
-                         backend_->scarcest_memory());
-    });
+    MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
+                                    backend_->work_bytes(sharing), backend_->scarcest_memory());
     require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
     agree(memory);
     RunPlan plan = make_plan(options_, *collective_, memory.max_bytes);
     plan.first_rank = world_.rank * plan.ranks_per_process();
-    asking_("reserving memory", [&] {
-      backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
-    });
+    backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
 
     std::optional<Reporter> reporter;
     if (world_.rank == 0) {
@@ -145,12 +143,14 @@ class Part {
   }
 
  private:
-  /// The others end for the same reason, and need not wait until this process is missed.
+  /// The others end for the same reason, and need not wait until this process is missed. Where one of them was the first to
+  /// end, its reason is this one's, too.
   void give_up(const NoAnswer& end) {
-    const std::string told = job_.told_by(world_.rank * ranks_per_process(options_), end.sentence);
-    job_.abort(end.exit, told);
-    complain(options_.program, told);
+    job_.abort(end.exit, job_.told_by(world_.rank * ranks_per_process(options_), end.sentence));
+    const Failure why = *job_.failure();
+    complain(options_.program, why.message);
     job_.leave();
+    _exit(static_cast<int>(why.exit));
   }
 
   void agree(MemoryPlan& memory) {
@@ -193,7 +193,10 @@ class Part {
 JobResult run_as_one_of(const Options& options, const World& world) {
   const SignalMask mask;
   std::signal(SIGXFSZ, SIG_IGN);
-  const Asking asking(options, [&](const NoAnswer& end) { complain(options.program, end.sentence); });
+  const Asking asking(options, [&](const NoAnswer& end) {
+    complain(options.program,
+             fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), end.sentence));
+  });
   const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_for(options, false); });
   const auto collective = make_collective(options.collective, options.collective_settings);
   smallest_group(options, *collective);

@@ -21,15 +21,15 @@ namespace {
 
 bool forks(const Options& options) { return options.settings.processes > 1; }
 
-std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& survey) {
+std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& survey, const Asking& asking) {
   if (options.backend == "mpi") return make_mpi_backend(World{}, options.faults);
   if (chooses_host(options, survey)) {
     require_host_can(options, survey);
     return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
                                          parse_faults(options.faults));
   }
-  return nccl_backend(options, survey,
-                      {.ranks = options.ranks(), .first_device = options.first_device, .forks = forks(options)});
+  const NcclRequest place{.ranks = options.ranks(), .first_device = options.first_device, .forks = forks(options)};
+  return asking("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, place); });
 }
 
 std::vector<std::string> warnings(const Options& options, const Backend& backend) {
@@ -52,19 +52,16 @@ JobResult run_here(const Options& options) {
   smallest_group(options, *collective);
   const Asking asking(options, [&](const NoAnswer& end) { complain(options.program, end.sentence); });
   const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_for(options, forks(options)); });
-  const auto backend = asking("loading NCCL", [&] { return make_backend(options, survey); });
+  const auto backend = make_backend(options, survey, asking);
 
   const int ranks = options.ranks();
-  const MemoryPlan memory = asking("asking for free memory", [&] {
-    return plan_memory(options.settings, ranks, backend->available_bytes(ranks), backend->work_bytes(ranks),
-                       backend->scarcest_memory());
-  });
+  const MemoryPlan memory = plan_memory(options.settings, ranks, backend->available_bytes(ranks),
+                                        backend->work_bytes(ranks), backend->scarcest_memory());
   require_room_for_samples(options.settings, ranks, available_memory_bytes());
   const RunPlan plan = make_plan(options, *collective, memory.max_bytes);
 
   LocalJob job(plan.ranks());
-  asking("reserving memory",
-         [&] { backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements)); });
+  backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
   RunInfo info = run_info(options, plan.settings, *backend, memory);
   for (const std::string& note : notes_on_backend(options, survey)) info.notes.push_back(note);
   info.warnings = warnings(options, *backend);

@@ -50,7 +50,9 @@ class Moment {
  public:
   explicit Moment(cudaStream_t stream) {
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
-    check(cudaEventRecord(event_, stream), "recording an event");
+    const cudaError_t error = cudaEventRecord(event_, stream);
+    if (error != cudaSuccess) cudaEventDestroy(event_);
+    check(error, "recording an event");
   }
   ~Moment() { cudaEventDestroy(event_); }  // once it has come
   Moment(const Moment&) = delete;
@@ -64,6 +66,7 @@ class Moment {
 /// As NCCL joins the streams of a communicator's calls in a group: what comes later in one of them comes after what was
 /// queued by now in all of them.
 void join_streams(const std::vector<Pending>& calls) {
+  if (calls.size() < 2) return;
   std::map<Fast*, std::set<cudaStream_t>> streams;
   for (const Pending& pending : calls) streams[pending.fast.get()].insert(pending.stream);
   for (const auto& [fast, several] : streams) {

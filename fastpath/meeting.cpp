@@ -32,6 +32,9 @@ std::array<std::uint64_t, 2> this_process() {
   return id;
 }
 
+/// Of a meeting, in each of which everybody's facts go to everybody.
+constexpr int kRounds = 3;
+
 /// One rank at the meeting.
 class Member {
  public:
@@ -193,6 +196,39 @@ std::string why_no_cuda() {
   return fmt::format("CUDA does not start: {}", cudaGetErrorString(error));
 }
 
+void decline(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) {
+  struct Place {
+    ncclComm_t communicator;
+    char* memory;
+    char* own;
+  };
+  const auto check = [](ncclResult_t result) {
+    if (result != ncclSuccess) throw EnvironmentError("NCCL could not tell the other ranks that there is no fast path");
+  };
+  std::vector<Place> places;
+  for (const ncclComm_t communicator : communicators) {
+    int ranks = 0, rank = 0;
+    check(nccl.comm_count(communicator, &ranks));
+    if (ranks < 2 || ranks > kMaxRanks) continue;
+    check(nccl.comm_user_rank(communicator, &rank));
+    // Nothing is written into it, and what has no layout is refused. It stays: nobody here can wait for the gathering.
+    void* memory = nullptr;
+    check(nccl.mem_alloc == nullptr ? ncclInvalidUsage : nccl.mem_alloc(&memory, sizeof(Facts) * kMaxRanks));
+    auto* const all = static_cast<char*>(memory);
+    places.push_back({communicator, all, all + sizeof(Facts) * static_cast<std::size_t>(rank)});
+  }
+  if (places.empty()) return;
+  for (int round = 0; round < kRounds; ++round) {
+    check(nccl.group_start());
+    ncclResult_t result = ncclSuccess;
+    for (const Place& at : places)
+      if (result == ncclSuccess)
+        result = nccl.all_gather(at.own, at.memory, sizeof(Facts), ncclUint8, at.communicator, nullptr);
+    const ncclResult_t ended = nccl.group_end();
+    check(result == ncclSuccess ? ended : result);
+  }
+}
+
 std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Company& company) {
   std::vector<Met> results(communicators.size());
   const AmidCaptures amid;
@@ -216,6 +252,7 @@ std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Compan
   gather(members, company.nccl);
   for (const auto& member : members) member->reach();
   gather(members, company.nccl);
+  static_assert(kRounds == 3, "decline() comes to as many");
   for (std::size_t m = 0; m < members.size(); ++m) results[places[m]] = members[m]->result();
   return results;
 }

@@ -76,9 +76,13 @@ std::size_t Process::left_bytes(int device) {
 }
 
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
-  // Ranks of one host share a driver. Those of others, which would be handed over too, must not have a newer one.
+  // One that was ended past this library may have had the same handle.
+  for (const ncclComm_t communicator : communicators) leave(communicator);
   if (const std::string why = why_no_cuda(); !why.empty()) {
+    decline(communicators, nccl);
     log().say(fmt::format("all is handed over, since {}", why));
+    const std::lock_guard lock(mutex_);
+    joined_.insert(communicators.begin(), communicators.end());
     return ncclSuccess;
   }
   const Company company{nccl, [this](int major) { return choices(major); },
@@ -87,8 +91,6 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
   const std::lock_guard lock(mutex_);
   joined_.insert(communicators.begin(), communicators.end());
   for (std::size_t i = 0; i < results.size(); ++i) {
-    // One that was ended past this library may have had the same handle.
-    if (fast_.erase(communicators[i]) > 0) changes_.fetch_add(1, std::memory_order_acq_rel);
     if (!results[i].clique) {
       log().say(
           fmt::format("communicator {}: all is handed over, since {}", fmt::ptr(communicators[i]), results[i].why_not));

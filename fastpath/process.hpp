@@ -31,7 +31,7 @@ class Process {
  public:
   static Process& here();
 
-  /// Null where the communicator has no fast path. Cheap: one thread asks for the same one again and again.
+  /// Null where the communicator has no fast path. Cheap for those few that a thread asked for last.
   Fast* find(ncclComm_t communicator) noexcept;
 
   /// Communicators that were made just now and are ready: collective over their ranks.

@@ -41,6 +41,7 @@ void find_all(const RealLibrary& library, RealNccl& real) {
   find(library, "ncclGroupSimulateEnd", real.group_simulate_end);
   find(library, "ncclAllReduce", real.all_reduce);
   find(library, "ncclAllGather", real.all_gather);
+  find(library, "ncclMemAlloc", real.mem_alloc);
   find(library, "ncclReduceScatter", real.reduce_scatter);
   find(library, "ncclBroadcast", real.broadcast);
   find(library, "ncclBcast", real.bcast);

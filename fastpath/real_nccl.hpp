@@ -45,6 +45,7 @@ struct RealNccl {
 
   decltype(&::ncclAllReduce) all_reduce = nullptr;
   decltype(&::ncclAllGather) all_gather = nullptr;
+  decltype(&::ncclMemAlloc) mem_alloc = nullptr;  // since 2.19
   decltype(&::ncclReduceScatter) reduce_scatter = nullptr;
   decltype(&::ncclBroadcast) broadcast = nullptr;
   decltype(&::ncclBcast) bcast = nullptr;

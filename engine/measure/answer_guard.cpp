@@ -28,8 +28,8 @@ std::optional<NoAnswer> after(double waited_s, double limit_s, const std::string
   if (waited_s < limit_s) return std::nullopt;
   return NoAnswer{
       Exit::rank_lost,
-      fmt::format("no answer for {:g} s (-T) while {}: the driver may hang; look at nvidia-smi and dmesg, end "
-                  "what holds a GPU or restart the machine, or use --backend host",
+      fmt::format("no answer for {:g} s (-T) while {}: raise -T where it only takes long; where the driver hangs, look "
+                  "at nvidia-smi and dmesg, end what holds a GPU or restart the machine, or use --backend host",
                   limit_s, what)};
 }
 

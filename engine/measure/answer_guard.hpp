@@ -19,7 +19,8 @@ struct NoAnswer {
 /// back: the thread that asked cannot, since a call into a driver has no limit. Nothing is measured or open by then.
 class AnswerGuard {
  public:
-  /// `what`: what is going on, as in "looking for GPUs". `last_words` is called in the guard's thread just before the end.
+  /// `what`: what is going on, as in "looking for GPUs". `last_words` is called in the guard's thread just before the end,
+  /// and may end the process itself.
   /// Throws EnvironmentError where the system has no thread or descriptor left for it.
   AnswerGuard(std::string what, double limit_s, std::function<void(const NoAnswer&)> last_words);
   ~AnswerGuard();

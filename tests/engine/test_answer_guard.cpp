@@ -67,6 +67,6 @@ TEST_CASE("AnswerGuard: a signal that a SignalMask holds back ends it, too") {
 
 TEST_CASE("AnswerGuard: an answer ends the guard") {
   bool has_spoken = false;
-  for (int i = 0; i < 100; ++i) const AnswerGuard guard("quick", 0.5, [&](const NoAnswer&) { has_spoken = true; });
+  for (int i = 0; i < 100; ++i) const AnswerGuard guard("quick", 60, [&](const NoAnswer&) { has_spoken = true; });
   CHECK_FALSE(has_spoken);
 }

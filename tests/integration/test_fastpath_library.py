@@ -53,9 +53,11 @@ def functions(file: Path) -> set[str]:
     return {line.split()[-1] for line in listed.splitlines()} - {"_edata", "_end", "__bss_start"}
 
 
-def output(command: list[str | Path], **variables: str) -> str:
+def output(command: list[str | Path], folder: Path | None = None, /, **variables: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BUSBW_")} | variables
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout
 
@@ -128,8 +130,8 @@ def made_over(folder: Path, name: str, *definitions: str, **variables: str) -> s
     fake, log = folder / "libnccl.so.2", folder / "log"
     source = Path(__file__).with_name("fake_nccl.c")
     subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *definitions, "-o", fake, source], check=True)
-    variables |= {"BUSBW_FASTPATH_NCCL": str(fake), "BUSBW_FASTPATH_LOG": str(log)}
-    assert output([sys.executable, "-c", MAKE, library(name)], **variables) == "0 True\n"
+    variables |= {"BUSBW_FASTPATH_NCCL": str(fake), "BUSBW_FASTPATH_LOG": str(log), "CUDA_VISIBLE_DEVICES": ""}
+    assert output([sys.executable, "-c", MAKE, library(name)], folder, **variables) == "0 True\n"
     return log.read_text()
 
 
@@ -137,7 +139,7 @@ def made_over(folder: Path, name: str, *definitions: str, **variables: str) -> s
     ("version", "said"), [("12040", "the driver is made for CUDA 12.4 and this library with CUDA 13."), (None, "CUDA")]
 )
 def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: str | None, said: str) -> None:
-    """A driver that the program's own CUDA can do with may be too old for this library's."""
+    """A driver may be new enough for the program's CUDA and too old for this library's. Ranks of other hosts hear of it."""
     if version:
         source = Path(__file__).with_name("fake_cuda.c")
         defined = [f"-DDRIVER_VERSION={version}", "-DINIT=0"]
@@ -145,6 +147,10 @@ def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: s
         subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *defined, "-o", driver, source], check=True)
     text = made_over(tmp_path, "gpu", LD_LIBRARY_PATH=str(tmp_path))
     assert f"all is handed over, since {said}" in text
+    gathered = (tmp_path / "gathered").read_text().splitlines()
+    assert len(gathered) == 3  # as many as others wait for (meeting.cpp)
+    assert len(set(gathered)) == 1
+    assert re.fullmatch(r"1 \d+ bytes of type 1 on stream \(nil\)", gathered[0])
 
 
 def test_settings_that_nccl_reads_are_heeded(tmp_path: Path) -> None:

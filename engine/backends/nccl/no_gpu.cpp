@@ -49,13 +49,14 @@ std::string no_gpu_sentence(const GpuLook& look) {
         "restart the machine, and in a container leave a libcuda of CUDA's compat package out of LD_LIBRARY_PATH, {}",
         kHostInstead);
   if (look.error_name == "cudaErrorMemoryAllocation")
-    return fmt::format("CUDA does not start, since it finds no memory: end what else uses the GPUs (nvidia-smi), {}",
-                       kHostInstead);
+    return fmt::format(
+        "CUDA does not start, since it finds no memory: raise the limits on the host's (ulimit -v, the job's memory), "
+        "or end what else uses the GPUs (nvidia-smi), {}",
+        kHostInstead);
   if (look.error_name == "cudaErrorUnknown")
     return fmt::format(
         "CUDA does not start and does not say why: see nvidia-smi and the kernel's log (dmesg | grep -i nvrm), and "
-        "load "
-        "the driver's modules anew (nvidia_uvm above all), {}",
+        "load the driver's modules anew (nvidia_uvm above all), {}",
         kHostInstead);
   return device_error_sentence("looking for GPUs", "CUDA's start", look.error_name, look.error_text) + ", " +
          kHostInstead;
