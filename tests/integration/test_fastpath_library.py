@@ -139,7 +139,7 @@ def made_over(folder: Path, name: str, *definitions: str, **variables: str) -> s
     ("version", "said"), [("12040", "the driver is made for CUDA 12.4 and this library with CUDA 13."), (None, "CUDA")]
 )
 def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: str | None, said: str) -> None:
-    """A driver may be new enough for the program's CUDA and too old for this library's. Ranks of other hosts hear of it."""
+    """A driver may be new enough for the program's CUDA and too old for this one. Ranks of other hosts hear of it."""
     if version:
         source = Path(__file__).with_name("fake_cuda.c")
         defined = [f"-DDRIVER_VERSION={version}", "-DINIT=0"]

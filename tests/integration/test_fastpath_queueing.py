@@ -88,3 +88,27 @@ assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 11), all_reduce(1, 2
 assert library.ncclGroupEnd() == 0
 """
     assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21"] * 2
+
+
+def test_a_communicator_that_is_made_where_another_was_is_its_own(tmp_path: Path) -> None:
+    """What a thread remembers of communicators ends with them."""
+    calls = """
+for _ in range(6):
+    assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]
+    assert [library.ncclCommDestroy(pointer(each)) for each in communicators] == [0, 0]
+    assert library.ncclCommInitAll(communicators, 2, None) == 0
+"""
+    found = queued(tmp_path, calls)
+    assert [found.count(f"launch stream {stream}") for stream in (11, 21)] == [6, 6]
+
+
+def test_more_communicators_than_a_thread_remembers(tmp_path: Path) -> None:
+    calls = """
+several = [communicators] + [(pointer * 2)() for _ in range(5)]
+assert [library.ncclCommInitAll(each, 2, None) for each in several[1:]] == [0] * 5
+for _ in range(3):
+    for communicators in several:
+        assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]
+"""
+    found = queued(tmp_path, calls, BUSBW_FASTPATH_MIB="1024")
+    assert found == ["launch stream 11", "launch stream 21"] * 18
