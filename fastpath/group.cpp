@@ -63,10 +63,18 @@ class Moment {
   cudaEvent_t event_ = nullptr;
 };
 
+/// Whether calls of one communicator are on different streams. Most groups have none, and pay for no more than this.
+bool has_several_streams(const std::vector<Pending>& calls) {
+  for (auto one = calls.begin(); one != calls.end(); ++one)
+    for (auto other = calls.begin(); other != one; ++other)
+      if (one->fast == other->fast && one->stream != other->stream) return true;
+  return false;
+}
+
 /// As NCCL joins the streams of a communicator's calls in a group: what comes later in one of them comes after what was
 /// queued by now in all of them.
 void join_streams(const std::vector<Pending>& calls) {
-  if (calls.size() < 2) return;
+  if (!has_several_streams(calls)) return;
   std::map<Fast*, std::set<cudaStream_t>> streams;
   for (const Pending& pending : calls) streams[pending.fast.get()].insert(pending.stream);
   for (const auto& [fast, several] : streams) {
