@@ -169,19 +169,25 @@ class Member {
 
 using Members = std::vector<std::unique_ptr<Member>>;
 
-/// Everybody's facts to everybody.
-void gather(const Members& members, const RealNccl& nccl) {
+/// Calls `send` for each of these, which gather in one group.
+template <class Several, class Send>
+void gather_as_group(const Several& several, const RealNccl& nccl, Send send) {
   ncclResult_t result = nccl.group_start();
-  for (const auto& member : members)
-    if (result == ncclSuccess) result = member->send();
+  for (const auto& one : several)
+    if (result == ncclSuccess) result = send(one);
   const ncclResult_t ended = nccl.group_end();
   if (result == ncclSuccess) result = ended;
   if (result != ncclSuccess) throw EnvironmentError("NCCL could not gather what ranks say of themselves");
+}
+
+/// Everybody's facts to everybody.
+void gather(const Members& members, const RealNccl& nccl) {
+  gather_as_group(members, nccl, [](const auto& member) { return member->send(); });
   for (const auto& member : members) member->receive();
 }
 
-}  // namespace
-
+/// Why CUDA does not run in this process, in this library's version of it: a driver that is too old for it, above all. NCCL
+/// may have another that runs. Empty where it runs.
 std::string why_no_cuda() {
   int gpus = 0;
   const cudaError_t error = cudaGetDeviceCount(&gpus);
@@ -196,6 +202,8 @@ std::string why_no_cuda() {
   return fmt::format("CUDA does not start: {}", cudaGetErrorString(error));
 }
 
+/// Comes to the meetings of these communicators where CUDA does not run here, so that their other ranks, on hosts where it
+/// does, hear of it and do not wait. Throws EnvironmentError where NCCL lacks what that takes.
 void decline(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) {
   struct Place {
     ncclComm_t communicator;
@@ -218,19 +226,21 @@ void decline(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl)
     places.push_back({communicator, all, all + sizeof(Facts) * static_cast<std::size_t>(rank)});
   }
   if (places.empty()) return;
-  for (int round = 0; round < kRounds; ++round) {
-    check(nccl.group_start());
-    ncclResult_t result = ncclSuccess;
-    for (const Place& at : places)
-      if (result == ncclSuccess)
-        result = nccl.all_gather(at.own, at.memory, sizeof(Facts), ncclUint8, at.communicator, nullptr);
-    const ncclResult_t ended = nccl.group_end();
-    check(result == ncclSuccess ? ended : result);
-  }
+  for (int round = 0; round < kRounds; ++round)
+    gather_as_group(places, nccl, [&](const Place& at) {
+      return nccl.all_gather(at.own, at.memory, sizeof(Facts), ncclUint8, at.communicator, nullptr);
+    });
 }
+
+}  // namespace
 
 std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Company& company) {
   std::vector<Met> results(communicators.size());
+  if (const std::string why = why_no_cuda(); !why.empty()) {
+    decline(communicators, company.nccl);
+    for (Met& met : results) met.why_not = why;
+    return results;
+  }
   const AmidCaptures amid;
   Members members;
   std::vector<std::size_t> places;

@@ -29,14 +29,6 @@ struct Company {
   ScratchPool& pool;
 };
 
-/// Why CUDA does not run in this process, in this library's version of it: a driver that is too old for it, above all. NCCL
-/// may have another that runs. Empty where it runs.
-std::string why_no_cuda();
-
-/// Comes to the meetings of these communicators where CUDA does not run here, so that their other ranks, on hosts where it
-/// does, hear of it and do not wait: all of them get no clique. Throws EnvironmentError where NCCL lacks what that takes.
-void decline(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl);
-
 /// Collective over the ranks of each of these communicators, of which this thread has one rank each: it returns when all
 /// their ranks have called. All ranks of a communicator get a clique or none does. Throws EnvironmentError where this rank
 /// can't even say that it gets none; its peers then wait for it, as they do in NCCL where making a communicator fails.

@@ -78,13 +78,6 @@ std::size_t Process::left_bytes(int device) {
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
   // One that was ended past this library may have had the same handle.
   for (const ncclComm_t communicator : communicators) leave(communicator);
-  if (const std::string why = why_no_cuda(); !why.empty()) {
-    decline(communicators, nccl);
-    log().say(fmt::format("all is handed over, since {}", why));
-    const std::lock_guard lock(mutex_);
-    joined_.insert(communicators.begin(), communicators.end());
-    return ncclSuccess;
-  }
   const Company company{nccl, [this](int major) { return choices(major); },
                         [this](int device) { return left_bytes(device); }, pool_};
   auto results = meet(communicators, company);
