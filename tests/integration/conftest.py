@@ -10,7 +10,7 @@ from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa:
 from busbw.engine import COLLECTIVES
 
 from . import slurm as real_slurm
-from .programs import Programs, installed_in
+from .programs import Programs, installed_in, used_from
 
 
 @pytest.fixture
@@ -21,11 +21,7 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         pytest.fail(f"{folder} lacks {' '.join(missing)}: install busbw, or set BUSBW_PROGRAMS to the programs' folder")
-    here = tmp_path / "here"
-    here.mkdir()
-    found = Programs(folder, here)
-    yield found
-    found.stop_all()
+    yield from used_from(folder, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,22 @@ class Programs:
         folder = self.folder / name
         folder.mkdir()
         return folder
+
+
+def used_from(installed_in: Path, scratch: Path) -> Iterator[Programs]:
+    """For a fixture: the programs of a folder, to run in an empty one; what they started ends with the test."""
+    here = scratch / "here"
+    here.mkdir()
+    found = Programs(installed_in, here)
+    yield found
+    found.stop_all()
+
+
+def compile_fake(source: str, to: Path, **definitions: object) -> None:
+    """Makes a library of one of the C files beside this one, which stands for a real one."""
+    defined = [f"-D{name.upper()}={value}" for name, value in definitions.items()]
+    file = Path(__file__).with_name(source)
+    subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *defined, "-o", to, file], check=True)
 
 
 def run_and_record(programs: Programs, *arguments: object, environment: dict[str, str] | None = None) -> Finished:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from .programs import compile_fake
+
 BUILD = Path(__file__).resolve().parents[2] / "build"
 LIBRARIES = {
     "forward": BUILD / "dev" / "fastpath" / "libbusbw_nccl_forward.so",
@@ -125,12 +127,12 @@ print(library.ncclCommInitRank(ctypes.byref(communicator), 2, UniqueId(), 0), bo
 """
 
 
-def made_over(folder: Path, name: str, *definitions: str, **variables: str) -> str:
+def made_over(folder: Path, name: str, **definitions: str) -> str:
     """What the log says of a communicator that is made over a NCCL of this test; making it is NCCL's own affair."""
     fake, log = folder / "libnccl.so.2", folder / "log"
-    source = Path(__file__).with_name("fake_nccl.c")
-    subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *definitions, "-o", fake, source], check=True)
-    variables |= {"BUSBW_FASTPATH_NCCL": str(fake), "BUSBW_FASTPATH_LOG": str(log), "CUDA_VISIBLE_DEVICES": ""}
+    compile_fake("fake_nccl.c", fake, **definitions)
+    variables = {"BUSBW_FASTPATH_NCCL": str(fake), "BUSBW_FASTPATH_LOG": str(log)}
+    variables |= {"CUDA_VISIBLE_DEVICES": "", "LD_LIBRARY_PATH": str(folder)}
     assert output([sys.executable, "-c", MAKE, library(name)], folder, **variables) == "0 True\n"
     return log.read_text()
 
@@ -141,11 +143,8 @@ def made_over(folder: Path, name: str, *definitions: str, **variables: str) -> s
 def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: str | None, said: str) -> None:
     """A driver may be new enough for the program's CUDA and too old for this one. Ranks of other hosts hear of it."""
     if version:
-        source = Path(__file__).with_name("fake_cuda.c")
-        defined = [f"-DDRIVER_VERSION={version}", "-DINIT=0"]
-        driver = tmp_path / "libcuda.so.1"
-        subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *defined, "-o", driver, source], check=True)
-    text = made_over(tmp_path, "gpu", LD_LIBRARY_PATH=str(tmp_path))
+        compile_fake("fake_cuda.c", tmp_path / "libcuda.so.1", driver_version=version, init=0)
+    text = made_over(tmp_path, "gpu")
     assert f"all is handed over, since {said}" in text
     gathered = (tmp_path / "gathered").read_text().splitlines()
     assert len(gathered) == 3  # as many as others wait for (meeting.cpp)
@@ -155,5 +154,5 @@ def test_where_cuda_does_not_start_all_is_handed_over(tmp_path: Path, version: s
 
 def test_settings_that_nccl_reads_are_heeded(tmp_path: Path) -> None:
     """Its first call reads it, and may find there that communicators do not wait."""
-    text = made_over(tmp_path, "gpu", '-DBLOCKING="0"')
+    text = made_over(tmp_path, "gpu", blocking='"0"')
     assert "handed over, since its calls do not wait" in text

@@ -4,13 +4,12 @@ The driver is a library of this test, so that the same happens everywhere. The i
 that are built with the GPU engine; a build without it says that.
 """
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .programs import Finished, Programs, Running, installed_in, wait_until
+from .programs import Finished, Programs, Running, compile_fake, installed_in, used_from, wait_until
 
 WITH_GPU_ENGINE = Path(__file__).parents[2] / "build" / "gpu-compile"
 
@@ -28,19 +27,12 @@ def programs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Program
     folder = installed_in() if request.param == "installed" else WITH_GPU_ENGINE
     if not (folder / "busbw-engine").exists():
         pytest.skip(f"there is no {folder}/busbw-engine: tools/test.sh builds it where it has CUDA's compiler")
-    here = tmp_path / "here"
-    here.mkdir()
-    found = Programs(folder, here)
-    yield found
-    found.stop_all()
+    yield from used_from(folder, tmp_path)
 
 
 def start(programs: Programs, *arguments: object, visible: str = "0", **definitions: object) -> Running:
     """An all-reduce with a driver that does as the definitions say."""
-    fake = programs.folder / "libcuda.so.1"
-    defined = [f"-D{name.upper()}={value}" for name, value in definitions.items()]
-    source = Path(__file__).with_name("fake_cuda.c")
-    subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *defined, "-o", fake, source], check=True)
+    compile_fake("fake_cuda.c", programs.folder / "libcuda.so.1", **definitions)
     environment = {"LD_LIBRARY_PATH": str(programs.folder), "CUDA_VISIBLE_DEVICES": visible}
     return programs.start("all_reduce", *arguments, "-b", 8, "-e", 8, "-n", 1, environment=environment)
 
