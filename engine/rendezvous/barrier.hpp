@@ -17,7 +17,7 @@ inline constexpr bool kUnderThreadSanitizer = false;
 /// that has passed: each arrival releases to the next one, the last arrival releases to all that wait.
 class Barrier {
  public:
-  /// Returns when `parties` ranks have called it; all pass the same number. Throws Aborted once the team is.
+  /// Returns when `parties` ranks have called it; all pass the same number. Throws Aborted where an abort comes first.
   void arrive_and_wait(int parties, const Team& team) {
     // Cannot change before this rank has arrived.
     const std::uint32_t generation = generation_.load(std::memory_order_relaxed);

@@ -68,8 +68,9 @@ class LocalJob::MemberTeam final : public Team {
   void barrier() override {
     RankBlock& first = job_.block(members_.front());
     job_.block(members_[mine_]).steps.fetch_add(1, std::memory_order_relaxed);
-    (world_ ? first.world_barrier : first.group_barrier).arrive_and_wait(size(), *this);
     if (aborted()) throw Aborted();
+    // Once all have come it is passed, even if the job is aborted then: a rank may be lost right behind the last row.
+    (world_ ? first.world_barrier : first.group_barrier).arrive_and_wait(size(), *this);
   }
 
   std::vector<Bytes> gather(std::span<const std::byte> mine) override {

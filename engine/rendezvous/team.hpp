@@ -12,7 +12,8 @@
 namespace busbw {
 
 /// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted`, `enter` and `issues` is made
-/// by all members in the same order. A wait ends with `Aborted` once any rank has aborted the job.
+/// by all members in the same order. A wait for what has not come ends with `Aborted` once any rank has aborted the
+/// job.
 class Team {
  public:
   virtual ~Team() = default;

@@ -19,7 +19,7 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Returns once `ready()` holds; throws Aborted once the team is.
+/// Returns once `ready()` holds; throws Aborted if the team is aborted first.
 template <class Ready>
 void wait_until(const Team& team, Ready ready) {
   for (int spin = 0; spin < kSpins; ++spin) {
@@ -27,7 +27,11 @@ void wait_until(const Team& team, Ready ready) {
     pause_briefly();
   }
   while (!ready()) {
-    if (team.aborted()) throw Aborted{};
+    if (team.aborted()) {
+      // It may have become ready since it was looked at, and the team aborted only then.
+      if (ready()) return;
+      throw Aborted{};
+    }
     sched_yield();
   }
 }

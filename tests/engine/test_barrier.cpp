@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <new>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "backends/host/arena.hpp"
 #include "support_ranks.hpp"
@@ -32,6 +35,29 @@ std::string pass_rounds(Shared& shared, Team& team) {
   }
   return {};
 }
+
+/// One of two, which looks whether the team was aborted just before the other comes, goes on and aborts it.
+class AbortedBehindTheBarrier final : public Team {
+ public:
+  explicit AbortedBehindTheBarrier(Barrier& barrier) : barrier_(barrier) {}
+
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  bool aborted() const override {
+    if (!std::exchange(other_has_come_, true)) barrier_.arrive_and_wait(size(), *this);
+    return true;
+  }
+  void barrier() override { barrier_.arrive_and_wait(size(), *this); }
+  std::vector<Bytes> gather(std::span<const std::byte>) override { return {}; }
+  Bytes broadcast(std::span<const std::byte>) override { return {}; }
+  std::unique_ptr<Team> split(int) override { return {}; }
+  void enter(Phase) override {}
+  void issues(std::uint64_t) override {}
+
+ private:
+  Barrier& barrier_;
+  mutable bool other_has_come_ = false;
+};
 
 }  // namespace
 
@@ -62,4 +88,11 @@ TEST_CASE("Barrier: an abort ends the wait for one who never comes") {
   teams[1]->abort();
   waits.join();
   CHECK(ended);
+}
+
+TEST_CASE("Barrier: it is passed once all have come, though the abort was seen first") {
+  Barrier barrier;
+  AbortedBehindTheBarrier team(barrier);
+  CHECK_NOTHROW(team.barrier());
+  CHECK_THROWS_AS(team.barrier(), Aborted);
 }

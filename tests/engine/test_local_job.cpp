@@ -161,6 +161,28 @@ TEST_CASE("LocalJob: an abort ends the waits of groups too") {
   CHECK(ends == std::vector<std::string>{"", "aborted", "aborted", "aborted"});
 }
 
+TEST_CASE("LocalJob: what all have come to is not lost by an abort behind it") {
+  // So many that some still have to wake when the first goes on.
+  constexpr int kRanks = 16;
+  const std::vector<std::string> all_well(kRanks);
+  for (int round = 0; round < 20; ++round) {
+    LocalJob at_barrier(kRanks);
+    CHECK(run_as_threads(at_barrier, [&](Team& world) {
+            world.barrier();
+            at_barrier.abort(Exit::rank_lost, "gone");
+          }) == all_well);
+    LocalJob at_gather(kRanks);
+    std::vector<Bytes> gathered;
+    CHECK(run_as_threads(at_gather, [&](Team& world) {
+            auto all = world.gather(message(world.rank(), 100));
+            at_gather.abort(Exit::rank_lost, "gone");
+            if (world.rank() == 0) gathered = std::move(all);
+          }) == all_well);
+    REQUIRE(gathered.size() == kRanks);
+    for (int from = 0; from < kRanks; ++from) CHECK(gathered[static_cast<std::size_t>(from)] == message(from, 100));
+  }
+}
+
 TEST_CASE("LocalJob: after an abort no wait begins") {
   LocalJob job(1);
   const auto team = job.team(0);
