@@ -1,14 +1,17 @@
 // CUDA's runtime for a machine that has no GPU: two devices joined by NVLink, of which each has the host's memory. For what
 // the fast path's host code costs, and for tests of what it queues; nothing is launched.
 //
-// BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream.
+// BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream. Streams from 1000 on are
+// captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
 // BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
 #include <cuda_runtime_api.h>
 
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <utility>
 
 namespace {
@@ -16,25 +19,51 @@ namespace {
 constexpr int kDevices = 2;
 thread_local int current_device = 0;
 
-void note(const char* what, cudaStream_t stream, unsigned long long event = 0) {
+/// A line of the log.
+__attribute__((format(printf, 1, 2))) void note(const char* format, ...) {
   static std::FILE* const log = [] {
     const char* name = std::getenv("BUSBW_PRETENDED_LOG");
     return name ? std::fopen(name, "w") : nullptr;
   }();
   if (log == nullptr) return;
-  std::fprintf(log, "%s stream %llu", what, static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(stream)));
-  if (event != 0) std::fprintf(log, " event %llu", event);
+  std::va_list values;
+  va_start(values, format);
+  std::vfprintf(log, format, values);
+  va_end(values);
   std::fprintf(log, "\n");
   std::fflush(log);
 }
 
-unsigned long long number_of(cudaEvent_t event) { return reinterpret_cast<std::uintptr_t>(event); }
+/// Of a stream, an event, a graph or a node: these are numbers.
+template <class Handle>
+unsigned long long number_of(Handle handle) {
+  return reinterpret_cast<std::uintptr_t>(handle);
+}
+
+/// Of the graph into which a stream is captured; 0: none.
+std::uintptr_t graph_of(cudaStream_t stream) { return number_of(stream) / 1000; }
+
+cudaGraphNode_t new_node() {
+  static std::uintptr_t made = 0;
+  return reinterpret_cast<cudaGraphNode_t>(++made);
+}
+
+/// Behind which a captured stream goes on.
+std::map<cudaStream_t, cudaGraphNode_t>& last_nodes() {
+  static std::map<cudaStream_t, cudaGraphNode_t> nodes;
+  return nodes;
+}
 
 cudaError_t last_error = cudaSuccess;
 
 cudaError_t launched(cudaStream_t stream) {
   if (std::getenv("BUSBW_PRETENDED_OLD_ERROR")) last_error = cudaErrorInvalidValue;
-  note("launch", stream);
+  if (graph_of(stream) == 0) {
+    note("launch stream %llu", number_of(stream));
+  } else {
+    last_nodes()[stream] = new_node();
+    note("capture stream %llu: node %llu", number_of(stream), number_of(last_nodes()[stream]));
+  }
   return cudaSuccess;
 }
 
@@ -78,7 +107,6 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = kDevices;
   return cudaSuccess;
@@ -116,8 +144,45 @@ cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   *id = reinterpret_cast<std::uintptr_t>(stream);
   return cudaSuccess;
 }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = graph_of(stream) == 0 ? cudaStreamCaptureStatusNone : cudaStreamCaptureStatusActive;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                     cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData**,
+                                     std::size_t* count) {
+  *id = graph_of(stream);
+  *graph = reinterpret_cast<cudaGraph_t>(graph_of(stream));
+  *nodes = &last_nodes()[stream];
+  *count = **nodes == nullptr ? 0 : 1;
+  return cudaStreamIsCapturing(stream, status);
+}
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*,
+                                                std::size_t, unsigned) {
+  note("stream %llu follows node %llu", number_of(stream), number_of(*nodes));
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
+                                      cudaEvent_t event) {
+  *node = new_node();
+  note("graph %llu waits for event %llu: node %llu", number_of(graph), number_of(event), number_of(*node));
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* behind,
+                                        std::size_t, cudaEvent_t event) {
+  *node = new_node();
+  note("graph %llu records event %llu behind node %llu: node %llu", number_of(graph), number_of(event),
+       number_of(*behind), number_of(*node));
+  return cudaSuccess;
+}
+cudaError_t cudaGraphRemoveDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                                        const cudaGraphEdgeData*, std::size_t) {
+  note("node %llu no longer follows node %llu", number_of(*to), number_of(*from));
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                                     const cudaGraphEdgeData*, std::size_t) {
+  note("node %llu follows node %llu", number_of(*to), number_of(*from));
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -127,13 +192,18 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  note("record", stream, number_of(event));
+  note("record stream %llu event %llu", number_of(stream), number_of(event));
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  note("wait", stream, number_of(event));
+  note("wait stream %llu event %llu", number_of(stream), number_of(event));
   return cudaSuccess;
 }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  note("wait for event %llu", number_of(event));
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t stream) {
   return launched(stream);
 }

@@ -11,39 +11,7 @@ namespace busbw::fastpath {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{5};
-constexpr int kQuietLooks = 10;
 constexpr int kMostLooks = 400;  // two seconds
-
-/// The capture that a stream is in and the node its next one will follow.
-struct Capture {
-  unsigned long long id = 0;
-  cudaGraphNode_t last = nullptr;
-};
-
-cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  const cudaGraphNode_t* nodes = nullptr;
-  std::size_t count = 0;
-#if CUDART_VERSION >= 13000
-  const cudaGraphEdgeData* edges = nullptr;
-  const cudaError_t error = cudaStreamGetCaptureInfo(stream, &status, &capture.id, nullptr, &nodes, &edges, &count);
-#elif CUDART_VERSION >= 12030
-  const cudaGraphEdgeData* edges = nullptr;
-  const cudaError_t error = cudaStreamGetCaptureInfo_v3(stream, &status, &capture.id, nullptr, &nodes, &edges, &count);
-#else
-  const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, &capture.id, nullptr, &nodes, &count);
-#endif
-  capture.last = count > 0 ? nodes[count - 1] : nullptr;
-  return error;
-}
-
-cudaError_t follow(cudaStream_t stream, cudaGraphNode_t node) {
-#if CUDART_VERSION >= 13000
-  return cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamAddCaptureDependencies);
-#else
-  return cudaStreamUpdateCaptureDependencies(stream, &node, 1, cudaStreamAddCaptureDependencies);
-#endif
-}
 
 }  // namespace
 
@@ -51,8 +19,7 @@ Clique::~Clique() {
   if (is_aborted()) return;
   const Device device(device_);
   const AmidCaptures amid;
-  // How often a graph is replayed is not known here.
-  if (last_capture_ != 0) cudaDeviceSynchronize();
+  captured_.wait();
   cudaStream_t stream = nullptr;
   if (last_tag_ != 0 && cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess) {
     if (launch_wait(scratch_->lane(LaneOf::calls), last_tag_, stream) == cudaSuccess) cudaStreamSynchronize(stream);
@@ -67,20 +34,12 @@ void Clique::leave_windows() noexcept {
   const AmidCaptures amid;
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
-  // A kernel that waits for a peer looks at the flag every ten milliseconds or so, and its tags go on when it leaves. How
-  // many replays of graphs are queued is not known; a while without any that leaves must do.
-  using Words = std::array<std::uint64_t, kMaxBlocks>;
-  Words before{};
-  for (int look = 0, quiet = 0; look < kMostLooks && quiet < kQuietLooks; ++look) {
-    Words calls{};
-    Words graphs{};
-    cudaMemcpyAsync(calls.data(), scratch_->lane(LaneOf::calls).tags, sizeof calls, cudaMemcpyDeviceToHost, stream);
-    cudaMemcpyAsync(graphs.data(), scratch_->lane(LaneOf::graphs).tags, sizeof graphs, cudaMemcpyDeviceToHost, stream);
+  // A kernel that waits for a peer looks at the flag every ten milliseconds or so, and its tags go on when it leaves.
+  for (int look = 0; look < kMostLooks; ++look) {
+    std::array<std::uint64_t, kMaxBlocks> tags{};
+    cudaMemcpyAsync(tags.data(), scratch_->lane(LaneOf::calls).tags, sizeof tags, cudaMemcpyDeviceToHost, stream);
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
-    const bool have_left = *std::min_element(calls.begin(), calls.end()) >= last_tag_;
-    if (have_left && last_capture_ == 0) break;
-    quiet = have_left && graphs == before ? quiet + 1 : 0;
-    before = graphs;
+    if (*std::min_element(tags.begin(), tags.end()) >= last_tag_ && captured_.have_run()) break;
     std::this_thread::sleep_for(kBetweenLooks);
   }
   cudaStreamDestroy(stream);
@@ -129,17 +88,10 @@ cudaError_t Clique::queue_call(const Operation& operation, cudaStream_t stream) 
 }
 
 cudaError_t Clique::queue_in_graph(const Operation& operation, cudaStream_t stream) {
-  Capture capture;
-  if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
-  if (capture.id == last_capture_ && stream != captured_stream_)
-    if (const cudaError_t error = follow(stream, last_node_); error != cudaSuccess) return error;
+  if (const cudaError_t error = captured_.before(stream); error != cudaSuccess) return error;
   if (const cudaError_t error = launch(operation, scratch_->lane(LaneOf::graphs), stream); error != cudaSuccess)
     return error;
-  if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
-  last_capture_ = capture.id;
-  captured_stream_ = stream;
-  last_node_ = capture.last;
-  return cudaSuccess;
+  return captured_.after(stream);
 }
 
 }  // namespace busbw::fastpath

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "fastpath/budget.hpp"
+#include "fastpath/captured.hpp"
 #include "fastpath/choices.hpp"
 #include "fastpath/operation.hpp"
 #include "fastpath/scratch.hpp"
@@ -19,8 +21,15 @@ namespace busbw::fastpath {
 /// Used by one thread at a time, as a communicator is; abort() may come from any.
 class Clique {
  public:
-  Clique(int rank, int ranks, int device, std::unique_ptr<Scratch> scratch, std::shared_ptr<const Choices> choices)
-      : rank_(rank), ranks_(ranks), device_(device), scratch_(std::move(scratch)), choices_(std::move(choices)) {}
+  /// `share` is that of the scratch memory.
+  Clique(int rank, int ranks, int device, Budget::Share share, std::unique_ptr<Scratch> scratch,
+         std::shared_ptr<const Choices> choices)
+      : rank_(rank),
+        ranks_(ranks),
+        device_(device),
+        share_(std::move(share)),
+        scratch_(std::move(scratch)),
+        choices_(std::move(choices)) {}
 
   /// Waits for all that was queued, as NCCL does when a communicator ends, unless it was aborted.
   ~Clique();
@@ -31,7 +40,7 @@ class Clique {
   int ranks() const { return ranks_; }
   int device() const { return device_; }
   /// Of scratch memory.
-  std::size_t bytes() const { return Scratch::bytes_for(ranks_, scratch_->lane(LaneOf::calls).cells); }
+  std::size_t bytes() const { return share_.bytes(); }
 
   /// How this call is to be done, the same on every rank; handed_over where it can't be done here.
   Choice choose(const Call& call) const noexcept;
@@ -59,16 +68,15 @@ class Clique {
   int rank_;
   int ranks_;
   int device_;
+  Budget::Share share_;  // given back behind the memory
   std::unique_ptr<Scratch> scratch_;
   std::shared_ptr<const Choices> choices_;
   Windows windows_;
   bool used_windows_ = false;
 
-  std::uint64_t last_tag_ = 0;            // of the lane of calls, once all that is queued has run
-  unsigned long long last_stream_ = 0;    // CUDA's number of the stream that was used last; 0: none yet
-  unsigned long long last_capture_ = 0;   // CUDA's number of the capture that was used last; 0: none yet
-  cudaStream_t captured_stream_ = nullptr;
-  cudaGraphNode_t last_node_ = nullptr;   // of that capture
+  std::uint64_t last_tag_ = 0;          // of the lane of calls, once all that is queued has run
+  unsigned long long last_stream_ = 0;  // CUDA's number of the stream that was used last; 0: none yet
+  Captured captured_;
 };
 
 }  // namespace busbw::fastpath

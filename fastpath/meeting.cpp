@@ -5,7 +5,6 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
-#include <map>
 #include <utility>
 
 #include "fastpath/cuda_check.hpp"
@@ -64,7 +63,7 @@ class Member {
   Member& operator=(const Member&) = delete;
 
   /// First round: who I am.
-  void introduce(std::map<int, std::size_t>& promised_bytes) {
+  void introduce() {
     const Device device(device_);
     cudaDeviceProp properties{};
     own_.layout = kLayout;
@@ -77,11 +76,10 @@ class Member {
     own_.process = this_process();
     choices_ = company_.choices(own_.capability_major);
     own_.choices = choices_->hash();
-    // Several of these communicators may be on one GPU.
-    const std::size_t left = company_.left_bytes(device_);
-    std::size_t& promised = promised_bytes[device_];
-    own_.cells = promised < left ? cells_that_fit(left - promised, ranks_, &Scratch::bytes_for) : 0;
-    if (own_.cells > 0) promised += Scratch::bytes_for(ranks_, own_.cells);
+    share_ = company_.budget.claim(device_, [this](std::size_t left_bytes) {
+      own_.cells = cells_that_fit(left_bytes, ranks_, &Scratch::bytes_for);
+      return own_.cells > 0 ? Scratch::bytes_for(ranks_, own_.cells) : 0;
+    });
     if (own_.process == std::array<std::uint64_t, 2>{}) own_.host = {};
   }
 
@@ -89,7 +87,9 @@ class Member {
   void settle() {
     if (refuse(fastpath::why_not(all_))) return;
     attempt([this] {
-      scratch_ = std::make_unique<Scratch>(ranks_, cells_of_all(all_), company_.pool);
+      const int cells = cells_of_all(all_);
+      share_.keep(Scratch::bytes_for(ranks_, cells));
+      scratch_ = std::make_unique<Scratch>(ranks_, cells, company_.pool);
       scratch_->describe(own_);
       preload(ranks_);
     });
@@ -108,7 +108,7 @@ class Member {
       met.why_not = error_.empty() ? refusal_ : refusal_ + " (" + error_ + ")";
       return met;
     }
-    met.clique = std::make_shared<Clique>(rank_, ranks_, device_, std::move(scratch_), choices_);
+    met.clique = std::make_shared<Clique>(rank_, ranks_, device_, std::move(share_), std::move(scratch_), choices_);
     return met;
   }
 
@@ -162,6 +162,7 @@ class Member {
   Facts own_;
   std::vector<Facts> all_;
   std::shared_ptr<const Choices> choices_;
+  Budget::Share share_;
   std::unique_ptr<Scratch> scratch_;
   std::string refusal_;
   std::string error_;
@@ -255,8 +256,7 @@ std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Compan
     places.push_back(i);
   }
   if (members.empty()) return results;
-  std::map<int, std::size_t> promised_bytes;  // by GPU
-  for (const auto& member : members) member->introduce(promised_bytes);
+  for (const auto& member : members) member->introduce();
   gather(members, company.nccl);
   for (const auto& member : members) member->settle();
   gather(members, company.nccl);

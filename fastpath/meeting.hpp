@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fastpath/budget.hpp"
 #include "fastpath/choices.hpp"
 #include "fastpath/clique.hpp"
 #include "fastpath/real_nccl.hpp"
@@ -24,8 +25,7 @@ struct Company {
   const RealNccl& nccl;
   /// Of GPUs of this generation.
   std::function<std::shared_ptr<const Choices>(int capability_major)> choices;
-  /// Bytes of scratch memory that communicators on this GPU may still take.
-  std::function<std::size_t(int device)> left_bytes;
+  Budget& budget;
   ScratchPool& pool;
 };
 

@@ -24,6 +24,8 @@ void Fast::tell_findings() {
   if (const std::string news = verifier->news(); !news.empty()) complain(kWho, news);
 }
 
+Process::Process() : budget_(settings().scratch_bytes) {}
+
 Process& Process::here() {
   static auto* process = new Process;  // never destroyed: other threads may still call while the process ends
   return *process;
@@ -69,17 +71,10 @@ std::shared_ptr<const Choices> Process::choices(int capability_major) {
   return choices;
 }
 
-std::size_t Process::left_bytes(int device) {
-  const std::lock_guard lock(mutex_);
-  const std::size_t taken = taken_bytes_[device];
-  return taken >= settings().scratch_bytes ? 0 : settings().scratch_bytes - taken;
-}
-
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
   // One that was ended past this library may have had the same handle.
   for (const ncclComm_t communicator : communicators) leave(communicator);
-  const Company company{nccl, [this](int major) { return choices(major); },
-                        [this](int device) { return left_bytes(device); }, pool_};
+  const Company company{nccl, [this](int major) { return choices(major); }, budget_, pool_};
   auto results = meet(communicators, company);
   const std::lock_guard lock(mutex_);
   joined_.insert(communicators.begin(), communicators.end());
@@ -94,7 +89,6 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
     const Clique& clique = *fast->clique;
     if (std::any_of(kCollectives.begin(), kCollectives.end(), [&](Collective one) { return clique.verifies(one); }))
       fast->verifier = std::make_unique<Verifier>(communicators[i], clique.rank(), clique.ranks(), clique.device());
-    taken_bytes_[clique.device()] += clique.bytes();
     log().say(fmt::format("communicator {}: rank {} of {} on GPU {} is fast, with {} MiB of scratch memory",
                           fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(),
                           clique.bytes() >> 20));
@@ -120,11 +114,8 @@ std::shared_ptr<Fast> Process::leave(ncclComm_t communicator) noexcept {
   std::shared_ptr<Fast> fast = std::move(found->second);
   fast_.erase(found);
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  // An aborted one's memory stays allocated (scratch.hpp).
-  if (fast->clique->is_aborted())
-    aborted_.push_back(fast);
-  else
-    taken_bytes_[fast->clique->device()] -= fast->clique->bytes();
+  // An aborted one's memory stays allocated (scratch.hpp), and is not for others.
+  if (fast->clique->is_aborted()) aborted_.push_back(fast);
   return fast;
 }
 

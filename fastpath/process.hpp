@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "fastpath/budget.hpp"
 #include "fastpath/clique.hpp"
 #include "fastpath/real_nccl.hpp"
 #include "fastpath/verifier.hpp"
@@ -43,18 +44,17 @@ class Process {
   std::shared_ptr<Fast> leave(ncclComm_t communicator) noexcept;
 
  private:
-  Process() = default;
+  Process();
   /// Of the table in force for GPUs of this generation; one that is wrong is said on stderr, and all is handed over.
   std::shared_ptr<const Choices> choices(int capability_major);
-  std::size_t left_bytes(int device);
 
+  Budget budget_;
   ScratchPool pool_;
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
   std::unordered_set<ncclComm_t> joined_;
   std::vector<std::shared_ptr<Fast>> aborted_;             // a thread may still be in a call of theirs
   std::map<int, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation
-  std::map<int, std::size_t> taken_bytes_;                 // by GPU
   std::atomic<std::uint64_t> changes_{0};                  // of fast_
 };
 

@@ -243,7 +243,9 @@ def test_a_planted_byte_is_found_in_a_mix(fast: FastPath) -> None:
 
 
 @pytest.mark.parametrize("mode", ["threads", "processes"])
-@pytest.mark.parametrize("name", ["crossed", "abort", "destroy_order", "capture_after_memset", "nonblocking"])
+@pytest.mark.parametrize(
+    "name", ["crossed", "abort", "destroy_order", "capture_after_memset", "overlapping_graphs", "nonblocking"]
+)
 def test_a_case(fast: FastPath, name: str, mode: str) -> None:
     stress = beside(fast.machine, "fastpath_stress")
     done = fast.start([stress, "--gpus", fast.machine.count, "--case", name, "--mode", mode, "--rounds", 4])

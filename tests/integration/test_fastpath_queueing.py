@@ -1,6 +1,7 @@
 """What the fast path queues for two ranks of a thread; CUDA and NCCL are pretended (bench/pretended_*)."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -112,3 +113,49 @@ for _ in range(3):
 """
     found = queued(tmp_path, calls, BUSBW_FASTPATH_MIB="1024")
     assert found == ["launch stream 11", "launch stream 21"] * 18
+
+
+def capture(*streams: int) -> str:
+    """Calls of rank 0, captured one after another: streams from 1000 on are, those from 1000 to 1999 into graph 1."""
+    return f"assert [all_reduce(0, stream) for stream in {streams}] == [0] * {len(streams)}\n"
+
+
+def test_a_graph_waits_for_those_launched_before_and_records_its_end(tmp_path: Path) -> None:
+    """One wait before its first operation and one record behind its last, however many there are, on however many streams."""
+    found = queued(tmp_path, capture(1001, 1001, 1002))
+    made, turn, joins, first, record, second, *moved = found
+    assert re.fullmatch(r"record stream \d+ event 1", made), "an event that was never recorded holds nothing up"
+    assert (turn, joins) == ("graph 1 waits for event 1: node 1", "stream 1001 follows node 1")
+    assert (first, second) == ("capture stream 1001: node 2", "capture stream 1001: node 4")
+    assert record == "graph 1 records event 1 behind node 2: node 3"
+    assert moved == [
+        "node 3 no longer follows node 2",
+        "node 3 follows node 4",
+        "stream 1002 follows node 4",  # the order of the calls
+        "capture stream 1002: node 5",
+        "node 3 no longer follows node 4",
+        "node 3 follows node 5",
+    ]
+
+
+def test_graphs_of_a_communicator_wait_for_each_other_and_for_no_other_s(tmp_path: Path) -> None:
+    calls = capture(1001) + capture(2001) + "assert all_reduce(1, 3001) == 0"
+    found = queued(tmp_path, calls)
+    events = {
+        graph: set(re.findall(rf"graph {graph} \w+ (?:for )?event (\d+)", "\n".join(found))) for graph in (1, 2, 3)
+    }
+    assert events[1] == events[2]
+    assert len(events[1]) == len(events[3]) == 1
+    assert events[1] != events[3]
+
+
+def test_where_the_program_keeps_graphs_in_order_they_do_not_wait(tmp_path: Path) -> None:
+    found = queued(tmp_path, capture(1001) + capture(2001), NCCL_GRAPH_MIXING_SUPPORT="0")
+    assert not any("waits" in line for line in found)
+    assert sum("records event 1" in line for line in found) == 2
+
+
+def test_a_communicator_that_ends_waits_for_its_graphs(tmp_path: Path) -> None:
+    end = "assert [library.ncclCommDestroy(pointer(each)) for each in communicators] == [0, 0]"
+    assert queued(tmp_path, capture(1001) + end)[-1] == "wait for event 1"
+    assert not any(line.startswith("wait for") for line in queued(tmp_path, "assert all_reduce(0, 11) == 0\n" + end))

@@ -323,6 +323,65 @@ void capture_after_memset(Team& team, const CaseSettings& settings) {
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
 }
 
+void nap(void*) { std::this_thread::sleep_for(std::chrono::microseconds(300)); }
+
+/// Graphs of one communicator that are launched on streams without an order between them: they take turns as they were
+/// launched, also where a rank's first stream is late. They outlive their communicator.
+void overlapping_graphs(Team& team, const CaseSettings& settings) {
+  constexpr std::size_t kGraphs = 3;
+  constexpr int kCalls = 3, kLaunches = 20;
+  constexpr std::size_t kCounts[kGraphs] = {256, 100'000, 1000};
+  const ncclComm_t communicator = team.new_communicators()[0];
+  const auto rank = static_cast<std::size_t>(team.mine[0].rank);
+  float expected = 1;
+  for (int i = 0; i < kCalls; ++i) expected *= static_cast<float>(team.ranks);
+  struct One {
+    cudaStream_t stream = new_stream();
+    std::unique_ptr<Floats> ones, data;
+    cudaGraph_t graph{};
+    cudaGraphExec_t instance{};
+  } all[kGraphs];
+  for (std::size_t g = 0; g < kGraphs; ++g) {
+    One& one = all[g];
+    const std::size_t count = kCounts[g];
+    one.ones = std::make_unique<Floats>(count);
+    one.ones->set(1);
+    one.data = std::make_unique<Floats>(count);
+    check(cudaStreamBeginCapture(one.stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    check(cudaMemcpyAsync(one.data->data(), one.ones->data(), count * sizeof(float), cudaMemcpyDeviceToDevice,
+                          one.stream),
+          "cudaMemcpyAsync");
+    for (int i = 0; i < kCalls; ++i)
+      check(ncclAllReduce(one.data->data(), one.data->data(), count, ncclFloat32, ncclSum, communicator, one.stream),
+            "ncclAllReduce");
+    check(cudaStreamEndCapture(one.stream, &one.graph), "cudaStreamEndCapture");
+    check(cudaGraphInstantiate(&one.instance, one.graph, 0), "cudaGraphInstantiate");
+  }
+  for (int round = 0; round < settings.rounds; ++round) {
+    team.meet();
+    for (int launch = 0; launch < kLaunches; ++launch)
+      for (std::size_t g = 0; g < kGraphs; ++g) {
+        team.doing("overlapping_graphs: round %d, launch %d of graph %zu", round, launch, g);
+        if ((rank + g + static_cast<std::size_t>(launch)) % kGraphs == 0)
+          check(cudaLaunchHostFunc(all[g].stream, nap, nullptr), "cudaLaunchHostFunc");
+        check(cudaGraphLaunch(all[g].instance, all[g].stream), "cudaGraphLaunch");
+      }
+    for (const One& one : all) {
+      team.doing("overlapping_graphs: round %d, waiting", round);
+      check(cudaStreamSynchronize(one.stream), "running");
+      expect(team, *one.data, expected, "overlapping_graphs");
+    }
+  }
+  team.doing("overlapping_graphs: ending the communicator before its graphs");
+  check(ncclCommDestroy(communicator), "ncclCommDestroy");
+  for (const One& one : all) {
+    check(cudaGraphExecDestroy(one.instance), "cudaGraphExecDestroy");
+    check(cudaGraphDestroy(one.graph), "cudaGraphDestroy");
+    check(cudaStreamDestroy(one.stream), "cudaStreamDestroy");
+  }
+  try_it(team, team.new_communicators()[0], team.ranks, 1000, "after its graphs");
+}
+
 /// A communicator whose calls do not wait.
 void nonblocking(Team& team, const CaseSettings&) {
   team.doing("nonblocking: making");
@@ -437,6 +496,7 @@ const std::map<std::string, void (*)(Team&, const CaseSettings&)> kCases{
     {"abort", abort},
     {"destroy_order", destroy_order},
     {"capture_after_memset", capture_after_memset},
+    {"overlapping_graphs", overlapping_graphs},
     {"nonblocking", nonblocking},
     {"verify_finds", verify_finds},
 };

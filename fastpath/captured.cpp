@@ -1,0 +1,113 @@
+#include "fastpath/captured.hpp"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "fastpath/cuda_check.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+/// The capture that a stream is in, and the node that its next one will follow.
+struct Capture {
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t last = nullptr;
+};
+
+cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t* nodes = nullptr;
+  std::size_t count = 0;
+#if CUDART_VERSION >= 13000
+  const cudaGraphEdgeData* edges = nullptr;
+  const cudaError_t error =
+      cudaStreamGetCaptureInfo(stream, &status, &capture.id, &capture.graph, &nodes, &edges, &count);
+#elif CUDART_VERSION >= 12030
+  const cudaGraphEdgeData* edges = nullptr;
+  const cudaError_t error =
+      cudaStreamGetCaptureInfo_v3(stream, &status, &capture.id, &capture.graph, &nodes, &edges, &count);
+#else
+  const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, &capture.id, &capture.graph, &nodes, &count);
+#endif
+  capture.last = count > 0 ? nodes[count - 1] : nullptr;
+  return error;
+}
+
+/// What is captured next on the stream follows this node, too.
+cudaError_t follow(cudaStream_t stream, cudaGraphNode_t node) {
+#if CUDART_VERSION >= 13000
+  return cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamAddCaptureDependencies);
+#else
+  return cudaStreamUpdateCaptureDependencies(stream, &node, 1, cudaStreamAddCaptureDependencies);
+#endif
+}
+
+/// Has `node` follow `to` in place of `from`.
+cudaError_t move(cudaGraph_t graph, cudaGraphNode_t node, cudaGraphNode_t from, cudaGraphNode_t to) {
+#if CUDART_VERSION >= 13000
+  if (const cudaError_t error = cudaGraphRemoveDependencies(graph, &from, &node, nullptr, 1); error != cudaSuccess)
+    return error;
+  return cudaGraphAddDependencies(graph, &to, &node, nullptr, 1);
+#else
+  if (const cudaError_t error = cudaGraphRemoveDependencies(graph, &from, &node, 1); error != cudaSuccess) return error;
+  return cudaGraphAddDependencies(graph, &to, &node, 1);
+#endif
+}
+
+/// NCCL's default, which its variable turns off. That may have come from NCCL's file of settings: ask when NCCL has started.
+bool graphs_take_turns() {
+  const char* value = std::getenv("NCCL_GRAPH_MIXING_SUPPORT");
+  return value == nullptr || std::string_view(value) != "0";
+}
+
+}  // namespace
+
+Captured::~Captured() {
+  if (launched_ != nullptr) cudaEventDestroy(launched_);
+}
+
+void Captured::make_event() {
+  const AmidCaptures amid;
+  const OwnStream stream;
+  check(cudaEventCreateWithFlags(&launched_, cudaEventDisableTiming), "making an event for graphs");
+  // One that was never recorded is none to wait for.
+  check(cudaEventRecord(launched_, stream.get()), "recording an event for graphs");
+}
+
+cudaError_t Captured::before(cudaStream_t stream) {
+  Capture capture;
+  if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
+  if (capture.id == id_) return last_ == nullptr || stream == stream_ ? cudaSuccess : follow(stream, last_);
+  if (launched_ == nullptr) make_event();
+  id_ = capture.id;
+  last_ = record_ = nullptr;
+  if (!graphs_take_turns()) return cudaSuccess;
+  // By a node without a predecessor: what the graph does before its first operation does not wait.
+  cudaGraphNode_t turn = nullptr;
+  if (const cudaError_t error = cudaGraphAddEventWaitNode(&turn, capture.graph, nullptr, 0, launched_);
+      error != cudaSuccess)
+    return error;
+  return follow(stream, turn);
+}
+
+cudaError_t Captured::after(cudaStream_t stream) {
+  Capture capture;
+  if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
+  const cudaError_t error = record_ == nullptr
+                                ? cudaGraphAddEventRecordNode(&record_, capture.graph, &capture.last, 1, launched_)
+                                : move(capture.graph, record_, last_, capture.last);
+  stream_ = stream;
+  last_ = capture.last;
+  return error;
+}
+
+bool Captured::have_run() const noexcept {
+  return launched_ == nullptr || cudaEventQuery(launched_) != cudaErrorNotReady;
+}
+
+void Captured::wait() const noexcept {
+  if (launched_ != nullptr) cudaEventSynchronize(launched_);
+}
+
+}  // namespace busbw::fastpath
