@@ -1,6 +1,7 @@
 // CUDA's runtime for a machine that has no GPU: two devices joined by NVLink, of which each has the host's memory. For what
-// the fast path's host code costs, and for tests of what it queues; nothing is launched.
+// the fast path's host code costs, and for tests of what it queues and of what the engine decides; nothing is launched.
 //
+// BUSBW_PRETENDED_CAPABILITY is the devices' compute capability, 90 (9.0) without it.
 // BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream. Streams from 1000 on are
 // captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
 // BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
@@ -87,7 +88,10 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "a GPU that is pretended");
-  properties->major = 9;
+  const char* const capability = std::getenv("BUSBW_PRETENDED_CAPABILITY");
+  const int number = capability ? std::atoi(capability) : 90;
+  properties->major = number / 10;
+  properties->minor = number % 10;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
@@ -111,8 +115,13 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = kDevices;
   return cudaSuccess;
 }
+cudaError_t cudaPeekAtLastError() { return last_error; }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = *total = std::size_t{4} << 30;
+  return cudaSuccess;
+}
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return allocated(memory, bytes); }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocated(memory, bytes); }
 cudaError_t cudaFree(void* memory) {
@@ -120,9 +129,17 @@ cudaError_t cudaFree(void* memory) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+cudaError_t cudaHostGetDevicePointer(void** seen, void* memory, unsigned) {
+  *seen = memory;
+  return cudaSuccess;
+}
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
   *handle = {};
   std::memcpy(handle, &memory, sizeof memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  std::memmove(to, from, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
@@ -140,6 +157,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   *id = reinterpret_cast<std::uintptr_t>(stream);
   return cudaSuccess;
@@ -190,10 +208,18 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = reinterpret_cast<cudaEvent_t>(++made);
   return cudaSuccess;
 }
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventElapsedTime(float* time_ms, cudaEvent_t, cudaEvent_t) {
+  *time_ms = 1;
+  return cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   note("record stream %llu event %llu", number_of(stream), number_of(event));
   return cudaSuccess;
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+  return cudaEventRecord(event, stream);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   note("wait stream %llu event %llu", number_of(stream), number_of(event));

@@ -70,8 +70,8 @@ NamedValues tuning() {
   return values;
 }
 
-ProcessFacts facts_of(const Options& options, const Backend& backend, const LaunchedJob& job,
-                      const MemoryPlan& memory) {
+ProcessFacts facts_of(const Options& options, const Backend& backend, const LaunchedJob& job, const MemoryPlan& memory,
+                      const std::vector<LackedType>& lacked) {
   ProcessFacts facts;
   facts.host = host_name();
   facts.host_identity = host_identity();
@@ -86,6 +86,7 @@ ProcessFacts facts_of(const Options& options, const Backend& backend, const Laun
   facts.store_reached_at = job.store_reached_at();
   facts.max_bytes = memory.max_bytes;
   facts.tuning = tuning();
+  facts.lacked = lacked;
   for (int i = 0; backend.name() == "nccl" && i < ranks_per_process(options); ++i)
     facts.gpus.push_back(backend.device(i).bus_id);
   return facts;
@@ -104,12 +105,13 @@ class Part {
         backend_(make_backend(options, world, survey, asking_)) {}
 
   JobResult run() {
+    const auto lacked = lacked_types(options_.data, *collective_, *backend_);
     const int sharing = world_.local_size * ranks_per_process(options_);
     MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
                                     backend_->work_bytes(sharing), backend_->scarcest_memory());
     require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
-    agree(memory);
-    RunPlan plan = make_plan(options_, *collective_, memory.max_bytes);
+    const DataChoice data = agree(memory, lacked);
+    RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);
     plan.first_rank = world_.rank * plan.ranks_per_process();
     backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
 
@@ -153,15 +155,23 @@ class Part {
     _exit(static_cast<int>(why.exit));
   }
 
-  void agree(MemoryPlan& memory) {
+  /// What all have memory for and can do: the first goes into `memory`, the second comes back.
+  DataChoice agree(MemoryPlan& memory, const std::vector<LackedType>& lacked) {
     const auto decide = [&](const std::vector<Bytes>& words) {
       std::vector<ProcessFacts> processes;
       for (const Bytes& one : words) processes.push_back(ProcessFacts::unpack(one));
       agreement_ = agreement_of(processes, ranks_per_process(options_));
-      return MessageWriter().add(agreement_.max_bytes).bytes();
+      MessageWriter writer;
+      writer.add(agreement_.max_bytes).add(agreement_.lacked.size());
+      for (const Dtype dtype : dtypes_of(agreement_.lacked)) writer.add(dtype);
+      return writer.bytes();
     };
-    const Bytes decision = job_.agree(facts_of(options_, *backend_, job_, memory).packed(), decide);
-    memory.max_bytes = MessageReader(decision).take<std::uint64_t>();
+    const Bytes decision = job_.agree(facts_of(options_, *backend_, job_, memory, lacked).packed(), decide);
+    MessageReader reader(decision);
+    memory.max_bytes = reader.take<std::uint64_t>();
+    std::vector<Dtype> left_out(reader.take<std::size_t>());
+    for (Dtype& dtype : left_out) dtype = reader.take<Dtype>();
+    return without(options_.data, left_out);
   }
 
   RunInfo info(const RunPlan& plan, const MemoryPlan& memory) const {
@@ -172,6 +182,7 @@ class Part {
                                      agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
     for (const std::string& note : notes_on_backend(options_, survey_)) info.notes.push_back(note);
     info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
+    for (const std::string& note : notes_on(agreement_.lacked)) info.notes.push_back(note);
     info.warnings = agreement_.warnings;
     const auto of_backend = backend_->warnings();
     info.warnings.insert(info.warnings.end(), of_backend.begin(), of_backend.end());

@@ -9,6 +9,7 @@
 #include "backends/host/machine.hpp"
 #include "backends/mpi/mpi_engine.hpp"
 #include "collectives/all.hpp"
+#include "lacked_types.hpp"
 #include "measure/buffers.hpp"
 #include "measure/runner.hpp"
 #include "rendezvous/local_job.hpp"
@@ -53,17 +54,19 @@ JobResult run_here(const Options& options) {
   const Asking asking(options, [&](const NoAnswer& end) { complain(options.program, end.sentence); });
   const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_for(options, forks(options)); });
   const auto backend = make_backend(options, survey, asking);
+  const auto lacked = lacked_types(options.data, *collective, *backend);
 
   const int ranks = options.ranks();
   const MemoryPlan memory = plan_memory(options.settings, ranks, backend->available_bytes(ranks),
                                         backend->work_bytes(ranks), backend->scarcest_memory());
   require_room_for_samples(options.settings, ranks, available_memory_bytes());
-  const RunPlan plan = make_plan(options, *collective, memory.max_bytes);
+  const RunPlan plan = make_plan(options, without(options.data, dtypes_of(lacked)), *collective, memory.max_bytes);
 
   LocalJob job(plan.ranks());
   backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
   RunInfo info = run_info(options, plan.settings, *backend, memory);
   for (const std::string& note : notes_on_backend(options, survey)) info.notes.push_back(note);
+  for (const std::string& note : notes_on(lacked)) info.notes.push_back(note);
   info.warnings = warnings(options, *backend);
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);

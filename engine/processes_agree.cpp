@@ -91,6 +91,27 @@ std::string store_text(const std::vector<ProcessFacts>& all) {
   return text;
 }
 
+bool lacks(const ProcessFacts& process, const LackedType& type) {
+  return std::ranges::any_of(process.lacked, [&](const LackedType& other) {
+    return other.dtype == type.dtype && other.lack.why == type.lack.why;
+  });
+}
+
+/// The types that one of the processes cannot do, each as the first of them says it.
+std::vector<LackedType> lacked_by_any(const std::vector<ProcessFacts>& all) {
+  std::map<Dtype, LackedType> lacked;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (LackedType type : all[i].lacked) {
+      if (!std::ranges::all_of(all, [&](const ProcessFacts& process) { return lacks(process, type); }))
+        type.lack.why = fmt::format("{}: {}", name_of(all, i), type.lack.why);
+      lacked.try_emplace(type.dtype, type);
+    }
+  }
+  std::vector<LackedType> types;
+  for (const auto& [dtype, type] : lacked) types.push_back(type);
+  return types;
+}
+
 }  // namespace
 
 Bytes ProcessFacts::packed() const {
@@ -109,6 +130,8 @@ Bytes ProcessFacts::packed() const {
   for (const std::string& gpu : gpus) writer.add(gpu);
   writer.add(tuning.size());
   for (const auto& [name, value] : tuning) writer.add(name).add(value);
+  writer.add(lacked.size());
+  for (const LackedType& type : lacked) writer.add(type.dtype).add(type.lack.why).add(type.lack.remedy);
   return writer.bytes();
 }
 
@@ -125,6 +148,13 @@ ProcessFacts ProcessFacts::unpack(const Bytes& bytes) {
     std::string name = reader.take_text();
     facts.tuning.emplace_back(std::move(name), reader.take_text());
   }
+  for (auto left = reader.take<std::size_t>(); left > 0; --left) {
+    LackedType type;
+    type.dtype = reader.take<Dtype>();
+    type.lack.why = reader.take_text();
+    type.lack.remedy = reader.take_text();
+    facts.lacked.push_back(std::move(type));
+  }
   return facts;
 }
 
@@ -138,6 +168,7 @@ Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per
 
   Agreement agreement;
   agreement.max_bytes = std::ranges::min(processes, {}, &ProcessFacts::max_bytes).max_bytes;
+  agreement.lacked = lacked_by_any(processes);
   std::set<std::string> hosts;
   for (const ProcessFacts& process : processes) hosts.insert(process.host_identity);
   agreement.hosts = static_cast<int>(hosts.size());

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lacked_types.hpp"
 #include "support/message.hpp"
 #include "support/provenance.hpp"
 
@@ -24,6 +25,7 @@ struct ProcessFacts {
   std::vector<std::string> gpus;  // bus ids of the GPUs of its ranks
   std::uint64_t max_bytes = 0;    // the largest size that it has memory for
   NamedValues tuning;             // variables that change what is measured
+  std::vector<LackedType> lacked;  // types that were asked for and that it cannot do
 
   Bytes packed() const;
   /// Throws BrokenMessage.
@@ -37,6 +39,7 @@ struct Agreement {
   int hosts = 0;
   NamedValues facts;                  // for the record
   std::vector<std::string> warnings;  // about variables that differ
+  std::vector<LackedType> lacked;     // types that one of them cannot do
 };
 Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per_process);
 

@@ -79,8 +79,9 @@ RunInfo run_info(const Options& options, const RunSettings& settings, const Back
   return info;
 }
 
-RunPlan make_plan(const Options& options, const Collective& collective, std::uint64_t max_bytes) {
-  Sweep sweep = plan_sweep(options.data, options.settings, collective, smallest_group(options, collective));
+RunPlan make_plan(const Options& options, const DataChoice& data, const Collective& collective,
+                  std::uint64_t max_bytes) {
+  Sweep sweep = plan_sweep(data, options.settings, collective, smallest_group(options, collective));
   RunSettings settings = options.settings;
   if (max_bytes < settings.max_bytes) {
     settings.max_bytes = max_bytes;

@@ -44,8 +44,10 @@ int smallest_group(const Options& options, const Collective& collective);
 /// What a person is told of the run, and what the record says of it; the ranks are added later.
 RunInfo run_info(const Options& options, const RunSettings& settings, const Backend& backend, const MemoryPlan& memory);
 
-/// The plan of the job with sizes up to `max_bytes`, which may be less than was asked for. `collective` must outlive it.
-RunPlan make_plan(const Options& options, const Collective& collective, std::uint64_t max_bytes);
+/// The plan of the job with sizes up to `max_bytes`, which may be less than was asked for, as `data` may be.
+/// `collective` must outlive it.
+RunPlan make_plan(const Options& options, const DataChoice& data, const Collective& collective,
+                  std::uint64_t max_bytes);
 
 /// Opens what the run writes to; files that were created go again when one of them cannot be.
 void open_sinks(const Options& options, const Job& job, Reporter& reporter);

@@ -27,6 +27,12 @@ struct Device {
   std::string name;    // "NVIDIA H200"
 };
 
+/// Why a backend cannot do something, and what a person can do about it: two halves of a sentence.
+struct Lack {
+  std::string why;     // "NCCL 2.18.3 (/usr/lib/libnccl.so.2) has no 8-bit floats"
+  std::string remedy;  // "use 2.24 or later"
+};
+
 /// One side of a grouped point-to-point exchange.
 struct Transfer {
   int peer = 0;
@@ -160,6 +166,8 @@ class Backend {
   /// where all share one.
   virtual std::string scarcest_memory() const { return {}; }
   /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
+  /// Why it cannot move elements of that type, or cannot reduce them where that is asked for; missing where it can.
+  virtual std::optional<Lack> lack_of(Dtype, bool /*reduces*/) const { return std::nullopt; }
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Facts for the record: which library from where, which driver.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }

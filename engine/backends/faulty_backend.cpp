@@ -138,6 +138,7 @@ class FaultyBackend final : public Backend {
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     require_ranks(faults_, world.size());
     return std::make_unique<FaultyCommunicator>(inner_->connect(world, group), faults_, world.rank(), copy_);
+  std::optional<Lack> lack_of(Dtype dtype, bool reduces) const override { return inner_->lack_of(dtype, reduces); }
   }
 
  private:

@@ -107,6 +107,7 @@ class NotingBackend final : public Backend {
   std::string scarcest_memory() const override { return note("scarcest_memory"); }
   std::size_t work_bytes(int) const override { return note("work_bytes"), 1; }
   std::vector<std::pair<std::string, std::string>> facts() const override { return note("facts"), Pairs(); }
+  std::optional<Lack> lack_of(Dtype, bool) const override { return Lack{note("lack_of"), {}}; }
   std::vector<std::string> warnings() const override { return {note("warnings")}; }
   std::vector<std::string> diagnosis() const override { return {note("diagnosis")}; }
   void reserve(int, std::size_t) override { note("reserve"); }
@@ -139,6 +140,7 @@ TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   CHECK(backend->scarcest_memory() == "scarcest_memory");
   CHECK(backend->work_bytes(1) == 1);
   CHECK(backend->facts().empty());
+  CHECK(backend->lack_of(Dtype::uint8, true).value_or(Lack()).why == "lack_of");
   CHECK(backend->warnings().size() == 1);
   CHECK(backend->diagnosis().size() == 1);
   backend->reserve(1, 8);

@@ -99,3 +99,8 @@ TEST_CASE("nccl_version_text: as NCCL counts, as it counted, and as others count
   CHECK(nccl_version_text(2804) == "2.8.4");
   CHECK(nccl_version_text(900) == "0.9.0");
 }
+
+TEST_CASE("counts_as_nccl: NCCL's versions before and after it changed its count, and no others") {
+  for (const int version : {2000, 2804, 20906, 21805, 22403, 23001}) CHECK(counts_as_nccl(version));
+  for (const int version : {1, 900, 1999, 3000, 20899}) CHECK_FALSE(counts_as_nccl(version));
+}

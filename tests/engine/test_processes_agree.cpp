@@ -34,7 +34,8 @@ std::string value(const Agreement& agreement, const std::string& name) {
 }  // namespace
 
 TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are broken") {
-  const ProcessFacts there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
+  ProcessFacts there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
+  there.lacked = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
   const Bytes packed = there.packed();
   const ProcessFacts back = ProcessFacts::unpack(packed);
   CHECK(back.host == there.host);
@@ -48,6 +49,10 @@ TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are b
   CHECK(back.gpus == there.gpus);
   CHECK(back.max_bytes == there.max_bytes);
   CHECK(back.tuning == there.tuning);
+  REQUIRE(back.lacked.size() == 1);
+  CHECK(back.lacked[0].dtype == Dtype::f8e5m2);
+  CHECK(back.lacked[0].lack.why == "too old");
+  CHECK(back.lacked[0].lack.remedy == "take a new one");
   for (std::size_t length = 0; length < packed.size(); ++length)
     CHECK_THROWS_AS(ProcessFacts::unpack(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length))),
                     BrokenMessage);
@@ -139,4 +144,23 @@ TEST_CASE("processes agree: other tuning is a warning that names the variables a
   const Agreement agreement = agreement_of(all, 1);
   REQUIRE(agreement.warnings.size() == 1);
   check_names(agreement.warnings[0], {"process 1 on n2", "NCCL_ALGO, NCCL_PROTO than", "process 0 on n1"});
+}
+
+TEST_CASE("processes agree: a type is left out where one process cannot do it, and that one is named") {
+  std::vector<ProcessFacts> all{facts("n1"), facts("n2"), facts("n2")};
+  CHECK(agreement_of(all, 1).lacked.empty());
+  all[2].lacked = {{Dtype::f8e4m3, {"GPU 0 has 8.0", "use newer GPUs"}}};
+  all[1].lacked = {{Dtype::f8e5m2, {"GPU 0 has 8.9", "use newer GPUs"}}, {Dtype::f8e4m3, {"GPU 0 has 8.9", "x"}}};
+  const Agreement agreement = agreement_of(all, 1);
+  CHECK(dtypes_of(agreement.lacked) == std::vector<Dtype>{Dtype::f8e4m3, Dtype::f8e5m2});
+  for (const LackedType& type : agreement.lacked) CHECK(type.lack.why == "process 1 on n2: GPU 0 has 8.9");
+  CHECK(agreement.lacked[1].lack.remedy == "use newer GPUs");
+}
+
+TEST_CASE("processes agree: what all lack for one reason is nobody's in particular") {
+  std::vector<ProcessFacts> all{facts("n1"), facts("n2")};
+  for (ProcessFacts& process : all) process.lacked = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
+  const Agreement agreement = agreement_of(all, 1);
+  REQUIRE(agreement.lacked.size() == 1);
+  CHECK(agreement.lacked[0].lack.why == "NCCL 2.18.3 has none");
 }

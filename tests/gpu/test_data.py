@@ -10,6 +10,8 @@ EVERYTHING = ["-d", "all", "-o", "all", "-n", 1]
 # Less than a tile of the data's definition, more than one, and what divides by nothing.
 SIZES = ["--sizes", "8,1000,100003,1M"]
 TYPES = 12
+FLOAT8 = 2
+"""Types that older GPUs do not reduce, nor older NCCLs have."""
 OPERATORS = 6
 REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
 
@@ -24,9 +26,10 @@ def test_every_type_operator_and_placement(several: Machine, collective: str) ->
     finished = several.run(collective, *several.ranks(way), *EVERYTHING, *SIZES)
     expect_nothing_wrong(finished, collective)
     rows = finished.rows()
-    assert len({row["dtype"] for row in rows}) == TYPES
+    types = TYPES - FLOAT8 if "-d all leaves out f8e4m3 and f8e5m2" in finished.stdout else TYPES
+    assert len({row["dtype"] for row in rows}) == types
     if collective in REDUCING:
-        assert len({(row["dtype"], row["redop"]) for row in rows}) == TYPES * OPERATORS
+        assert len({(row["dtype"], row["redop"]) for row in rows}) == types * OPERATORS
     assert {row["placement"] for row in rows} == {"in_place", "out_of_place"}
 
 

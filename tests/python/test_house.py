@@ -33,6 +33,7 @@ TOP_FILES = {
     "local_run": "main",
     "launched_run": "main",
     "processes_agree": "main",
+    "lacked_types": "main",
     "alias": "main",
     "options": "options",
     "options_given": "options",

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "backends/nccl/nvml.hpp"
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
+#include "backends/nccl/type_support.hpp"
 #include "rendezvous/store.hpp"
 #include "support/environment.hpp"
 #include "support/file_hash.hpp"
@@ -91,6 +93,12 @@ class NcclBackend final : public Backend {
       least = std::min(least, *gpu.free_bytes);
     }
     return least * static_cast<std::size_t>(ranks);
+  }
+  std::optional<Lack> lack_of(Dtype dtype, bool reduces) const override {
+    const auto gpus = std::span(gpus_).subspan(static_cast<std::size_t>(request_.first_device),
+                                               static_cast<std::size_t>(request_.ranks));
+    // A kernel of -D reduces by itself.
+    return lack_of_type(dtype, library_, gpus, request_.first_device, reduces && !request_.flags.kernel);
   }
   std::string scarcest_memory() const override {
     const auto first = gpus_.begin() + request_.first_device;

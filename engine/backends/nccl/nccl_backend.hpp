@@ -18,6 +18,7 @@ struct Gpu {
   std::string name;    // "NVIDIA H200"
   std::string bus_id;  // "0000:0f:00"
   std::optional<std::size_t> free_bytes;  // known where the survey was made before forks
+  std::optional<int> compute_capability{};  // 90 for 9.0
 };
 
 /// The GPUs that this process may use. Where there are none, `why_none` says why, and what to do.

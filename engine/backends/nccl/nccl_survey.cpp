@@ -25,6 +25,7 @@ namespace {
 struct PlainGpu {
   char name[256];
   char bus_id[16];
+  int compute_capability;  // 0: not known
   bool free_known;
   std::size_t free_bytes;
 };
@@ -63,6 +64,7 @@ PlainSurvey look(bool with_memory) {
     PlainGpu& gpu = survey.gpus[i];
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
     std::memcpy(gpu.name, properties.name, sizeof(gpu.name) - 1);
+    gpu.compute_capability = 10 * properties.major + properties.minor;
     cudaDeviceGetPCIBusId(gpu.bus_id, sizeof(gpu.bus_id), i);
     for (int other = 0; other < i; ++other) survey.out_of_reach[other][i] = lack_access(other, i);
   }
@@ -131,7 +133,8 @@ GpuSurvey survey_gpus(bool forks_follow) {
   for (int i = 0; i < found->count; ++i) {
     const PlainGpu& gpu = found->gpus[i];
     survey.gpus.push_back({gpu.name, printed_bus_id(gpu.bus_id),
-                           gpu.free_known ? std::optional<std::size_t>(gpu.free_bytes) : std::nullopt});
+                           gpu.free_known ? std::optional<std::size_t>(gpu.free_bytes) : std::nullopt,
+                           gpu.compute_capability ? std::optional<int>(gpu.compute_capability) : std::nullopt});
   }
   for (int i = 0; i < found->count; ++i)
     for (int other = 0; other < i; ++other)

@@ -70,10 +70,7 @@ std::string file_of(void* function) {
   return error ? std::string(where.dli_fname) : whole.string();
 }
 
-bool is_too_old(int version) {
-  return (version >= kFirstOldCount && version <= kLastOldCount) ||
-         (version >= kFirstNewCount && version < kLeastVersion);
-}
+bool is_too_old(int version) { return counts_as_nccl(version) && version < kLeastVersion; }
 
 }  // namespace
 
@@ -118,6 +115,10 @@ OpenedLibrary open_nccl(const LibrarySearch& search) {
                     "install one (pip install nvidia-nccl-cu13)",
                     library.named()));
   return library;
+}
+
+bool counts_as_nccl(int version) {
+  return (version >= kFirstOldCount && version <= kLastOldCount) || version >= kFirstNewCount;
 }
 
 std::string nccl_version_text(int version) {

@@ -35,6 +35,10 @@ struct OpenedLibrary {
 /// before 2.18. What only some collectives and flags need it may lack.
 OpenedLibrary open_nccl(const LibrarySearch& search);
 
+/// Whether a version is one of NCCL's. Other libraries with its interface may count in their own way, and then a version
+/// says nothing of what they can do.
+bool counts_as_nccl(int version);
+
 /// "2.28.9" of 22809, "2.8.4" of 2804. Libraries with NCCL's interface may count in their own way: "0.9.0" of 900.
 std::string nccl_version_text(int version);
 

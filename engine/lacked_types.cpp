@@ -1,0 +1,50 @@
+#include "lacked_types.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "support/error.hpp"
+
+namespace busbw {
+
+std::vector<LackedType> lacked_types(const DataChoice& data, const Collective& collective, const Backend& backend) {
+  const bool is_named = data.dtypes.size() == 1;
+  std::vector<LackedType> lacked;
+  for (const Dtype dtype : data.dtypes) {
+    const auto lack = backend.lack_of(dtype, collective.reduces());
+    if (!lack) continue;
+    if (is_named)
+      throw EnvironmentError(
+          fmt::format("-d {} (--datatype): {}; {}, or measure another type", name(dtype), lack->why, lack->remedy));
+    lacked.push_back({dtype, *lack});
+  }
+  return lacked;
+}
+
+std::vector<Dtype> dtypes_of(const std::vector<LackedType>& types) {
+  std::vector<Dtype> dtypes;
+  for (const LackedType& type : types) dtypes.push_back(type.dtype);
+  return dtypes;
+}
+
+DataChoice without(DataChoice data, const std::vector<Dtype>& lacked) {
+  std::erase_if(data.dtypes, [&](Dtype dtype) { return std::ranges::find(lacked, dtype) != lacked.end(); });
+  return data;
+}
+
+std::vector<std::string> notes_on(const std::vector<LackedType>& lacked) {
+  std::map<std::string, std::vector<std::string_view>> names_by_reason;
+  for (const LackedType& type : lacked)
+    names_by_reason[fmt::format("{}; {}", type.lack.why, type.lack.remedy)].push_back(name(type.dtype));
+  std::vector<std::string> notes;
+  for (const auto& [reason, names] : names_by_reason)
+    notes.push_back(fmt::format("-d all leaves out {}: {} to measure {}", fmt::join(names, " and "), reason,
+                                names.size() == 1 ? "it" : "them"));
+  return notes;
+}
+
+}  // namespace busbw
