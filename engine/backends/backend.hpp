@@ -118,6 +118,10 @@ class Communicator {
   /// Operations between these two may be started as one, where a library can do that.
   virtual void begin_group() {}
   virtual void end_group() {}
+  /// What comes between these two makes one `result`, of which the later operations send on what the earlier ones brought.
+  /// Faults made for tests strike it once it is whole.
+  virtual void begin_steps() {}
+  virtual void end_steps(std::span<std::byte> /*result*/, Dtype) {}
   /// Returns when all operations so far are on their way to the device; they need not have finished.
   virtual void flush() {}
   virtual void synchronize() = 0;
@@ -162,12 +166,12 @@ class Backend {
   virtual Device device(int index) const = 0;
   /// Bytes that `ranks` ranks of this machine may take together.
   virtual std::size_t available_bytes(int ranks) const = 0;
+  /// Why it cannot move elements of that type, or cannot reduce them where that is asked for; missing where it can.
+  virtual std::optional<Lack> lack_of(Dtype, bool /*reduces*/) const { return std::nullopt; }
   /// Whose memory is the least, where ranks have memories of their own: "GPU 2 (0000:0f:00), which has the least free". Empty
   /// where all share one.
   virtual std::string scarcest_memory() const { return {}; }
   /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
-  /// Why it cannot move elements of that type, or cannot reduce them where that is asked for; missing where it can.
-  virtual std::optional<Lack> lack_of(Dtype, bool /*reduces*/) const { return std::nullopt; }
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Facts for the record: which library from where, which driver.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }

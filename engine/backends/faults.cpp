@@ -147,13 +147,13 @@ void RankFaults::before_operation() const {
 }
 
 bool RankFaults::spoil_results() const {
-  return phase_ == Phase::check && std::ranges::any_of(mine_, [](const Fault& fault) {
+  return phase_ == Phase::check && !in_steps_ && std::ranges::any_of(mine_, [](const Fault& fault) {
            return fault.kind == Fault::Kind::flip || fault.kind == Fault::Kind::overrun;
          });
 }
 
 void RankFaults::after_operation(std::span<std::byte> result, std::size_t element_bytes) {
-  if (phase_ != Phase::check || result.empty()) return;
+  if (result.empty() || !spoil_results()) return;
   for (const Fault& fault : mine_) {
     const auto bit = static_cast<std::size_t>(fault.bit);
     if (fault.kind == Fault::Kind::flip && fault.index < result.size() / element_bytes && bit < 8 * element_bytes) {

@@ -49,7 +49,10 @@ class RankFaults {
 
   void enter(Phase phase);
   void before_operation() const;
-  /// Whether `after_operation` would change a result in this phase.
+  /// No result is changed from here on until `end_steps`: others would be sent what is wrong with it.
+  void begin_steps() { in_steps_ = true; }
+  void end_steps() { in_steps_ = false; }
+  /// Whether `after_operation` would change a result now.
   bool spoil_results() const;
   /// `result`: what the operation wrote for this rank, in elements of `element_bytes`; empty where it wrote nothing,
   /// and then nothing is changed. Nor is an element or a bit that the result does not have.
@@ -61,6 +64,7 @@ class RankFaults {
   Faults mine_;
   int world_rank_;
   Phase phase_ = Phase::rendezvous;
+  bool in_steps_ = false;
   std::byte* overrun_at_ = nullptr;
   std::byte overrun_with_{};
 };

@@ -62,6 +62,15 @@ class FaultyCommunicator final : public Communicator {
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_->copy(to, from, bytes); }
   void begin_group() override { inner_->begin_group(); }
   void end_group() override { inner_->end_group(); }
+  void begin_steps() override {
+    faults_.begin_steps();
+    inner_->begin_steps();
+  }
+  void end_steps(std::span<std::byte> result, Dtype dtype) override {
+    inner_->end_steps(result, dtype);
+    faults_.end_steps();
+    keep(result, dtype);
+  }
   void flush() override { inner_->flush(); }
   void synchronize() override {
     inner_->synchronize();
@@ -92,8 +101,12 @@ class FaultyCommunicator final : public Communicator {
   void run(const Operation& operation, std::byte* at, std::size_t elements, Dtype dtype) {
     faults_.before_operation();
     operation();
-    const std::size_t bytes = elements * size_bytes(dtype);
-    if (bytes != 0 && faults_.spoil_results()) results_.push_back({{at, bytes}, size_bytes(dtype)});
+    keep({at, elements * size_bytes(dtype)}, dtype);
+  }
+
+  /// To be spoiled when all operations have finished.
+  void keep(std::span<std::byte> result, Dtype dtype) {
+    if (!result.empty() && faults_.spoil_results()) results_.push_back({result, size_bytes(dtype)});
   }
 
   std::size_t of_all(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
@@ -125,6 +138,7 @@ class FaultyBackend final : public Backend {
   std::string headers() const override { return inner_->headers(); }
   Device device(int index) const override { return inner_->device(index); }
   std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
+  std::optional<Lack> lack_of(Dtype dtype, bool reduces) const override { return inner_->lack_of(dtype, reduces); }
   std::string scarcest_memory() const override { return inner_->scarcest_memory(); }
   std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
@@ -138,7 +152,6 @@ class FaultyBackend final : public Backend {
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     require_ranks(faults_, world.size());
     return std::make_unique<FaultyCommunicator>(inner_->connect(world, group), faults_, world.rank(), copy_);
-  std::optional<Lack> lack_of(Dtype dtype, bool reduces) const override { return inner_->lack_of(dtype, reduces); }
   }
 
  private:

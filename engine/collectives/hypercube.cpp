@@ -37,6 +37,7 @@ class Hypercube final : public Collective {
     const int rank = communicator.rank();
     std::byte* const own = call.recv + rank * share_bytes;
     if (own != call.send) communicator.copy(own, call.send, share_bytes);
+    communicator.begin_steps();
     for (int bit = 1; bit < communicator.size(); bit <<= 1) {
       const int first_mine = rank & ~(bit - 1);
       const int first_theirs = first_mine ^ bit;
@@ -45,6 +46,7 @@ class Hypercube final : public Collective {
       const Transfer recv{rank ^ bit, call.recv + first_theirs * share_bytes, count};
       communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
     }
+    communicator.end_steps({call.recv, share_bytes * static_cast<std::size_t>(communicator.size())}, call.dtype);
   }
 };
 

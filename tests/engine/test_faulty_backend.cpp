@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/host/host_backend.hpp"
+#include "collectives/all.hpp"
 #include "support/error.hpp"
 #include "support_cases.hpp"
 #include "support_ranks.hpp"
@@ -75,6 +76,8 @@ class NotingCommunicator final : public Communicator {
   void copy(std::byte*, const std::byte*, std::size_t) override { note("copy"); }
   void begin_group() override { note("begin_group"); }
   void end_group() override { note("end_group"); }
+  void begin_steps() override { note("begin_steps"); }
+  void end_steps(std::span<std::byte>, Dtype) override { note("end_steps"); }
   void flush() override { note("flush"); }
   void synchronize() override { note("synchronize"); }
   Stamps* stamps() override { return note("stamps"), nullptr; }
@@ -104,10 +107,10 @@ class NotingBackend final : public Backend {
   std::string headers() const override { return note("headers"); }
   Device device(int) const override { return note("device"), Device(); }
   std::size_t available_bytes(int) const override { return note("available_bytes"), 1; }
+  std::optional<Lack> lack_of(Dtype, bool) const override { return Lack{note("lack_of"), {}}; }
   std::string scarcest_memory() const override { return note("scarcest_memory"); }
   std::size_t work_bytes(int) const override { return note("work_bytes"), 1; }
   std::vector<std::pair<std::string, std::string>> facts() const override { return note("facts"), Pairs(); }
-  std::optional<Lack> lack_of(Dtype, bool) const override { return Lack{note("lack_of"), {}}; }
   std::vector<std::string> warnings() const override { return {note("warnings")}; }
   std::vector<std::string> diagnosis() const override { return {note("diagnosis")}; }
   void reserve(int, std::size_t) override { note("reserve"); }
@@ -137,10 +140,10 @@ TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   CHECK(backend->headers() == "headers");
   CHECK(backend->device(0).index == 0);
   CHECK(backend->available_bytes(1) == 1);
+  CHECK(backend->lack_of(Dtype::uint8, true).value_or(Lack()).why == "lack_of");
   CHECK(backend->scarcest_memory() == "scarcest_memory");
   CHECK(backend->work_bytes(1) == 1);
   CHECK(backend->facts().empty());
-  CHECK(backend->lack_of(Dtype::uint8, true).value_or(Lack()).why == "lack_of");
   CHECK(backend->warnings().size() == 1);
   CHECK(backend->diagnosis().size() == 1);
   backend->reserve(1, 8);
@@ -167,6 +170,8 @@ TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   rank->copy(nullptr, nullptr, 1);
   rank->begin_group();
   rank->end_group();
+  rank->begin_steps();
+  rank->end_steps({}, Dtype::uint8);
   rank->flush();
   rank->synchronize();
   CHECK(rank->stamps() == nullptr);
@@ -238,6 +243,29 @@ TEST_CASE("with_faults: a write past the end of what was received") {
     return recv[8] == std::byte{0xff} ? "" : "not struck; ";
   });
   CHECK(complaints == "");
+}
+
+TEST_CASE("with_faults: of several steps the result is struck, once and when it is whole") {
+  std::atomic<int> copies = 0;
+  const auto backend = faulty(4, "flip:rank=1,index=7,bit=3", copies);
+  const auto hypercube = make_collective("hypercube", {});
+  constexpr std::size_t kShare = 16;
+  const std::string complaints = run_threads(4, [&](Team& world) -> std::string {
+    const auto communicator = backend->connect(world, world);
+    communicator->enter(Phase::check);
+    std::byte* const recv = communicator->recv_buffer().data();
+    std::memset(communicator->send_buffer().data(), 1 + world.rank(), kShare);
+    hypercube->run(*communicator, {communicator->send_buffer().data(), recv, kShare, Dtype::uint8, Redop::sum, 0});
+    communicator->synchronize();
+    for (std::size_t i = 0; i < 4 * kShare; ++i) {
+      const std::byte right{static_cast<unsigned char>(1 + i / kShare)};
+      const bool is_struck = world.rank() == 1 && i == 7;
+      if (recv[i] != (is_struck ? right ^ std::byte{8} : right)) return "wrong at " + std::to_string(i) + "; ";
+    }
+    return "";
+  });
+  CHECK(complaints == "");
+  CHECK(copies == 2);
 }
 
 TEST_CASE("with_faults: ranks that exist, and a backend without faults as it was") {

@@ -78,7 +78,7 @@ def expect_exactly(finished: Finished, collective: str, rank: int, index: int) -
         assert (wrong["rank"], wrong["index"], wrong["place"]) == (rank, index, "receive buffer"), row
 
 
-@pytest.mark.parametrize("collective", [name for name in COLLECTIVES if name != "hypercube"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
 def test_one_flipped_bit_is_named(several: Machine, collective: str) -> None:
     """For every type and operator.
 

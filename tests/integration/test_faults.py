@@ -44,7 +44,7 @@ def rows_recorded(programs: Programs) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("ranks", [["-t", 4], ["--processes", 4]], ids=["threads", "processes"])
-@pytest.mark.parametrize("collective", [name for name in COLLECTIVES if name != "hypercube"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
 def test_one_flipped_bit_is_found(programs: Programs, collective: str, ranks: list[object]) -> None:
     bad = 0 if collective in ONLY_ROOT_HAS_A_RESULT else 2
     fault = f"flip:rank={bad},index=5,bit=3"
@@ -60,7 +60,7 @@ def test_one_flipped_bit_is_found(programs: Programs, collective: str, ranks: li
     assert footer(finished.stdout)["Out of bounds values"] == f"{len(placements)} FAILED"
     lines = [line for line in finished.stdout.splitlines() if line.startswith("# Wrong data: ")]
     for line, placement in zip(lines, placements, strict=True):
-        operation = f"{row.redop} in float" if row.redop != "none" else "float"
+        operation = f"{row.redop} in float" if row.redop not in {"", "none"} else "float"
         what = f"{collective} {operation}, {placement}, {row.size_bytes} bytes"
         assert line.startswith(f"# Wrong data: {what}: rank {bad}, receive buffer, index 5: expected ")
         expected, got = line.split(": expected ")[1].split(", got ")
@@ -75,17 +75,6 @@ def test_one_flipped_bit_is_found(programs: Programs, collective: str, ranks: li
     document = read_json(programs.folder / "out.json")
     assert document["out_of_bounds"] == {"count": len(placements), "okay": "false"}
     assert document["results"][0]["out_of_place"]["nwrong"] == 1
-
-
-def test_one_flipped_bit_travels_through_a_hypercube(programs: Programs) -> None:
-    """Its steps pass on what they got, so one flip is found at several ranks, the faulty one among them."""
-    arguments = ["-t", 4, "-b", "4K", "-e", "4K", "-n", 1, *OUTPUTS, "--fault", "flip:rank=2,index=5,bit=3"]
-    finished = programs.run("hypercube", *arguments)
-    assert finished.code == 1
-    for record in rows_recorded(programs):
-        assert record["check"]["wrong_elements"] >= 1
-        assert 2 in {wrong["rank"] for wrong in record["check"]["first_wrong"]}
-        assert {bits(wrong["expected"]) ^ bits(wrong["got"]) for wrong in record["check"]["first_wrong"]} == {1 << 3}
 
 
 @pytest.mark.parametrize(
@@ -114,10 +103,10 @@ def test_the_first_check_that_fails_is_the_last(programs: Programs) -> None:
     assert finished.stdout.count("# Wrong data: ") == 2
 
 
-@pytest.mark.parametrize("collective", [name for name in COLLECTIVES if name != "hypercube"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
 def test_a_write_past_the_end_is_wrong_data(programs: Programs, collective: str) -> None:
     bad = 0 if collective in ONLY_ROOT_HAS_A_RESULT else 1
-    arguments = ["-t", 3, "-b", 1200, "-e", 1200, "-n", 1, *OUTPUTS, "--fault", f"overrun:rank={bad}"]
+    arguments = ["-t", 4, "-b", 1280, "-e", 1280, "-n", 1, *OUTPUTS, "--fault", f"overrun:rank={bad}"]
     finished = programs.run(collective, *arguments)
     assert finished.code == 1
     check = rows_recorded(programs)[0]["check"]

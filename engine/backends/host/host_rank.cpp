@@ -12,6 +12,11 @@ HostRank::HostRank(std::vector<int> members, int rank, std::span<const Fault> fa
 
 void HostRank::copy(std::byte* to, const std::byte* from, std::size_t bytes) { move_bytes(to, from, bytes); }
 
+void HostRank::end_steps(std::span<std::byte> result, Dtype dtype) {
+  faults_.end_steps();
+  faults_.after_operation(result, size_bytes(dtype));
+}
+
 void HostRank::fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
   fill_host(at, stream, first, elements);
 }

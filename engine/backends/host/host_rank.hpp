@@ -16,6 +16,8 @@ class HostRank : public Communicator {
   int size() const override { return static_cast<int>(members_.size()); }
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void begin_steps() override { faults_.begin_steps(); }
+  void end_steps(std::span<std::byte> result, Dtype dtype) override;
   void synchronize() override {}
   void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override;
   void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
