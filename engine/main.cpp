@@ -71,7 +71,9 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
 }
 
 std::string version_text() {
-  return fmt::format("busbw {}\nbackend host {}\nrecord schema {}\nnccl-tests table 2.19.6\n", version(), version(),
+  const std::string headers = nccl_headers();
+  return fmt::format("busbw {0}\nbackend host {0}\n{1}record schema {2}\nnccl-tests table 2.19.6\n", version(),
+                     headers.empty() ? "" : fmt::format("backend nccl, built with the headers of {}\n", headers),
                      kSchemaVersion);
 }
 

@@ -66,6 +66,11 @@ def test_cuda_that_does_not_start(programs: Programs, version: int, init: int, v
     assert sentence.endswith("or use --backend host")
 
 
+def test_the_version_names_the_backend_of_gpus_where_there_is_one(programs: Programs) -> None:
+    finished = programs.run("busbw-engine", "--version")
+    assert ("backend nccl, built with the headers of 2." in finished.stdout) == has_gpu_engine(programs)
+
+
 def test_flags_of_gpus_on_a_machine_without(programs: Programs) -> None:
     finished = run(programs, "-g", 2, version=ENOUGH, init=NO_DEVICE, visible="99")
     assert finished.stdout == ""

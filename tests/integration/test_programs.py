@@ -108,7 +108,9 @@ def test_versions(programs: Programs, name: str) -> None:
     finished = programs.run(name, "--version")
     assert (finished.code, finished.stderr) == (0, "")
     assert re.fullmatch(
-        r"busbw \d+\.\d+\.\d+\nbackend host \d+\.\d+\.\d+\nrecord schema \d+\.\d+\n.*\n", finished.stdout
+        r"busbw \d+\.\d+\.\d+\nbackend host \d+\.\d+\.\d+\n(?:backend nccl, built with the headers of 2\.\d+\.\d+\n)?"
+        r"record schema \d+\.\d+\n.*\n",
+        finished.stdout,
     )
 
 

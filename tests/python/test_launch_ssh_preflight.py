@@ -87,12 +87,15 @@ def test_hosts_with_the_same_trouble_are_named_together() -> None:
 
 
 def test_versions_must_be_the_same() -> None:
-    first = Look("a", versions=("busbw 1", "backend host 1"))
+    first = Look("a", versions=("busbw 1", "backend host 1", "record schema 1"))
     assert "a has busbw 1 and c has busbw 2" in sentence(
-        [first, first, Look("c", versions=("busbw 2", "backend host 1"))]
+        [first, first, Look("c", versions=("busbw 2", "backend host 1", "record schema 1"))]
     )
     assert "a has backend host 1 and b has backend host 2" in sentence(
-        [first, Look("b", versions=("busbw 1", "backend host 2"))]
+        [first, Look("b", versions=("busbw 1", "backend host 2", "record schema 1"))]
+    )
+    assert "a has not and b has backend nccl" in sentence(
+        [first, Look("b", versions=("busbw 1", "backend host 1", "backend nccl", "record schema 1"))]
     )
     assert "b has no version" in sentence([first, Look("b")])
 

@@ -4,6 +4,8 @@
 
 namespace busbw {
 
+std::string nccl_headers() { return {}; }
+
 GpuSurvey survey_gpus(bool) {
   return {{}, "this build has no GPU engine: build with CUDA's compiler at hand (docs/gpu.md), or use --backend host"};
 }

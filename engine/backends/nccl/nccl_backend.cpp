@@ -195,6 +195,8 @@ class NcclBackend final : public Backend {
 
 }  // namespace
 
+std::string nccl_headers() { return nccl_version_text(NCCL_VERSION_CODE); }
+
 std::unique_ptr<Backend> make_nccl_backend(const NcclRequest& request, const GpuSurvey& survey) {
   if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.why_none);
   const auto copy = [](std::byte* to, const std::byte* from, std::size_t bytes) {

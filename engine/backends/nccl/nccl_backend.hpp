@@ -29,6 +29,9 @@ struct GpuSurvey {
   std::vector<std::pair<int, int>> without_access{};  // to each other's memory, by CUDA's numbers
 };
 
+/// The version of NCCL's headers that this build was made with; empty where it has no GPU engine.
+std::string nccl_headers();
+
 /// `forks_follow`: looks in a child process, because a process that has looked cannot be forked any more.
 GpuSurvey survey_gpus(bool forks_follow);
 

@@ -85,10 +85,10 @@ def demand(looks: Sequence[Look]) -> None:
 
 
 def _difference(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:
-    for one, other in zip(ours, theirs, strict=False):
-        if one != other:
-            return one, other
-    return ", ".join(ours) or "no version", ", ".join(theirs) or "no version"
+    """The first lines that only one of both has; one may have a backend that the other lacks."""
+    one = next((line for line in ours if line not in theirs), None)
+    other = next((line for line in theirs if line not in ours), None)
+    return one or ("not" if ours else "no version"), other or ("not" if theirs else "no version")
 
 
 def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
