@@ -124,6 +124,22 @@ def test_mig_that_not_every_gpu_says_is_not_known() -> None:
     assert "MIG" in topology.notes[-1]
 
 
+def test_mig_of_gpus_that_are_not_in_the_matrix_says_nothing_of_those_that_are() -> None:
+    summary, matrix = V100_X2_WITHOUT_TABS.split("GPU0 GPU1 CPU", 1)
+    text = summary + f"GPU0 GPU1 CPU{matrix}".replace("GPU0", "GPU2").replace("GPU1", "GPU3")
+    (topology,) = read(text, "x")
+    assert [gpu.label for gpu in topology.gpus or ()] == ["GPU2", "GPU3"]
+    assert ", MIG" in topology.notes[-1]
+
+
+def test_mig_that_the_text_gives_twice_is_not_known() -> None:
+    summary, matrix = V100_X2_WITHOUT_TABS.split("GPU0 GPU1 CPU", 1)
+    other = summary.replace("| | | N/A |", "| | | Enabled |")
+    (topology,) = read(f"{summary}{other}GPU0 GPU1 CPU{matrix}", "x")
+    assert [gpu.mig_mode for gpu in topology.gpus or ()] == [None, None]
+    assert ", MIG" in topology.notes[-1]
+
+
 def test_memory_driver_and_mig_of_a_query() -> None:
     text = H200_X4.replace("pcie.link.gen.max,", "memory.total [MiB], driver_version, mig.mode.current,")
     text = text.replace("NVIDIA H200, 5, 16", "NVIDIA H200, 143771 MiB, 580.95.05, Disabled, 16")

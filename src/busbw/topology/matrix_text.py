@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from busbw.errors import UsageError
 from busbw.topology.matrix_rows import AFFINITIES, MORE_CELLS, Row, columns_of, is_row, row_of
-from busbw.topology.saved_details import Details, detailed, details
+from busbw.topology.saved_details import Details, detailed, details, index_of
 from busbw.topology.types import Driver, Gpu, Nic, Path, PcieLevel, Topology
 from busbw.units import count_text, plain
 
@@ -146,7 +146,7 @@ def _not_said(topology: Topology, known: Details, where: str) -> Topology:
         "PCIe links": any(gpu.pcie is None for gpu in gpus),
         "NICs": topology.nics is None,
         "rates and states of NICs": topology.nics is not None,
-        "MIG": len(known.mig) < len(gpus),
+        "MIG": any(len(known.mig.get(index_of(gpu), ())) != 1 for gpu in gpus),
         "driver version": driver.version is None,
         "CUDA version": driver.cuda_version is None,
         "the host": host is None,

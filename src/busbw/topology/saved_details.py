@@ -151,11 +151,16 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch(r"[1-9]\d?", text, re.ASCII) else None
 
 
+def index_of(gpu: Gpu) -> int:
+    """By which Details know it."""
+    return int(gpu.label.removeprefix("GPU"))
+
+
 def detailed(topology: Topology, known: Details) -> Topology:
     """The topology with what the text says beside its matrix."""
     gpus, notes = [], list(topology.notes)
     for gpu in topology.gpus or ():
-        index = int(gpu.label.removeprefix("GPU"))
+        index = index_of(gpu)
         disputed = [
             what
             for what, values in (
