@@ -121,7 +121,7 @@ def capture(*streams: int) -> str:
 
 
 def test_a_graph_waits_for_those_launched_before_and_records_its_end(tmp_path: Path) -> None:
-    """One wait before its first operation and one record behind its last, however many there are, on however many streams."""
+    """One wait before its first operation and one record behind its last, on however many streams."""
     found = queued(tmp_path, capture(1001, 1001, 1002))
     made, turn, joins, first, record, second, *moved = found
     assert re.fullmatch(r"record stream \d+ event 1", made), "an event that was never recorded holds nothing up"

@@ -1,0 +1,77 @@
+"""`busbw topo` on a machine with GPUs, held against what the driver's own nvidia-smi says of it."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from .machine import HANG_GUARD_S, Machine
+
+
+def said(command: list[str | Path], text: str | None = None) -> str:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=HANG_GUARD_S, check=False)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def nvidia_smi(*arguments: str) -> str:
+    found = shutil.which("nvidia-smi")
+    if found is None:
+        pytest.skip("this takes nvidia-smi")
+    return said([found, *arguments])
+
+
+def topology(machine: Machine, *arguments: str, text: str | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said([machine.programs / "busbw", "topo", "--json", *arguments], text))
+    return found
+
+
+def between_gpus(found: dict[str, Any]) -> dict[tuple[str, str], str]:
+    labels = {gpu["label"] for gpu in found["gpus"]}
+    return {
+        (path["of"], path["to"]): path["connection"] for path in found["paths"] if {path["of"], path["to"]} <= labels
+    }
+
+
+def test_the_matrix_is_the_driver_s(gpus: Machine) -> None:
+    """Read from the same machine's `nvidia-smi topo -m`, by other code."""
+    ours, theirs = topology(gpus), topology(gpus, "-", text=nvidia_smi("topo", "-m"))
+    assert len(ours["gpus"]) == gpus.count
+    assert between_gpus(ours) == between_gpus(theirs)
+    for name in ("label", "cpu_affinity", "numa_affinity"):
+        assert [gpu[name] for gpu in ours["gpus"]] == [gpu[name] for gpu in theirs["gpus"]], name
+
+
+def test_gpus_and_driver_are_the_driver_s(gpus: Machine) -> None:
+    fields = ["name", "pci.bus_id", "memory.total", "driver_version", "pcie.link.gen.max", "pcie.link.width.max"]
+    query = nvidia_smi(f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
+    found = topology(gpus)
+    for gpu, line in zip(found["gpus"], query.splitlines(), strict=True):
+        name, bus_id, memory_mib, driver, generation, width = (word.strip() for word in line.split(","))
+        assert (gpu["name"], found["driver"]["version"]) == (name, driver)
+        assert gpu["bus_id"] == bus_id[4:].lower()  # the driver's domains have eight digits, the kernel's four
+        assert gpu["memory_bytes"] // (1 << 20) == int(memory_mib)
+        assert [str(gpu["pcie"][each]) for each in ("max_generation", "max_width")] == [generation, width]
+
+
+def test_links_add_up(several: Machine, gpus: Machine) -> None:
+    """Each has as many NVLinks as lead to switches and to GPUs, and the matrix shows no more of them."""
+    found = topology(gpus)
+    for gpu in found["gpus"]:
+        links = gpu["nvlinks"]
+        if links is None or links["to_switch"] is None:
+            continue
+        assert links["active"] == links["to_switch"] + sum(links["to_gpus"].values())
+        for pair, connection in between_gpus(found).items():
+            if gpu["label"] in pair and connection.startswith("NV"):
+                assert int(connection[2:]) <= links["active"]
+
+
+def test_the_picture_shows_every_gpu(gpus: Machine) -> None:
+    picture = said([gpus.programs / "busbw", "topo", "--svg", "-"])
+    text = " ".join(ElementTree.fromstring(picture).itertext())
+    assert all(f"GPU{index}" in text for index in range(gpus.count)), text
