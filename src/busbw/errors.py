@@ -21,6 +21,19 @@ STOPPED = frozenset({int(Exit.INTERRUPTED), 128 + signal.SIGTERM, 128 + signal.S
 """Of what somebody ended, and that did not fail."""
 
 
+class EndedError(KeyboardInterrupt):
+    """A signal asked the command to end: as an interrupt, with an exit code of its own."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.exit_code = 128 + number
+
+
+def code_of_interrupt(interrupt: KeyboardInterrupt) -> int:
+    """The exit code of a command that ends because of it."""
+    return interrupt.exit_code if isinstance(interrupt, EndedError) else Exit.INTERRUPTED
+
+
 class BusbwError(Exception):
     """One sentence for the user: what was wrong, where, and what to do about it. Shown without a traceback."""
 

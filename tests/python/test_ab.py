@@ -366,6 +366,7 @@ ENGINE = """#!/bin/sh
 if [ "$1" = --version ]; then echo busbw 9.9.9; exit 0; fi
 echo "$*" "SLOW=$SLOW" >> {log}
 if [ -n "$FAIL" ]; then echo "no such thing" >&2; exit $FAIL; fi
+if [ -n "$DEAF" ]; then trap "" INT TERM HUP; fi
 if [ -n "$WAIT" ]; then sleep 0.05; fi
 while [ "$1" != --records ]; do shift; done
 if [ -n "$SLOW" ]; then cat {slow} > "$2"; else cat {fast} > "$2"; fi
@@ -467,9 +468,13 @@ def test_a_doubt_is_one_sentence(
     assert sentence in one_sentence(capsys.readouterr().err)
 
 
-def test_an_interrupt_of_the_command_says_what_is_there(here: Path, programs: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("engine", ["WAIT=1", "WAIT=1 DEAF=1"], ids=["a block ends", "a block comes to its end"])
+def test_a_signal_to_the_command_says_what_is_there(
+    here: Path, programs: Path, engine: str, number: signal.Signals
+) -> None:
     process = subprocess.Popen(
-        [*BUSBW, "ab", "all_reduce", "--a", "WAIT=1", "--b", "WAIT=1", "--folder", "run"],
+        [*BUSBW, "ab", "all_reduce", "--a", engine, "--b", engine, "--folder", "run"],
         cwd=here,
         env=os.environ,
         stdout=subprocess.PIPE,
@@ -479,9 +484,9 @@ def test_an_interrupt_of_the_command_says_what_is_there(here: Path, programs: Pa
     deadline = time.monotonic() + 60
     while not list((here / "run").glob("noise-003-*")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == Exit.INTERRUPTED, stderr
+    assert process.returncode == 128 + number, stderr
     assert "Interrupted while measuring the noise" in " ".join(stdout.split())
     assert "Traceback" not in stderr
     assert (here / "run" / "comparison.json").exists()

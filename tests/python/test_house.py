@@ -65,6 +65,7 @@ DEVICE_HEADER = re.compile(r"cuda|cooperative_groups|nccl|(?:cstdint|cstddef|std
 CORE = {"logs", "records", "stats", "errors", "units"}
 PYTHON_ARROWS = {
     "errors": set[str](),
+    "end_signals": set[str](),
     "units": set[str](),
     "files": set[str](),
     "records": {"errors", "units"},
@@ -76,7 +77,7 @@ PYTHON_ARROWS = {
     "progress": CORE | {"to_stdout"},
     "to_stdout": set[str](),
     "verdict": CORE,
-    "launchers": CORE | {"engine", "files", "shelf"},
+    "launchers": CORE | {"end_signals", "engine", "files", "shelf"},
     "readers": CORE,
     "shelf": {"errors", "files"},
     "reference": CORE | {"bands", "shelf"},

@@ -12,7 +12,7 @@ from busbw.ab.judge import Quadruple
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import by_configuration
 from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult, Verdict
-from busbw.errors import Exit, UsageError
+from busbw.errors import Exit, UsageError, code_of_interrupt
 from busbw.units import count_text, size_text
 
 
@@ -50,8 +50,8 @@ class State:
     quadruples: list[Quadruple] = field(default_factory=list)
     phase: str = "checking both sides"
     ended_by: BlockEndedError | None = None
-    is_interrupted: bool = False
-    """By Ctrl-C, or by another signal, which `ended_by` says then."""
+    interrupted_by: KeyboardInterrupt | None = None
+    """Between two blocks, or too late to end one."""
     stopped_because: str = ""
 
     @property
@@ -59,7 +59,12 @@ class State:
         """Of the measurement itself, before what it found."""
         if self.ended_by:
             return self.ended_by.exit_code
-        return Exit.INTERRUPTED if self.is_interrupted else Exit.GOOD
+        return code_of_interrupt(self.interrupted_by) if self.interrupted_by else Exit.GOOD
+
+    @property
+    def is_interrupted(self) -> bool:
+        """By Ctrl-C or another signal, which says nothing of what was measured."""
+        return self.ended_by.was_stopped if self.ended_by else self.interrupted_by is not None
 
 
 class Session:
@@ -97,9 +102,8 @@ class Session:
             self._measure()
         except BlockEndedError as error:
             self.state.ended_by = error
-            self.state.is_interrupted = error.was_stopped
-        except KeyboardInterrupt:
-            self.state.is_interrupted = True
+        except KeyboardInterrupt as interrupt:
+            self.state.interrupted_by = interrupt
         return self._comparison()
 
     def _prove(self) -> None:

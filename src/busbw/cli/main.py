@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from busbw import __version__, engine
+from busbw.cli.ending import ended_like_interrupted
 from busbw.cli.lazy import LazyGroup
-from busbw.errors import BusbwError, Exit, UsageError
+from busbw.errors import BusbwError, Exit, UsageError, code_of_interrupt
 from busbw.units import plain
 
 COMMANDS = {
@@ -74,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _refuse_what_is_no_text(words)
-        result = cli.main(args=words, prog_name="busbw", standalone_mode=False)
+        with ended_like_interrupted():
+            result = cli.main(args=words, prog_name="busbw", standalone_mode=False)
         sys.stdout.flush()
         return int(result or Exit.GOOD)
     except BusbwError as error:
@@ -84,7 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.USAGE
     except click.ClickException as error:
         return _refuse(error.format_message(), Exit.USAGE)
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt as interrupt:
+        return code_of_interrupt(interrupt)
+    except click.Abort:
         return Exit.INTERRUPTED
     except BrokenPipeError:
         _write_nowhere()

@@ -16,8 +16,8 @@ from time import monotonic
 from types import FrameType
 from typing import IO
 
+from busbw import end_signals
 from busbw.errors import BusbwError
-from busbw.launchers import end_signals
 from busbw.launchers.job import PLACE, Command, Watch
 
 _TICK_S = 1.0

@@ -16,7 +16,7 @@ from busbw.cli.fastpath.path import library_here
 from busbw.cli.output import require_place, write_whole
 from busbw.cli.paths import NamedPath
 from busbw.cli.tune import progress
-from busbw.errors import BusbwError, Exit, UsageError
+from busbw.errors import BusbwError, Exit, UsageError, code_of_interrupt
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, Range
 from busbw.fastpath.run_folder import TABLE_FILE, alone_in, made, open_folder, settings_of
 from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, summary
@@ -112,7 +112,7 @@ def tune(
                 raise
             done = len(list(where.glob("*/*.jsonl")))
             click.echo(f"Interrupted; the same command goes on from the {done} blocks in {where}", err=True)
-            return error.exit_code if isinstance(error, BlockEndedError) else Exit.INTERRUPTED
+            return error.exit_code if isinstance(error, BlockEndedError) else code_of_interrupt(error)
     if kept:
         click.echo(f"{kept} blocks had been measured before", err=True)
     header = Tuning(ordinary[-1], where / ordinary[-1].folder_name).header()

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from busbw.launchers.end_signals import heeded
+from busbw.end_signals import heeded
 
 
 @contextmanager

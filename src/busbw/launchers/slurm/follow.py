@@ -9,8 +9,8 @@ from pathlib import Path
 from time import monotonic
 from types import FrameType
 
+from busbw import end_signals
 from busbw.errors import BusbwError, Exit
-from busbw.launchers import end_signals
 from busbw.launchers.job import Watch
 from busbw.launchers.slurm import queue
 from busbw.launchers.slurm.end import Heard, judged

@@ -1,10 +1,10 @@
-"""Which signals ask a launch to end."""
+"""Which signals ask a command to end."""
 
 import signal
 
 
 def heeded() -> tuple[signal.Signals, ...]:
-    """Interrupt, termination and hang-up; not the hang-up where it is ignored: under nohup a launch goes on.
+    """Interrupt, termination and hang-up; not the hang-up where it is ignored: under nohup a command goes on.
 
     The engine decides likewise.
     """

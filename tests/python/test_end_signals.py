@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from busbw.launchers.end_signals import heeded
+from busbw.end_signals import heeded
 from busbw.launchers.kubernetes.interrupts import remembered
 from busbw.launchers.slurm.follow import signals
 
