@@ -24,7 +24,7 @@ def test_every_program_with_symmetric_windows(gpus: Machine, collective: str) ->
 
 
 @pytest.mark.parametrize("registration", [1, 2])
-def test_every_type_and_operator_in_registered_buffers(gpus: Machine, registration: int) -> None:
+def test_every_type_and_operator_in_registered_buffers(several: Machine, gpus: Machine, registration: int) -> None:
     everything = ["-d", "all", "-o", "all", "--sizes", "8,100003,1M", "-n", 1]
     expect_nothing_wrong(gpus.run("all_reduce", *gpus.ranks("t"), *everything, "-R", registration), "all_reduce")
 

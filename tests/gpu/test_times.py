@@ -29,7 +29,7 @@ def test_a_small_message_has_three_times(several: Machine, way: str) -> None:
         assert max(row["rank_device_times_us"]) < 1.2 * min(row["rank_device_times_us"]), row
 
 
-def test_a_large_message_takes_what_the_device_takes(gpus: Machine) -> None:
+def test_a_large_message_takes_what_the_device_takes(several: Machine, gpus: Machine) -> None:
     (row,) = gpus.run("all_reduce", *gpus.ranks("g"), "--sizes", "256M", "--placement", "in", *TIMED).rows()
     assert row["device_time_us"] == pytest.approx(row["time_us"], rel=0.05)
     assert row["launch_time_us"] < row["time_us"] / 4
@@ -45,7 +45,7 @@ def test_waiting_leaves_no_device_time(gpus: Machine) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_graphs_have_a_time_for_each_iteration(gpus: Machine, way: str) -> None:
+def test_graphs_have_a_time_for_each_iteration(several: Machine, gpus: Machine, way: str) -> None:
     finished = gpus.run("all_reduce", *gpus.ranks(way), "--sizes", "1K", "-n", 10, "-G", 4, "-I", 1)
     assert finished.code == 0, finished
     for row in finished.rows():
