@@ -18,6 +18,7 @@ from gpu_parity_verdict import (
     MET,
     NOT_MET,
     Estimate,
+    agrees_with_itself,
     judged,
     median_over_sizes,
 )
@@ -36,6 +37,13 @@ def scatter(rows: list[dict[str, Any]], side: str) -> str:
     """How far the rounds of a side lie apart: the greatest over the least, the median of all sizes."""
     found = [max(row[side]) / min(row[side]) for row in rows if len(row[side]) > 1 and min(row[side]) > 0]
     return f"{statistics.median(found):.2f}" if found else "-"
+
+
+def steady(rows: list[dict[str, Any]], side: str) -> str:
+    """At how many sizes a side agrees with itself."""
+    found = [agrees_with_itself(row[side], row["size_bytes"]) for row in rows]
+    told = [agrees for agrees in found if agrees is not None]
+    return f"{sum(told)} of {len(told)}" if told else "-"
 
 
 def middle(times_us: list[float]) -> float:
@@ -63,8 +71,8 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "| ranks | collective | sizes | rounds | median of the sizes | within 1 % | single sizes | the least: median |"
     ]
-    lines[0] += " the least: single sizes | busbw | nccl-tests |"
-    lines += ["| --- | --- | --- | ---: | --- | --- | --- | ---: | --- | ---: | ---: |"]
+    lines[0] += " the least: single sizes | busbw | nccl-tests | nccl-tests with itself |"
+    lines += ["| --- | --- | --- | ---: | --- | --- | --- | ---: | --- | ---: | ---: | ---: |"]
     for way, collective in dict.fromkeys((row["way"], row["collective"]) for row in rows):
         for large, name in ((True, "1 MiB and above"), (False, "below 1 MiB")):
             found = [
@@ -84,7 +92,7 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
                 f"{estimate_text(median)} | {within} | {tally([each.verdict() for each in verdicts])} | "
                 f"{f'{statistics.median(least):.3f}' if least else '-'} | "
                 f"{tally([each.least_verdict() for each in verdicts])} | "
-                f"{scatter(found, 'busbw_us')} | {scatter(found, 'nccl_tests_us')} |"
+                f"{scatter(found, 'busbw_us')} | {scatter(found, 'nccl_tests_us')} | {steady(found, 'nccl_tests_us')} |"
             )
     return lines
 
@@ -98,9 +106,10 @@ def as_page(results: dict[str, Any]) -> str:
         "median of these cycles; ratios are of geometric means over the rounds, in parentheses where the truth lies in",
         "19 of 20 cases. From 1 MiB on a size has to have a ratio between 0.97 and 1.03, below 1 MiB one of at most",
         "1.02: met where the whole interval lies within, not met where it lies outside. `the least` compares the",
-        "shortest cycles of all rounds instead. The last two columns say how far the rounds of one program lie apart",
-        "(the longest over the shortest, the median of all sizes). `g`: one process and one thread (-g); `t`: threads",
-        f"(-t); `processes`: a process for each GPU (nccl-tests: {results['their_processes']}).",
+        "shortest cycles of all rounds instead. The last columns say how far the rounds of one program lie apart (the",
+        "longest over the shortest, the median of all sizes), and at how many sizes nccl-tests' own rounds lie within",
+        "the same limit of each other: where they do not, nothing can be held to it. `g`: one process and one thread",
+        f"(-g); `t`: threads (-t); `processes`: a process for each GPU (nccl-tests: {results['their_processes']}).",
         "",
         *summary(results["rows"]),
     ]

@@ -106,6 +106,16 @@ def judged(row: dict[str, Any]) -> Judged:
     return Judged(of_rounds(ours, theirs), of_least(*least), limits(row["size_bytes"]))
 
 
+def agrees_with_itself(times_us: Sequence[float], size_bytes: int) -> bool | None:
+    """Whether a program's own rounds lie within the limit of each other; None where there are not two.
+
+    What they do not, no other program's can be held to.
+    """
+    if len(times_us) < 2 or min(times_us) <= 0:
+        return None
+    return max(times_us) / min(times_us) <= limits(size_bytes)[1]
+
+
 def median_over_sizes(rows: Sequence[dict[str, Any]]) -> Estimate | None:
     """Of each round that has all these rows the median of their ratios; over the rounds their mean."""
     rounds = min(len(row["busbw_us"]) for row in rows)

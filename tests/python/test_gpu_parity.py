@@ -273,6 +273,16 @@ def test_rounds_are_added_only_to_those_of_such_a_machine(bench: Any) -> None:
     assert differences(before, now) == ["driver", "gpus", "large_flags"]
 
 
+def test_whether_a_program_agrees_with_itself(bench: Any) -> None:
+    """By the limit of the size: 3 % from 1 MiB on, 2 % below."""
+    agrees = bench("gpu_parity_verdict").agrees_with_itself
+    assert agrees([100.0, 102.5, 101.0], 1 << 20)
+    assert agrees([100.0, 102.5], 1 << 10) is False
+    assert agrees([100.0], 1 << 10) is agrees([0.0, 1.0], 1 << 10) is None
+    rows = [row_of([1.0], times) for times in ([100.0, 101.0], [100.0, 110.0], [100.0])]
+    assert bench("gpu_parity_page").steady(rows, "nccl_tests_us") == "1 of 2"
+
+
 def test_parity_page(bench: Any) -> None:
     page = bench("gpu_parity_page").as_page(
         {
@@ -297,8 +307,9 @@ def test_parity_page(bench: Any) -> None:
     )
     assert page.startswith("# busbw beside nccl-tests: 4 x GPU, 2026-11-21, busbw 0.1.0, NCCL 2.28.9, driver 580.1\n")
     for line in (
-        "| g | all_reduce | 1 MiB and above | 3 | 1.000 (1.000 to 1.000) | met | 1 met | 1.000 | 1 met | 1.00 | 1.00 |",
-        "| g | all_reduce | below 1 MiB | 1 | 0.900 | - | 1 cannot be told | 0.900 | 1 cannot be told | - | - |",
+        "| g | all_reduce | 1 MiB and above | 3 | 1.000 (1.000 to 1.000) | met | 1 met | 1.000 | 1 met | 1.00 | 1.00 "
+        "| 1 of 1 |",
+        "| g | all_reduce | below 1 MiB | 1 | 0.900 | - | 1 cannot be told | 0.900 | 1 cannot be told | - | - | - |",
         bench("gpu_parity_page").CHECKED.splitlines()[0],
         "One run each.",
         "- busbw: 6.0",
