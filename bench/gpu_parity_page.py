@@ -108,8 +108,9 @@ def as_page(results: dict[str, Any]) -> str:
         "1.02: met where the whole interval lies within, not met where it lies outside. `the least` compares the",
         "shortest cycles of all rounds instead. The last columns say how far the rounds of one program lie apart (the",
         "longest over the shortest, the median of all sizes), and at how many sizes nccl-tests' own rounds lie within",
-        "the same limit of each other: where they do not, nothing can be held to it. `g`: one process and one thread",
-        f"(-g); `t`: threads (-t); `processes`: a process for each GPU (nccl-tests: {results['their_processes']}).",
+        "the same limit of each other: where they do not, no single round can be held to it. `g`: one process and one",
+        "thread (-g); `t`: threads (-t); `processes`: a process for each GPU (nccl-tests:",
+        f"{results['their_processes']}).",
         "",
         *summary(results["rows"]),
     ]
@@ -134,7 +135,7 @@ def as_page(results: dict[str, Any]) -> str:
             for row in results["repeatability"]
         ]
     if results["left_out"]:
-        lines += ["", f"Left out ({len(results['left_out'])}): {'; '.join(results['left_out'][:6])}"]
+        lines += ["", f"Left out ({len(results['left_out'])}): {'; '.join(results['left_out'])}"]
     lines += ["", "| ranks | collective | size | placement | rounds | busbw (us) | nccl-tests (us) | ratio | verdict |"]
     lines[-1] += " the least | verdict |"
     lines += ["| --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- | --- | --- |"]

@@ -1,7 +1,7 @@
 #include "fastpath/captured.hpp"
 
 #include <cstdlib>
-#include <string_view>
+#include <utility>
 
 #include "fastpath/cuda_check.hpp"
 
@@ -55,10 +55,11 @@ cudaError_t move(cudaGraph_t graph, cudaGraphNode_t node, cudaGraphNode_t from, 
 #endif
 }
 
-/// NCCL's default, which its variable turns off. That may have come from NCCL's file of settings: ask when NCCL has started.
+/// NCCL's default, which a 0 in its variable turns off, as NCCL reads numbers. It may have come from NCCL's file of settings:
+/// ask when NCCL has started.
 bool graphs_take_turns() {
   const char* value = std::getenv("NCCL_GRAPH_MIXING_SUPPORT");
-  return value == nullptr || std::string_view(value) != "0";
+  return value == nullptr || *value == '\0' || std::strtoll(value, nullptr, 0) != 0;
 }
 
 }  // namespace
@@ -78,36 +79,41 @@ void Captured::make_event() {
 cudaError_t Captured::before(cudaStream_t stream) {
   Capture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
-  if (capture.id == id_) return last_ == nullptr || stream == stream_ ? cudaSuccess : follow(stream, last_);
-  if (launched_ == nullptr) make_event();
-  id_ = capture.id;
-  last_ = record_ = nullptr;
-  if (!graphs_take_turns()) return cudaSuccess;
-  // By a node without a predecessor: what the graph does before its first operation does not wait.
-  cudaGraphNode_t turn = nullptr;
-  if (const cudaError_t error = cudaGraphAddEventWaitNode(&turn, capture.graph, nullptr, 0, launched_);
-      error != cudaSuccess)
-    return error;
-  return follow(stream, turn);
+  if (const auto known = captures_.find(capture.id); known != captures_.end()) {
+    const One& one = known->second;
+    return one.last == nullptr || stream == one.stream ? cudaSuccess : follow(stream, one.last);
+  }
+  if (!graphs_take_turns_) graphs_take_turns_ = graphs_take_turns();
+  if (*graphs_take_turns_) {
+    if (launched_ == nullptr) make_event();
+    // By a node without a predecessor: what the graph does before its first operation does not wait.
+    cudaGraphNode_t turn = nullptr;
+    if (const cudaError_t error = cudaGraphAddEventWaitNode(&turn, capture.graph, nullptr, 0, launched_);
+        error != cudaSuccess)
+      return error;
+    if (const cudaError_t error = follow(stream, turn); error != cudaSuccess) return error;
+  }
+  captures_[capture.id] = {};
+  if (captures_.size() > kMostCaptures) captures_.erase(captures_.begin());
+  return cudaSuccess;
 }
 
 cudaError_t Captured::after(cudaStream_t stream) {
   Capture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
-  const cudaError_t error = record_ == nullptr
-                                ? cudaGraphAddEventRecordNode(&record_, capture.graph, &capture.last, 1, launched_)
-                                : move(capture.graph, record_, last_, capture.last);
-  stream_ = stream;
-  last_ = capture.last;
-  return error;
-}
-
-bool Captured::have_run() const noexcept {
-  return launched_ == nullptr || cudaEventQuery(launched_) != cudaErrorNotReady;
+  One& one = captures_[capture.id];
+  const cudaGraphNode_t before = std::exchange(one.last, capture.last);
+  one.stream = stream;
+  if (!*graphs_take_turns_) return cudaSuccess;
+  if (one.record != nullptr) return move(capture.graph, one.record, before, one.last);
+  return cudaGraphAddEventRecordNode(&one.record, capture.graph, &one.last, 1, launched_);
 }
 
 void Captured::wait() const noexcept {
-  if (launched_ != nullptr) cudaEventSynchronize(launched_);
+  if (launched_ != nullptr)
+    cudaEventSynchronize(launched_);
+  else if (!is_empty())  // how often a graph was launched is not known
+    cudaDeviceSynchronize();
 }
 
 }  // namespace busbw::fastpath

@@ -2,12 +2,16 @@
 // What graphs hold of a communicator: the order of its operations within a graph, and of graphs among each other.
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+#include <map>
+#include <optional>
+
 namespace busbw::fastpath {
 
 /// Operations of one capture run one after another, on whatever streams they were captured. Graphs that are launched run
 /// theirs in the order of the launches, on whatever streams: as with NCCL a graph waits for the one that was launched before it,
 /// by an event that each graph records when its operations have run. NCCL_GRAPH_MIXING_SUPPORT=0 is the program's word that it
-/// keeps that order itself, here as there. Used by one thread at a time.
+/// keeps that order itself; graphs then hold neither, here as there. Used by one thread at a time.
 class Captured {
  public:
   Captured() = default;
@@ -20,19 +24,26 @@ class Captured {
   /// When it has been.
   cudaError_t after(cudaStream_t stream);
 
-  /// Whether the operations of all graphs that were launched by now have run; true where there are none.
-  bool have_run() const noexcept;
-  /// Until they have.
+  /// Whether nothing was ever captured.
+  bool is_empty() const noexcept { return captures_.empty(); }
+  /// Until all that was launched by now has run.
   void wait() const noexcept;
 
  private:
+  /// Of one capture, nodes of its graph.
+  struct One {
+    cudaStream_t stream = nullptr;     ///< of its last operation
+    cudaGraphNode_t last = nullptr;    ///< that operation; null: none yet
+    cudaGraphNode_t record = nullptr;  ///< of launched_, behind it; null: none yet, or graphs do not take turns
+  };
+  /// So many captures may go on at once; of older ones nothing is known any more.
+  static constexpr std::size_t kMostCaptures = 16;
+
   void make_event();
 
-  cudaEvent_t launched_ = nullptr;    // recorded by each graph; null: nothing was ever captured
-  unsigned long long id_ = 0;         // CUDA's number of the capture that was used last; 0: none yet
-  cudaStream_t stream_ = nullptr;     // of its last operation
-  cudaGraphNode_t last_ = nullptr;    // that operation
-  cudaGraphNode_t record_ = nullptr;  // of launched_, behind it
+  std::optional<bool> graphs_take_turns_;     // asked when something is captured first
+  cudaEvent_t launched_ = nullptr;            // recorded by each graph; null: there is none yet
+  std::map<unsigned long long, One> captures_;  // by CUDA's number of the capture, which only grows
 };
 
 }  // namespace busbw::fastpath

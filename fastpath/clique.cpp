@@ -11,6 +11,7 @@ namespace busbw::fastpath {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{5};
+constexpr int kQuietLooks = 10;
 constexpr int kMostLooks = 400;  // two seconds
 
 }  // namespace
@@ -34,12 +35,21 @@ void Clique::leave_windows() noexcept {
   const AmidCaptures amid;
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
-  // A kernel that waits for a peer looks at the flag every ten milliseconds or so, and its tags go on when it leaves.
-  for (int look = 0; look < kMostLooks; ++look) {
-    std::array<std::uint64_t, kMaxBlocks> tags{};
-    cudaMemcpyAsync(tags.data(), scratch_->lane(LaneOf::calls).tags, sizeof tags, cudaMemcpyDeviceToHost, stream);
+  // A kernel that waits for a peer looks at the flag every ten milliseconds or so, and its tags go on when it leaves. How
+  // many replays of graphs are queued is not known, nor whether something else keeps them; a while without any that leaves
+  // must do.
+  using Words = std::array<std::uint64_t, kMaxBlocks>;
+  Words before{};
+  for (int look = 0, quiet = 0; look < kMostLooks && quiet < kQuietLooks; ++look) {
+    Words calls{};
+    Words graphs{};
+    cudaMemcpyAsync(calls.data(), scratch_->lane(LaneOf::calls).tags, sizeof calls, cudaMemcpyDeviceToHost, stream);
+    cudaMemcpyAsync(graphs.data(), scratch_->lane(LaneOf::graphs).tags, sizeof graphs, cudaMemcpyDeviceToHost, stream);
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
-    if (*std::min_element(tags.begin(), tags.end()) >= last_tag_ && captured_.have_run()) break;
+    const bool have_left = *std::min_element(calls.begin(), calls.end()) >= last_tag_;
+    if (have_left && captured_.is_empty()) break;
+    quiet = have_left && graphs == before ? quiet + 1 : 0;
+    before = graphs;
     std::this_thread::sleep_for(kBetweenLooks);
   }
   cudaStreamDestroy(stream);

@@ -158,7 +158,8 @@ ncclResult_t queue(const Pending& call) noexcept try {
   complain("libbusbw_nccl.so", fmt::format("rank {}: {} could not be queued: {}", call.fast->clique->rank(),
                                            name(call.call.collective), cudaGetErrorString(error)));
   return ncclUnhandledCudaError;
-} catch (const std::exception&) {
+} catch (const std::exception& error) {
+  complain("libbusbw_nccl.so", error.what());
   return ncclUnhandledCudaError;
 }
 

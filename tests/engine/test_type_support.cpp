@@ -40,7 +40,7 @@ TEST_CASE("lack_of_type: NCCL before 2.24 has no 8-bit floats, to move or to red
   check_names(lack.remedy, {"2.24 or later", "--library", "BUSBW_NCCL_LIBRARY"});
 }
 
-TEST_CASE("lack_of_type: 8-bit floats are reduced from compute capability 9.0 on, and moved by every GPU") {
+TEST_CASE("lack_of_type: 8-bit floats are reduced from compute capability 9.0 on, and moved by every GPU since 2.28") {
   for (const Dtype dtype : kFloat8) {
     const auto old = gpus({90, 89, 80});
     CHECK_FALSE(lack_of_type(dtype, library(22809), old, 4, false));
@@ -50,6 +50,17 @@ TEST_CASE("lack_of_type: 8-bit floats are reduced from compute capability 9.0 on
     CHECK_FALSE(lack_of_type(dtype, library(22809), gpus({90, 100, 120}), 0, true));
   }
   CHECK_FALSE(lack_of_type(Dtype::bfloat16, library(22809), gpus({75}), 0, true));
+}
+
+TEST_CASE("lack_of_type: before 2.28 older GPUs do not move 8-bit floats either") {
+  for (const Dtype dtype : kFloat8) {
+    const auto lack = lack_of_type(dtype, library(22707), gpus({90, 80}), 0, false);
+    REQUIRE(lack);
+    check_names(lack->why, {"NCCL 2.27.7", "moves", "compute capability 9.0", "GPU 1 (0000:01:00) has 8.0"});
+    check_names(lack->remedy, {"newer GPUs", "2.28 or later", "--library"});
+    CHECK_FALSE(lack_of_type(dtype, library(22707), gpus({90}), 0, false));
+    CHECK_FALSE(lack_of_type(dtype, library(22803), gpus({90, 80}), 0, false));
+  }
 }
 
 TEST_CASE("lack_of_type: what is not known lacks nothing") {

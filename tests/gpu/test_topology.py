@@ -38,9 +38,11 @@ def between_gpus(found: dict[str, Any]) -> dict[tuple[str, str], str]:
 
 
 def test_the_matrix_is_the_driver_s(gpus: Machine) -> None:
-    """Read from the same machine's `nvidia-smi topo -m`, by other code."""
+    """Read from the same machine's `nvidia-smi topo -m`, by other code. Neither heeds CUDA_VISIBLE_DEVICES."""
     ours, theirs = topology(gpus), topology(gpus, "-", text=nvidia_smi("topo", "-m"))
-    assert len(ours["gpus"]) == gpus.count
+    assert len(ours["gpus"]) == len(nvidia_smi("-L").splitlines())
+    count = len(ours["gpus"])
+    assert len(between_gpus(ours)) == count * (count - 1) // 2
     assert between_gpus(ours) == between_gpus(theirs)
     for name in ("label", "cpu_affinity", "numa_affinity"):
         assert [gpu[name] for gpu in ours["gpus"]] == [gpu[name] for gpu in theirs["gpus"]], name
@@ -74,4 +76,4 @@ def test_links_add_up(several: Machine, gpus: Machine) -> None:
 def test_the_picture_shows_every_gpu(gpus: Machine) -> None:
     picture = said([gpus.programs / "busbw", "topo", "--svg", "-"])
     text = " ".join(ElementTree.fromstring(picture).itertext())
-    assert all(f"GPU{index}" in text for index in range(gpus.count)), text
+    assert all(gpu["label"] in text for gpu in topology(gpus)["gpus"]), text

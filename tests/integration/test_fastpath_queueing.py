@@ -149,10 +149,28 @@ def test_graphs_of_a_communicator_wait_for_each_other_and_for_no_other_s(tmp_pat
     assert events[1] != events[3]
 
 
-def test_where_the_program_keeps_graphs_in_order_they_do_not_wait(tmp_path: Path) -> None:
-    found = queued(tmp_path, capture(1001) + capture(2001), NCCL_GRAPH_MIXING_SUPPORT="0")
-    assert not any("waits" in line for line in found)
-    assert sum("records event 1" in line for line in found) == 2
+def test_captures_that_go_on_side_by_side_keep_their_own_order(tmp_path: Path) -> None:
+    found = queued(tmp_path, capture(1001, 2001, 1002, 2001))
+    assert [sum(f"graph {graph} waits" in line for line in found) for graph in (1, 2)] == [1, 1]
+    assert [sum(f"graph {graph} records" in line for line in found) for graph in (1, 2)] == [1, 1]
+    nodes = [line.split()[-1] for line in found if line.startswith("capture stream")]
+    assert f"stream 1002 follows node {nodes[0]}" in found
+    last = {line.split()[-1] for line in found if re.match(r"node \d+ follows", line)}
+    assert last == {nodes[2], nodes[3]}, "where the records are moved to"
+
+
+@pytest.mark.parametrize("no", ["0", "00", "0x0", "off"])
+def test_where_the_program_keeps_graphs_in_order_they_neither_wait_nor_record(tmp_path: Path, no: str) -> None:
+    """As NCCL reads the number. Some graphs may hold no events: bodies of conditions, those that a device launches."""
+    end = "assert library.ncclCommDestroy(pointer(communicators[0])) == 0"
+    found = queued(tmp_path, capture(1001, 1002) + end, NCCL_GRAPH_MIXING_SUPPORT=no)
+    assert not any("event" in line for line in found)
+    assert found[-1] == "wait for the device"
+
+
+@pytest.mark.parametrize("yes", ["1", "", "0x1"])
+def test_a_variable_that_says_otherwise_leaves_them_in_turns(tmp_path: Path, yes: str) -> None:
+    assert any("waits" in line for line in queued(tmp_path, capture(1001), NCCL_GRAPH_MIXING_SUPPORT=yes))
 
 
 def test_a_communicator_that_ends_waits_for_its_graphs(tmp_path: Path) -> None:

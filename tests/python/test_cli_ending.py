@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from busbw.cli.ending import ended_like_interrupted
+from busbw.cli.main import main
 from busbw.errors import EndedError, code_of_interrupt
 
 
@@ -16,6 +17,15 @@ def test_a_signal_is_an_interrupt_with_a_code_of_its_own(number: signal.Signals)
         signal.raise_signal(number)
     assert code_of_interrupt(ended.value) == 128 + number
     assert signal.getsignal(number) is before
+
+
+def test_a_command_that_lets_it_through_has_that_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(*_arguments: object) -> None:
+        with ended_like_interrupted():
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("busbw.cli.runs.default_folder", measured)
+    assert main(["runs"]) == 128 + signal.SIGTERM
 
 
 def test_the_second_does_not_cut_off_what_the_first_brings_about() -> None:

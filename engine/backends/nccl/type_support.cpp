@@ -5,10 +5,12 @@
 namespace busbw {
 namespace {
 
-// NCCL has 8-bit floats since 2.24 (nccl-tests' common.cu goes by that, too), and refuses to reduce them where a GPU of the
-// communicator is older than Hopper (its enqueue.cc). It moves them on every GPU.
+// NCCL has 8-bit floats since 2.24 (nccl-tests' common.cu goes by that, too). Where a GPU of the communicator is older than
+// Hopper it refuses them (taskAppend in its enqueue.cc): to 2.27 for all its collectives but send and receive, since 2.28 for
+// those that reduce. Below 2.28 all programs are treated alike here, as in nccl-tests.
 constexpr int kFirstWithFloat8 = 22400;
-constexpr int kReducesFloat8From = 90;
+constexpr int kFirstThatMovesFloat8Everywhere = 22800;
+constexpr int kTakesFloat8From = 90;
 
 }  // namespace
 
@@ -18,12 +20,14 @@ std::optional<Lack> lack_of_type(Dtype dtype, const OpenedLibrary& library, std:
   if (!counts_as_nccl(library.version)) return std::nullopt;
   if (library.version < kFirstWithFloat8)
     return Lack{library.named() + " has no 8-bit floats", "use 2.24 or later (--library, BUSBW_NCCL_LIBRARY)"};
-  for (std::size_t i = 0; reduces && i < gpus.size(); ++i) {
-    const int has = gpus[i].compute_capability.value_or(kReducesFloat8From);
-    if (has >= kReducesFloat8From) continue;
-    return Lack{fmt::format("NCCL reduces 8-bit floats from compute capability 9.0 on, and GPU {} ({}) has {}.{}",
-                            first_gpu + static_cast<int>(i), gpus[i].bus_id, has / 10, has % 10),
-                "use newer GPUs"};
+  if (!reduces && library.version >= kFirstThatMovesFloat8Everywhere) return std::nullopt;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const int has = gpus[i].compute_capability.value_or(kTakesFloat8From);
+    if (has >= kTakesFloat8From) continue;
+    return Lack{fmt::format("{} 8-bit floats from compute capability 9.0 on, and GPU {} ({}) has {}.{}",
+                            reduces ? "NCCL reduces" : library.named() + " moves", first_gpu + static_cast<int>(i),
+                            gpus[i].bus_id, has / 10, has % 10),
+                reduces ? "use newer GPUs" : "use newer GPUs, or NCCL 2.28 or later (--library, BUSBW_NCCL_LIBRARY)"};
   }
   return std::nullopt;
 }

@@ -17,6 +17,7 @@ from busbw import engine
 from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.compare import exit_code, share, show
+from busbw.cli.ending import ended_like_interrupted
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
 from busbw.cli.paths import NamedPath
 from busbw.compare import RESOLUTION, Comparison
@@ -104,7 +105,8 @@ def measure(measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: R
     """Runs an A/B measurement with its progress on stderr."""
     with _progress() as draw:
         session = Session(measurement, sides, rules, on_progress=lambda state: draw(_line(state, session)))
-        return session.run(), session.state
+        with ended_like_interrupted():
+            return session.run(), session.state
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Termination and hang-up end a command as Ctrl-C does: what it has found so far is said, and nothing stays behind."""
+"""For commands that say what they have found so far when Ctrl-C comes: termination and hang-up end them likewise."""
 
 import signal
 import threading
@@ -12,10 +12,10 @@ from busbw.errors import EndedError
 
 @contextmanager
 def ended_like_interrupted() -> Iterator[None]:
-    """Has SIGTERM, and SIGHUP where it is not ignored, raise EndedError.
+    """While this lasts SIGTERM, and SIGHUP where it is not ignored, raise EndedError.
 
-    Once: who ends a group of processes often sends two, and the second one must not cut off what the first one brings
-    about. Python has handlers in the main thread alone; in others nothing changes.
+    Once: who ends a group of processes often sends two at the same moment, and the second one must not cut off what the
+    first one brings about. Python has handlers in the main thread alone; in others nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from busbw import __version__, engine
-from busbw.cli.ending import ended_like_interrupted
 from busbw.cli.lazy import LazyGroup
 from busbw.errors import BusbwError, Exit, UsageError, code_of_interrupt
 from busbw.units import plain
@@ -75,8 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _refuse_what_is_no_text(words)
-        with ended_like_interrupted():
-            result = cli.main(args=words, prog_name="busbw", standalone_mode=False)
+        result = cli.main(args=words, prog_name="busbw", standalone_mode=False)
         sys.stdout.flush()
         return int(result or Exit.GOOD)
     except BusbwError as error:
@@ -86,10 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.USAGE
     except click.ClickException as error:
         return _refuse(error.format_message(), Exit.USAGE)
-    except KeyboardInterrupt as interrupt:
-        return code_of_interrupt(interrupt)
-    except click.Abort:
-        return Exit.INTERRUPTED
+    except (KeyboardInterrupt, click.Abort) as ended:
+        # click makes an Abort of an interrupt.
+        interrupt = ended.__cause__ if isinstance(ended, click.Abort) else ended
+        return code_of_interrupt(interrupt) if isinstance(interrupt, KeyboardInterrupt) else Exit.INTERRUPTED
     except BrokenPipeError:
         _write_nowhere()
         return Exit.OUTPUT_CLOSED

@@ -12,6 +12,7 @@ import click
 
 from busbw import __version__, engine
 from busbw.ab import BlockEndedError
+from busbw.cli.ending import ended_like_interrupted
 from busbw.cli.fastpath.path import library_here
 from busbw.cli.output import require_place, write_whole
 from busbw.cli.paths import NamedPath
@@ -90,7 +91,7 @@ def tune(
     found: list[Range] = []
     kept, said, left_out = 0, list[str](), list[str]()
     impossible: list[Asked] = []
-    with alone_in(where), _progress() as say:
+    with alone_in(where), _progress() as say, ended_like_interrupted():
         if goes_on:
             click.echo(f"Going on with what is in {where}", err=True)
         try:

@@ -85,10 +85,10 @@ def demand(looks: Sequence[Look]) -> None:
 
 
 def _difference(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:
-    """The first lines that only one of both has; one may have a backend that the other lacks."""
-    one = next((line for line in ours if line not in theirs), None)
-    other = next((line for line in theirs if line not in ours), None)
-    return one or ("not" if ours else "no version"), other or ("not" if theirs else "no version")
+    for one, other in zip(ours, theirs, strict=False):
+        if one != other:
+            return one, other
+    return ", ".join(ours) or "no version", ", ".join(theirs) or "no version"
 
 
 def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
@@ -116,7 +116,8 @@ def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
         last = f": {versions[-1]}" if versions else ""
         trouble = f"{program.removeprefix('program ')} --version ends with exit code {ended.code}{last}"
         return Look(host, trouble, "install busbw there again, or name another with --program-path")
-    return Look(host, versions=tuple(versions))
+    # Which hosts have the GPU engine, and with which headers, is the engine's affair: it knows what the job takes.
+    return Look(host, versions=tuple(line for line in versions if not line.startswith("backend nccl")))
 
 
 def known_name(ssh: Sequence[str], host: Host) -> str:
