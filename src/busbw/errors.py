@@ -22,16 +22,12 @@ STOPPED = frozenset({int(Exit.INTERRUPTED), 128 + signal.SIGTERM, 128 + signal.S
 
 
 class EndedError(KeyboardInterrupt):
-    """A signal asked the command to end: as an interrupt, with an exit code of its own."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.exit_code = 128 + number
+    """Termination or a hang-up asked the command to end: an interrupt with another exit code, the engine's for both."""
 
 
 def code_of_interrupt(interrupt: KeyboardInterrupt) -> int:
     """The exit code of a command that ends because of it."""
-    return interrupt.exit_code if isinstance(interrupt, EndedError) else Exit.INTERRUPTED
+    return 128 + signal.SIGTERM if isinstance(interrupt, EndedError) else Exit.INTERRUPTED
 
 
 class BusbwError(Exception):

@@ -11,11 +11,11 @@ from busbw.errors import EndedError, code_of_interrupt
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_an_interrupt_with_a_code_of_its_own(number: signal.Signals) -> None:
+def test_a_signal_is_an_interrupt_with_the_engine_s_code(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt) as ended, ended_like_interrupted():
         signal.raise_signal(number)
-    assert code_of_interrupt(ended.value) == 128 + number
+    assert code_of_interrupt(ended.value) == 143
     assert signal.getsignal(number) is before
 
 
@@ -28,11 +28,26 @@ def test_a_command_that_lets_it_through_has_that_code(monkeypatch: pytest.Monkey
     assert main(["runs"]) == 128 + signal.SIGTERM
 
 
-def test_the_second_does_not_cut_off_what_the_first_brings_about() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_repeat_does_not_cut_off_what_the_first_one_brings_about(number: signal.Signals) -> None:
     with ended_like_interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        signal.raise_signal(number)
+
+
+def test_a_repeat_of_what_a_program_took_does_not_either() -> None:
+    with ended_like_interrupted() as ending:
+        ending.has_begun()
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_late_one_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.cli.ending._REPEAT_S", 0.0)
+    with ended_like_interrupted() as ending:
+        ending.has_begun()
         with pytest.raises(EndedError):
             signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)
 
 
 def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
@@ -44,10 +59,11 @@ def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_ctrl_c_is_python_s() -> None:
-    with ended_like_interrupted():
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert code_of_interrupt(KeyboardInterrupt()) == 130
+def test_ctrl_c_stays_an_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt) as ended, ended_like_interrupted():
+        signal.raise_signal(signal.SIGINT)
+    assert code_of_interrupt(ended.value) == 130
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_other_threads_than_the_first_have_no_handlers() -> None:

@@ -77,12 +77,14 @@ class Session:
         rules: Rules,
         *,
         on_progress: Callable[[State], None] = lambda _state: None,
+        on_end: Callable[[], None] = lambda: None,
         seed: int | None = None,
     ) -> None:
         self._measurement = measurement
         self._sides = {"A": sides[0], "B": sides[1]}
         self._rules = rules
         self._on_progress = on_progress
+        self._on_end = on_end
         # The coin is what makes the test exact, so it must know nothing of the machine.
         self._coin = random.Random(secrets.randbits(64) if seed is None else seed)
         self._start_s = monotonic()
@@ -101,8 +103,10 @@ class Session:
             self._calibrate()
             self._measure()
         except BlockEndedError as error:
+            self._on_end()
             self.state.ended_by = error
         except KeyboardInterrupt as interrupt:
+            self._on_end()
             self.state.interrupted_by = interrupt
         return self._comparison()
 

@@ -17,7 +17,7 @@ from busbw import engine
 from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.compare import exit_code, share, show
-from busbw.cli.ending import ended_like_interrupted
+from busbw.cli.ending import Ending, ended_like_interrupted
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
 from busbw.cli.paths import NamedPath
 from busbw.compare import RESOLUTION, Comparison
@@ -89,24 +89,32 @@ def ab(
         checks_every_block="-c" in given,
     )
     program = engine.program(f"{collective}_perf")
-    with new_folder(folder, f"{collective}-ab") as where:
-        measurement = Measurement(program, (*defaults(given), *flags), where)
-        comparison, state = measure(measurement, sides, rules)
-    (where / "comparison.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
-    if as_json:
-        click.echo(msgspec.json.encode(comparison))
-    else:
-        show(comparison)
-    click.echo(f"Records: {where}", err=True)
+    with ended_like_interrupted() as ending:
+        with new_folder(folder, f"{collective}-ab") as where:
+            measurement = Measurement(program, (*defaults(given), *flags), where)
+            comparison, state = measure(measurement, sides, rules, ending)
+        (where / "comparison.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
+        if as_json:
+            click.echo(msgspec.json.encode(comparison))
+        else:
+            show(comparison)
+        click.echo(f"Records: {where}", err=True)
     return state.exit_code or exit_code(comparison, not_slower=not_slower)
 
 
-def measure(measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: Rules) -> tuple[Comparison, State]:
+def measure(
+    measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: Rules, ending: Ending
+) -> tuple[Comparison, State]:
     """Runs an A/B measurement with its progress on stderr."""
     with _progress() as draw:
-        session = Session(measurement, sides, rules, on_progress=lambda state: draw(_line(state, session)))
-        with ended_like_interrupted():
-            return session.run(), session.state
+        session = Session(
+            measurement,
+            sides,
+            rules,
+            on_progress=lambda state: draw(_line(state, session)),
+            on_end=ending.has_begun,
+        )
+        return session.run(), session.state
 
 
 @contextmanager

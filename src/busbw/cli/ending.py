@@ -4,33 +4,47 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from types import FrameType
 
 from busbw import end_signals
 from busbw.errors import EndedError
 
+_REPEAT_S = 2.0
+"""Who ends a group of processes often sends two signals at the same moment, and a person presses Ctrl-C twice."""
+
+
+class Ending:
+    """What the first signal brings about, a repeat does not cut off."""
+
+    def __init__(self) -> None:
+        self._quiet_until_s = 0.0
+
+    def has_begun(self) -> None:
+        """A signal has come, here or to a program that was started: repeats are not heeded for a while."""
+        self._quiet_until_s = monotonic() + _REPEAT_S
+
+    def take(self, number: int, _frame: FrameType | None) -> None:
+        """As a handler of signals."""
+        if monotonic() < self._quiet_until_s:
+            return
+        self.has_begun()
+        raise KeyboardInterrupt if number == signal.SIGINT else EndedError
+
 
 @contextmanager
-def ended_like_interrupted() -> Iterator[None]:
-    """While this lasts SIGTERM, and SIGHUP where it is not ignored, raise EndedError.
+def ended_like_interrupted() -> Iterator[Ending]:
+    """While this lasts SIGTERM, and SIGHUP where it is not ignored, raise EndedError, as SIGINT does KeyboardInterrupt.
 
-    Once: who ends a group of processes often sends two at the same moment, and the second one must not cut off what the
-    first one brings about. Python has handlers in the main thread alone; in others nothing changes.
+    Python has handlers in the main thread alone; in others nothing changes.
     """
+    ending = Ending()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield ending
         return
-    has_come = False
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        nonlocal has_come
-        if not has_come:
-            has_come = True
-            raise EndedError(number)
-
-    before = {number: signal.signal(number, end) for number in end_signals.heeded() if number != signal.SIGINT}
+    before = {number: signal.signal(number, ending.take) for number in end_signals.heeded()}
     try:
-        yield
+        yield ending
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""What the installed command `busbw` starts: it makes an interrupt quiet before the slow imports begin."""
+"""What the installed command `busbw` starts: interrupts are quiet before the slow imports begin, and at the end."""
 
 import os
 import signal
@@ -14,4 +14,7 @@ def main() -> int:
 
     if quiet:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    return run_command_line()
+    code = run_command_line()
+    # All is said, and there is nothing left to interrupt but Python's own end, which would show a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
