@@ -42,9 +42,5 @@ def ended_like_interrupted() -> Iterator[Ending]:
     if threading.current_thread() is not threading.main_thread():
         yield ending
         return
-    before = {number: signal.signal(number, ending.take) for number in end_signals.heeded()}
-    try:
+    with end_signals.handled_by(ending.take):
         yield ending
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

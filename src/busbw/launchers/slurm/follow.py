@@ -238,10 +238,8 @@ class Received(list[int]):
 def signals() -> Iterator[Received]:
     """Signals are written down, and do nothing else."""
     received = Received()
-    before = {number: signal.signal(number, received.take) for number in end_signals.heeded()}
     try:
-        yield received
+        with end_signals.handled_by(received.take):
+            yield received
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         received.close()
