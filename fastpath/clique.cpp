@@ -16,7 +16,9 @@ constexpr int kMostLooks = 400;  // two seconds
 
 }  // namespace
 
-Clique::~Clique() {
+Clique::~Clique() { wait(); }
+
+void Clique::wait() const noexcept {
   if (is_aborted()) return;
   const Device device(device_);
   const AmidCaptures amid;

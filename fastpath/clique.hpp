@@ -31,7 +31,7 @@ class Clique {
         scratch_(std::move(scratch)),
         choices_(std::move(choices)) {}
 
-  /// Waits for all that was queued, as NCCL does when a communicator ends, unless it was aborted.
+  /// Waits, too: NCCL does when a communicator ends.
   ~Clique();
   Clique(const Clique&) = delete;
   Clique& operator=(const Clique&) = delete;
@@ -53,6 +53,8 @@ class Clique {
   /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
   cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
 
+  /// Until all that was queued has run, unless it was aborted.
+  void wait() const noexcept;
   /// Of an aborted one, before its windows go: waits, though not for ever, until kernels that may use them have left.
   void leave_windows() noexcept;
 

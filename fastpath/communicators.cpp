@@ -140,6 +140,14 @@ FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksLi
   return made(result, newcomm, 1, has_joined && waits(config), *nccl);
 }
 
+// What was queued has run when it returns; what checks have found is told when the communicator goes.
+FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->comm_finalize == nullptr) return lacking("ncclCommFinalize");
+  if (const Fast* fast = Process::here().find(comm)) fast->clique->wait();
+  return nccl->comm_finalize(comm);
+}
+
 FASTPATH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_destroy == nullptr) return lacking("ncclCommDestroy");

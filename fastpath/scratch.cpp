@@ -3,16 +3,19 @@
 #include <cstring>
 
 #include "fastpath/cuda_check.hpp"
+#include "fastpath/hidden_gpus.hpp"
 
 namespace busbw::fastpath {
 namespace {
 
 constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 
-/// NVLink does atomic operations on a peer's memory, PCI Express does not.
-bool is_linked(int device, const Facts& peer) {
+/// NVLink does atomic operations on a peer's memory, PCI Express does not. A GPU that this process is not shown is CUDA's to
+/// write to all the same, and NVML's to know.
+bool is_linked(int device, const Facts& own, const Facts& peer) {
   int other = 0;
-  if (cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()) != cudaSuccess) return false;
+  if (cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()) != cudaSuccess)
+    return nvml_finds_nvlink(own.bus_id.data(), peer.bus_id.data());
   int reached = 0;
   int atomics = 0;
   return cudaDeviceCanAccessPeer(&reached, device, other) == cudaSuccess && reached != 0 &&
@@ -131,10 +134,9 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
       base_of[p] = memory_.slots;
       continue;
     }
-    if (!is_linked(device_, peer)) {
-      cudaGetLastError();
-      return false;
-    }
+    const bool linked = is_linked(device_, own, peer);
+    cudaGetLastError();
+    if (!linked) return false;
     if (peer.process == own.process) {
       int other = 0;
       check(cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()), "finding a peer's GPU");

@@ -30,7 +30,17 @@ fastpath_add_fake_nccl(fake_nccl_old VERSION=21805 OLD)
 fastpath_show_tests(NEW_NCCL fake_nccl_new)
 fastpath_show_tests(OLD_NCCL fake_nccl_old)
 
-# One that has every function, of which one answers as it should.
+# A library of the driver's, by variants.
+function(fastpath_add_fake_nvml name macro)
+  add_library(${name} MODULE ${fakes}/nvml.cpp)
+  target_compile_definitions(${name} PRIVATE ${ARGN})
+  fastpath_show_tests(${macro} ${name})
+endfunction()
+fastpath_add_fake_nvml(fastpath_nvml NVML)
+fastpath_add_fake_nvml(fastpath_nvml_dead DEAD_NVML DEAD)
+fastpath_add_fake_nvml(fastpath_nvml_old OLD_NVML OLD)
+
+# A NCCL that has every function, of which one answers as it should.
 set(every_exports ${CMAKE_CURRENT_BINARY_DIR}/every_exports.inc)
 fastpath_write_exports(${every_exports} ${fakes}/not_numbered.txt)
 add_library(fake_nccl_every SHARED ${fakes}/every.cpp)

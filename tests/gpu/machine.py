@@ -102,8 +102,15 @@ class Machine:
             return ["-t", 2, "-g", self.count // 2]
         return [{"g": "-g", "t": "-t", "processes": "--processes"}[way], self.count]
 
-    def start(self, collective: str, *arguments: object, environment: dict[str, str] | None = None) -> Running:
-        record = self.folder / f"{len(self._started):03d}-{collective}.jsonl"
+    def start(
+        self,
+        collective: str,
+        *arguments: object,
+        environment: dict[str, str] | None = None,
+        joins: Running | None = None,
+    ) -> Running:
+        """`joins`: another process of that one's job, whose command lines have to be alike."""
+        record = joins.record if joins else self.folder / f"{len(self._started):03d}-{collective}.jsonl"
         limit = [] if "-T" in arguments else ["-T", LIMIT_S]
         process = subprocess.Popen(
             [

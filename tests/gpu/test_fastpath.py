@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from collections import Counter
 from contextlib import suppress
@@ -18,7 +19,7 @@ import pytest
 
 from busbw import engine
 
-from .machine import Machine, expect_nothing_wrong
+from .machine import Machine, Running, expect_nothing_wrong
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
 REACHING = ("all_reduce", "all_gather", "reduce_scatter")
@@ -244,13 +245,44 @@ def test_a_planted_byte_is_found_in_a_mix(fast: FastPath) -> None:
 
 @pytest.mark.parametrize("mode", ["threads", "processes"])
 @pytest.mark.parametrize(
-    "name", ["crossed", "abort", "destroy_order", "capture_after_memset", "overlapping_graphs", "nonblocking"]
+    "name",
+    ["crossed", "abort", "destroy_order", "finalize", "capture_after_memset", "overlapping_graphs", "nonblocking"],
 )
 def test_a_case(fast: FastPath, name: str, mode: str) -> None:
     stress = beside(fast.machine, "fastpath_stress")
     done = fast.start([stress, "--gpus", fast.machine.count, "--case", name, "--mode", mode, "--rounds", 4])
     assert done.returncode == 0, done
     assert (fast.methods()["exchange"] > 0) == (name != "nonblocking")
+
+
+@pytest.mark.parametrize("mode", ["threads", "processes"])
+def test_nccl_itself_waits_when_a_communicator_is_finalized(fast: FastPath, mode: str) -> None:
+    """What the case of that name asks of the fast path."""
+    stress = beside(fast.machine, "fastpath_stress")
+    case = [stress, "--gpus", fast.machine.count, "--case", "finalize", "--mode", mode, "--rounds", 3]
+    done = fast.start(case, BUSBW_FASTPATH="off")
+    assert done.returncode == 0, done
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_ranks_that_see_only_their_own_gpu(fast: FastPath, collective: str) -> None:
+    """As under Slurm's --gpus-per-task: each process has a CUDA_VISIBLE_DEVICES of its own."""
+    count, shown = fast.machine.count, os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = shown.split(",") if shown else [str(gpu) for gpu in range(count)]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    place = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
+    ranks: list[Running] = []
+    for rank, gpu in zip(range(count), gpus, strict=False):
+        own = {"CUDA_VISIBLE_DEVICES": gpu, "RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_PORT": str(port)}
+        joins = ranks[0] if ranks else None
+        flags = ["--library", fast.library, *SIZES]
+        ranks.append(fast.machine.start(collective, *flags, environment=fast.environment(**place, **own), joins=joins))
+    first, *others = [rank.finish() for rank in ranks]
+    expect_nothing_wrong(first, collective)
+    assert [other.code for other in others] == [0] * (count - 1), others
+    assert fast.methods()["exchange"] > 0
 
 
 @pytest.mark.parametrize("communicators", [2, 3])

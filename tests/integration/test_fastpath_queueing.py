@@ -177,3 +177,12 @@ def test_a_communicator_that_ends_waits_for_its_graphs(tmp_path: Path) -> None:
     end = "assert [library.ncclCommDestroy(pointer(each)) for each in communicators] == [0, 0]"
     assert queued(tmp_path, capture(1001) + end)[-1] == "wait for event 1"
     assert not any(line.startswith("wait for") for line in queued(tmp_path, "assert all_reduce(0, 11) == 0\n" + end))
+
+
+@pytest.mark.parametrize("end", ["ncclCommFinalize", "ncclCommDestroy"])
+def test_the_end_of_a_communicator_waits_for_its_calls(tmp_path: Path, end: str) -> None:
+    """By a kernel of its own behind them, since their streams may be gone; for none where there were no calls."""
+    calls = f"assert [all_reduce(0, 11), library.{end}(pointer(communicators[0]))] == [0, 0]\n"
+    assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 0"]
+    calls = f"assert [all_reduce(0, 11), library.{end}(pointer(communicators[1]))] == [0, 0]\n"
+    assert queued(tmp_path, calls) == ["launch stream 11"]

@@ -194,6 +194,63 @@ void destroy_order(Team& team, const CaseSettings& settings) {
   }
 }
 
+void long_nap(void*) { std::this_thread::sleep_for(milliseconds(100)); }
+
+/// When ncclCommFinalize returns, what was queued has run, though nobody waited for its stream: on one stream, on two, in
+/// a graph.
+void finalize(Team& team, const CaseSettings& settings) {
+  constexpr std::size_t kCount = 100'000;
+  for (int round = 0; round < settings.rounds; ++round) {
+    const bool graphs = round % 3 == 2;
+    const cudaStream_t streams[] = {new_stream(), new_stream()}, aside = new_stream();
+    const ncclComm_t communicator = team.new_communicators()[0];
+    try_it(team, communicator, team.ranks, kCount, "before it is finalized");  // NCCL connects
+    const Floats data(kCount);
+    data.set(1);
+    const auto call = [&](cudaStream_t stream) {
+      check(ncclAllReduce(data.data(), data.data(), kCount, ncclFloat32, ncclSum, communicator, stream),
+            "ncclAllReduce");
+    };
+    cudaGraph_t graph{};
+    cudaGraphExec_t instance{};
+    if (graphs) {
+      check(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+      call(streams[0]);
+      check(cudaStreamEndCapture(streams[0], &graph), "cudaStreamEndCapture");
+      check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
+    }
+    team.meet();
+    check(cudaLaunchHostFunc(streams[0], long_nap, nullptr), "cudaLaunchHostFunc");
+    if (graphs)
+      check(cudaGraphLaunch(instance, streams[0]), "cudaGraphLaunch");
+    else
+      call(streams[0]);
+    float expected = static_cast<float>(team.ranks);
+    if (round % 3 == 1) {
+      call(streams[1]);
+      expected *= static_cast<float>(team.ranks);
+    }
+    if (graphs) {  // NCCL waits for its graphs to be destroyed
+      check(cudaGraphExecDestroy(instance), "cudaGraphExecDestroy");
+      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    }
+    team.doing("finalize: round %d", round);
+    check(ncclCommFinalize(communicator), "ncclCommFinalize");
+    std::vector<float> result(kCount);
+    check(cudaMemcpyAsync(result.data(), data.data(), kCount * sizeof(float), cudaMemcpyDeviceToHost, aside),
+          "copying back");
+    check(cudaStreamSynchronize(aside), "copying back");
+    for (const float one : result)
+      if (one != expected) {
+        wrong(team.shared, "finalize: rank %d, round %d: %g in place of %g", team.mine[0].rank, round,
+              static_cast<double>(one), static_cast<double>(expected));
+        break;
+      }
+    check(ncclCommDestroy(communicator), "ncclCommDestroy");
+    for (const cudaStream_t one : {streams[0], streams[1], aside}) check(cudaStreamDestroy(one), "cudaStreamDestroy");
+  }
+}
+
 /// Free bytes on each GPU, as long as nobody else uses it.
 std::size_t free_bytes() {
   std::size_t free = 0, total = 0;
@@ -495,6 +552,7 @@ const std::map<std::string, void (*)(Team&, const CaseSettings&)> kCases{
     {"crossed", crossed},
     {"abort", abort},
     {"destroy_order", destroy_order},
+    {"finalize", finalize},
     {"capture_after_memset", capture_after_memset},
     {"overlapping_graphs", overlapping_graphs},
     {"nonblocking", nonblocking},

@@ -1,0 +1,67 @@
+#include "fastpath/hidden_gpus.hpp"
+
+#include <dlfcn.h>
+
+namespace busbw::fastpath {
+namespace {
+
+// Names and numbers of NVML's public header (nvml.h), which is not needed to build this.
+constexpr int kSuccess = 0;             // NVML_SUCCESS, and NVML_P2P_STATUS_OK
+constexpr int kNeeded[] = {0, 1, 2};    // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLINK
+
+/// NVML while it is in use. NCCL has it in use, too, as a rule, so that this costs next to nothing.
+class Nvml {
+ public:
+  explicit Nvml(const char* library) : library_(dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) return;
+    resolve("nvmlShutdown", shutdown_);
+    resolve("nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id_);
+    resolve("nvmlDeviceGetP2PStatus", p2p_status_);
+    int (*init)() = nullptr;
+    resolve("nvmlInit_v2", init);
+    works_ = init != nullptr && shutdown_ != nullptr && init() == kSuccess;
+  }
+  ~Nvml() {
+    if (works_) shutdown_();
+    if (library_ != nullptr) dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  /// Null where there is none that it knows.
+  void* gpu(const std::string& bus_id) const {
+    void* found = nullptr;
+    return works_ && gpu_by_bus_id_ != nullptr && gpu_by_bus_id_(bus_id.c_str(), &found) == kSuccess ? found : nullptr;
+  }
+
+  bool can(int capability, void* gpu, void* other) const {
+    int status = -1;
+    return p2p_status_ != nullptr && p2p_status_(gpu, other, capability, &status) == kSuccess && status == kSuccess;
+  }
+
+ private:
+  template <class Function>
+  void resolve(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+  }
+
+  void* library_;
+  bool works_ = false;
+  int (*shutdown_)() = nullptr;
+  int (*gpu_by_bus_id_)(const char*, void**) = nullptr;
+  int (*p2p_status_)(void*, void*, int, int*) = nullptr;
+};
+
+}  // namespace
+
+bool nvml_finds_nvlink(const std::string& bus_id, const std::string& other, const char* library) {
+  const Nvml nvml(library);
+  void* const gpu = nvml.gpu(bus_id);
+  void* const peer = nvml.gpu(other);
+  if (gpu == nullptr || peer == nullptr) return false;
+  for (const int capability : kNeeded)
+    if (!nvml.can(capability, gpu, peer)) return false;
+  return true;
+}
+
+}  // namespace busbw::fastpath
