@@ -347,6 +347,13 @@ def test_a_dry_run_shows_commands_and_does_nothing(busbw: Command, here: Path, p
     assert "# all_reduce, 4 ranks, in windows" in commands
 
 
+def test_a_doubt_about_the_words_comes_before_what_is_missing_here(busbw: Command, here: Path, programs: Path) -> None:
+    (programs / "libbusbw_nccl.so").unlink()
+    done = busbw("fastpath", "tune", "--ranks", "99")
+    assert done.returncode == 2
+    assert "the fast path does 2 to 8 ranks" in one_sentence(done.stderr)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [

@@ -73,9 +73,9 @@ def tune(
 ) -> int:
     """Measures on this machine which method is best for which size, beside NCCL, and writes the table."""
     names = list(dict.fromkeys(collectives)) or list(METHODS)
-    sizes = _sizes(size_words)
+    sizes, numbers = _sizes(size_words), _ranks(rank_words)
     preloaded = library.absolute() if library else library_here()
-    ordinary = [Asked(preloaded, ranks, dtype, sizes or SIZES) for ranks in _ranks(rank_words)]
+    ordinary = [Asked(preloaded, ranks, dtype, sizes or SIZES) for ranks in numbers]
     asked = list(ordinary)
     if not no_windows and METHODS_IN_WINDOWS.keys() & names:
         asked += [replace(each, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for each in ordinary]
