@@ -109,11 +109,8 @@ cudaError_t Captured::after(cudaStream_t stream) {
   return cudaGraphAddEventRecordNode(&one.record, capture.graph, &one.last, 1, launched_);
 }
 
-void Captured::wait() const noexcept {
-  if (launched_ != nullptr)
-    cudaEventSynchronize(launched_);
-  else if (!is_empty())  // how often a graph was launched is not known
-    cudaDeviceSynchronize();
+cudaError_t Captured::wait() const noexcept {
+  return launched_ == nullptr ? cudaSuccess : cudaEventSynchronize(launched_);
 }
 
 }  // namespace busbw::fastpath

@@ -26,8 +26,10 @@ class Captured {
 
   /// Whether nothing was ever captured.
   bool is_empty() const noexcept { return captures_.empty(); }
-  /// Until all that was launched by now has run.
-  void wait() const noexcept;
+  /// Whether graphs hold operations and no event, so that nobody knows whether one of them runs.
+  bool is_untold() const noexcept { return !is_empty() && launched_ == nullptr; }
+  /// Until all that was launched by now has run, as far as events tell.
+  cudaError_t wait() const noexcept;
 
  private:
   /// Of one capture, nodes of its graph.

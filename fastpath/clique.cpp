@@ -16,19 +16,33 @@ constexpr int kMostLooks = 400;  // two seconds
 
 }  // namespace
 
-Clique::~Clique() { wait(); }
-
-void Clique::wait() const noexcept {
-  if (is_aborted()) return;
+Clique::~Clique() {
+  wait();
+  if (is_aborted() || !captured_.is_untold()) return;
   const Device device(device_);
   const AmidCaptures amid;
-  captured_.wait();
-  cudaStream_t stream = nullptr;
-  if (last_tag_ != 0 && cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess) {
-    if (launch_wait(scratch_->lane(LaneOf::calls), last_tag_, stream) == cudaSuccess) cudaStreamSynchronize(stream);
-    cudaStreamDestroy(stream);
-  }
+  cudaDeviceSynchronize();
   cudaGetLastError();
+}
+
+cudaError_t Clique::wait() const noexcept {
+  if (is_aborted()) return cudaSuccess;
+  const Device device(device_);
+  const AmidCaptures amid;
+  cudaError_t error = captured_.wait();
+  if (error == cudaSuccess && last_tag_ != 0) error = wait_for_calls();
+  cudaGetLastError();
+  return error;
+}
+
+cudaError_t Clique::wait_for_calls() const noexcept {
+  cudaStream_t stream = nullptr;
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); error != cudaSuccess)
+    return error;
+  cudaError_t error = launch_wait(scratch_->lane(LaneOf::calls), last_tag_, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  cudaStreamDestroy(stream);
+  return error;
 }
 
 void Clique::leave_windows() noexcept {

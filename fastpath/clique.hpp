@@ -31,7 +31,7 @@ class Clique {
         scratch_(std::move(scratch)),
         choices_(std::move(choices)) {}
 
-  /// Waits, too: NCCL does when a communicator ends.
+  /// Waits, too, and for whatever runs on the GPU where graphs may run of which nobody knows.
   ~Clique();
   Clique(const Clique&) = delete;
   Clique& operator=(const Clique&) = delete;
@@ -53,8 +53,9 @@ class Clique {
   /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
   cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
 
-  /// Until all that was queued has run, unless it was aborted.
-  void wait() const noexcept;
+  /// Until all that was queued has run, unless it was aborted; graphs that do not take turns (captured.hpp) are not waited
+  /// for.
+  cudaError_t wait() const noexcept;
   /// Of an aborted one, before its windows go: waits, though not for ever, until kernels that may use them have left.
   void leave_windows() noexcept;
 
@@ -65,6 +66,8 @@ class Clique {
   /// Empty where a direct one has lost its windows since it was chosen.
   std::optional<Operation> operation(const Call& call, const Choice& choice) const;
   cudaError_t queue_call(const Operation& operation, cudaStream_t stream);
+  /// By a kernel of its own, since the streams that they were queued on may be gone.
+  cudaError_t wait_for_calls() const noexcept;
   cudaError_t queue_in_graph(const Operation& operation, cudaStream_t stream);
 
   int rank_;

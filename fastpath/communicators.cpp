@@ -53,7 +53,7 @@ void abort(ncclComm_t communicator) {
   if (Fast* fast = Process::here().find(communicator)) fast->clique->abort();
 }
 
-/// What checks have found by now; the communicator's memory goes when this ends.
+/// The communicator's memory goes when this ends, unless it was aborted.
 void end(ncclComm_t communicator) {
   const auto fast = Process::here().leave(communicator);
   if (!fast) return;
@@ -140,11 +140,19 @@ FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksLi
   return made(result, newcomm, 1, has_joined && waits(config), *nccl);
 }
 
-// What was queued has run when it returns; what checks have found is told when the communicator goes.
+// What was queued has run when it returns, or when its group ends.
 FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_finalize == nullptr) return lacking("ncclCommFinalize");
-  if (const Fast* fast = Process::here().find(comm)) fast->clique->wait();
+  if (Fast* fast = Process::here().find(comm)) {
+    if (Group::of_thread().is_open()) {
+      const ncclResult_t result = nccl->comm_finalize(comm);
+      if (result == ncclSuccess) Group::of_thread().add(fast->shared_from_this());
+      return result;
+    }
+    const auto held = fast->shared_from_this();
+    if (const ncclResult_t result = held->finish(); result != ncclSuccess) return result;
+  }
   return nccl->comm_finalize(comm);
 }
 
@@ -166,8 +174,11 @@ FASTPATH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
 FASTPATH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_revoke == nullptr) return lacking("ncclCommRevoke");
-  abort(comm);
-  return nccl->comm_revoke(comm, revokeFlags);
+  // Before NCCL waits for its own kernels, which may stand behind ours; but not where it may refuse.
+  if (revokeFlags == 0) abort(comm);
+  const ncclResult_t result = nccl->comm_revoke(comm, revokeFlags);
+  if (result == ncclSuccess) abort(comm);
+  return result;
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {

@@ -112,6 +112,7 @@ void Group::give_up() {
   pending_.clear();
   joining_.clear();
   registered_.clear();
+  finalized_.clear();
 }
 
 ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
@@ -120,6 +121,7 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   const auto pending = std::exchange(pending_, {});
   const auto joining = std::exchange(joining_, {});
   const auto registered = std::exchange(registered_, {});
+  const auto finalized = std::exchange(finalized_, {});
   if (result != ncclSuccess) return result;
   if (!joining.empty()) {
     std::vector<ncclComm_t> communicators;
@@ -129,7 +131,10 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   }
   for (const Registration& registration : registered)
     if (result == ncclSuccess) result = note(registration, nccl);
-  return result == ncclSuccess ? queue(pending, nccl) : result;
+  if (result == ncclSuccess) result = queue(pending, nccl);
+  for (const auto& fast : finalized)
+    if (result == ncclSuccess) result = fast->finish();
+  return result;
 }
 
 ncclResult_t note(const Registration& registration, const RealNccl& nccl) noexcept try {

@@ -4,6 +4,7 @@
 #include <nccl.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "fastpath/process.hpp"
@@ -46,12 +47,15 @@ class Group {
   /// A communicator will be there once the group has ended.
   void add(ncclComm_t* communicator) { joining_.push_back(communicator); }
   void add(const Registration& registration) { registered_.push_back(registration); }
+  /// A communicator that is finalized when the group ends.
+  void add(std::shared_ptr<Fast> finalized) { finalized_.push_back(std::move(finalized)); }
 
  private:
   int depth_ = 0;
   std::vector<Pending> pending_;
   std::vector<ncclComm_t*> joining_;
   std::vector<Registration> registered_;
+  std::vector<std::shared_ptr<Fast>> finalized_;
 };
 
 /// Queues one call; a failure is said on stderr, since NCCL's own sentences don't know of it.

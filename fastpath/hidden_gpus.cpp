@@ -2,15 +2,21 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace busbw::fastpath {
 namespace {
 
 // Names and numbers of NVML's public header (nvml.h), which is not needed to build this.
-constexpr int kSuccess = 0;             // NVML_SUCCESS, and NVML_P2P_STATUS_OK
-constexpr int kNeeded[] = {0, 1, 2};    // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLINK
+constexpr int kSuccess = 0;           // NVML_SUCCESS, and NVML_P2P_STATUS_OK
+constexpr int kNeeded[] = {0, 1, 2};  // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLINK
 
-/// NVML while it is in use. NCCL has it in use, too, as a rule, so that this costs next to nothing.
-class Nvml {
+}  // namespace
+
+/// The library, in use.
+class HiddenGpus::Nvml {
  public:
   explicit Nvml(const char* library) : library_(dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) return;
@@ -19,7 +25,8 @@ class Nvml {
     resolve("nvmlDeviceGetP2PStatus", p2p_status_);
     int (*init)() = nullptr;
     resolve("nvmlInit_v2", init);
-    works_ = init != nullptr && shutdown_ != nullptr && init() == kSuccess;
+    works_ = init != nullptr && shutdown_ != nullptr && gpu_by_bus_id_ != nullptr && p2p_status_ != nullptr &&
+             init() == kSuccess;
   }
   ~Nvml() {
     if (works_) shutdown_();
@@ -31,12 +38,12 @@ class Nvml {
   /// Null where there is none that it knows.
   void* gpu(const std::string& bus_id) const {
     void* found = nullptr;
-    return works_ && gpu_by_bus_id_ != nullptr && gpu_by_bus_id_(bus_id.c_str(), &found) == kSuccess ? found : nullptr;
+    return works_ && gpu_by_bus_id_(bus_id.c_str(), &found) == kSuccess ? found : nullptr;
   }
 
   bool can(int capability, void* gpu, void* other) const {
     int status = -1;
-    return p2p_status_ != nullptr && p2p_status_(gpu, other, capability, &status) == kSuccess && status == kSuccess;
+    return p2p_status_(gpu, other, capability, &status) == kSuccess && status == kSuccess;
   }
 
  private:
@@ -52,16 +59,18 @@ class Nvml {
   int (*p2p_status_)(void*, void*, int, int*) = nullptr;
 };
 
-}  // namespace
+HiddenGpus::HiddenGpus(std::string library) : library_(std::move(library)) {}
 
-bool nvml_finds_nvlink(const std::string& bus_id, const std::string& other, const char* library) {
-  const Nvml nvml(library);
-  void* const gpu = nvml.gpu(bus_id);
-  void* const peer = nvml.gpu(other);
-  if (gpu == nullptr || peer == nullptr) return false;
-  for (const int capability : kNeeded)
-    if (!nvml.can(capability, gpu, peer)) return false;
-  return true;
+HiddenGpus::~HiddenGpus() = default;
+
+bool HiddenGpus::are_joined_by_nvlink(const std::string& bus_id, const std::string& other) {
+  const std::lock_guard lock(mutex_);
+  if (!nvml_) nvml_ = std::make_unique<const Nvml>(library_.c_str());
+  void* const gpu = nvml_->gpu(bus_id);
+  void* const peer = nvml_->gpu(other);
+  return gpu != nullptr && peer != nullptr && std::all_of(std::begin(kNeeded), std::end(kNeeded), [&](int capability) {
+           return nvml_->can(capability, gpu, peer);
+         });
 }
 
 }  // namespace busbw::fastpath

@@ -99,7 +99,7 @@ class Member {
   void reach() {
     if (!refusal_.empty() || refuse(who_is_not_ready(all_))) return;
     own_.is_ready = 0;
-    attempt([this] { own_.is_ready = scratch_->reach(all_, rank_) ? 1 : 0; });
+    attempt([this] { own_.is_ready = scratch_->reach(all_, rank_, company_.hidden_gpus) ? 1 : 0; });
   }
 
   Met result() {

@@ -27,6 +27,7 @@ struct Company {
   std::function<std::shared_ptr<const Choices>(int capability_major)> choices;
   Budget& budget;
   ScratchPool& pool;
+  HiddenGpus& hidden_gpus;
 };
 
 /// Collective over the ranks of each of these communicators, of which this thread has one rank each: it returns when all

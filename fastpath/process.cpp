@@ -19,6 +19,25 @@ constexpr const char* kWho = "libbusbw_nccl.so";
 
 }  // namespace
 
+Fast::~Fast() {
+  clique.reset();  // which waits for what was queued
+  if (verifier) verifier->wait();
+  tell_findings();
+}
+
+ncclResult_t Fast::finish() noexcept {
+  const bool was_aborted = clique->is_aborted();
+  cudaError_t error = clique->wait();
+  if (verifier && error == cudaSuccess && !clique->is_aborted()) error = verifier->wait();
+  tell_findings();
+  if (error != cudaSuccess) {
+    complain(kWho, fmt::format("rank {}: waiting for what was queued: {}", clique->rank(), cudaGetErrorString(error)));
+    return ncclUnhandledCudaError;
+  }
+  // Who aborts it meanwhile ends it: NCCL's communicator may be gone.
+  return clique->is_aborted() && !was_aborted ? ncclInternalError : ncclSuccess;
+}
+
 void Fast::tell_findings() {
   if (!verifier) return;
   if (const std::string news = verifier->news(); !news.empty()) complain(kWho, news);
@@ -74,7 +93,7 @@ std::shared_ptr<const Choices> Process::choices(int capability_major) {
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
   // One that was ended past this library may have had the same handle.
   for (const ncclComm_t communicator : communicators) leave(communicator);
-  const Company company{nccl, [this](int major) { return choices(major); }, budget_, pool_};
+  const Company company{nccl, [this](int major) { return choices(major); }, budget_, pool_, hidden_gpus_};
   auto results = meet(communicators, company);
   const std::lock_guard lock(mutex_);
   joined_.insert(communicators.begin(), communicators.end());

@@ -23,6 +23,14 @@ struct Fast : std::enable_shared_from_this<Fast> {
   std::shared_ptr<Clique> clique;
   std::unique_ptr<Verifier> verifier;  // null where nothing is verified
 
+  Fast() = default;
+  /// Waits for what was queued and for its checks, and says what these have found. One that was aborted never ends.
+  ~Fast();
+  Fast(const Fast&) = delete;
+  Fast& operator=(const Fast&) = delete;
+
+  /// Until all that was queued has run and was checked, unless the communicator was aborted.
+  ncclResult_t finish() noexcept;
   /// Says on stderr what checks have found since the last time, as far as they have run.
   void tell_findings();
 };
@@ -50,6 +58,7 @@ class Process {
 
   Budget budget_;
   ScratchPool pool_;
+  HiddenGpus hidden_gpus_;
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
   std::unordered_set<ncclComm_t> joined_;

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "fastpath/cuda_check.hpp"
-#include "fastpath/hidden_gpus.hpp"
 
 namespace busbw::fastpath {
 namespace {
@@ -12,10 +11,10 @@ constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 
 /// NVLink does atomic operations on a peer's memory, PCI Express does not. A GPU that this process is not shown is CUDA's to
 /// write to all the same, and NVML's to know.
-bool is_linked(int device, const Facts& own, const Facts& peer) {
+bool is_linked(int device, const Facts& own, const Facts& peer, HiddenGpus& hidden) {
   int other = 0;
   if (cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()) != cudaSuccess)
-    return nvml_finds_nvlink(own.bus_id.data(), peer.bus_id.data());
+    return hidden.are_joined_by_nvlink(own.bus_id.data(), peer.bus_id.data());
   int reached = 0;
   int atomics = 0;
   return cudaDeviceCanAccessPeer(&reached, device, other) == cudaSuccess && reached != 0 &&
@@ -125,7 +124,7 @@ void Scratch::describe(Facts& facts) const {
   std::memcpy(facts.handle.data(), &handle, sizeof handle);
 }
 
-bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
+bool Scratch::reach(const std::vector<Facts>& ranks, int rank, HiddenGpus& hidden) {
   const Facts& own = ranks[static_cast<std::size_t>(rank)];
   char* base_of[kMaxRanks] = {};
   for (int p = 0; p < ranks_; ++p) {
@@ -134,7 +133,7 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank) {
       base_of[p] = memory_.slots;
       continue;
     }
-    const bool linked = is_linked(device_, own, peer);
+    const bool linked = is_linked(device_, own, peer, hidden);
     cudaGetLastError();
     if (!linked) return false;
     if (peer.process == own.process) {

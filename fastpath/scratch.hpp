@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fastpath/facts.hpp"
+#include "fastpath/hidden_gpus.hpp"
 #include "fastpath/launch.hpp"
 
 namespace busbw::fastpath {
@@ -64,7 +65,7 @@ class Scratch {
   /// Where it is, for this process and for others.
   void describe(Facts& facts) const;
   /// Finds the way to every peer's memory. False where one can't be reached over NVLink.
-  bool reach(const std::vector<Facts>& ranks, int rank);
+  bool reach(const std::vector<Facts>& ranks, int rank, HiddenGpus& hidden);
 
   const Lane& lane(LaneOf kind) const { return lanes_[static_cast<int>(kind)]; }
 

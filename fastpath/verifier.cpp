@@ -76,6 +76,11 @@ cudaError_t Verifier::check(const Call& call, cudaStream_t stream) {
   return error != cudaSuccess || is_captured(stream) ? error : cudaEventRecord(checked_, stream);
 }
 
+cudaError_t Verifier::wait() const noexcept {
+  const AmidCaptures amid;
+  return cudaEventSynchronize(checked_);  // one that was never recorded is none to wait for
+}
+
 bool Verifier::found_wrong() const { return __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE) != 0; }
 
 std::string Verifier::news() {

@@ -49,6 +49,9 @@ class Verifier {
   /// Queues the check, behind the operation whose inputs were gathered last.
   cudaError_t check(const Call& call, cudaStream_t stream);
 
+  /// Until all checks have run, but for those in graphs.
+  cudaError_t wait() const noexcept;
+
   /// A sentence on what was wrong since the last time; empty where nothing was, as far as checks have run.
   std::string news();
   bool found_wrong() const;

@@ -1,35 +1,60 @@
-#include <doctest/doctest.h>
-
 #include "fastpath/hidden_gpus.hpp"
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
 
 using namespace busbw::fastpath;
 
 namespace {
 
+// Of fakes/nvml.cpp: the first two are joined, the third reaches them over PCI Express, and the fourth may not write.
 constexpr const char* kA = "0000:0a:00.0";
 constexpr const char* kB = "0000:0b:00.0";
 constexpr const char* kC = "0000:0c:00.0";
+constexpr const char* kD = "0000:0d:00.0";
+
+/// How many have the fake open.
+int users() {
+  void* const library = dlopen(NVML, RTLD_NOW | RTLD_LOCAL);
+  const int count = *static_cast<int*>(dlsym(library, "users"));
+  dlclose(library);
+  return count;
+}
 
 }  // namespace
 
 TEST_CASE("GPUs that CUDA does not show: NVML knows which NVLink joins") {
-  CHECK(nvml_finds_nvlink(kA, kB, NVML));
-  CHECK(nvml_finds_nvlink(kB, kA, NVML));
+  HiddenGpus gpus(NVML);
+  CHECK(gpus.are_joined_by_nvlink(kA, kB));
+  CHECK(gpus.are_joined_by_nvlink(kB, kA));
 }
 
-TEST_CASE("GPUs that CUDA does not show: those that reach each other over PCI Express are not joined") {
-  CHECK_FALSE(nvml_finds_nvlink(kA, kC, NVML));
-  CHECK_FALSE(nvml_finds_nvlink(kC, kB, NVML));
+TEST_CASE("GPUs that CUDA does not show: reaching each other over PCI Express is not enough, nor are links alone") {
+  HiddenGpus gpus(NVML);
+  CHECK_FALSE(gpus.are_joined_by_nvlink(kA, kC));
+  CHECK_FALSE(gpus.are_joined_by_nvlink(kC, kB));
+  CHECK_FALSE(gpus.are_joined_by_nvlink(kA, kD));
 }
 
 TEST_CASE("GPUs that CUDA does not show: one that NVML does not know is not joined to any") {
-  CHECK_FALSE(nvml_finds_nvlink(kA, "0000:0d:00.0", NVML));
-  CHECK_FALSE(nvml_finds_nvlink("", kA, NVML));
+  HiddenGpus gpus(NVML);
+  CHECK_FALSE(gpus.are_joined_by_nvlink(kA, "0000:0e:00.0"));
+  CHECK_FALSE(gpus.are_joined_by_nvlink("", kA));
 }
 
 TEST_CASE("GPUs that CUDA does not show: without NVML, without its driver or with an old one nothing is known") {
-  CHECK_FALSE(nvml_finds_nvlink(kA, kB, "libthere-is-none.so.1"));
-  CHECK_FALSE(nvml_finds_nvlink(kA, kB, "libm.so.6"));
-  CHECK_FALSE(nvml_finds_nvlink(kA, kB, DEAD_NVML));
-  CHECK_FALSE(nvml_finds_nvlink(kA, kB, OLD_NVML));
+  for (const char* library : {"libthere-is-none.so.1", "libm.so.6", DEAD_NVML, OLD_NVML})
+    CHECK_FALSE(HiddenGpus(library).are_joined_by_nvlink(kA, kB));
+}
+
+TEST_CASE("GPUs that CUDA does not show: NVML is opened when it is asked, once, and closed in the end") {
+  void* const held = dlopen(NVML, RTLD_NOW | RTLD_LOCAL);  // so that its count stays
+  {
+    HiddenGpus gpus(NVML);
+    CHECK(users() == 0);
+    for (int i = 0; i < 3; ++i) gpus.are_joined_by_nvlink(kA, kB);
+    CHECK(users() == 1);
+  }
+  CHECK(users() == 0);
+  dlclose(held);
 }

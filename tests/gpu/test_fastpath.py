@@ -275,7 +275,7 @@ def test_ranks_that_see_only_their_own_gpu(fast: FastPath, collective: str) -> N
         port = probe.getsockname()[1]
     place = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
     ranks: list[Running] = []
-    for rank, gpu in zip(range(count), gpus, strict=False):
+    for rank, gpu in zip(range(count), gpus, strict=True):
         own = {"CUDA_VISIBLE_DEVICES": gpu, "RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_PORT": str(port)}
         joins = ranks[0] if ranks else None
         flags = ["--library", fast.library, *SIZES]

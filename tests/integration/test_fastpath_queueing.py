@@ -181,8 +181,37 @@ def test_a_communicator_that_ends_waits_for_its_graphs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["ncclCommFinalize", "ncclCommDestroy"])
 def test_the_end_of_a_communicator_waits_for_its_calls(tmp_path: Path, end: str) -> None:
-    """By a kernel of its own behind them, since their streams may be gone; for none where there were no calls."""
+    """By a kernel of its own; where there were none there is none."""
     calls = f"assert [all_reduce(0, 11), library.{end}(pointer(communicators[0]))] == [0, 0]\n"
     assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 0"]
     calls = f"assert [all_reduce(0, 11), library.{end}(pointer(communicators[1]))] == [0, 0]\n"
     assert queued(tmp_path, calls) == ["launch stream 11"]
+
+
+def test_finalized_in_a_group_it_waits_when_the_group_ends(tmp_path: Path) -> None:
+    """As NCCL, which finalizes then."""
+    calls = """
+assert all_reduce(0, 11) == 0
+library.ncclGroupStart()
+assert [library.ncclCommFinalize(pointer(communicators[0])), all_reduce(1, 21)] == [0, 0]
+assert library.ncclGroupEnd() == 0
+"""
+    assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21", "launch stream 0"]
+
+
+def test_finalizing_waits_for_graphs_that_take_turns_and_for_no_others(tmp_path: Path) -> None:
+    """Of those nobody knows how often they were launched, and a whole GPU may have other things to do."""
+    end = "assert library.ncclCommFinalize(pointer(communicators[0])) == 0\n"
+    assert queued(tmp_path, capture(1001) + end)[-1] == "wait for event 1"
+    found = queued(tmp_path, capture(1001) + end, NCCL_GRAPH_MIXING_SUPPORT="0")
+    assert not any(line.startswith("wait for") for line in found)
+
+
+@pytest.mark.parametrize("end", ["ncclCommFinalize", "ncclCommDestroy"])
+def test_the_end_of_a_communicator_waits_for_checks_behind_its_calls(tmp_path: Path, end: str) -> None:
+    calls = f"assert [all_reduce(0, 11), library.{end}(pointer(communicators[0]))] == [0, 0]\n"
+    found = queued(tmp_path, calls, BUSBW_FASTPATH="verify")
+    call, check, recorded, wait, checked = found[-5:]
+    assert [call, check, wait] == ["launch stream 11", "launch stream 11", "launch stream 0"]
+    assert recorded.startswith("record stream 11 event ")
+    assert checked == f"wait for event {recorded.split()[-1]}"

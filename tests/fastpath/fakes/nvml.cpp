@@ -1,12 +1,13 @@
-// A libnvidia-ml.so.1 with three GPUs: 0000:0a:00.0 and 0000:0b:00.0 are joined by NVLink, 0000:0c:00.0 reaches both over PCI
-// Express. It answers only while somebody has it open. DEAD: its driver does not answer. OLD: it knows nothing of peers.
+// A libnvidia-ml.so.1 with four GPUs: 0000:0a:00.0 and 0000:0b:00.0 are joined by NVLink, 0000:0c:00.0 reaches both over PCI
+// Express, and 0000:0d:00.0 has links but no leave to write. It answers only while somebody uses it. DEAD: its driver does
+// not answer. OLD: it knows nothing of peers.
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 
-static int users = 0;
-
 extern "C" {
+
+int users = 0;
 
 int nvmlInit_v2() {
 #ifdef DEAD
@@ -24,7 +25,7 @@ int nvmlShutdown() {
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** handle) {
   if (users < 1) return 1;  // NVML_ERROR_UNINITIALIZED
-  for (const char* known : {"0000:0a:00.0", "0000:0b:00.0", "0000:0c:00.0"}) {
+  for (const char* known : {"0000:0a:00.0", "0000:0b:00.0", "0000:0c:00.0", "0000:0d:00.0"}) {
     if (std::strcmp(bus_id, known) != 0) continue;
     *handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(known[6]));
     return 0;
@@ -34,9 +35,13 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** handle) {
 
 #ifndef OLD
 int nvmlDeviceGetP2PStatus(void* gpu, void* other, int capability, int* status) {
-  constexpr int kNvlink = 2;
-  const void* const apart = reinterpret_cast<void*>(static_cast<std::uintptr_t>('c'));
-  *status = capability == kNvlink && (gpu == apart || other == apart) ? 5 : 0;  // NVML_P2P_STATUS_NOT_SUPPORTED
+  constexpr int kWrite = 1, kNvlink = 2;
+  const auto is_one = [&](char name) {
+    void* const handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(name));
+    return gpu == handle || other == handle;
+  };
+  const bool lacks = (capability == kNvlink && is_one('c')) || (capability == kWrite && is_one('d'));
+  *status = lacks ? 5 : 0;  // NVML_P2P_STATUS_NOT_SUPPORTED
   return 0;
 }
 #endif
