@@ -76,6 +76,14 @@ void Captured::make_event() {
   check(cudaEventRecord(launched_, stream.get()), "recording an event for graphs");
 }
 
+cudaError_t Captured::before_call(cudaStream_t stream) const noexcept {
+  return launched_ == nullptr ? cudaSuccess : cudaStreamWaitEvent(stream, launched_, 0);
+}
+
+cudaError_t Captured::after_call(cudaStream_t stream) const noexcept {
+  return launched_ == nullptr ? cudaSuccess : cudaEventRecord(launched_, stream);
+}
+
 cudaError_t Captured::before(cudaStream_t stream) {
   Capture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;

@@ -1,5 +1,5 @@
 #pragma once
-// What graphs hold of a communicator: the order of its operations within a graph, and of graphs among each other.
+// What graphs hold of a communicator: the order of its operations within a graph, and of graphs and calls among each other.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -10,14 +10,19 @@ namespace busbw::fastpath {
 
 /// Operations of one capture run one after another, on whatever streams they were captured. Graphs that are launched run
 /// theirs in the order of the launches, on whatever streams: as with NCCL a graph waits for the one that was launched before it,
-/// by an event that each graph records when its operations have run. NCCL_GRAPH_MIXING_SUPPORT=0 is the program's word that it
-/// keeps that order itself; graphs then hold neither, here as there. Used by one thread at a time.
+/// by an event that each graph records when its operations have run. Calls that are not captured have their place in that order,
+/// too, once there is something captured: they wait for the event and record it. NCCL_GRAPH_MIXING_SUPPORT=0 is the program's
+/// word that it keeps that order itself; there is no event then, here as there. Used by one thread at a time.
 class Captured {
  public:
   Captured() = default;
   ~Captured();
   Captured(const Captured&) = delete;
   Captured& operator=(const Captured&) = delete;
+
+  /// Before a call on this stream, and behind it.
+  cudaError_t before_call(cudaStream_t stream) const noexcept;
+  cudaError_t after_call(cudaStream_t stream) const noexcept;
 
   /// Before an operation is captured on this stream. Throws EnvironmentError where CUDA makes no event.
   cudaError_t before(cudaStream_t stream);
@@ -44,7 +49,7 @@ class Captured {
   void make_event();
 
   std::optional<bool> graphs_take_turns_;     // asked when something is captured first
-  cudaEvent_t launched_ = nullptr;            // recorded by each graph; null: there is none yet
+  cudaEvent_t launched_ = nullptr;            // recorded by each graph and call; null: there is none yet
   std::map<unsigned long long, One> captures_;  // by CUDA's number of the capture, which only grows
 };
 

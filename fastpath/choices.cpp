@@ -1,5 +1,6 @@
 #include "fastpath/choices.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "support/fnv1a.hpp"
@@ -8,13 +9,21 @@ namespace busbw::fastpath {
 
 Choice Choices::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
   if (mode(collective) == Mode::off) return {};
-  if (!settings_.forced) return table_.choose(collective, ranks, size_bytes, in_windows);
+  if (!settings_.forced) {
+    Choice choice = table_.choose(collective, ranks, size_bytes, in_windows);
+    choice.blocks = std::min(choice.blocks, most_blocks_);
+    return choice;
+  }
   const Method method = settings_.forced->method;
   return can(collective, method) && (in_windows || method != Method::direct) ? *settings_.forced : Choice{};
 }
 
+bool Choices::verifies_any() const noexcept {
+  return std::ranges::any_of(kCollectives, [this](Collective one) { return mode(one) == Mode::verify; });
+}
+
 std::uint64_t Choices::hash() const noexcept {
-  std::string text = std::to_string(table_.hash());
+  std::string text = std::to_string(table_.hash()) + ' ' + std::to_string(most_blocks_);
   for (const Mode mode : settings_.modes) text += ' ' + std::to_string(static_cast<int>(mode));
   if (settings_.forced)
     text += ' ' + std::string(name(settings_.forced->method)) + ' ' + std::to_string(settings_.forced->blocks) + ' ' +

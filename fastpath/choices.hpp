@@ -8,12 +8,20 @@
 
 namespace busbw::fastpath {
 
+/// Blocks of a call, none of which takes more than half of a multiprocessor, so that kernels of three communicators find room
+/// side by side on a GPU with this many, whatever they do: two times these and one more (docs/fastpath.md).
+constexpr int most_blocks_on(int multiprocessors) { return multiprocessors > 2 ? multiprocessors - 1 : 1; }
+
 /// Immutable; the same on all ranks of a communicator, or they have no fast path.
 class Choices {
  public:
-  Choices(const Settings& settings, Table table) : settings_(settings), table_(std::move(table)) {}
+  /// What the table chooses takes `most_blocks` at most; what is forced, what it says.
+  Choices(const Settings& settings, Table table, int most_blocks = Choice::kMostBlocks)
+      : settings_(settings), table_(std::move(table)), most_blocks_(most_blocks) {}
 
   Mode mode(Collective collective) const noexcept { return settings_.mode(collective); }
+  /// Whether any collective's results are to be checked.
+  bool verifies_any() const noexcept;
 
   /// Whether it makes a difference for such calls that buffers lie in windows.
   bool regards_windows(Collective collective, int ranks) const noexcept {
@@ -29,6 +37,7 @@ class Choices {
  private:
   Settings settings_;
   Table table_;
+  int most_blocks_;
 };
 
 }  // namespace busbw::fastpath

@@ -105,12 +105,13 @@ cudaError_t Clique::queue_call(const Operation& operation, cudaStream_t stream) 
   const Lane& lane = scratch_->lane(LaneOf::calls);
   unsigned long long number = 0;
   if (const cudaError_t error = cudaStreamGetId(stream, &number); error != cudaSuccess) return error;
+  if (const cudaError_t error = captured_.before_call(stream); error != cudaSuccess) return error;
   if (last_tag_ != 0 && number != last_stream_)
     if (const cudaError_t error = launch_wait(lane, last_tag_, stream); error != cudaSuccess) return error;
   if (const cudaError_t error = launch(operation, lane, stream); error != cudaSuccess) return error;
   last_tag_ += static_cast<std::uint64_t>(operation.grid.steps);
   last_stream_ = number;
-  return cudaSuccess;
+  return captured_.after_call(stream);
 }
 
 cudaError_t Clique::queue_in_graph(const Operation& operation, cudaStream_t stream) {

@@ -74,7 +74,7 @@ class Member {
     cudaDeviceGetPCIBusId(own_.bus_id.data(), static_cast<int>(own_.bus_id.size()), device_);
     own_.host = this_boot();
     own_.process = this_process();
-    choices_ = company_.choices(own_.capability_major);
+    choices_ = company_.choices(own_.capability_major, properties.multiProcessorCount);
     own_.choices = choices_->hash();
     share_ = company_.budget.claim(device_, [this](std::size_t left_bytes) {
       own_.cells = cells_that_fit(left_bytes, ranks_, &Scratch::bytes_for);
@@ -99,7 +99,12 @@ class Member {
   void reach() {
     if (!refusal_.empty() || refuse(who_is_not_ready(all_))) return;
     own_.is_ready = 0;
-    attempt([this] { own_.is_ready = scratch_->reach(all_, rank_, company_.hidden_gpus) ? 1 : 0; });
+    attempt([this] {
+      const bool reaches = scratch_->reach(all_, rank_, company_.hidden_gpus);
+      if (reaches && choices_->verifies_any())
+        verifier_ = std::make_unique<Verifier>(communicator_, rank_, ranks_, device_);
+      own_.is_ready = reaches ? 1 : 0;
+    });
   }
 
   Met result() {
@@ -108,6 +113,7 @@ class Member {
       met.why_not = error_.empty() ? refusal_ : refusal_ + " (" + error_ + ")";
       return met;
     }
+    met.verifier = std::move(verifier_);
     met.clique = std::make_shared<Clique>(rank_, ranks_, device_, std::move(share_), std::move(scratch_), choices_);
     return met;
   }
@@ -164,6 +170,7 @@ class Member {
   std::shared_ptr<const Choices> choices_;
   Budget::Share share_;
   std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<Verifier> verifier_;
   std::string refusal_;
   std::string error_;
 };

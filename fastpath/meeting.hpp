@@ -11,20 +11,22 @@
 #include "fastpath/choices.hpp"
 #include "fastpath/clique.hpp"
 #include "fastpath/real_nccl.hpp"
+#include "fastpath/verifier.hpp"
 
 namespace busbw::fastpath {
 
 /// What became of one communicator: a clique, or why there is none.
 struct Met {
   std::shared_ptr<Clique> clique;
+  std::unique_ptr<Verifier> verifier;  // null where nothing is verified
   std::string why_not;
 };
 
 /// What a meeting takes from the process.
 struct Company {
   const RealNccl& nccl;
-  /// Of GPUs of this generation.
-  std::function<std::shared_ptr<const Choices>(int capability_major)> choices;
+  /// Of GPUs of this generation and size.
+  std::function<std::shared_ptr<const Choices>(int capability_major, int multiprocessors)> choices;
   Budget& budget;
   ScratchPool& pool;
   HiddenGpus& hidden_gpus;

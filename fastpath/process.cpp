@@ -74,9 +74,9 @@ Fast* Process::find(ncclComm_t communicator) noexcept {
   return fast;
 }
 
-std::shared_ptr<const Choices> Process::choices(int capability_major) {
+std::shared_ptr<const Choices> Process::choices(int capability_major, int multiprocessors) {
   const std::lock_guard lock(mutex_);
-  auto& choices = choices_[capability_major];
+  auto& choices = choices_[{capability_major, multiprocessors}];
   if (choices) return choices;
   Table table;
   try {
@@ -86,14 +86,15 @@ std::shared_ptr<const Choices> Process::choices(int capability_major) {
   } catch (const std::exception& error) {
     complain(kWho, fmt::format("{}; without a table all is handed over to NCCL", error.what()));
   }
-  choices = std::make_shared<const Choices>(settings(), std::move(table));
+  choices = std::make_shared<const Choices>(settings(), std::move(table), most_blocks_on(multiprocessors));
   return choices;
 }
 
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
   // One that was ended past this library may have had the same handle.
   for (const ncclComm_t communicator : communicators) leave(communicator);
-  const Company company{nccl, [this](int major) { return choices(major); }, budget_, pool_, hidden_gpus_};
+  const Company company{nccl, [this](int major, int multiprocessors) { return choices(major, multiprocessors); },
+                        budget_, pool_, hidden_gpus_};
   auto results = meet(communicators, company);
   const std::lock_guard lock(mutex_);
   joined_.insert(communicators.begin(), communicators.end());
@@ -105,9 +106,8 @@ ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const
     }
     auto fast = std::make_shared<Fast>();
     fast->clique = std::move(results[i].clique);
+    fast->verifier = std::move(results[i].verifier);
     const Clique& clique = *fast->clique;
-    if (std::any_of(kCollectives.begin(), kCollectives.end(), [&](Collective one) { return clique.verifies(one); }))
-      fast->verifier = std::make_unique<Verifier>(communicators[i], clique.rank(), clique.ranks(), clique.device());
     log().say(fmt::format("communicator {}: rank {} of {} on GPU {} is fast, with {} MiB of scratch memory",
                           fmt::ptr(communicators[i]), clique.rank(), clique.ranks(), clique.device(),
                           clique.bytes() >> 20));

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "fastpath/budget.hpp"
@@ -53,8 +54,8 @@ class Process {
 
  private:
   Process();
-  /// Of the table in force for GPUs of this generation; one that is wrong is said on stderr, and all is handed over.
-  std::shared_ptr<const Choices> choices(int capability_major);
+  /// Of the table in force for GPUs of this generation and size; one that is wrong is said on stderr, and all is handed over.
+  std::shared_ptr<const Choices> choices(int capability_major, int multiprocessors);
 
   Budget budget_;
   ScratchPool pool_;
@@ -63,7 +64,7 @@ class Process {
   std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
   std::unordered_set<ncclComm_t> joined_;
   std::vector<std::shared_ptr<Fast>> aborted_;             // a thread may still be in a call of theirs
-  std::map<int, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation
+  std::map<std::pair<int, int>, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation and size
   std::atomic<std::uint64_t> changes_{0};                  // of fast_
 };
 

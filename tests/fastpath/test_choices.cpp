@@ -124,3 +124,21 @@ TEST_CASE("a hash is the same wherever nothing that decides differs") {
   CHECK(hash_of(settings) == hash_of({}));
   CHECK(Choices({}, table_of("# a comment\n" + kText)).hash() == hash_of({}));
 }
+
+TEST_CASE("a small GPU's calls take fewer blocks, so that kernels of three communicators find room") {
+  const Table table = table_of("all_gather ranks=2-4 up_to=1M exchange blocks=128 threads=512\n");
+  const Choices large({}, table, most_blocks_on(132)), small({}, table, most_blocks_on(78));
+  CHECK(large.choose(Collective::all_gather, 2, 1 << 20, false).blocks == 128);
+  CHECK(small.choose(Collective::all_gather, 2, 1 << 20, false).blocks == 77);
+  CHECK(small.choose(Collective::all_gather, 2, 2 << 20, false) == Choice{});
+  CHECK(large.hash() != small.hash());
+  for (const int multiprocessors : {1, 2, 78, 114, 132, 148}) {
+    const int places = 2 * multiprocessors;
+    const int blocks = most_blocks_on(multiprocessors);
+    CHECK(blocks >= 1);
+    if (multiprocessors > 1) CHECK(2 * blocks + 1 <= places);
+  }
+  Settings forced;
+  forced.forced = Choice{Method::exchange, 128, 512};
+  CHECK(Choices(forced, table, 77).choose(Collective::all_gather, 2, 8, false).blocks == 128);
+}

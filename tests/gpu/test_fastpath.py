@@ -246,7 +246,10 @@ def test_a_planted_byte_is_found_in_a_mix(fast: FastPath) -> None:
 @pytest.mark.parametrize("mode", ["threads", "processes"])
 @pytest.mark.parametrize(
     "name",
-    ["crossed", "abort", "destroy_order", "finalize", "capture_after_memset", "overlapping_graphs", "nonblocking"],
+    [
+        *["crossed", "abort", "destroy_order", "finalize", "capture_after_memset"],
+        *["overlapping_graphs", "calls_beside_graphs", "nonblocking"],
+    ],
 )
 def test_a_case(fast: FastPath, name: str, mode: str) -> None:
     stress = beside(fast.machine, "fastpath_stress")
@@ -257,10 +260,11 @@ def test_a_case(fast: FastPath, name: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["threads", "processes"])
-def test_nccl_itself_waits_when_a_communicator_is_finalized(fast: FastPath, mode: str) -> None:
-    """What the case of that name asks of the fast path."""
+@pytest.mark.parametrize("name", ["finalize", "calls_beside_graphs"])
+def test_nccl_itself_does_what_a_case_asks(fast: FastPath, name: str, mode: str) -> None:
+    """An order and a wait on which programs may rely: the fast path owes no more than NCCL."""
     stress = beside(fast.machine, "fastpath_stress")
-    case = [stress, "--gpus", fast.machine.count, "--case", "finalize", "--mode", mode, "--rounds", 3]
+    case = [stress, "--gpus", fast.machine.count, "--case", name, "--mode", mode, "--rounds", 3]
     done = fast.start(case, BUSBW_FASTPATH="off")
     assert done.returncode == 0, done
 

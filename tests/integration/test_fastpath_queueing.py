@@ -159,6 +159,14 @@ def test_captures_that_go_on_side_by_side_keep_their_own_order(tmp_path: Path) -
     assert last == {nodes[2], nodes[3]}, "where the records are moved to"
 
 
+def test_calls_and_graphs_come_in_the_order_in_which_they_are_launched(tmp_path: Path) -> None:
+    """On streams without an order, as with NCCL: by the event of the graphs, once there is something captured."""
+    calls = "assert all_reduce(0, 11) == 0\n" + capture(1001) + "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]"
+    found = queued(tmp_path, calls)
+    assert found[0] == "launch stream 11"
+    assert found[-4:] == ["wait stream 11 event 1", "launch stream 11", "record stream 11 event 1", "launch stream 21"]
+
+
 @pytest.mark.parametrize("no", ["0", "00", "0x0", "off"])
 def test_where_the_program_keeps_graphs_in_order_they_neither_wait_nor_record(tmp_path: Path, no: str) -> None:
     """As NCCL reads the number. Some graphs may hold no events: bodies of conditions, those that a device launches."""

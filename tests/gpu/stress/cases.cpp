@@ -439,6 +439,48 @@ void overlapping_graphs(Team& team, const CaseSettings& settings) {
   try_it(team, team.new_communicators()[0], team.ranks, 1000, "after its graphs");
 }
 
+/// A graph and calls of one communicator, on streams without an order between them and over the same data: each takes what the
+/// one launched before it has left, also where one of the streams is late.
+void calls_beside_graphs(Team& team, const CaseSettings& settings) {
+  constexpr int kTurns = 5;
+  const ncclComm_t communicator = team.new_communicators()[0];
+  const cudaStream_t graphs = new_stream(), calls = new_stream();
+  const auto rank = team.mine[0].rank;
+  float expected = 1;
+  for (int i = 0; i < 2 * kTurns; ++i) expected *= static_cast<float>(team.ranks);
+  for (const std::size_t count : {std::size_t{256}, std::size_t{100'000}, std::size_t{1} << 20}) {
+    const Floats data(count);
+    const auto reduce = [&](cudaStream_t stream) {
+      check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream),
+            "ncclAllReduce");
+    };
+    try_it(team, communicator, team.ranks, count, "before graphs");  // NCCL connects
+    cudaGraph_t graph{};
+    cudaGraphExec_t instance{};
+    check(cudaStreamBeginCapture(graphs, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    reduce(graphs);
+    check(cudaStreamEndCapture(graphs, &graph), "cudaStreamEndCapture");
+    check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
+    for (int round = 0; round < settings.rounds; ++round) {
+      data.set(1);
+      team.meet();
+      for (int turn = 0; turn < kTurns; ++turn) {
+        team.doing("calls_beside_graphs: %zu floats, round %d, turn %d", count, round, turn);
+        const int late = (rank + turn + round) % 3;
+        if (late != 0) check(cudaLaunchHostFunc(late == 1 ? graphs : calls, nap, nullptr), "cudaLaunchHostFunc");
+        check(cudaGraphLaunch(instance, graphs), "cudaGraphLaunch");
+        reduce(calls);
+      }
+      team.doing("calls_beside_graphs: %zu floats, round %d, waiting", count, round);
+      for (const cudaStream_t stream : {graphs, calls}) check(cudaStreamSynchronize(stream), "running");
+      expect(team, data, expected, "calls_beside_graphs");
+    }
+    check(cudaGraphExecDestroy(instance), "cudaGraphExecDestroy");
+    check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  }
+  check(ncclCommDestroy(communicator), "ncclCommDestroy");
+}
+
 /// A communicator whose calls do not wait.
 void nonblocking(Team& team, const CaseSettings&) {
   team.doing("nonblocking: making");
@@ -555,6 +597,7 @@ const std::map<std::string, void (*)(Team&, const CaseSettings&)> kCases{
     {"finalize", finalize},
     {"capture_after_memset", capture_after_memset},
     {"overlapping_graphs", overlapping_graphs},
+    {"calls_beside_graphs", calls_beside_graphs},
     {"nonblocking", nonblocking},
     {"verify_finds", verify_finds},
 };
