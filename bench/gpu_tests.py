@@ -1,4 +1,6 @@
-"""What tools/gpu_test.sh found, as a page: every program's rows, types, operators and placements, and what was wrong.
+"""What tools/gpu_test.sh found, as a page.
+
+Every program's rows, types, operators and placements, what was wrong, and each test with what its programs said.
 
     python bench/gpu_tests.py build/gpu-results-... --results bench/results/h200-x4-tests
 
@@ -19,6 +21,8 @@ from typing import Any
 from gpu_programs import without_paths
 
 FAULT = "--fault"
+MOST_SAID = 300
+"""Characters of what a program said that stand in the page."""
 
 
 @dataclass
@@ -71,6 +75,42 @@ def outcome(report: str) -> str:
     return f"{', '.join(f'{count} {word}' for word, count in counts.items())} in {seconds:.0f} s"
 
 
+def tests_in(report: str) -> dict[str, str]:
+    """How each test ended the last time, with pytest -v, side by side or not."""
+    found: dict[str, str] = {}
+    word = "PASSED|FAILED|SKIPPED|ERROR"
+    for line in report.splitlines():
+        if side_by_side := re.match(rf"\[gw\d+\] \[ *\d+%\] ({word}) tests/gpu/(\S.*?)\s*$", line):
+            found[side_by_side[2]] = side_by_side[1].lower()
+        elif alone := re.match(rf"tests/gpu/(\S.*?) ({word})\b", line):
+            found[alone[1]] = alone[2].lower()
+    return found
+
+
+def said_in(folder: Path, test: str) -> str:
+    """What the programs of a test said on stderr: each sentence once."""
+    name = test.replace("::", "-")
+    kept = [path for path in folder.rglob("*.err") if path.parent.name == name]
+    sentences = [" ".join(path.read_text().split()) for path in sorted(kept)]
+    said = "; ".join(dict.fromkeys(without_paths(sentence) for sentence in sentences if sentence)).replace("|", "\\|")
+    return said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]}..."
+
+
+def list_of_tests(report: str, records: Path) -> list[str]:
+    """A row for each test."""
+    rows = [f"| {test} | {outcome} | {said_in(records, test)} |" for test, outcome in sorted(tests_in(report).items())]
+    return ["", "| test | outcome | what its programs said on stderr |", "| --- | --- | --- |", *rows] if rows else []
+
+
+def names_it(row: dict[str, Any], fault: str) -> bool:
+    """Whether the first wrong element is the one into which the fault was put, and the only one."""
+    asked = dict(word.split("=") for word in fault.partition(":")[2].split(","))
+    place = ("rank", "index") if "index" in asked else ("rank",)
+    return [[wrong[name] for name in place] for wrong in row["check"]["first_wrong"]] == [
+        [int(asked[name]) for name in place]
+    ]
+
+
 def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> str:
     """Tests, programs, faults."""
     first = max((records[0] for records in runs), key=lambda run: len(run["ranks"]))
@@ -83,10 +123,10 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
         if FAULT not in records[0]["args"]:
             add(programs.setdefault(records[0]["collective"], Found()), records)
         elif fault:
-            rank = int(fault.partition("rank=")[2].partition(",")[0])
             rows = [row for row in records if row["kind"] == "row" and row["check"]["state"] == "checked"]
             struck += len(rows)
-            named += sum([wrong["rank"] for wrong in row["check"]["first_wrong"]] == [rank] for row in rows)
+            named += sum(names_it(row, fault) for row in rows)
+    faults = f"A fault was put into the result of one rank in {struck} rows; in {named} exactly that element was named."
     lines = [
         f"# Tests on {ranks} x {first['ranks'][0]['device_name']}, {first['start_time'][:10]}, busbw "
         f"{first['busbw_version']}, NCCL {machine.get('nccl_version')}, driver {machine.get('driver')}",
@@ -95,8 +135,7 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
         *(f"Failed: {name}." for name in failed),
         *(f"Where two outcomes are right: {outcome}" for outcome in outcomes),
         "",
-        f"A fault was put into the result of one rank in {struck} rows; in {named} exactly that element was named.",
-        "",
+        *([faults, ""] if struck else []),
         "| program | runs | rows | types | operators | placements | checked | wrong elements |",
         "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
@@ -118,7 +157,8 @@ def main() -> None:
     arguments = parser.parse_args()
     runs = list(runs_in(arguments.folder / "records"))
     outcomes = [path.read_text().strip() for path in sorted(arguments.folder.rglob("outcome.txt"))]
-    text = page(runs, (arguments.folder / "tests.txt").read_text(), outcomes)
+    report = (arguments.folder / "tests.txt").read_text()
+    text = page(runs, report, outcomes) + "\n".join([*list_of_tests(report, arguments.folder / "records"), ""])
     Path(f"{arguments.results}.md").write_text(text)
     with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as kept:
         for records in runs:

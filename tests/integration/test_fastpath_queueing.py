@@ -161,8 +161,8 @@ def test_captures_that_go_on_side_by_side_keep_their_own_order(tmp_path: Path) -
 
 def test_calls_and_graphs_come_in_the_order_in_which_they_are_launched(tmp_path: Path) -> None:
     """On streams without an order, as with NCCL: by the event of the graphs, once there is something captured."""
-    calls = "assert all_reduce(0, 11) == 0\n" + capture(1001) + "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]"
-    found = queued(tmp_path, calls)
+    after = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]"
+    found = queued(tmp_path, "assert all_reduce(0, 11) == 0\n" + capture(1001) + after)
     assert found[0] == "launch stream 11"
     assert found[-4:] == ["wait stream 11 event 1", "launch stream 11", "record stream 11 event 1", "launch stream 21"]
 
