@@ -36,6 +36,27 @@ def test_two_groups(several: Machine) -> None:
     assert {row["group"] for row in finished.rows()} == {0, 1}
 
 
+@pytest.mark.parametrize("way", ["g", "t", "processes"])
+def test_parallel_initialisation(gpus: Machine, way: str) -> None:
+    expect_nothing_wrong(gpus.run("all_reduce", *gpus.ranks(way), *SMALL, "-p", 1), "all_reduce")
+
+
+def test_the_first_gpu_can_be_named(several: Machine, gpus: Machine) -> None:
+    """NCCL_TESTS_DEVICE: ranks take GPUs from there on, and none comes round to the first."""
+    second = {"NCCL_TESTS_DEVICE": "1"}
+    tiny = ["-b", 8, "-e", 8, "-n", 1]
+    taken = []
+    for count, environment in ((gpus.count, {}), (gpus.count - 1, second)):
+        finished = gpus.run("all_reduce", "-g", count, *tiny, environment=environment)
+        expect_nothing_wrong(finished, "all_reduce")
+        (run,) = finished.of_kind("run")
+        taken.append([rank["bus_id"] for rank in run["ranks"]])
+    assert taken[1] == taken[0][1:]
+    refused = gpus.run("all_reduce", "-g", gpus.count, *tiny, environment=second)
+    assert refused.code == 3, refused
+    assert f"GPUs 1 to {gpus.count} are needed" in refused.sentence()
+
+
 def test_one_gpu(machine: Machine) -> None:
     finished = machine.run("all_reduce", "-t", 1, "-b", "1M", "-e", "4M", "-f", 2, "-n", 3)
     expect_nothing_wrong(finished, "all_reduce")
