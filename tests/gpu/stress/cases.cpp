@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 namespace stress {
@@ -56,12 +57,40 @@ void expect(const Team& team, const Floats& result, float value, const char* wha
           static_cast<double>(value));
 }
 
+/// Sums of the first elements of all ranks, in their place.
+void all_reduce(const Floats& data, std::size_t count, ncclComm_t communicator, cudaStream_t stream) {
+  check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream), "ncclAllReduce");
+}
+
+/// A graph of what `queue` queues on a stream.
+class Recorded {
+ public:
+  template <class Queue>
+  Recorded(cudaStream_t stream, Queue queue) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    queue();
+    check(cudaStreamEndCapture(stream, &graph_), "cudaStreamEndCapture");
+    check(cudaGraphInstantiate(&instance_, graph_, 0), "cudaGraphInstantiate");
+  }
+  ~Recorded() {
+    check(cudaGraphExecDestroy(instance_), "cudaGraphExecDestroy");
+    check(cudaGraphDestroy(graph_), "cudaGraphDestroy");
+  }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+  void launch(cudaStream_t stream) const { check(cudaGraphLaunch(instance_, stream), "cudaGraphLaunch"); }
+
+ private:
+  cudaGraph_t graph_{};
+  cudaGraphExec_t instance_{};
+};
+
 /// An all-reduce of ones, and whether its result is right.
 void try_it(Team& team, ncclComm_t communicator, int ranks, std::size_t count, const char* what) {
   const Floats data(count);
   data.set(1);
   const cudaStream_t stream = new_stream();
-  check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream), "ncclAllReduce");
+  all_reduce(data, count, communicator, stream);
   check(cudaStreamSynchronize(stream), what);
   check(cudaStreamDestroy(stream), "cudaStreamDestroy");
   expect(team, data, static_cast<float>(ranks), what);
@@ -120,26 +149,19 @@ void abort(Team& team, const CaseSettings&) {
     const cudaStream_t stream = new_stream();
     const Floats data(32 << 10);
     data.set(1);
-    cudaGraph_t graph{};
-    cudaGraphExec_t instance{};
-    const auto call = [&](std::size_t count) {
-      check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream),
-            "ncclAllReduce");
-    };
-    const bool graphs = how[0] == 'i';
-    if (graphs) {  // all capture, since NCCL may talk then
-      check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-      for (int i = 0; i < 5; ++i) call(1000);
-      check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-      check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
-    }
+    std::optional<Recorded> graph;
+    if (how[0] == 'i')  // all capture, since NCCL may talk then
+      graph.emplace(stream, [&] {
+        for (int i = 0; i < 5; ++i) all_reduce(data, 1000, communicator, stream);
+      });
     team.meet();
     if (!is_missing) {
       team.doing("abort, %s: queueing", how);
-      if (graphs)
-        check(cudaGraphLaunch(instance, stream), "cudaGraphLaunch");
+      if (graph)
+        graph->launch(stream);
       else
-        for (int i = 0; i < (how[0] == 's' ? 50 : 1); ++i) call(i % 2 ? data.count() : 1000);
+        for (int i = 0; i < (how[0] == 's' ? 50 : 1); ++i)
+          all_reduce(data, i % 2 ? data.count() : 1000, communicator, stream);
       std::this_thread::sleep_for(milliseconds(1000));
       if (cudaStreamQuery(stream) != cudaErrorNotReady)
         wrong(team.shared, "abort, %s: rank %d did not wait for a missing rank", how, rank);
@@ -150,10 +172,7 @@ void abort(Team& team, const CaseSettings&) {
     check(ncclCommAbort(communicator), "ncclCommAbort");
     team.doing("abort, %s: waiting for the stream", how);
     check(cudaStreamSynchronize(stream), "after an abort");
-    if (graphs) {
-      check(cudaGraphExecDestroy(instance), "cudaGraphExecDestroy");
-      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
-    }
+    graph.reset();
     team.doing("abort, %s: going on", how);
     const Floats other(1 << 20);
     other.set(3);
@@ -201,28 +220,18 @@ void long_nap(void*) { std::this_thread::sleep_for(milliseconds(100)); }
 void finalize(Team& team, const CaseSettings& settings) {
   constexpr std::size_t kCount = 100'000;
   for (int round = 0; round < settings.rounds; ++round) {
-    const bool graphs = round % 3 == 2;
-    const cudaStream_t streams[] = {new_stream(), new_stream()}, aside = new_stream();
+    const cudaStream_t streams[] = {new_stream(), new_stream()};
     const ncclComm_t communicator = team.new_communicators()[0];
     try_it(team, communicator, team.ranks, kCount, "before it is finalized");  // NCCL connects
     const Floats data(kCount);
     data.set(1);
-    const auto call = [&](cudaStream_t stream) {
-      check(ncclAllReduce(data.data(), data.data(), kCount, ncclFloat32, ncclSum, communicator, stream),
-            "ncclAllReduce");
-    };
-    cudaGraph_t graph{};
-    cudaGraphExec_t instance{};
-    if (graphs) {
-      check(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-      call(streams[0]);
-      check(cudaStreamEndCapture(streams[0], &graph), "cudaStreamEndCapture");
-      check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
-    }
+    const auto call = [&](cudaStream_t stream) { all_reduce(data, kCount, communicator, stream); };
+    std::optional<Recorded> graph;
+    if (round % 3 == 2) graph.emplace(streams[0], [&] { call(streams[0]); });
     team.meet();
     check(cudaLaunchHostFunc(streams[0], long_nap, nullptr), "cudaLaunchHostFunc");
-    if (graphs)
-      check(cudaGraphLaunch(instance, streams[0]), "cudaGraphLaunch");
+    if (graph)
+      graph->launch(streams[0]);
     else
       call(streams[0]);
     float expected = static_cast<float>(team.ranks);
@@ -230,24 +239,12 @@ void finalize(Team& team, const CaseSettings& settings) {
       call(streams[1]);
       expected *= static_cast<float>(team.ranks);
     }
-    if (graphs) {  // NCCL waits for its graphs to be destroyed
-      check(cudaGraphExecDestroy(instance), "cudaGraphExecDestroy");
-      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
-    }
+    graph.reset();  // NCCL waits for its graphs to be destroyed
     team.doing("finalize: round %d", round);
     check(ncclCommFinalize(communicator), "ncclCommFinalize");
-    std::vector<float> result(kCount);
-    check(cudaMemcpyAsync(result.data(), data.data(), kCount * sizeof(float), cudaMemcpyDeviceToHost, aside),
-          "copying back");
-    check(cudaStreamSynchronize(aside), "copying back");
-    for (const float one : result)
-      if (one != expected) {
-        wrong(team.shared, "finalize: rank %d, round %d: %g in place of %g", team.mine[0].rank, round,
-              static_cast<double>(one), static_cast<double>(expected));
-        break;
-      }
+    expect(team, data, expected, "finalize");  // by a copy that waits for none of these streams
     check(ncclCommDestroy(communicator), "ncclCommDestroy");
-    for (const cudaStream_t one : {streams[0], streams[1], aside}) check(cudaStreamDestroy(one), "cudaStreamDestroy");
+    for (const cudaStream_t one : streams) check(cudaStreamDestroy(one), "cudaStreamDestroy");
   }
 }
 
@@ -334,12 +331,7 @@ void capture_after_memset(Team& team, const CaseSettings& settings) {
       reduce(output.data() + tail);
     };
     for (int way = 0; way < 4; ++way) {
-      cudaGraph_t graph{};
-      cudaGraphExec_t instance{};
-      check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-      queue(way);
-      check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-      check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
+      const Recorded graph(stream, [&] { queue(way); });
       for (int i = 0; i < settings.rounds; ++i) {
         team.doing("capture_after_memset: %zu floats, way %d, time %d", count, way, i);
         const float value = way % 2 == 0 ? static_cast<float>(1 + i) : 0.747058808803558349609375f;  // 0x3f3f3f3f
@@ -350,7 +342,7 @@ void capture_after_memset(Team& team, const CaseSettings& settings) {
         if (i % 2)
           queue(way);
         else
-          check(cudaGraphLaunch(instance, stream), "cudaGraphLaunch");
+          graph.launch(stream);
         check(cudaStreamSynchronize(stream), "running");
         float once = 0, thrice = 0;
         for (int r = 0; r < team.ranks; ++r) once += value;
@@ -373,8 +365,6 @@ void capture_after_memset(Team& team, const CaseSettings& settings) {
             break;
           }
       }
-      check(cudaGraphExecDestroy(instance), "cudaGraphExecDestroy");
-      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
     }
   }
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
@@ -395,8 +385,7 @@ void overlapping_graphs(Team& team, const CaseSettings& settings) {
   struct One {
     cudaStream_t stream = new_stream();
     std::unique_ptr<Floats> ones, data;
-    cudaGraph_t graph{};
-    cudaGraphExec_t instance{};
+    std::optional<Recorded> graph;
   } all[kGraphs];
   for (std::size_t g = 0; g < kGraphs; ++g) {
     One& one = all[g];
@@ -404,15 +393,12 @@ void overlapping_graphs(Team& team, const CaseSettings& settings) {
     one.ones = std::make_unique<Floats>(count);
     one.ones->set(1);
     one.data = std::make_unique<Floats>(count);
-    check(cudaStreamBeginCapture(one.stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    check(cudaMemcpyAsync(one.data->data(), one.ones->data(), count * sizeof(float), cudaMemcpyDeviceToDevice,
-                          one.stream),
-          "cudaMemcpyAsync");
-    for (int i = 0; i < kCalls; ++i)
-      check(ncclAllReduce(one.data->data(), one.data->data(), count, ncclFloat32, ncclSum, communicator, one.stream),
-            "ncclAllReduce");
-    check(cudaStreamEndCapture(one.stream, &one.graph), "cudaStreamEndCapture");
-    check(cudaGraphInstantiate(&one.instance, one.graph, 0), "cudaGraphInstantiate");
+    one.graph.emplace(one.stream, [&] {
+      check(cudaMemcpyAsync(one.data->data(), one.ones->data(), count * sizeof(float), cudaMemcpyDeviceToDevice,
+                            one.stream),
+            "cudaMemcpyAsync");
+      for (int i = 0; i < kCalls; ++i) all_reduce(*one.data, count, communicator, one.stream);
+    });
   }
   for (int round = 0; round < settings.rounds; ++round) {
     team.meet();
@@ -421,7 +407,7 @@ void overlapping_graphs(Team& team, const CaseSettings& settings) {
         team.doing("overlapping_graphs: round %d, launch %d of graph %zu", round, launch, g);
         if ((rank + g + static_cast<std::size_t>(launch)) % kGraphs == 0)
           check(cudaLaunchHostFunc(all[g].stream, nap, nullptr), "cudaLaunchHostFunc");
-        check(cudaGraphLaunch(all[g].instance, all[g].stream), "cudaGraphLaunch");
+        all[g].graph->launch(all[g].stream);
       }
     for (const One& one : all) {
       team.doing("overlapping_graphs: round %d, waiting", round);
@@ -431,9 +417,8 @@ void overlapping_graphs(Team& team, const CaseSettings& settings) {
   }
   team.doing("overlapping_graphs: ending the communicator before its graphs");
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
-  for (const One& one : all) {
-    check(cudaGraphExecDestroy(one.instance), "cudaGraphExecDestroy");
-    check(cudaGraphDestroy(one.graph), "cudaGraphDestroy");
+  for (One& one : all) {
+    one.graph.reset();
     check(cudaStreamDestroy(one.stream), "cudaStreamDestroy");
   }
   try_it(team, team.new_communicators()[0], team.ranks, 1000, "after its graphs");
@@ -450,17 +435,8 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
   for (int i = 0; i < 2 * kTurns; ++i) expected *= static_cast<float>(team.ranks);
   for (const std::size_t count : {std::size_t{256}, std::size_t{100'000}, std::size_t{1} << 20}) {
     const Floats data(count);
-    const auto reduce = [&](cudaStream_t stream) {
-      check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream),
-            "ncclAllReduce");
-    };
     try_it(team, communicator, team.ranks, count, "before graphs");  // NCCL connects
-    cudaGraph_t graph{};
-    cudaGraphExec_t instance{};
-    check(cudaStreamBeginCapture(graphs, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    reduce(graphs);
-    check(cudaStreamEndCapture(graphs, &graph), "cudaStreamEndCapture");
-    check(cudaGraphInstantiate(&instance, graph, 0), "cudaGraphInstantiate");
+    const Recorded graph(graphs, [&] { all_reduce(data, count, communicator, graphs); });
     for (int round = 0; round < settings.rounds; ++round) {
       data.set(1);
       team.meet();
@@ -468,15 +444,13 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
         team.doing("calls_beside_graphs: %zu floats, round %d, turn %d", count, round, turn);
         const int late = (rank + turn + round) % 3;
         if (late != 0) check(cudaLaunchHostFunc(late == 1 ? graphs : calls, nap, nullptr), "cudaLaunchHostFunc");
-        check(cudaGraphLaunch(instance, graphs), "cudaGraphLaunch");
-        reduce(calls);
+        graph.launch(graphs);
+        all_reduce(data, count, communicator, calls);
       }
       team.doing("calls_beside_graphs: %zu floats, round %d, waiting", count, round);
       for (const cudaStream_t stream : {graphs, calls}) check(cudaStreamSynchronize(stream), "running");
       expect(team, data, expected, "calls_beside_graphs");
     }
-    check(cudaGraphExecDestroy(instance), "cudaGraphExecDestroy");
-    check(cudaGraphDestroy(graph), "cudaGraphDestroy");
   }
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
 }
