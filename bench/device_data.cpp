@@ -6,16 +6,18 @@
 // A line for each: name, element bytes, where the buffer begins (bytes past a multiple of 16), GB/s of memory traffic (1e9
 // bytes per second; a copy reads and writes), over that of setting or reading. Medians of eleven runs by CUDA events. A
 // comparison of wrong data must find them, or the program ends with code 1.
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
-#include <vector>
 
+#include "backends/nccl/cuda.hpp"
 #include "backends/nccl/device_data.hpp"
+#include "measure/statistics.hpp"
 #include "verify/values.hpp"
 
 namespace {
@@ -24,83 +26,88 @@ using namespace busbw;
 
 constexpr int kRuns = 11;
 constexpr std::uint64_t kSeed = 7;
+constexpr const char* kWhere = "GPU 0";
+/// Room past a buffer's end, where it begins past its memory's.
+constexpr std::size_t kRoomBytes = 16;
 
-void check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "device_data: %s: %s\n", what, cudaGetErrorString(error));
-  std::exit(3);
-}
+unsigned char* bytes_of(const DeviceMemory& memory) { return reinterpret_cast<unsigned char*>(memory.data()); }
 
-template <class T>
-T* allocated(std::size_t bytes) {
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes), "cudaMalloc");
-  return static_cast<T*>(memory);
-}
-
-/// Seconds, the median.
-double median_s(cudaStream_t stream, const std::function<cudaError_t()>& launch) {
-  cudaEvent_t begin{}, end{};
-  check(cudaEventCreate(&begin), "cudaEventCreate");
-  check(cudaEventCreate(&end), "cudaEventCreate");
-  std::vector<float> times_ms(kRuns);
-  check(launch(), "warming up");
-  for (float& time_ms : times_ms) {
-    check(cudaEventRecord(begin, stream), "cudaEventRecord");
-    check(launch(), "launching");
-    check(cudaEventRecord(end, stream), "cudaEventRecord");
-    check(cudaEventSynchronize(end), "running");
-    check(cudaEventElapsedTime(&time_ms, begin, end), "cudaEventElapsedTime");
+/// GB/s of `moved` bytes by the median of some runs.
+double gbps(std::size_t moved, cudaStream_t stream, const std::function<cudaError_t()>& launch) {
+  const Event begin(kWhere), end(kWhere);
+  std::array<double, kRuns> times_s{};
+  check_cuda(launch(), kWhere, "warming up");
+  for (double& time_s : times_s) {
+    float time_ms = 0;
+    check_cuda(cudaEventRecord(begin.get(), stream), kWhere, "recording an event");
+    check_cuda(launch(), kWhere, "launching");
+    check_cuda(cudaEventRecord(end.get(), stream), kWhere, "recording an event");
+    check_cuda(cudaEventSynchronize(end.get()), kWhere, "running");
+    check_cuda(cudaEventElapsedTime(&time_ms, begin.get(), end.get()), kWhere, "taking a time");
+    time_s = static_cast<double>(time_ms) / 1e3;
   }
-  std::nth_element(times_ms.begin(), times_ms.begin() + kRuns / 2, times_ms.end());
-  return static_cast<double>(times_ms[kRuns / 2]) / 1e3;
+  return static_cast<double>(moved) / 1e9 / summarise(times_s).median_s;
 }
 
-void say(const char* name, unsigned element_bytes, unsigned shift, double gbps, double peer_gbps) {
-  std::printf("%-8s %u %2u %7.0f GB/s %5.2f\n", name, element_bytes, shift, gbps, gbps / peer_gbps);
+/// Of results on the device: how many pieces differ from what belongs there, and how fast that was found.
+struct Compared {
+  double gbps;
+  bool differs;
+};
+
+Compared compare(const DeviceRange& range, cudaStream_t stream) {
+  unsigned long long count = 0;
+  const DeviceMemory differing(sizeof count, kWhere, "a counter");
+  auto* const counter = reinterpret_cast<unsigned long long*>(differing.data());
+  check_cuda(cudaMemset(counter, 0, sizeof count), kWhere, "clearing");
+  const double speed =
+      gbps(range.elements * range.element_bytes, stream, [&] { return launch_compare(range, counter, stream); });
+  check_cuda(cudaMemcpy(&count, counter, sizeof count, cudaMemcpyDeviceToHost), kWhere, "copying back");
+  return {speed, count != 0};
+}
+
+/// False where comparing does not find what is wrong, or finds what is not.
+bool measure(std::size_t bytes) {
+  const CudaStream own(false, kWhere);
+  const cudaStream_t stream = own.get();
+  const DeviceMemory buffer(bytes + kRoomBytes, kWhere, "a buffer"), other(bytes, kWhere, "a copy");
+  unsigned char* const memory = bytes_of(buffer);
+  const double set = gbps(bytes, stream, [&] { return cudaMemsetAsync(memory, 1, bytes, stream); });
+  const double copy = gbps(2 * bytes, stream, [&] {
+    return cudaMemcpyAsync(other.data(), memory, bytes, cudaMemcpyDeviceToDevice, stream);
+  });
+  fmt::print("set      1  0 {:7.0f} GB/s\ncopy     1  0 {:7.0f} GB/s\n", set, copy);
+  for (const Dtype dtype : {Dtype::int8, Dtype::float16, Dtype::float32, Dtype::float64}) {
+    const Stream data = moved_stream(dtype, 0, kSeed);
+    const auto element = static_cast<unsigned>(data.element_bytes);
+    const DeviceMemory tile(data.tile->size() + kTilePaddingBytes, kWhere, "a tile");
+    check_cuda(cudaMemcpy(tile.data(), data.tile->data(), data.tile->size(), cudaMemcpyHostToDevice), kWhere,
+               "copying a tile");
+    for (const unsigned shift : {0u, element}) {
+      const DeviceRange range{memory + shift, bytes_of(tile), data.seed, 0, bytes / element, element};
+      const auto say = [&](const char* name, double speed, double beside) {
+        fmt::print("{:<8} {} {:2} {:7.0f} GB/s {:5.2f}\n", name, element, shift, speed, speed / beside);
+      };
+      say("fill", gbps(bytes, stream, [&] { return launch_fill(range, stream); }), set);
+      const Compared right = compare(range, stream);
+      say("compare", right.gbps, copy);
+      check_cuda(cudaMemset(range.at + bytes / 2, 0, 1024), kWhere, "making it wrong");
+      if (!right.differs && compare(range, stream).differs) continue;
+      fmt::print(stderr, "device_data: comparing found {}\n",
+                 right.differs ? "right data wrong" : "nothing in wrong data");
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::size_t bytes = (argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 4096) << 20;
-  cudaStream_t stream{};
-  check(cudaStreamCreate(&stream), "cudaStreamCreate");
-  auto* const memory = allocated<unsigned char>(bytes + 16);
-  auto* const other = allocated<unsigned char>(bytes);
-  auto* const differing = allocated<unsigned long long>(sizeof(unsigned long long));
-  const auto gbps = [](std::size_t moved, double seconds) { return static_cast<double>(moved) / 1e9 / seconds; };
-
-  const double set = gbps(bytes, median_s(stream, [&] { return cudaMemsetAsync(memory, 1, bytes, stream); }));
-  const double copy =
-      gbps(2 * bytes,
-           median_s(stream, [&] { return cudaMemcpyAsync(other, memory, bytes, cudaMemcpyDeviceToDevice, stream); }));
-  std::printf("%-8s %u %2u %7.0f GB/s\n%-8s %u %2u %7.0f GB/s\n", "set", 1u, 0u, set, "copy", 1u, 0u, copy);
-
-  for (const Dtype dtype : {Dtype::int8, Dtype::float16, Dtype::float32, Dtype::float64}) {
-    const Stream data = moved_stream(dtype, 0, kSeed);
-    const auto element = static_cast<unsigned>(data.element_bytes);
-    auto* const tile = allocated<unsigned char>(data.tile->size() + kTilePaddingBytes);
-    check(cudaMemcpy(tile, data.tile->data(), data.tile->size(), cudaMemcpyHostToDevice), "copying a tile");
-    for (const unsigned shift : {0u, element}) {
-      const DeviceRange range{memory + shift, tile, data.seed, 0, bytes / element, element};
-      say("fill", element, shift, gbps(bytes, median_s(stream, [&] { return launch_fill(range, stream); })), set);
-      unsigned long long found = 0;
-      const auto compared = [&] {
-        check(cudaMemset(differing, 0, sizeof found), "clearing");
-        const double seconds = median_s(stream, [&] { return launch_compare(range, differing, stream); });
-        check(cudaMemcpy(&found, differing, sizeof found, cudaMemcpyDeviceToHost), "copying back");
-        return seconds;
-      };
-      say("compare", element, shift, gbps(bytes, compared()), copy);
-      const bool was_right = found == 0;
-      check(cudaMemset(memory + shift + bytes / 2, 0, 1024), "making it wrong");
-      compared();
-      if (was_right && found > 0) continue;
-      std::fprintf(stderr, "device_data: comparing found %s\n",
-                   was_right ? "nothing in wrong data" : "right data wrong");
-      return 1;
-    }
-    check(cudaFree(tile), "cudaFree");
+  try {
+    return measure((argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 4096) << 20) ? 0 : 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "device_data: {}\n", error.what());
+    return 3;
   }
 }

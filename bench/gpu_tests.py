@@ -87,18 +87,23 @@ def tests_in(report: str) -> dict[str, str]:
     return found
 
 
-def said_in(folder: Path, test: str) -> str:
-    """What the programs of a test said on stderr: each sentence once."""
-    name = test.replace("::", "-")
-    kept = [path for path in folder.rglob("*.err") if path.parent.name == name]
-    sentences = [" ".join(path.read_text().split()) for path in sorted(kept)]
-    said = "; ".join(dict.fromkeys(without_paths(sentence) for sentence in sentences if sentence)).replace("|", "\\|")
-    return said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]}..."
+def said_in(records: Path) -> dict[str, str]:
+    """What programs said on stderr, each sentence once, by the name of their test's folder."""
+    sentences: dict[str, list[str]] = {}
+    for path in sorted(records.rglob("*.err")):
+        if sentence := " ".join(path.read_text().split()):
+            sentences.setdefault(path.parent.name, []).append(without_paths(sentence))
+    said = {name: "; ".join(dict.fromkeys(own)).replace("|", "\\|") for name, own in sentences.items()}
+    return {name: text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}..." for name, text in said.items()}
 
 
 def list_of_tests(report: str, records: Path) -> list[str]:
     """A row for each test."""
-    rows = [f"| {test} | {outcome} | {said_in(records, test)} |" for test, outcome in sorted(tests_in(report).items())]
+    said = said_in(records)
+    rows = [
+        f"| {test} | {outcome} | {said.get(test.replace('::', '-'), '')} |"
+        for test, outcome in sorted(tests_in(report).items())
+    ]
     return ["", "| test | outcome | what its programs said on stderr |", "| --- | --- | --- |", *rows] if rows else []
 
 

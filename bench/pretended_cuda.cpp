@@ -1,8 +1,7 @@
 // CUDA's runtime for a machine that has no GPU: two devices joined by NVLink, of which each has the host's memory. For what
 // the fast path's host code costs, and for tests of what it queues and of what the engine decides; nothing is launched.
 //
-// BUSBW_PRETENDED_CAPABILITY is the devices' compute capability, 90 (9.0) without it, BUSBW_PRETENDED_MULTIPROCESSORS how many of
-// these they have, 132 without it.
+// BUSBW_PRETENDED_CAPABILITY is the devices' compute capability, 90 (9.0) without it.
 // BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream. Streams from 1000 on are
 // captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
 // BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
@@ -93,8 +92,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   const int number = capability ? std::atoi(capability) : 90;
   properties->major = number / 10;
   properties->minor = number % 10;
-  const char* const multiprocessors = std::getenv("BUSBW_PRETENDED_MULTIPROCESSORS");
-  properties->multiProcessorCount = multiprocessors ? std::atoi(multiprocessors) : 132;
+  properties->multiProcessorCount = 132;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {

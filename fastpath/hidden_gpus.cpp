@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "support/resolve.hpp"
+
 namespace busbw::fastpath {
 namespace {
 
@@ -20,11 +22,11 @@ class HiddenGpus::Nvml {
  public:
   explicit Nvml(const char* library) : library_(dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) return;
-    resolve("nvmlShutdown", shutdown_);
-    resolve("nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id_);
-    resolve("nvmlDeviceGetP2PStatus", p2p_status_);
+    resolve(library_, "nvmlShutdown", shutdown_);
+    resolve(library_, "nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id_);
+    resolve(library_, "nvmlDeviceGetP2PStatus", p2p_status_);
     int (*init)() = nullptr;
-    resolve("nvmlInit_v2", init);
+    resolve(library_, "nvmlInit_v2", init);
     works_ = init != nullptr && shutdown_ != nullptr && gpu_by_bus_id_ != nullptr && p2p_status_ != nullptr &&
              init() == kSuccess;
   }
@@ -47,11 +49,6 @@ class HiddenGpus::Nvml {
   }
 
  private:
-  template <class Function>
-  void resolve(const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library_, name));
-  }
-
   void* library_;
   bool works_ = false;
   int (*shutdown_)() = nullptr;

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -81,6 +82,13 @@ class Running:
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.02)
         raise AssertionError(f"there were never {count} rows in {self.record}")
+
+
+def free_port() -> int:
+    """On this machine, a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Machine:

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 from collections import Counter
 from contextlib import suppress
@@ -19,7 +18,7 @@ import pytest
 
 from busbw import engine
 
-from .machine import Machine, Running, expect_nothing_wrong
+from .machine import Machine, Running, expect_nothing_wrong, free_port
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
 REACHING = ("all_reduce", "all_gather", "reduce_scatter")
@@ -274,13 +273,11 @@ def test_ranks_that_see_only_their_own_gpu(fast: FastPath, collective: str) -> N
     """As under Slurm's --gpus-per-task: each process has a CUDA_VISIBLE_DEVICES of its own."""
     count, shown = fast.machine.count, os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = shown.split(",") if shown else [str(gpu) for gpu in range(count)]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     place = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
+    place["MASTER_PORT"] = str(free_port())
     ranks: list[Running] = []
     for rank, gpu in zip(range(count), gpus, strict=True):
-        own = {"CUDA_VISIBLE_DEVICES": gpu, "RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_PORT": str(port)}
+        own = {"CUDA_VISIBLE_DEVICES": gpu, "RANK": str(rank), "LOCAL_RANK": str(rank)}
         joins = ranks[0] if ranks else None
         flags = ["--library", fast.library, *SIZES]
         ranks.append(fast.machine.start(collective, *flags, environment=fast.environment(**place, **own), joins=joins))

@@ -2,19 +2,16 @@
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from .machine import HANG_GUARD_S, Machine
+from .machine import HANG_GUARD_S, Machine, free_port
 
 
 def ends_of(machine: Machine, environments: Sequence[dict[str, str]]) -> list[tuple[int, str]]:
     """Starts a process with each of them; exit code and stderr of each."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        store = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    store = f"tcp://127.0.0.1:{free_port()}"
     processes = []
     for number, environment in enumerate(environments):
         place = {

@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "support/resolve.hpp"
+
 namespace busbw {
 namespace {
 
@@ -43,11 +45,6 @@ struct ProcessOnGpu {
 };
 constexpr unsigned kMostProcesses = 128;
 constexpr unsigned long long kNotTold = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
-
-template <class Function>
-void resolve(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-}
 
 }  // namespace
 
