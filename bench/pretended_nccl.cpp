@@ -35,6 +35,21 @@ ncclResult_t ncclGetVersion(int* version) {
   *version = given ? std::atoi(given) : NCCL_VERSION_CODE;
   return ncclSuccess;
 }
+
+/// Exported whatever the version, as by a library that stands before an older one.
+ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
+  constexpr int kSince = 21900;
+  int version = 0;
+  ncclGetVersion(&version);
+  if (version < kSince) return ncclInvalidUsage;
+  *memory = std::malloc(bytes);
+  return ncclSuccess;
+}
+ncclResult_t ncclMemFree(void* memory) {
+  std::free(memory);
+  return ncclSuccess;
+}
+
 const char* ncclGetErrorString(ncclResult_t) { return "an error that is pretended"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {

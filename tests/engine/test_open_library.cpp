@@ -30,6 +30,13 @@ TEST_CASE("open_nccl: a library by name, with version, file and functions") {
   check_names(library.named(), {"NCCL 2.28.9", library.path});
 }
 
+TEST_CASE("open_nccl: what is exported is not there where the version is from before it") {
+  const OpenedLibrary library = open_nccl(named(BUSBW_FAKE_NCCL));
+  CHECK(library.find("ncclAllReduce", library.version) != nullptr);
+  CHECK(library.find("ncclAllReduce", library.version + 1) == nullptr);
+  CHECK(open_nccl(named(BUSBW_FAKE_NCCL_OWN_COUNT)).find("ncclGetVersion", library.version) != nullptr);
+}
+
 TEST_CASE("open_nccl: the oldest and the newest NCCL of PyPI, which need no driver to be opened") {
   const auto wheels = std::filesystem::path(BUSBW_TEST_DIR).parent_path() / "build" / "nccl-wheels";
   std::error_code none;

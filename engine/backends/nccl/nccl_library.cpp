@@ -37,19 +37,19 @@ NcclLibrary load_nccl(const std::string& option) {
   call.redop_create_premulsum.take(library, "ncclRedOpCreatePreMulSum");
   call.redop_destroy.take(library, "ncclRedOpDestroy");
   // What only some flags need, or what is made of other functions without it.
-  call.mem_alloc.take(library, "ncclMemAlloc");
-  call.mem_free.take(library, "ncclMemFree");
-  call.comm_register.take(library, "ncclCommRegister");
-  call.comm_deregister.take(library, "ncclCommDeregister");
+  call.mem_alloc.take(library, "ncclMemAlloc", 21900);
+  call.mem_free.take(library, "ncclMemFree", 21900);
+  call.comm_register.take(library, "ncclCommRegister", 21900);
+  call.comm_deregister.take(library, "ncclCommDeregister", 21900);
   call.comm_init_rank_config.take(library, "ncclCommInitRankConfig");
-  call.comm_window_register.take(library, "ncclCommWindowRegister");
-  call.comm_window_deregister.take(library, "ncclCommWindowDeregister");
-  call.alltoall.take(library, "ncclAlltoAll");
-  call.gather.take(library, "ncclGather");
-  call.scatter.take(library, "ncclScatter");
-  call.dev_comm_create.take(library, "ncclDevCommCreate");
-  call.dev_comm_destroy.take(library, "ncclDevCommDestroy");
-  call.team_lsa.take(library, "ncclTeamLsa");
+  call.comm_window_register.take(library, "ncclCommWindowRegister", 22700);
+  call.comm_window_deregister.take(library, "ncclCommWindowDeregister", 22700);
+  call.alltoall.take(library, "ncclAlltoAll", 22800);
+  call.gather.take(library, "ncclGather", 22800);
+  call.scatter.take(library, "ncclScatter", 22800);
+  call.dev_comm_create.take(library, "ncclDevCommCreate", 22800);
+  call.dev_comm_destroy.take(library, "ncclDevCommDestroy", 22800);
+  call.team_lsa.take(library, "ncclTeamLsa", 22800);
   return library;
 }
 

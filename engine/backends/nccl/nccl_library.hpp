@@ -30,9 +30,9 @@ class NcclFunction<Result (*)(Arguments...)> {
     if (!function_) throw EnvironmentError(lacking_);
     return function_(arguments...);
   }
-  /// Takes the function of that name.
-  void take(const OpenedLibrary& library, const char* name) {
-    function_ = reinterpret_cast<Result (*)(Arguments...)>(library.find(name));
+  /// Takes the function of that name, which NCCL has since that version.
+  void take(const OpenedLibrary& library, const char* name, int since = 0) {
+    function_ = reinterpret_cast<Result (*)(Arguments...)>(library.find(name, since));
     if (!function_) lacking_ = lacking_text(library, name);
   }
 
@@ -63,19 +63,19 @@ struct NcclFunctions {
   NcclFunction<decltype(&::ncclRedOpCreatePreMulSum)> redop_create_premulsum;
   NcclFunction<decltype(&::ncclRedOpDestroy)> redop_destroy;
   // Where the library is too old for them, a flag that needs them says so (flag_needs.hpp).
-  NcclFunction<decltype(&::ncclMemAlloc)> mem_alloc;                           // 2.19
-  NcclFunction<decltype(&::ncclMemFree)> mem_free;                             // 2.19
-  NcclFunction<decltype(&::ncclCommRegister)> comm_register;                   // 2.19
-  NcclFunction<decltype(&::ncclCommDeregister)> comm_deregister;               // 2.19
-  NcclFunction<decltype(&::ncclCommInitRankConfig)> comm_init_rank_config;     // 2.14
-  NcclFunction<decltype(&::ncclCommWindowRegister)> comm_window_register;      // 2.27
-  NcclFunction<decltype(&::ncclCommWindowDeregister)> comm_window_deregister;  // 2.27
-  NcclFunction<decltype(&::ncclAlltoAll)> alltoall;                            // 2.28
-  NcclFunction<decltype(&::ncclGather)> gather;                                // 2.28
-  NcclFunction<decltype(&::ncclScatter)> scatter;                              // 2.28
-  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*)> dev_comm_create;  // 2.28
-  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevComm*)> dev_comm_destroy;                           // 2.28
-  NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;                                                           // 2.28
+  NcclFunction<decltype(&::ncclMemAlloc)> mem_alloc;
+  NcclFunction<decltype(&::ncclMemFree)> mem_free;
+  NcclFunction<decltype(&::ncclCommRegister)> comm_register;
+  NcclFunction<decltype(&::ncclCommDeregister)> comm_deregister;
+  NcclFunction<decltype(&::ncclCommInitRankConfig)> comm_init_rank_config;
+  NcclFunction<decltype(&::ncclCommWindowRegister)> comm_window_register;
+  NcclFunction<decltype(&::ncclCommWindowDeregister)> comm_window_deregister;
+  NcclFunction<decltype(&::ncclAlltoAll)> alltoall;
+  NcclFunction<decltype(&::ncclGather)> gather;
+  NcclFunction<decltype(&::ncclScatter)> scatter;
+  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*)> dev_comm_create;
+  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevComm*)> dev_comm_destroy;
+  NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;
 };
 
 /// A library that stays loaded.

@@ -88,7 +88,9 @@ LibrarySearch library_search(const std::string& option, Environment environment)
   return search;
 }
 
-void* OpenedLibrary::find(const char* function) const { return dlsym(handle, function); }
+void* OpenedLibrary::find(const char* function, int since) const {
+  return counts_as_nccl(version) && version < since ? nullptr : dlsym(handle, function);
+}
 
 std::string OpenedLibrary::named() const { return fmt::format("NCCL {} ({})", nccl_version_text(version), path); }
 

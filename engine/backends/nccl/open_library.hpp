@@ -25,8 +25,9 @@ struct OpenedLibrary {
   int version = 0;         // as its ncclGetVersion gives it
   std::string path;        // of the file, links followed
 
-  /// Null where it has no function of that name.
-  void* find(const char* function) const;
+  /// Null where it has no function of that name, and where it is an NCCL from before `since`, the version that brought it:
+  /// a library that stands before an older one may export it all the same.
+  void* find(const char* function, int since = 0) const;
   /// "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
   std::string named() const;
 };

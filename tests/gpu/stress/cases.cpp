@@ -36,6 +36,8 @@ class Floats {
   void set(float value) const {
     const std::vector<float> all(count_, value);
     check(cudaMemcpy(data_, all.data(), count_ * sizeof(float), cudaMemcpyHostToDevice), "copying there");
+    // It returns before the data have arrived, and streams that do not block do not wait for it.
+    check(cudaStreamSynchronize(cudaStreamLegacy), "copying there");
   }
   /// Elements that are not `value`.
   std::size_t others_than(float value) const {
