@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 LIMIT_S = 25
 """-T of every run: a hang ends in the program's own words, before the guard."""
 HANG_GUARD_S = 60.0
@@ -158,6 +160,20 @@ class Machine:
             if not name.startswith(("NCCL_TESTS_", "BUSBW_")) or name == "BUSBW_NCCL_LIBRARY"
         }
         return {"NCCL_NVLS_ENABLE": "0", **kept}
+
+
+def real_library(machine: Machine) -> Path:
+    """The NCCL that our programs find."""
+    (run,) = machine.run("all_reduce", "-t", 1, "-b", 8, "-e", 8, "-n", 1).of_kind("run")
+    return Path(run["ranks"][0]["library"]["path"])
+
+
+def beside(machine: Machine, name: str) -> Path:
+    """What no wheel holds: built with the tests, it lies beside the programs."""
+    found = machine.programs / name
+    if not found.exists():
+        pytest.skip(f"this takes {name} beside the programs")
+    return found
 
 
 def device_lines(programs: Path) -> Iterator[str]:

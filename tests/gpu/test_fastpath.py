@@ -18,7 +18,7 @@ import pytest
 
 from busbw import engine
 
-from .machine import Machine, Running, expect_nothing_wrong, free_port
+from .machine import Machine, Running, beside, expect_nothing_wrong, free_port, real_library
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
 REACHING = ("all_reduce", "all_gather", "reduce_scatter")
@@ -89,19 +89,6 @@ class FastPath:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         return process.communicate()
-
-
-def real_library(machine: Machine) -> Path:
-    """The NCCL that our programs find."""
-    (run,) = machine.run("all_reduce", "-t", 1, "-b", 8, "-e", 8, "-n", 1).of_kind("run")
-    return Path(run["ranks"][0]["library"]["path"])
-
-
-def beside(machine: Machine, name: str) -> Path:
-    found = machine.programs / name
-    if not found.exists():
-        pytest.skip(f"this takes {name} beside the programs")
-    return found
 
 
 @pytest.fixture

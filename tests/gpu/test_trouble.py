@@ -1,13 +1,14 @@
 """Is a rank that dies or falls silent noticed, named and told to the others; is a wrong environment one sentence?"""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from .machine import Machine
+from .machine import Machine, beside, real_library
 
 ENDLESS = ["-b", "1M", "-e", "1M", "-n", 5, "-N", 0]
 LIMIT_S = 4
@@ -27,6 +28,20 @@ def test_a_process_lost_in_the_middle(several: Machine, blow: signal.Signals) ->
     (end,) = finished.of_kind("end")
     assert end["exit_code"] == 4
     assert not Path(f"/proc/{victim}").exists()
+
+
+@pytest.mark.parametrize("way", ["g", "t", "processes"])
+def test_a_gpu_lost_in_the_middle(several: Machine, gpus: Machine, way: str) -> None:
+    """Its context ends in the midst of an all-reduce, as when the driver gives up a GPU; the peers wait for it then."""
+    losing = beside(several, "liblosing_nccl.so")
+    preloaded = {"LD_PRELOAD": f"{losing}:{real_library(several)}", "BUSBW_NCCL_LIBRARY": ""}
+    finished = several.start("all_reduce", *several.ranks(way), *ENDLESS, environment=preloaded).finish()
+    assert finished.code == 3, finished
+    assert re.search(r"rank 1 on GPU .* failed: .* \(cudaError\w+\), the GPU is lost", finished.sentence()), finished
+    assert "Xid" in finished.sentence()
+    assert finished.rows()
+    (end,) = finished.of_kind("end")
+    assert end["exit_code"] == 3
 
 
 @pytest.mark.alone  # starting takes longer than the limit where other tests start, too

@@ -5,80 +5,120 @@ namespace busbw {
 namespace {
 
 constexpr unsigned kThreads = 256;
+constexpr unsigned kLanes = 32;  // of a warp
 constexpr unsigned kWordBytes = 16;
+/// Words that a warp takes before it goes on elsewhere: several for each lane, of which most lie in one block.
+constexpr unsigned kStripWords = 8 * kLanes;
 
-/// A run of bytes that are consecutive in the tile.
-struct Run {
-  unsigned char* at;
-  std::size_t tile_offset;
-  unsigned bytes;
+/// Where a byte of the range is found.
+struct Place {
+  unsigned offset;  // bytes into the tile
+  unsigned left;    // bytes from it on that are consecutive in the tile
 };
 
-__device__ std::uint64_t run_count(const DeviceRange& range) {
-  const std::uint64_t last = range.first + range.elements - 1;
-  return last / kBlockElements - range.first / kBlockElements + 1;
+/// Where a block starts takes longer to work out than to copy a word of it: one thread's last block is remembered.
+class Places {
+ public:
+  __device__ explicit Places(const DeviceRange& range) : range_(range) {
+    while (1u << shift_ < range.element_bytes) ++shift_;
+  }
+
+  /// Of the byte of that number, counted from the begin of the range.
+  __device__ Place of(std::uint64_t byte) {
+    const std::uint64_t position = range_.first + (byte >> shift_);
+    const unsigned in_element = static_cast<unsigned>(byte) & (range_.element_bytes - 1);
+    const unsigned in_block = static_cast<unsigned>(position % kBlockElements);
+    const std::uint64_t block = position / kBlockElements;
+    if (block != block_) {
+      block_ = block;
+      start_ = static_cast<unsigned>(block_start(range_.seed, block));
+    }
+    const unsigned left_in_block = static_cast<unsigned>(kBlockElements) - in_block;
+    return {((start_ + in_block) << shift_) + in_element, (left_in_block << shift_) - in_element};
+  }
+
+ private:
+  const DeviceRange& range_;
+  unsigned shift_ = 0;  // bits of a byte's number within its element
+  std::uint64_t block_ = ~std::uint64_t{0};
+  unsigned start_ = 0;
+};
+
+/// 16 bytes of the tile from any offset on, out of two whole words.
+__device__ uint4 tile_word(const unsigned char* tile, unsigned offset) {
+  const uint4* const words = reinterpret_cast<const uint4*>(tile) + offset / kWordBytes;
+  const uint4 low = words[0], high = words[1];
+  const bool by_two = offset & 8, by_one = offset & 4;
+  const unsigned a0 = by_two ? low.z : low.x, a1 = by_two ? low.w : low.y, a2 = by_two ? high.x : low.z,
+                 a3 = by_two ? high.y : low.w, a4 = by_two ? high.z : high.x, a5 = by_two ? high.w : high.y;
+  const unsigned b0 = by_one ? a1 : a0, b1 = by_one ? a2 : a1, b2 = by_one ? a3 : a2, b3 = by_one ? a4 : a3,
+                 b4 = by_one ? a5 : a4;
+  const unsigned bits = (offset & 3) * 8;
+  return make_uint4(__funnelshift_r(b0, b1, bits), __funnelshift_r(b1, b2, bits), __funnelshift_r(b2, b3, bits),
+                    __funnelshift_r(b3, b4, bits));
 }
 
-__device__ Run run_of(const DeviceRange& range, std::uint64_t number) {
-  const std::uint64_t block = range.first / kBlockElements + number;
-  const std::uint64_t begin = number == 0 ? range.first : block * kBlockElements;
-  const std::uint64_t block_end = (block + 1) * kBlockElements;
-  const std::uint64_t range_end = range.first + range.elements;
-  const std::uint64_t end = block_end < range_end ? block_end : range_end;
-  const std::size_t in_tile = block_start(range.seed, block) + begin % kBlockElements;
-  return {range.at + (begin - range.first) * range.element_bytes, in_tile * range.element_bytes,
-          static_cast<unsigned>((end - begin) * range.element_bytes)};
+/// What belongs into the word that begins with that byte; it may end in the block after.
+__device__ uint4 expected_word(const DeviceRange& range, Places& places, std::uint64_t byte) {
+  const Place here = places.of(byte);
+  if (here.left >= kWordBytes) return tile_word(range.tile, here.offset);
+  const Place next = places.of(byte + here.left);
+  unsigned parts[4] = {};
+#pragma unroll
+  for (unsigned i = 0; i < kWordBytes; ++i) {
+    const unsigned offset = i < here.left ? here.offset + i : next.offset + i - here.left;
+    parts[i / 4] |= static_cast<unsigned>(range.tile[offset]) << (i % 4 * 8);
+  }
+  return make_uint4(parts[0], parts[1], parts[2], parts[3]);
 }
 
-/// 16 bytes of the tile from any offset on, by whole words.
-__device__ uint4 tile_word(const unsigned char* tile, std::size_t offset) {
-  const unsigned* const words = reinterpret_cast<const unsigned*>(tile + (offset & ~std::size_t{3}));
-  const unsigned shift = static_cast<unsigned>(offset & 3) * 8;
-  const unsigned w0 = words[0], w1 = words[1], w2 = words[2], w3 = words[3], w4 = words[4];
-  return make_uint4(__funnelshift_r(w0, w1, shift), __funnelshift_r(w1, w2, shift), __funnelshift_r(w2, w3, shift),
-                    __funnelshift_r(w3, w4, shift));
-}
-
-/// Calls bytes(at, offset) for what lies before the first and after the last whole aligned word of a run, and
-/// word(at, offset) for each of those.
+/// Calls word(at, expected) for each whole aligned word of the range, and byte(at, expected) for what lies before the first
+/// and after the last.
 template <class Byte, class Word>
-__device__ void over_run(const Run& run, const Byte& bytes, const Word& word) {
-  const unsigned to_aligned = static_cast<unsigned>(-reinterpret_cast<std::uintptr_t>(run.at)) & (kWordBytes - 1);
-  const unsigned head = to_aligned < run.bytes ? to_aligned : run.bytes;
-  const unsigned words = (run.bytes - head) / kWordBytes;
-  const unsigned tail = head + words * kWordBytes;
-  for (unsigned i = threadIdx.x; i < head; i += kThreads) bytes(run.at + i, run.tile_offset + i);
-  for (unsigned i = threadIdx.x; i < words; i += kThreads)
-    word(reinterpret_cast<uint4*>(run.at + head) + i, run.tile_offset + head + i * kWordBytes);
-  for (unsigned i = tail + threadIdx.x; i < run.bytes; i += kThreads) bytes(run.at + i, run.tile_offset + i);
+__device__ void over_range(const DeviceRange& range, const Byte& byte, const Word& word) {
+  const std::size_t bytes = range.elements * range.element_bytes;
+  const std::size_t to_aligned = static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(range.at)) % kWordBytes;
+  const std::size_t head = to_aligned < bytes ? to_aligned : bytes;
+  const std::size_t words = (bytes - head) / kWordBytes;
+  Places places(range);
+  if (blockIdx.x == 0 && threadIdx.x < 2 * kWordBytes) {
+    const bool before = threadIdx.x < kWordBytes;
+    const std::size_t number = before ? threadIdx.x : head + words * kWordBytes + threadIdx.x - kWordBytes;
+    if (number < (before ? head : bytes)) byte(range.at + number, range.tile[places.of(number).offset]);
+  }
+  uint4* const first = reinterpret_cast<uint4*>(range.at + head);
+  const unsigned lane = threadIdx.x % kLanes;
+  const std::size_t warp = (std::size_t{blockIdx.x} * kThreads + threadIdx.x) / kLanes;
+  const std::size_t warps = std::size_t{gridDim.x} * kThreads / kLanes;
+  for (std::size_t strip = warp * kStripWords; strip < words; strip += warps * kStripWords) {
+    const std::size_t end = strip + kStripWords < words ? strip + kStripWords : words;
+    for (std::size_t i = strip + lane; i < end; i += kLanes)
+      word(first + i, expected_word(range, places, head + i * kWordBytes));
+  }
 }
 
 __global__ void __launch_bounds__(kThreads) fill(DeviceRange range) {
-  const std::uint64_t runs = run_count(range);
-  for (std::uint64_t number = blockIdx.x; number < runs; number += gridDim.x)
-    over_run(
-        run_of(range, number), [&](unsigned char* at, std::size_t offset) { *at = range.tile[offset]; },
-        [&](uint4* at, std::size_t offset) { *at = tile_word(range.tile, offset); });
+  over_range(
+      range, [](unsigned char* at, unsigned char expected) { *at = expected; },
+      [](uint4* at, uint4 expected) { *at = expected; });
 }
 
 __global__ void __launch_bounds__(kThreads) compare(DeviceRange range, unsigned long long* differing) {
-  const std::uint64_t runs = run_count(range);
   unsigned found = 0;
-  for (std::uint64_t number = blockIdx.x; number < runs; number += gridDim.x)
-    over_run(
-        run_of(range, number), [&](const unsigned char* at, std::size_t offset) { found += *at != range.tile[offset]; },
-        [&](const uint4* at, std::size_t offset) {
-          const uint4 got = *at;
-          const uint4 expected = tile_word(range.tile, offset);
-          found += ((got.x ^ expected.x) | (got.y ^ expected.y) | (got.z ^ expected.z) | (got.w ^ expected.w)) != 0;
-        });
+  over_range(
+      range, [&](const unsigned char* at, unsigned char expected) { found += *at != expected; },
+      [&](const uint4* at, uint4 expected) {
+        const uint4 got = *at;
+        found += ((got.x ^ expected.x) | (got.y ^ expected.y) | (got.z ^ expected.z) | (got.w ^ expected.w)) != 0;
+      });
   if (found) atomicAdd(differing, static_cast<unsigned long long>(found));
 }
 
 unsigned blocks_for(const DeviceRange& range) {
   constexpr std::size_t kMostBlocks = 132 * 16;  // a few for each multiprocessor of any GPU
-  const std::size_t runs = range.elements / kBlockElements + 2;
-  return static_cast<unsigned>(runs < kMostBlocks ? runs : kMostBlocks);
+  constexpr std::size_t kBlockBytes = std::size_t{kStripWords} * kWordBytes * (kThreads / kLanes);
+  const std::size_t blocks = range.elements * range.element_bytes / kBlockBytes + 1;
+  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
 }  // namespace
