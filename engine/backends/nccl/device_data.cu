@@ -87,14 +87,16 @@ __device__ void over_range(const DeviceRange& range, const Byte& byte, const Wor
     if (number < (before ? head : bytes)) byte(range.at + number, range.tile[places.of(number).offset]);
   }
   uint4* const first = reinterpret_cast<uint4*>(range.at + head);
+  // Counted from where all that a warp writes at once is whole lines of memory; what lies before the range is not taken.
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(first) / kWordBytes % kLanes;
   const unsigned lane = threadIdx.x % kLanes;
   const std::size_t warp = (std::size_t{blockIdx.x} * kThreads + threadIdx.x) / kLanes;
   const std::size_t warps = std::size_t{gridDim.x} * kThreads / kLanes;
-  for (std::size_t strip = warp * kStripWords; strip < words; strip += warps * kStripWords) {
-    const std::size_t end = strip + kStripWords < words ? strip + kStripWords : words;
-    for (std::size_t i = strip + lane; i < end; i += kLanes)
-      word(first + i, expected_word(range, places, head + i * kWordBytes));
-  }
+  for (std::size_t strip = warp * kStripWords; strip < before + words; strip += warps * kStripWords)
+    for (std::size_t i = strip + lane; i < strip + kStripWords; i += kLanes) {
+      if (i < before || i >= before + words) continue;
+      word(first + (i - before), expected_word(range, places, head + (i - before) * kWordBytes));
+    }
 }
 
 __global__ void __launch_bounds__(kThreads) fill(DeviceRange range) {

@@ -19,6 +19,10 @@ extern "C" ncclResult_t ncclAllReduce(const void* send, void* receive, size_t co
   static const auto rank_of = reinterpret_cast<decltype(&ncclCommUserRank)>(dlsym(RTLD_NEXT, "ncclCommUserRank"));
   static std::atomic<int> calls = 0;
   int rank = -1;
-  if (rank_of(communicator, &rank) == ncclSuccess && rank == kRank && ++calls == kCall) lose_gpu(stream);
+  if (rank_of(communicator, &rank) == ncclSuccess && rank == kRank) {
+    const int call = ++calls;
+    if (call == 1) load_lose_gpu();
+    if (call == kCall) lose_gpu(stream);
+  }
   return next(send, receive, count, type, op, communicator, stream);
 }
