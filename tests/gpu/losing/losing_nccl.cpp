@@ -1,8 +1,9 @@
-// Preloaded before NCCL: in the midst of all-reduces the GPU of rank 1 is lost (tests/gpu/test_trouble.py).
+// Preloaded before NCCL: in the midst of all-reduces the GPU of rank 1 is lost (test_trouble.py).
 #include <dlfcn.h>
 #include <nccl.h>
 
 #include <atomic>
+#include <cstdio>
 
 #include "lose_gpu.hpp"
 
@@ -11,18 +12,30 @@ namespace {
 constexpr int kRank = 1;
 constexpr int kCall = 100;  // some rows are measured by then
 
+template <class Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+/// Of the rank whose GPU is lost.
+void count_call(int device, cudaStream_t stream) {
+  static std::atomic<int> calls = 0;
+  const int call = ++calls;
+  cudaError_t error = cudaSuccess;
+  if (call == 1) error = prepare_to_lose(device);
+  if (call == kCall) error = lose_gpu(device, stream);
+  if (error != cudaSuccess) std::fprintf(stderr, "the GPU could not be lost: %s\n", cudaGetErrorString(error));
+}
+
 }  // namespace
 
 extern "C" ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                                       ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
-  static const auto next = reinterpret_cast<decltype(&ncclAllReduce)>(dlsym(RTLD_NEXT, "ncclAllReduce"));
-  static const auto rank_of = reinterpret_cast<decltype(&ncclCommUserRank)>(dlsym(RTLD_NEXT, "ncclCommUserRank"));
-  static std::atomic<int> calls = 0;
-  int rank = -1;
-  if (rank_of(communicator, &rank) == ncclSuccess && rank == kRank) {
-    const int call = ++calls;
-    if (call == 1) load_lose_gpu();
-    if (call == kCall) lose_gpu(stream);
-  }
-  return next(send, receive, count, type, op, communicator, stream);
+  static const auto all_reduce = next<decltype(&ncclAllReduce)>("ncclAllReduce");
+  static const auto rank_of = next<decltype(&ncclCommUserRank)>("ncclCommUserRank");
+  static const auto device_of = next<decltype(&ncclCommCuDevice)>("ncclCommCuDevice");
+  int rank = -1, device = -1;
+  if (rank_of(communicator, &rank) == ncclSuccess && rank == kRank && device_of(communicator, &device) == ncclSuccess)
+    count_call(device, stream);
+  return all_reduce(send, receive, count, type, op, communicator, stream);
 }
