@@ -59,7 +59,7 @@ Compared compare(const DeviceRange& range, cudaStream_t stream) {
   unsigned long long count = 0;
   const DeviceMemory differing(sizeof count, kWhere, "a counter");
   auto* const counter = reinterpret_cast<unsigned long long*>(differing.data());
-  check_cuda(cudaMemset(counter, 0, sizeof count), kWhere, "clearing");
+  check_cuda(cudaMemsetAsync(counter, 0, sizeof count, stream), kWhere, "clearing");
   const double speed =
       gbps(range.elements * range.element_bytes, stream, [&] { return launch_compare(range, counter, stream); });
   check_cuda(cudaMemcpy(&count, counter, sizeof count, cudaMemcpyDeviceToHost), kWhere, "copying back");
@@ -91,7 +91,7 @@ bool measure(std::size_t bytes) {
       say("fill", gbps(bytes, stream, [&] { return launch_fill(range, stream); }), set);
       const Compared right = compare(range, stream);
       say("compare", right.gbps, copy);
-      check_cuda(cudaMemset(range.at + bytes / 2, 0, 1024), kWhere, "making it wrong");
+      check_cuda(cudaMemsetAsync(range.at + bytes / 2, 0, 1024, stream), kWhere, "making it wrong");
       if (!right.differs && compare(range, stream).differs) continue;
       fmt::print(stderr, "device_data: comparing found {}\n",
                  right.differs ? "right data wrong" : "nothing in wrong data");

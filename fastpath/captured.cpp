@@ -10,12 +10,14 @@ namespace {
 
 /// The capture that a stream is in, and the node that its next one will follow.
 struct Capture {
+  unsigned long long stream = 0;  // its number: another stream may come to have its handle
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
   cudaGraphNode_t last = nullptr;
 };
 
 cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
+  if (const cudaError_t error = cudaStreamGetId(stream, &capture.stream); error != cudaSuccess) return error;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaGraphNode_t* nodes = nullptr;
   std::size_t count = 0;
@@ -68,11 +70,12 @@ Captured::~Captured() {
   if (launched_ != nullptr) cudaEventDestroy(launched_);
 }
 
-void Captured::make_event() {
+void Captured::make_event(const BehindCalls& behind_calls) {
   const AmidCaptures amid;
   const OwnStream stream;
   check(cudaEventCreateWithFlags(&launched_, cudaEventDisableTiming), "making an event for graphs");
-  // One that was never recorded is none to wait for.
+  // Calls before this one have not recorded it, since there was none.
+  check(behind_calls(stream.get()), "waiting for calls before graphs");
   check(cudaEventRecord(launched_, stream.get()), "recording an event for graphs");
 }
 
@@ -84,16 +87,16 @@ cudaError_t Captured::after_call(cudaStream_t stream) const noexcept {
   return launched_ == nullptr ? cudaSuccess : cudaEventRecord(launched_, stream);
 }
 
-cudaError_t Captured::before(cudaStream_t stream) {
+cudaError_t Captured::before(cudaStream_t stream, const BehindCalls& behind_calls) {
   Capture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   if (const auto known = captures_.find(capture.id); known != captures_.end()) {
     const One& one = known->second;
-    return one.last == nullptr || stream == one.stream ? cudaSuccess : follow(stream, one.last);
+    return one.last == nullptr || capture.stream == one.stream ? cudaSuccess : follow(stream, one.last);
   }
   if (!graphs_take_turns_) graphs_take_turns_ = graphs_take_turns();
   if (*graphs_take_turns_) {
-    if (launched_ == nullptr) make_event();
+    if (launched_ == nullptr) make_event(behind_calls);
     // By a node without a predecessor: what the graph does before its first operation does not wait.
     cudaGraphNode_t turn = nullptr;
     if (const cudaError_t error = cudaGraphAddEventWaitNode(&turn, capture.graph, nullptr, 0, launched_);
@@ -111,7 +114,7 @@ cudaError_t Captured::after(cudaStream_t stream) {
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   One& one = captures_[capture.id];
   const cudaGraphNode_t before = std::exchange(one.last, capture.last);
-  one.stream = stream;
+  one.stream = capture.stream;
   if (!*graphs_take_turns_) return cudaSuccess;
   if (one.record != nullptr) return move(capture.graph, one.record, before, one.last);
   return cudaGraphAddEventRecordNode(&one.record, capture.graph, &one.last, 1, launched_);

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -24,8 +25,12 @@ class Captured {
   cudaError_t before_call(cudaStream_t stream) const noexcept;
   cudaError_t after_call(cudaStream_t stream) const noexcept;
 
-  /// Before an operation is captured on this stream. Throws EnvironmentError where CUDA makes no event.
-  cudaError_t before(cudaStream_t stream);
+  /// Queues on a stream what ends when all calls by now have run.
+  using BehindCalls = std::function<cudaError_t(cudaStream_t)>;
+
+  /// Before something is captured on this stream, which comes behind those calls. Throws EnvironmentError where CUDA makes no
+  /// event.
+  cudaError_t before(cudaStream_t stream, const BehindCalls& behind_calls);
   /// When it has been.
   cudaError_t after(cudaStream_t stream);
 
@@ -39,14 +44,14 @@ class Captured {
  private:
   /// Of one capture, nodes of its graph.
   struct One {
-    cudaStream_t stream = nullptr;     ///< of its last operation
+    unsigned long long stream = 0;     ///< CUDA's number of that of its last operation
     cudaGraphNode_t last = nullptr;    ///< that operation; null: none yet
     cudaGraphNode_t record = nullptr;  ///< of launched_, behind it; null: none yet, or graphs do not take turns
   };
   /// So many captures may go on at once; of older ones nothing is known any more.
   static constexpr std::size_t kMostCaptures = 16;
 
-  void make_event();
+  void make_event(const BehindCalls& behind_calls);
 
   std::optional<bool> graphs_take_turns_;     // asked when something is captured first
   cudaEvent_t launched_ = nullptr;            // recorded by each graph and call; null: there is none yet

@@ -17,12 +17,16 @@ constexpr int kMostLooks = 400;  // two seconds
 }  // namespace
 
 Clique::~Clique() {
-  wait();
-  if (is_aborted() || !captured_.is_untold()) return;
-  const Device device(device_);
-  const AmidCaptures amid;
-  cudaDeviceSynchronize();
-  cudaGetLastError();
+  cudaError_t error = wait();
+  if (is_aborted()) return;
+  if (captured_.is_untold()) {
+    const Device device(device_);
+    const AmidCaptures amid;
+    error = cudaDeviceSynchronize();
+    cudaGetLastError();
+  }
+  // Whether kernels still run is not known then: they leave, and nobody is given their memory.
+  if (error != cudaSuccess) abort();
 }
 
 cudaError_t Clique::wait() const noexcept {
@@ -39,7 +43,7 @@ cudaError_t Clique::wait_for_calls() const noexcept {
   cudaStream_t stream = nullptr;
   if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); error != cudaSuccess)
     return error;
-  cudaError_t error = launch_wait(scratch_->lane(LaneOf::calls), last_tag_, stream);
+  cudaError_t error = launch_wait_for_calls(stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
   cudaStreamDestroy(stream);
   return error;
@@ -96,29 +100,38 @@ cudaError_t Clique::queue(const Call& call, const Choice& choice, cudaStream_t s
   const auto operation = this->operation(call, choice);
   if (!operation) return cudaErrorInvalidValue;
   if (operation->method == Method::direct) used_windows_ = true;
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  if (const cudaError_t error = cudaStreamIsCapturing(stream, &status); error != cudaSuccess) return error;
-  return status == cudaStreamCaptureStatusActive ? queue_in_graph(*operation, stream) : queue_call(*operation, stream);
+  if (const cudaError_t error = enter(stream); error != cudaSuccess) return error;
+  const cudaError_t error = is_captured(stream) ? launch(*operation, scratch_->lane(LaneOf::graphs), stream)
+                                                : launch_call(*operation, stream);
+  return error == cudaSuccess ? leave(stream) : error;
 }
 
-cudaError_t Clique::queue_call(const Operation& operation, cudaStream_t stream) {
-  const Lane& lane = scratch_->lane(LaneOf::calls);
+cudaError_t Clique::enter(cudaStream_t stream) {
+  const Device device(device_);
+  if (!is_captured(stream)) return captured_.before_call(stream);
+  return captured_.before(
+      stream, [this](cudaStream_t own) { return last_tag_ == 0 ? cudaSuccess : launch_wait_for_calls(own); });
+}
+
+cudaError_t Clique::leave(cudaStream_t stream) {
+  const Device device(device_);
+  return is_captured(stream) ? captured_.after(stream) : captured_.after_call(stream);
+}
+
+cudaError_t Clique::launch_call(const Operation& operation, cudaStream_t stream) {
   unsigned long long number = 0;
   if (const cudaError_t error = cudaStreamGetId(stream, &number); error != cudaSuccess) return error;
-  if (const cudaError_t error = captured_.before_call(stream); error != cudaSuccess) return error;
   if (last_tag_ != 0 && number != last_stream_)
-    if (const cudaError_t error = launch_wait(lane, last_tag_, stream); error != cudaSuccess) return error;
-  if (const cudaError_t error = launch(operation, lane, stream); error != cudaSuccess) return error;
+    if (const cudaError_t error = launch_wait_for_calls(stream); error != cudaSuccess) return error;
+  if (const cudaError_t error = launch(operation, scratch_->lane(LaneOf::calls), stream); error != cudaSuccess)
+    return error;
   last_tag_ += static_cast<std::uint64_t>(operation.grid.steps);
   last_stream_ = number;
-  return captured_.after_call(stream);
+  return cudaSuccess;
 }
 
-cudaError_t Clique::queue_in_graph(const Operation& operation, cudaStream_t stream) {
-  if (const cudaError_t error = captured_.before(stream); error != cudaSuccess) return error;
-  if (const cudaError_t error = launch(operation, scratch_->lane(LaneOf::graphs), stream); error != cudaSuccess)
-    return error;
-  return captured_.after(stream);
+cudaError_t Clique::launch_wait_for_calls(cudaStream_t stream) const noexcept {
+  return launch_wait(scratch_->lane(LaneOf::calls), last_tag_, stream);
 }
 
 }  // namespace busbw::fastpath

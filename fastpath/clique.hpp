@@ -52,6 +52,10 @@ class Clique {
 
   /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
   cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
+  /// What is queued or captured on a stream between these two has its place in the order of calls and graphs. What queue()
+  /// queues has it by itself; these may stand around it.
+  cudaError_t enter(cudaStream_t stream);
+  cudaError_t leave(cudaStream_t stream);
 
   /// Until all that was queued has run, unless it was aborted; graphs that do not take turns (captured.hpp) are not waited
   /// for.
@@ -65,10 +69,10 @@ class Clique {
  private:
   /// Empty where a direct one has lost its windows since it was chosen.
   std::optional<Operation> operation(const Call& call, const Choice& choice) const;
-  cudaError_t queue_call(const Operation& operation, cudaStream_t stream);
+  cudaError_t launch_call(const Operation& operation, cudaStream_t stream);
   /// By a kernel of its own, since the streams that they were queued on may be gone.
   cudaError_t wait_for_calls() const noexcept;
-  cudaError_t queue_in_graph(const Operation& operation, cudaStream_t stream);
+  cudaError_t launch_wait_for_calls(cudaStream_t stream) const noexcept;
 
   int rank_;
   int ranks_;

@@ -174,7 +174,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
 FASTPATH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_revoke == nullptr) return lacking("ncclCommRevoke");
-  // Before NCCL waits for its own kernels, which may stand behind ours; but not where it may refuse.
+  // Before NCCL waits for its own kernels, which may stand behind ours; but not with flags that it may refuse.
   if (revokeFlags == 0) abort(comm);
   const ncclResult_t result = nccl->comm_revoke(comm, revokeFlags);
   if (result == ncclSuccess) abort(comm);

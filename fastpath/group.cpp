@@ -24,7 +24,8 @@ bool is_verified(const Pending& pending) {
 /// At most one call of each communicator: a verifier has room for the inputs of one.
 ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& nccl) {
   for (const Pending& pending : calls)
-    if (is_verified(pending) && pending.fast->verifier->begin(pending.stream) != cudaSuccess)
+    if (is_verified(pending) && (pending.fast->clique->enter(pending.stream) != cudaSuccess ||
+                                 pending.fast->verifier->begin(pending.stream) != cudaSuccess))
       return ncclUnhandledCudaError;
   ncclResult_t result = nccl.group_start();
   try {
@@ -39,7 +40,8 @@ ncclResult_t queue_verified(const std::vector<Pending>& calls, const RealNccl& n
   for (const Pending& pending : calls) {
     if (result == ncclSuccess) result = queue(pending);
     if (result == ncclSuccess && is_verified(pending) &&
-        pending.fast->verifier->check(pending.call, pending.stream) != cudaSuccess)
+        (pending.fast->verifier->check(pending.call, pending.stream) != cudaSuccess ||
+         pending.fast->clique->leave(pending.stream) != cudaSuccess))
       result = ncclUnhandledCudaError;
   }
   return result;

@@ -15,30 +15,23 @@ std::size_t sent_bytes(const Call& call, int ranks) {
   return call.bytes * (parts ? static_cast<std::size_t>(ranks) : 1);
 }
 
-/// Graphs have an order of their own: the program's.
-bool is_captured(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(stream, &status) == cudaSuccess && status == cudaStreamCaptureStatusActive;
-}
-
 }  // namespace
 
 Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
     : communicator_(communicator), rank_(rank), ranks_(ranks), device_(device) {
   const Device current(device);
   preload_checks();
-  fastpath::check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "making an event");
   void* memory = nullptr;
   fastpath::check(cudaHostAlloc(&memory, sizeof(Findings), cudaHostAllocMapped | cudaHostAllocPortable),
                   "allocating memory for findings");
-  findings_ = new (memory) Findings{};
+  findings_.reset(new (memory) Findings{});
+  fastpath::check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "making an event");
 }
 
 Verifier::~Verifier() {
   const Device device(device_);
   for (void* buffer : buffers_) cudaFree(buffer);
   cudaEventDestroy(checked_);
-  cudaFreeHost(findings_);
 }
 
 char* Verifier::room_for(std::size_t bytes, cudaStream_t stream) {
@@ -72,7 +65,7 @@ cudaError_t Verifier::begin(cudaStream_t stream) {
 
 cudaError_t Verifier::check(const Call& call, cudaStream_t stream) {
   const Device device(device_);
-  const cudaError_t error = launch_check({call, rank_, ranks_, inputs_}, findings_, stream);
+  const cudaError_t error = launch_check({call, rank_, ranks_, inputs_}, findings_.get(), stream);
   return error != cudaSuccess || is_captured(stream) ? error : cudaEventRecord(checked_, stream);
 }
 

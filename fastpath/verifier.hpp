@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ class Verifier {
   /// Queues the check, behind the operation whose inputs were gathered last.
   cudaError_t check(const Call& call, cudaStream_t stream);
 
-  /// Until all checks have run, but for those in graphs.
+  /// Until all checks have run, but for those in graphs, which the order of graphs holds.
   cudaError_t wait() const noexcept;
 
   /// A sentence on what was wrong since the last time; empty where nothing was, as far as checks have run.
@@ -57,6 +58,10 @@ class Verifier {
   bool found_wrong() const;
 
  private:
+  struct HostMemory {
+    void operator()(Findings* memory) const { cudaFreeHost(memory); }
+  };
+
   /// Memory for the inputs of the next operation on this stream, `inputs_` from now on.
   char* room_for(std::size_t bytes, cudaStream_t stream);
 
@@ -65,7 +70,7 @@ class Verifier {
   int ranks_;
   int device_;
   cudaEvent_t checked_ = nullptr;  // the last check of a call that is not in a graph
-  Findings* findings_ = nullptr;
+  std::unique_ptr<Findings, HostMemory> findings_;
   unsigned long long told_ = 0;
   // A captured operation has memory of its own, since nobody knows when it will be replayed. Calls share some, in turns; what
   // was too small stays, as it may be in use.

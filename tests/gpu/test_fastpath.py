@@ -1,8 +1,8 @@
 """The fast path (docs/fastpath.md): are results right under every program, and does it never hang where NCCL would not?
 
 The library is looked for beside the programs and in the package; BUSBW_FASTPATH_LIBRARY names another. Programs that no
-wheel holds are looked for beside the programs, too: fastpath_stress (built with BUSBW_BUILD_GPU_TESTS) and fastpath_kernels
-(with BUSBW_BUILD_BENCH). BUSBW_NCCL_TESTS names a folder of nccl-tests.
+wheel holds are looked for beside the programs, too: fastpath_stress (built with BUSBW_BUILD_GPU_TESTS) and
+fastpath_kernels (with BUSBW_BUILD_BENCH). BUSBW_NCCL_TESTS names a folder of nccl-tests.
 """
 
 import os

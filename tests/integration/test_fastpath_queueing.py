@@ -163,8 +163,23 @@ def test_calls_and_graphs_come_in_the_order_in_which_they_are_launched(tmp_path:
     """On streams without an order, as with NCCL: by the event of the graphs, once there is something captured."""
     after = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]"
     found = queued(tmp_path, "assert all_reduce(0, 11) == 0\n" + capture(1001) + after)
-    assert found[0] == "launch stream 11"
+    # The first graph waits for what the event is recorded behind: the calls before it.
+    assert found[:3] == ["launch stream 11", "launch stream 0", "record stream 0 event 1"]
     assert found[-4:] == ["wait stream 11 event 1", "launch stream 11", "record stream 11 event 1", "launch stream 21"]
+
+
+def test_what_verifies_has_its_place_in_that_order(tmp_path: Path) -> None:
+    """Inputs are gathered before others write there, and results compared before they do."""
+    found = queued(tmp_path, capture(1001) + "assert all_reduce(0, 11) == 0", BUSBW_FASTPATH="verify")
+    operation, check = [line.split()[-1] for line in found if line.startswith("capture stream 1001")]
+    moved = [f"node 3 no longer follows node {operation}", f"node 3 follows node {check}"]
+    assert found[found.index(moved[0]) :][:2] == moved
+    (turn,) = re.findall(r"graph 1 waits for event (\d+)", "\n".join(found))
+    call = found[found.index(moved[1]) + 1 :]
+    assert (call[0], call[-1]) == (f"wait stream 11 event {turn}", f"record stream 11 event {turn}")
+    assert [line for line in call if line.startswith("launch")] == ["launch stream 11"] * 2
+    assert call[-3] == "launch stream 11"
+    assert call[-2].startswith("record stream 11 event ")
 
 
 @pytest.mark.parametrize("no", ["0", "00", "0x0", "off"])
