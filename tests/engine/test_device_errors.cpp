@@ -9,9 +9,9 @@ TEST_CASE("device_error_sentence: says where, in doing what, what CUDA says, and
       device_error_sentence("rank 3 on GPU 0000:0f:00", "waiting for the GPU", "cudaErrorLaunchFailure",
                             "unspecified launch failure") ==
       "rank 3 on GPU 0000:0f:00: waiting for the GPU failed: unspecified launch failure (cudaErrorLaunchFailure), the "
-      "GPU is lost to this job; see the kernel's log for an Xid message (dmesg | grep Xid) and nvidia-smi for the "
-      "GPU's "
-      "state");
+      "GPU is lost to this job; an Xid message in the kernel's log (dmesg | grep Xid) names the GPU that failed, which "
+      "may "
+      "be another one of its process; nvidia-smi tells their state");
   CHECK(device_error_sentence("rank 0 on GPU 0000:0f:00", "choosing the GPU", "cudaErrorDevicesUnavailable", "busy") ==
         "rank 0 on GPU 0000:0f:00: choosing the GPU failed: busy (cudaErrorDevicesUnavailable); another process holds "
         "it: "

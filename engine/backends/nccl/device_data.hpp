@@ -3,23 +3,9 @@
 // verify/block_start.hpp gives to the host too.
 #include <cuda_runtime_api.h>
 
-#include <cstddef>
-#include <cstdint>
+#include "backends/nccl/device_range.hpp"
 
 namespace busbw {
-
-/// Bytes that a tile's copy on the device needs beyond its own: kernels read whole words.
-constexpr std::size_t kTilePaddingBytes = 16;
-
-/// A range of a stream and where it lies, all in the memory of one device.
-struct DeviceRange {
-  unsigned char* at;          // any alignment
-  const unsigned char* tile;  // kTileElements elements and kTilePaddingBytes
-  std::uint64_t seed;
-  std::uint64_t first;  // position in the stream
-  std::size_t elements;
-  unsigned element_bytes;  // 1, 2, 4 or 8
-};
 
 /// Writes the range.
 cudaError_t launch_fill(const DeviceRange& range, cudaStream_t stream);

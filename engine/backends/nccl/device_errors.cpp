@@ -11,8 +11,10 @@
 namespace busbw {
 namespace {
 
+// Seen with four GPUs of one process: the kernel of one was trapped, and CUDA said it of another.
 constexpr std::string_view kLookForXid =
-    "see the kernel's log for an Xid message (dmesg | grep Xid) and nvidia-smi for the GPU's state";
+    "an Xid message in the kernel's log (dmesg | grep Xid) names the GPU that failed, which may be another one of its "
+    "process; nvidia-smi tells their state";
 constexpr std::string_view kNoRemedy = "see nvidia-smi and the kernel's log (dmesg | grep -i nvrm)";
 
 struct Remedy {

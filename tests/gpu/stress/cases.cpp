@@ -433,11 +433,25 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
   const ncclComm_t communicator = team.new_communicators()[0];
   const cudaStream_t graphs = new_stream(), calls = new_stream();
   const auto rank = team.mine[0].rank;
+  const auto ranks = static_cast<float>(team.ranks);
+  {
+    const Floats data(1000);
+    try_it(team, communicator, team.ranks, 1000, "before graphs");  // NCCL connects
+    data.set(1);
+    team.meet();
+    team.doing("calls_beside_graphs: the first graph");
+    check(cudaLaunchHostFunc(calls, nap, nullptr), "cudaLaunchHostFunc");
+    all_reduce(data, 1000, communicator, calls);
+    const Recorded first(graphs, [&] { all_reduce(data, 1000, communicator, graphs); });
+    first.launch(graphs);
+    for (const cudaStream_t stream : {graphs, calls}) check(cudaStreamSynchronize(stream), "running");
+    expect(team, data, ranks * ranks, "calls_beside_graphs: the first graph");
+  }
   float expected = 1;
-  for (int i = 0; i < 2 * kTurns; ++i) expected *= static_cast<float>(team.ranks);
+  for (int i = 0; i < 2 * kTurns; ++i) expected *= ranks;
   for (const std::size_t count : {std::size_t{256}, std::size_t{100'000}, std::size_t{1} << 20}) {
     const Floats data(count);
-    try_it(team, communicator, team.ranks, count, "before graphs");  // NCCL connects
+    try_it(team, communicator, team.ranks, count, "before graphs");
     const Recorded graph(graphs, [&] { all_reduce(data, count, communicator, graphs); });
     for (int round = 0; round < settings.rounds; ++round) {
       data.set(1);

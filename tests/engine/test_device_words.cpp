@@ -1,0 +1,105 @@
+// What the kernels of a GPU do with a range, thread by thread on the host, beside what the host makes of the same stream.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "verify/host_data.hpp"
+#include "verify/values.hpp"
+
+namespace busbw {
+
+// Stand-ins for what is CUDA's.
+#define __device__
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
+  return static_cast<unsigned>((std::uint64_t{high} << 32 | low) >> bits);
+}
+
+}  // namespace busbw
+
+#include "backends/nccl/device_words.cuh"
+
+using namespace busbw;
+
+namespace {
+
+constexpr std::size_t kRoom = 512;  // around the data, a multiple of what a warp writes at once
+constexpr unsigned char kGuard = 0x5a;
+
+/// Memory that begins where a GPU's would.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes) : bytes_(bytes), all_(bytes / sizeof(Line) + 1) {
+    std::fill_n(data(), all_.size() * sizeof(Line), kGuard);
+  }
+  unsigned char* data() { return all_[0].bytes; }
+  bool operator==(const Memory& other) const { return std::memcmp(all_[0].bytes, other.all_[0].bytes, bytes_) == 0; }
+
+ private:
+  struct alignas(kRoom) Line {
+    unsigned char bytes[kRoom];
+  };
+  std::size_t bytes_;
+  std::vector<Line> all_;
+};
+
+void fill(const DeviceRange& range, std::size_t threads) {
+  for (std::size_t thread = 0; thread < threads; ++thread)
+    over_range(
+        range, thread, threads, [](unsigned char* at, unsigned char expected) { *at = expected; },
+        [](const uint4*) { return uint4{}; }, [](uint4* at, uint4, uint4 expected) { *at = expected; });
+}
+
+/// Pieces that differ.
+int compare(const DeviceRange& range, std::size_t threads) {
+  int found = 0;
+  for (std::size_t thread = 0; thread < threads; ++thread)
+    over_range(
+        range, thread, threads, [&](const unsigned char* at, unsigned char expected) { found += *at != expected; },
+        [](const uint4* at) { return *at; },
+        [&](const uint4*, uint4 got, uint4 expected) { found += std::memcmp(&got, &expected, sizeof got) != 0; });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("over_range: bit for bit the host's data, nothing beside them, and every byte is looked at") {
+  std::mt19937 random(11);
+  const auto below = [&](std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
+  };
+  for (const Dtype dtype : {Dtype::int8, Dtype::float16, Dtype::float32, Dtype::float64}) {
+    const Stream stream = moved_stream(dtype, 1, 5);
+    Memory tile(stream.tile->size() + kTilePaddingBytes);
+    std::memcpy(tile.data(), stream.tile->data(), stream.tile->size());
+    for (int trial = 0; trial < 300; ++trial) {
+      const std::size_t elements = below(trial % 3 ? 40 : 9000);
+      const std::size_t past = below(kRoom), threads = kLanes << below(4);
+      const std::uint64_t first = trial % 7 ? below(10000) : (std::uint64_t{1} << 40) + below(4096);
+      const std::size_t bytes = elements * stream.element_bytes;
+      INFO("elements ", elements, " of ", stream.element_bytes, " bytes from ", first, " on, ", past,
+           " bytes past a line, ", threads, " threads");
+      Memory by_threads(past + bytes + kRoom), by_host(past + bytes + kRoom);
+      const DeviceRange range{by_threads.data() + past,
+                              tile.data(),
+                              stream.seed,
+                              first,
+                              elements,
+                              static_cast<unsigned>(stream.element_bytes)};
+      fill_host(reinterpret_cast<std::byte*>(by_host.data() + past), stream, first, elements);
+      if (elements > 0) fill(range, threads);
+      REQUIRE(by_threads == by_host);
+      if (elements == 0) continue;
+      CHECK(compare(range, threads) == 0);
+      range.at[below(bytes)] ^= 1;
+      CHECK(compare(range, threads) == 1);
+    }
+  }
+}
