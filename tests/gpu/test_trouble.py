@@ -41,7 +41,8 @@ def test_a_gpu_lost_in_the_middle(several: Machine, gpus: Machine, way: str) -> 
     finished = several.start("all_reduce", *several.ranks(way), *ENDLESS, environment=preloaded).finish()
     assert finished.code == 3, finished
     rank = 1 if way == "processes" else r"\d"
-    assert re.search(rf"rank {rank} on GPU .* failed: .* \(cudaError\w+\), the GPU is lost", finished.sentence()), finished
+    said = rf"rank {rank} on GPU .* failed: .* \(cudaError\w+\), the GPU is lost"
+    assert re.search(said, finished.sentence()), finished
     assert "Xid" in finished.sentence()
     assert finished.rows()
     (end,) = finished.of_kind("end")
