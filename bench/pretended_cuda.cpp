@@ -163,7 +163,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+/// CUDA refuses it of a stream that is being captured.
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  if (graph_of(stream) != 0) return cudaErrorStreamCaptureUnsupported;
   *id = reinterpret_cast<std::uintptr_t>(stream);
   return cudaSuccess;
 }

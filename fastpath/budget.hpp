@@ -31,6 +31,8 @@ class Budget {
     std::size_t bytes() const { return bytes_; }
     /// Gives back what is above.
     void keep(std::size_t bytes);
+    /// Leaves them taken for good.
+    void give_up() noexcept { budget_ = nullptr; }
 
    private:
     friend class Budget;

@@ -10,14 +10,12 @@ namespace {
 
 /// The capture that a stream is in, and the node that its next one will follow.
 struct Capture {
-  unsigned long long stream = 0;  // its number: another stream may come to have its handle
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
   cudaGraphNode_t last = nullptr;
 };
 
 cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
-  if (const cudaError_t error = cudaStreamGetId(stream, &capture.stream); error != cudaSuccess) return error;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaGraphNode_t* nodes = nullptr;
   std::size_t count = 0;
@@ -73,10 +71,18 @@ Captured::~Captured() {
 void Captured::make_event(const BehindCalls& behind_calls) {
   const AmidCaptures amid;
   const OwnStream stream;
-  check(cudaEventCreateWithFlags(&launched_, cudaEventDisableTiming), "making an event for graphs");
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event for graphs");
   // Calls before this one have not recorded it, since there was none.
-  check(behind_calls(stream.get()), "waiting for calls before graphs");
-  check(cudaEventRecord(launched_, stream.get()), "recording an event for graphs");
+  cudaError_t error = behind_calls(stream.get());
+  if (error == cudaSuccess) error = cudaEventRecord(event, stream.get());
+  if (error != cudaSuccess) cudaEventDestroy(event);
+  check(error, "recording an event for graphs");
+  launched_ = event;
+}
+
+void Captured::start(const BehindCalls& behind_calls) {
+  if (launched_ == nullptr) make_event(behind_calls);
 }
 
 cudaError_t Captured::before_call(cudaStream_t stream) const noexcept {
@@ -92,19 +98,19 @@ cudaError_t Captured::before(cudaStream_t stream, const BehindCalls& behind_call
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   if (const auto known = captures_.find(capture.id); known != captures_.end()) {
     const One& one = known->second;
-    return one.last == nullptr || capture.stream == one.stream ? cudaSuccess : follow(stream, one.last);
+    return one.last == nullptr || stream == one.stream ? cudaSuccess : follow(stream, one.last);
   }
   if (!graphs_take_turns_) graphs_take_turns_ = graphs_take_turns();
+  cudaGraphNode_t turn = nullptr;
   if (*graphs_take_turns_) {
-    if (launched_ == nullptr) make_event(behind_calls);
+    start(behind_calls);
     // By a node without a predecessor: what the graph does before its first operation does not wait.
-    cudaGraphNode_t turn = nullptr;
     if (const cudaError_t error = cudaGraphAddEventWaitNode(&turn, capture.graph, nullptr, 0, launched_);
         error != cudaSuccess)
       return error;
     if (const cudaError_t error = follow(stream, turn); error != cudaSuccess) return error;
   }
-  captures_[capture.id] = {};
+  captures_[capture.id] = {stream, turn};
   if (captures_.size() > kMostCaptures) captures_.erase(captures_.begin());
   return cudaSuccess;
 }
@@ -114,7 +120,7 @@ cudaError_t Captured::after(cudaStream_t stream) {
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   One& one = captures_[capture.id];
   const cudaGraphNode_t before = std::exchange(one.last, capture.last);
-  one.stream = capture.stream;
+  one.stream = stream;
   if (!*graphs_take_turns_) return cudaSuccess;
   if (one.record != nullptr) return move(capture.graph, one.record, before, one.last);
   return cudaGraphAddEventRecordNode(&one.record, capture.graph, &one.last, 1, launched_);

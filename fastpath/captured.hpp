@@ -28,6 +28,10 @@ class Captured {
   /// Queues on a stream what ends when all calls by now have run.
   using BehindCalls = std::function<cudaError_t(cudaStream_t)>;
 
+  /// From now on calls have their place in the order, although nothing is captured yet. Throws EnvironmentError where CUDA makes
+  /// no event.
+  void start(const BehindCalls& behind_calls);
+
   /// Before something is captured on this stream, which comes behind those calls. Throws EnvironmentError where CUDA makes no
   /// event.
   cudaError_t before(cudaStream_t stream, const BehindCalls& behind_calls);
@@ -37,15 +41,15 @@ class Captured {
   /// Whether nothing was ever captured.
   bool is_empty() const noexcept { return captures_.empty(); }
   /// Whether graphs hold operations and no event, so that nobody knows whether one of them runs.
-  bool is_untold() const noexcept { return !is_empty() && launched_ == nullptr; }
+  bool is_untold() const noexcept { return !is_empty() && !graphs_take_turns_.value_or(true); }
   /// Until all that was launched by now has run, as far as events tell.
   cudaError_t wait() const noexcept;
 
  private:
   /// Of one capture, nodes of its graph.
   struct One {
-    unsigned long long stream = 0;     ///< CUDA's number of that of its last operation
-    cudaGraphNode_t last = nullptr;    ///< that operation; null: none yet
+    cudaStream_t stream = nullptr;     ///< of its last operation
+    cudaGraphNode_t last = nullptr;    ///< that operation, or before the first the graph's turn; null: neither yet
     cudaGraphNode_t record = nullptr;  ///< of launched_, behind it; null: none yet, or graphs do not take turns
   };
   /// So many captures may go on at once; of older ones nothing is known any more.

@@ -17,16 +17,15 @@ constexpr int kMostLooks = 400;  // two seconds
 }  // namespace
 
 Clique::~Clique() {
-  cudaError_t error = wait();
-  if (is_aborted()) return;
-  if (captured_.is_untold()) {
-    const Device device(device_);
-    const AmidCaptures amid;
-    error = cudaDeviceSynchronize();
-    cudaGetLastError();
-  }
-  // Whether kernels still run is not known then: they leave, and nobody is given their memory.
-  if (error != cudaSuccess) abort();
+  const cudaError_t error = wait();
+  if (is_aborted() || (error == cudaSuccess && !captured_.is_untold())) return;
+  const Device device(device_);
+  const AmidCaptures amid;
+  if (cudaDeviceSynchronize() == cudaSuccess) return;
+  cudaGetLastError();
+  // Kernels may still run: nobody is given their memory.
+  scratch_->give_up();
+  share_.give_up();
 }
 
 cudaError_t Clique::wait() const noexcept {
@@ -100,22 +99,39 @@ cudaError_t Clique::queue(const Call& call, const Choice& choice, cudaStream_t s
   const auto operation = this->operation(call, choice);
   if (!operation) return cudaErrorInvalidValue;
   if (operation->method == Method::direct) used_windows_ = true;
-  if (const cudaError_t error = enter(stream); error != cudaSuccess) return error;
-  const cudaError_t error = is_captured(stream) ? launch(*operation, scratch_->lane(LaneOf::graphs), stream)
-                                                : launch_call(*operation, stream);
-  return error == cudaSuccess ? leave(stream) : error;
+  bool captured = false;
+  if (const cudaError_t error = ask_captured(stream, captured); error != cudaSuccess) return error;
+  if (const cudaError_t error = begin(stream, captured); error != cudaSuccess) return error;
+  const cudaError_t error =
+      captured ? launch(*operation, scratch_->lane(LaneOf::graphs), stream) : launch_call(*operation, stream);
+  return error == cudaSuccess ? end(stream, captured) : error;
+}
+
+cudaError_t Clique::begin(cudaStream_t stream, bool captured) {
+  return captured ? captured_.before(stream, behind_calls()) : captured_.before_call(stream);
+}
+
+cudaError_t Clique::end(cudaStream_t stream, bool captured) {
+  return captured ? captured_.after(stream) : captured_.after_call(stream);
 }
 
 cudaError_t Clique::enter(cudaStream_t stream) {
   const Device device(device_);
-  if (!is_captured(stream)) return captured_.before_call(stream);
-  return captured_.before(
-      stream, [this](cudaStream_t own) { return last_tag_ == 0 ? cudaSuccess : launch_wait_for_calls(own); });
+  bool captured = false;
+  if (const cudaError_t error = ask_captured(stream, captured); error != cudaSuccess) return error;
+  if (!captured) captured_.start(behind_calls());
+  return begin(stream, captured);
 }
 
 cudaError_t Clique::leave(cudaStream_t stream) {
   const Device device(device_);
-  return is_captured(stream) ? captured_.after(stream) : captured_.after_call(stream);
+  bool captured = false;
+  const cudaError_t error = ask_captured(stream, captured);
+  return error == cudaSuccess ? end(stream, captured) : error;
+}
+
+Captured::BehindCalls Clique::behind_calls() const {
+  return [this](cudaStream_t stream) { return last_tag_ == 0 ? cudaSuccess : launch_wait_for_calls(stream); };
 }
 
 cudaError_t Clique::launch_call(const Operation& operation, cudaStream_t stream) {

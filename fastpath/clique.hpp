@@ -52,8 +52,8 @@ class Clique {
 
   /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
   cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
-  /// What is queued or captured on a stream between these two has its place in the order of calls and graphs. What queue()
-  /// queues has it by itself; these may stand around it.
+  /// What is queued or captured on a stream between these two has its place in the order of calls and graphs, and so has from
+  /// then on whatever queue() queues. These may stand around it. Throws EnvironmentError.
   cudaError_t enter(cudaStream_t stream);
   cudaError_t leave(cudaStream_t stream);
 
@@ -69,6 +69,9 @@ class Clique {
  private:
   /// Empty where a direct one has lost its windows since it was chosen.
   std::optional<Operation> operation(const Call& call, const Choice& choice) const;
+  cudaError_t begin(cudaStream_t stream, bool captured);
+  cudaError_t end(cudaStream_t stream, bool captured);
+  Captured::BehindCalls behind_calls() const;
   cudaError_t launch_call(const Operation& operation, cudaStream_t stream);
   /// By a kernel of its own, since the streams that they were queued on may be gone.
   cudaError_t wait_for_calls() const noexcept;

@@ -44,9 +44,18 @@ class AmidCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-inline bool is_captured(cudaStream_t stream) {
+inline cudaError_t ask_captured(cudaStream_t stream, bool& captured) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(stream, &status) == cudaSuccess && status == cudaStreamCaptureStatusActive;
+  const cudaError_t error = cudaStreamIsCapturing(stream, &status);
+  captured = error == cudaSuccess && status == cudaStreamCaptureStatusActive;
+  return error;
+}
+
+/// False where CUDA can't say.
+inline bool is_captured(cudaStream_t stream) {
+  bool captured = false;
+  ask_captured(stream, captured);
+  return captured;
 }
 
 /// A stream of the current device that waits for no other.

@@ -110,7 +110,7 @@ Scratch::Scratch(int ranks, int cells, ScratchPool& pool) : pool_(pool), ranks_(
 
 Scratch::~Scratch() {
   // Of an aborted communicator peers may still write here, and its own kernels there and look at the flag: all is given up.
-  if (is_aborted()) return;
+  if (is_aborted() || is_given_up_) return;
   for (const auto& handle : opened_) pool_.release(device_, handle);
   pool_.give(device_, bytes_for(ranks_, cells_), memory_);
 }

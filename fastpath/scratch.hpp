@@ -72,9 +72,12 @@ class Scratch {
   /// Kernels that wait for a peer leave, now and later.
   void abort() noexcept;
   bool is_aborted() const noexcept;
+  /// Its memory is left as it is when this ends, as that of an aborted one.
+  void give_up() noexcept { is_given_up_ = true; }
 
  private:
   ScratchPool& pool_;
+  bool is_given_up_ = false;
   int device_ = 0;
   int ranks_;
   int cells_;

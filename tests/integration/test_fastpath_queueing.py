@@ -182,6 +182,15 @@ def test_what_verifies_has_its_place_in_that_order(tmp_path: Path) -> None:
     assert call[-2].startswith("record stream 11 event ")
 
 
+def test_the_first_graph_waits_for_checks_of_calls_before_it(tmp_path: Path) -> None:
+    found = queued(tmp_path, "assert all_reduce(0, 11) == 0\n" + capture(1001), BUSBW_FASTPATH="verify")
+    (turn,) = re.findall(r"graph 1 waits for event (\d+)", "\n".join(found))
+    assert found.count(f"record stream 0 event {turn}") == 1
+    graph = next(i for i, line in enumerate(found) if line.startswith("graph 1 waits"))
+    launches = [i for i, line in enumerate(found) if line == "launch stream 11"]  # the call and its check
+    assert launches[1] < found.index(f"record stream 11 event {turn}", launches[1]) < graph
+
+
 @pytest.mark.parametrize("no", ["0", "00", "0x0", "off"])
 def test_where_the_program_keeps_graphs_in_order_they_neither_wait_nor_record(tmp_path: Path, no: str) -> None:
     """As NCCL reads the number. Some graphs may hold no events: bodies of conditions, those that a device launches."""
@@ -234,7 +243,11 @@ def test_finalizing_waits_for_graphs_that_take_turns_and_for_no_others(tmp_path:
 def test_the_end_of_a_communicator_waits_for_checks_behind_its_calls(tmp_path: Path, end: str) -> None:
     calls = f"assert [all_reduce(0, 11), library.{end}(pointer(communicators[0]))] == [0, 0]\n"
     found = queued(tmp_path, calls, BUSBW_FASTPATH="verify")
-    call, check, recorded, wait, checked = found[-5:]
-    assert [call, check, wait] == ["launch stream 11", "launch stream 11", "launch stream 0"]
-    assert recorded.startswith("record stream 11 event ")
-    assert checked == f"wait for event {recorded.split()[-1]}"
+    launches = [line for line in found if line.startswith("launch")]
+    assert launches == ["launch stream 11"] * 2 + ["launch stream 0"]  # the call, its check, the wait for calls
+    recorded = {
+        line.split()[-1] for line in found[found.index(launches[0]) :] if line.startswith("record stream 11 event")
+    }
+    waited = {line.split()[-1] for line in found if line.startswith("wait for event")}
+    assert (recorded, len(waited)) == (waited, 2)  # the order's, and that of checks
+    assert found[-1].startswith("wait for event")

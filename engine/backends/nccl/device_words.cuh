@@ -98,7 +98,7 @@ __device__ void over_range(const DeviceRange& range, std::size_t thread, std::si
     const std::size_t mine = strip + lane - before;
     uint4 found[kWordsOfLane];
     for (unsigned i = 0; i < kWordsOfLane; ++i)
-      if (mine + i * kLanes < words) found[i] = read(first + mine + i * kLanes);
+      if (mine + i * kLanes < words) found[i] = read(first + (mine + i * kLanes));
     for (unsigned i = 0; i < kWordsOfLane; ++i) {
       const std::size_t number = mine + i * kLanes;
       if (number < words) word(first + number, found[i], expected_word(range, places, head + number * kWordBytes));
