@@ -30,7 +30,9 @@ Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
 
 Verifier::~Verifier() {
   const Device device(device_);
+  const AmidCaptures amid;
   for (void* buffer : buffers_) cudaFree(buffer);
+  findings_.reset();
   cudaEventDestroy(checked_);
 }
 
