@@ -13,7 +13,7 @@ namespace busbw::fastpath {
 /// theirs in the order of the launches, on whatever streams: as with NCCL a graph waits for the one that was launched before it,
 /// by an event that each graph records when its operations have run. Calls that are not captured have their place in that order,
 /// too, once there is something captured: they wait for the event and record it. NCCL_GRAPH_MIXING_SUPPORT=0 is the program's
-/// word that it keeps that order itself; there is no event then, here as there. Used by one thread at a time.
+/// word that it keeps that order itself; graphs hold no event then, here as there. Used by one thread at a time.
 class Captured {
  public:
   Captured() = default;
