@@ -51,20 +51,12 @@ class Memory {
 };
 
 void fill(const DeviceRange& range, std::size_t threads) {
-  for (std::size_t thread = 0; thread < threads; ++thread)
-    over_range(
-        range, thread, threads, [](unsigned char* at, unsigned char expected) { *at = expected; },
-        [](const uint4*) { return uint4{}; }, [](uint4* at, uint4, uint4 expected) { *at = expected; });
+  for (std::size_t thread = 0; thread < threads; ++thread) fill_range(range, thread, threads);
 }
 
-/// Pieces that differ.
-int compare(const DeviceRange& range, std::size_t threads) {
-  int found = 0;
-  for (std::size_t thread = 0; thread < threads; ++thread)
-    over_range(
-        range, thread, threads, [&](const unsigned char* at, unsigned char expected) { found += *at != expected; },
-        [](const uint4* at) { return *at; },
-        [&](const uint4*, uint4 got, uint4 expected) { found += std::memcmp(&got, &expected, sizeof got) != 0; });
+unsigned compare(const DeviceRange& range, std::size_t threads) {
+  unsigned found = 0;
+  for (std::size_t thread = 0; thread < threads; ++thread) found += count_differing(range, thread, threads);
   return found;
 }
 

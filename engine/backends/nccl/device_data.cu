@@ -9,20 +9,10 @@ constexpr unsigned kThreads = 256;
 __device__ std::size_t thread() { return std::size_t{blockIdx.x} * kThreads + threadIdx.x; }
 __device__ std::size_t threads() { return std::size_t{gridDim.x} * kThreads; }
 
-__global__ void __launch_bounds__(kThreads) fill(DeviceRange range) {
-  over_range(
-      range, thread(), threads(), [](unsigned char* at, unsigned char expected) { *at = expected; },
-      [](const uint4*) { return uint4{}; }, [](uint4* at, uint4, uint4 expected) { *at = expected; });
-}
+__global__ void __launch_bounds__(kThreads) fill(DeviceRange range) { fill_range(range, thread(), threads()); }
 
 __global__ void __launch_bounds__(kThreads) compare(DeviceRange range, unsigned long long* differing) {
-  unsigned found = 0;
-  over_range(
-      range, thread(), threads(), [&](const unsigned char* at, unsigned char expected) { found += *at != expected; },
-      [](const uint4* at) { return *at; },
-      [&](const uint4*, uint4 got, uint4 expected) {
-        found += ((got.x ^ expected.x) | (got.y ^ expected.y) | (got.z ^ expected.z) | (got.w ^ expected.w)) != 0;
-      });
+  const unsigned found = count_differing(range, thread(), threads());
   if (found) atomicAdd(differing, static_cast<unsigned long long>(found));
 }
 

@@ -106,4 +106,23 @@ __device__ void over_range(const DeviceRange& range, std::size_t thread, std::si
   }
 }
 
+/// One thread's part in writing the range.
+__device__ inline void fill_range(const DeviceRange& range, std::size_t thread, std::size_t threads) {
+  over_range(
+      range, thread, threads, [](unsigned char* at, unsigned char expected) { *at = expected; },
+      [](const uint4*) { return uint4{}; }, [](uint4* at, uint4, uint4 expected) { *at = expected; });
+}
+
+/// Of one thread's part: how many pieces differ from what belongs there.
+__device__ inline unsigned count_differing(const DeviceRange& range, std::size_t thread, std::size_t threads) {
+  unsigned found = 0;
+  over_range(
+      range, thread, threads, [&](const unsigned char* at, unsigned char expected) { found += *at != expected; },
+      [](const uint4* at) { return *at; },
+      [&](const uint4*, uint4 got, uint4 expected) {
+        found += ((got.x ^ expected.x) | (got.y ^ expected.y) | (got.z ^ expected.z) | (got.w ^ expected.w)) != 0;
+      });
+  return found;
+}
+
 }  // namespace busbw
