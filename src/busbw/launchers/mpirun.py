@@ -117,9 +117,8 @@ def wrapped(programs: Sequence[str]) -> str:
         f'if [ -z "$program" ]; then code={Exit.ENVIRONMENT:d}',
         '  echo "busbw: $(uname -n) lacks the program; install busbw there, or give --program-path" >&2; else',
         "trap '' USR1",
-        '"$program" "$@" & pid=$!',
-        "trap 'kill -INT $pid' USR1 INT; trap 'kill -TERM $pid' TERM",
-        "wait $pid; code=$?; while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done; fi",
+        *shell.run_and_hand_on('"$program" "$@"', {"USR1 INT": "INT", "TERM": "TERM"}),
+        "fi",
         'echo "<busbw process ${OMPI_COMM_WORLD_RANK-$PMI_RANK} ended with $code>" >&2',
     ]
     return "\n".join(lines)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from busbw.launchers import shell
 from busbw.launchers.hosts import Host, total
 from busbw.launchers.job import PLACE, Job
 
@@ -17,9 +18,13 @@ _SHELL = ("sh", "-c", 'trap : INT TERM HUP; "$@"; exit $?', "sh")
 and drops what the others still have to say (seen with Slurm 22.05)."""
 _SHELL_UNDER_SRUN = (
     *("sh", "-c"),
-    "trap '' USR1 USR2; trap : INT TERM HUP; \"$@\" & pid=$!; "
-    "trap 'kill -INT $pid' USR1; trap 'kill -KILL $pid' USR2; "
-    "wait $pid; code=$?; while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done; exit $code",
+    "; ".join(
+        [
+            "trap '' USR1 USR2",
+            *shell.run_and_hand_on('"$@"', {"USR1": "INT", "USR2": "KILL"}, outlived="INT TERM HUP"),
+            "exit $code",
+        ]
+    ),
     "sh",
 )
 """The same where srun is run from here. What srun hands to its tasks without asking the controller is SIGUSR1, an
