@@ -38,11 +38,12 @@ Membership membership_of(const Options& options, const World& world) {
           std::min(kMostSilenceS, limit)};
 }
 
-/// The first of this process's GPUs. A launcher may show each process its own GPUs alone.
+/// The first of this process's GPUs, as nccl-tests has it: the variable says it for the process. A launcher may show each
+/// process its own GPUs alone.
 int first_device(const Options& options, const World& world, const GpuSurvey& survey) {
+  if (options.first_device) return *options.first_device;
   const int ranks = ranks_per_process(options);
-  if (static_cast<int>(survey.gpus.size()) == ranks) return options.first_device;
-  return options.first_device + world.local_rank * ranks;
+  return static_cast<int>(survey.gpus.size()) == ranks ? 0 : world.local_rank * ranks;
 }
 
 std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey,

@@ -29,7 +29,8 @@ std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& s
     return std::make_unique<HostBackend>(options.settings.processes, options.settings.threads, std::string(version()),
                                          parse_faults(options.faults));
   }
-  const NcclRequest place{.ranks = options.ranks(), .first_device = options.first_device, .forks = forks(options)};
+  const NcclRequest place{
+      .ranks = options.ranks(), .first_device = options.first_device.value_or(0), .forks = forks(options)};
   return asking("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, place); });
 }
 

@@ -85,7 +85,7 @@ void read_sizes(const Given& given, Options& options) {
   settings.max_bytes = given.size("--maxbytes", 32 * kMiB);
   settings.step_bytes = given.size("--stepbytes", kMiB);
   settings.step_factor = static_cast<std::uint64_t>(given.integer("--stepfactor", 1, 1));
-  if (given.has("--stepbytes") && given.has("--stepfactor"))
+  if (given.has("--stepbytes") && settings.step_factor > 1)
     throw UsageError(fmt::format("-i {} and -f {}: give a step in bytes or a factor, not both",
                                  given.text("--stepbytes", ""), given.text("--stepfactor", "")));
   if (settings.min_bytes > settings.max_bytes)
@@ -287,6 +287,11 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   options.collective_settings.ping_pong = given.on("--ping-pong");
   if (options.collective_settings.ping_pong && collective != "sendrecv")
     throw UsageError(fmt::format("--ping-pong 1: {} has no ping-pong; allowed with sendrecv_perf", program));
+  if (options.collective_settings.ping_pong && options.settings.aggregated_iterations > 1)
+    throw UsageError(
+        fmt::format("--ping-pong 1 and -m {}: round trips that are started as one are no longer one behind the other; "
+                    "leave out one of them",
+                    options.settings.aggregated_iterations));
   read_environment(environment, options);
   require_mpi_can(given, options);
   read_ranks(given, launched_processes(options.backend), options);

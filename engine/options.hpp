@@ -28,7 +28,7 @@ struct Options {
   std::string records_path;  // --records; empty without, "-" for standard output
   std::string backend = "auto";  // "host", "nccl", "mpi", "auto"
   std::string nccl_library;      // --library; empty: looked for
-  int first_device = 0;          // NCCL_TESTS_DEVICE
+  std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
   bool null_stream = false;      // -y
   std::string host_cannot;       // why the host backend, or MPI, cannot run this command line; empty where it can
   std::string nccl_cannot;       // why the NCCL backend cannot

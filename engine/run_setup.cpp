@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "collectives/all.hpp"
 #include "measure/clock.hpp"
 #include "measure/watchdog.hpp"
 #include "output/nccl_tests_json.hpp"
@@ -37,6 +38,7 @@ NcclFlags nccl_flags(const Options& options) {
   flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
   flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
   flags.reports_memory = settings.report_memory;
+  flags.most_peers = make_collective(options.collective, options.collective_settings)->most_peers();
   return flags;
 }
 

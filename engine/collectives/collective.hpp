@@ -89,6 +89,8 @@ class Collective {
   /// What `rank` must hold afterwards, covering the elements 0 .. recv_count of its result.
   virtual Pieces expected(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
   virtual void run(Communicator& communicator, const Call& call) const = 0;
+  /// With how many others a rank exchanges messages, at most, where nccl-tests tells NCCL so.
+  virtual std::optional<int> most_peers() const { return std::nullopt; }
   /// How many operations one `run` performs one after the other; times are per operation (2 for a ping-pong).
   virtual int operations_per_run() const { return 1; }
   /// How many calls of the communicator one `run` makes, at most.

@@ -14,6 +14,7 @@ class Sendrecv : public Collective {
   // nccl-tests repeats the rows for every -o, though no operator is used.
   bool loops_over_redops() const override { return true; }
   bool in_place_defined() const override { return false; }
+  std::optional<int> most_peers() const override { return 2; }
 
   Shape shape(std::size_t count, std::size_t, int) const override {
     return {.send_count = count, .recv_count = count, .param_count = count};

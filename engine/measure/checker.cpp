@@ -1,5 +1,7 @@
 #include "measure/checker.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace busbw {
@@ -7,6 +9,8 @@ namespace {
 
 /// Source number of the pattern that stands where no result has been written; no rank has it.
 constexpr int kPoisonSource = -1;
+
+constexpr const char* kReceiveBuffer = "receive buffer";
 
 /// The four guards, each with a seed of its own.
 enum class Guard : std::uint64_t { before_send, after_send, before_recv, after_recv };
@@ -51,26 +55,31 @@ void Checker::prepare(const RankCase& rank_case, Placement placement) {
   communicator_.synchronize();
 }
 
-RankFindings Checker::verify(const RankCase& rank_case, Placement placement) {
+RankFindings Checker::verify_result(const RankCase& rank_case, Placement placement) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
-  RankFindings findings;
   Mismatches mismatches;
-  const auto pieces = rank_case.collective.expected(rank_case.shape, element_bytes, communicator_.rank(),
-                                                    communicator_.size(), rank_case.root);
-  const auto recv = buffers_.recv_region(placement);
-  const std::size_t result = static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
-  // In place the result may lie within the data that is sent, whose other parts must stay as they were.
-  compare_untouched(rank_case, placement, 0, result, mismatches);
-  for (const Piece& piece : pieces) {
-    if (piece.source == Piece::Source::untouched) {
-      compare_untouched(rank_case, placement, result + piece.offset, result + piece.offset + piece.count, mismatches);
-      continue;
-    }
+  for (const Piece& piece : expected(rank_case)) {
+    if (piece.source == Piece::Source::untouched) continue;
     communicator_.compare(buffers_.recv_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece),
                           piece.first, piece.count, piece.offset, mismatches);
   }
+  RankFindings findings;
+  keep(mismatches, rank_case.dtype, kReceiveBuffer, findings);
+  return findings;
+}
+
+void Checker::verify_untouched(const RankCase& rank_case, Placement placement, RankFindings& findings) {
+  const std::size_t element_bytes = size_bytes(rank_case.dtype);
+  const auto recv = buffers_.recv_region(placement);
+  const std::size_t result = static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
+  Mismatches mismatches;
+  // In place the result may lie within the data that is sent, whose other parts must stay as they were.
+  compare_untouched(rank_case, placement, 0, result, mismatches);
+  for (const Piece& piece : expected(rank_case))
+    if (piece.source == Piece::Source::untouched)
+      compare_untouched(rank_case, placement, result + piece.offset, result + piece.offset + piece.count, mismatches);
   compare_untouched(rank_case, placement, result + rank_case.shape.recv_count, recv.size() / element_bytes, mismatches);
-  keep(mismatches, rank_case.dtype, "receive buffer", findings);
+  keep(mismatches, rank_case.dtype, kReceiveBuffer, findings);
   const auto send = buffers_.send_region();
   compare_guard(send.data() - kGuardBytes, guard_seed(rank_case, Guard::before_send), "guard before the send buffer",
                 findings);
@@ -80,7 +89,11 @@ RankFindings Checker::verify(const RankCase& rank_case, Placement placement) {
                 findings);
   compare_guard(recv.data() + recv.size(), guard_seed(rank_case, Guard::after_recv), "guard after the receive buffer",
                 findings);
-  return findings;
+}
+
+Pieces Checker::expected(const RankCase& rank_case) const {
+  return rank_case.collective.expected(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
+                                       communicator_.size(), rank_case.root);
 }
 
 void Checker::compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
@@ -125,6 +138,13 @@ void Checker::keep(const Mismatches& mismatches, Dtype dtype, const std::string&
                               .expected = element_text(dtype, mismatch.expected.data()),
                               .got = element_text(dtype, mismatch.got.data())});
   }
+  if (mismatches.gone == 0 || findings.first.size() >= Mismatches::kKept) return;
+  findings.first.push_back(
+      {.rank = world_rank_,
+       .place = place,
+       .index = static_cast<std::int64_t>(mismatches.gone_from),
+       .expected = "right data when the operation had ended",
+       .got = fmt::format("{} wrong elements, here or behind, that were right a moment later", mismatches.gone)});
 }
 
 }  // namespace busbw

@@ -34,10 +34,14 @@ class Checker {
 
   /// Writes guards, the data to send, and into the rest of the receive region a pattern that no result equals.
   void prepare(const RankCase& rank_case, Placement placement);
-  /// Compares the result, all that must be untouched, and the guards.
-  RankFindings verify(const RankCase& rank_case, Placement placement);
+  /// Compares the result: right behind the operation, as whoever uses it would look at it, since a result that is still on
+  /// its way would have arrived by the time others are waited for.
+  RankFindings verify_result(const RankCase& rank_case, Placement placement);
+  /// Compares all that must be untouched, and the guards: when all ranks are done, as others may have written there.
+  void verify_untouched(const RankCase& rank_case, Placement placement, RankFindings& findings);
 
  private:
+  Pieces expected(const RankCase& rank_case) const;
   /// The stream of a piece, and the position in it of the piece's first element.
   Stream stream_of(const RankCase& rank_case, const Piece& piece);
   Stream poison(const RankCase& rank_case) const;

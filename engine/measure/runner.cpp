@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -74,7 +75,10 @@ class RankRun {
         world_(world),
         communicator_(communicator),
         callbacks_(callbacks),
-        groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {}
+        groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())) {
+    for (const auto& [colour, members] : groups_)
+      ranks_of_largest_group_ = std::max(ranks_of_largest_group_, static_cast<int>(members.size()));
+  }
 
   void sweep() {
     for (const Configuration& configuration : plan_.sweep.configurations) {
@@ -120,10 +124,10 @@ class RankRun {
     std::map<Placement, StoppedBy> stopped_by;
     for (const Placement placement : plan_.placements) {
       world_reports[placement].resize(reports() ? world_.size() : 0);
-      stopped_by[placement] = sample_placement(
-          world_, communicator_,
-          {plan_.collective, buffers, configuration.dtype, configuration.redop, configuration.root, placement},
-          plan_.settings, world_reports[placement]);
+      stopped_by[placement] = sample_placement(world_, communicator_,
+                                               {plan_.collective, buffers, configuration.dtype, configuration.redop,
+                                                configuration.root, placement, ranks_of_largest_group_},
+                                               plan_.settings, world_reports[placement]);
       check({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0}, buffers, values,
             placement, world_reports[placement]);
       // The check left patterns behind that are no data to time.
@@ -162,8 +166,9 @@ class RankRun {
       world_.barrier();
       world_.issues(buffers.region_bytes());
       run_checked(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+      RankFindings findings = checker.verify_result(rank_case, placement);
       world_.barrier();
-      const RankFindings findings = checker.verify(rank_case, placement);
+      checker.verify_untouched(rank_case, placement, findings);
       const auto all = world_.gather(findings_message(findings));
       bool right = true;
       for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -192,6 +197,7 @@ class RankRun {
   Communicator& communicator_;
   const RunCallbacks& callbacks_;
   std::map<int, std::vector<int>> groups_;  // world ranks by colour
+  int ranks_of_largest_group_ = 0;
   std::optional<std::pair<Dtype, Redop>> filled_for_;
   std::uint64_t checks_ = 0;
 };

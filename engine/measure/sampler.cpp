@@ -65,6 +65,13 @@ void Sampler::run_iteration(std::uint64_t iteration) {
   if (settings_.blocking != 0) communicator_.synchronize();
 }
 
+void Sampler::line_up() {
+  world_.barrier();
+  if (world_.size() == 1 && !on_device_) return;
+  call(0);
+  communicator_.synchronize();
+}
+
 double Sampler::warm_up() {
   const int count = std::max(1, settings_.warmup_iterations);
   const double start_s = monotonic_s();
@@ -229,17 +236,20 @@ Sampler::Told Sampler::launch_stamped_once(Samples& samples, Ask ask) {
   const std::size_t stride = barrier_between ? 2 : 1;
   Stamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
   if (!records()) stamps.reset(iterations() * stride + 1);
-  world_.barrier();
+  line_up();
   const double start_s = monotonic_s();
+  double within_s = 0;  // what lies between barriers
   if (records()) {
     world_.enter(Phase::timing);
     stamped_->issue();
   } else {
     for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
       world_.enter(Phase::timing);
+      const double began_s = barrier_between ? monotonic_s() : 0;
       stamps.set(iteration * stride);
       run_iteration(iteration);
       if (barrier_between) {
+        within_s += monotonic_s() - began_s;
         stamps.set(iteration * stride + 1);
         world_.barrier();
       }
@@ -254,9 +264,9 @@ Sampler::Told Sampler::launch_stamped_once(Samples& samples, Ask ask) {
   if (on_device_ && ask == Ask::afterwards) samples.after = communicator_.condition();
   Told told = read_stamps(samples, First::waited);
   // The device's clock knows nothing of what launching costs, which is part of the time.
-  if (on_device_ && !barrier_between) {
-    told.total.elapsed_s = done_s - start_s;
-    told.total.issue_s = issued_s - start_s;
+  if (on_device_) {
+    told.total.elapsed_s = barrier_between ? within_s : done_s - start_s;
+    told.total.issue_s = barrier_between ? within_s : issued_s - start_s;
   }
   return told;
 }
@@ -297,13 +307,8 @@ Shows Sampler::what_shows(double iteration_s) const {
 
 void Sampler::plain_batch(Samples& samples) {
   if (records()) record_plain();
-  if (on_device_) {
-    // As nccl-tests: a device that has idled, while its driver was asked and ranks agreed, would take longer over the first.
-    run_once(0);
-    communicator_.synchronize();
-  }
   const auto launches = static_cast<std::size_t>(settings_.graph_launches);
-  world_.barrier();
+  line_up();
   const double start_s = monotonic_s();
   for (std::size_t launch = 0; launch < launches; ++launch) {
     if (launch % kUnstampedStride == 0) world_.enter(Phase::timing);
@@ -322,7 +327,8 @@ void Sampler::plain_batch(Samples& samples) {
 }
 
 std::size_t Sampler::calls_per_operation() const {
-  return static_cast<std::size_t>(case_.collective.calls_per_run(communicator_.size()));
+  // All ranks count alike, since they meet after each batch that is held back: groups may differ in size.
+  return static_cast<std::size_t>(case_.collective.calls_per_run(case_.ranks_of_largest_group));
 }
 
 std::size_t Sampler::calls_per_iteration() const {

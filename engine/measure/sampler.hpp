@@ -20,6 +20,7 @@ struct SampledCase {
   Redop redop;
   int root;
   Placement placement;
+  int ranks_of_largest_group;
 };
 
 /// What of measuring would show in the time, by the length of iterations, from the shortest on.
@@ -77,6 +78,10 @@ class Sampler {
   /// One operation, and that waiting.
   void run_once(std::uint64_t number);
   void call(std::uint64_t number);
+  /// A barrier, and one untimed operation behind it. Ranks leave a barrier one after the other, over milliseconds in a large
+  /// job, and the first of them would wait for the last within what is timed; an operation ends on all at about the same
+  /// moment. And, as in nccl-tests, a device that has idled would take longer over the first.
+  void line_up();
   std::unique_ptr<Recording> record(const std::function<void()>& operations);
   void record_plain();
   void record_stamped();

@@ -47,6 +47,12 @@ struct RankScene {
   RankCase rank_case;
 };
 
+RankFindings verify(RankScene& rank, Placement placement) {
+  RankFindings findings = rank.checker.verify_result(rank.rank_case, placement);
+  rank.checker.verify_untouched(rank.rank_case, placement, findings);
+  return findings;
+}
+
 /// Findings of one rank after `damage` was done to the result of an all-reduce, out of place or in.
 RankFindings findings_after(Placement placement, const std::function<void(RankScene&)>& damage) {
   Scene scene("all_reduce");
@@ -55,7 +61,7 @@ RankFindings findings_after(Placement placement, const std::function<void(RankSc
   rank.checker.prepare(rank.rank_case, placement);
   rank.run(placement);
   damage(rank);
-  return rank.checker.verify(rank.rank_case, placement);
+  return verify(rank, placement);
 }
 
 }  // namespace
@@ -86,7 +92,7 @@ TEST_CASE("checker: a result that was never written is wrong everywhere, and onl
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
   rank.checker.prepare(rank.rank_case, Placement::out_of_place);
-  const RankFindings findings = rank.checker.verify(rank.rank_case, Placement::out_of_place);
+  const RankFindings findings = verify(rank, Placement::out_of_place);
   CHECK(findings.wrong_elements == kElements);
   REQUIRE(findings.first.size() == Mismatches::kKept);
   for (std::size_t i = 0; i < findings.first.size(); ++i)
@@ -100,7 +106,7 @@ TEST_CASE("checker: what an earlier check left behind is wrong in the next") {
   rank.checker.prepare(rank.rank_case, Placement::out_of_place);
   rank.run(Placement::out_of_place);
   rank.rank_case.seed = 2;
-  CHECK(rank.checker.verify(rank.rank_case, Placement::out_of_place).wrong_elements > kElements / 2);
+  CHECK(verify(rank, Placement::out_of_place).wrong_elements > kElements / 2);
 }
 
 TEST_CASE("checker: a changed byte in each of the four guards is noticed and named") {
@@ -141,7 +147,7 @@ TEST_CASE("checker: where nothing may be written, the first and the last byte co
           world.barrier();
           std::byte* result = rank.buffers.recv_data(placement);
           if (world.rank() == 2) result[last ? 4 * rank.shape.recv_count - 1 : 0] ^= std::byte{1};
-          findings[static_cast<std::size_t>(world.rank())] = rank.checker.verify(rank.rank_case, placement);
+          findings[static_cast<std::size_t>(world.rank())] = verify(rank, placement);
         });
         REQUIRE(ends == std::vector<std::string>(3));
         CHECK(findings[0].wrong_elements == 0);
@@ -167,7 +173,7 @@ TEST_CASE("checker: in place, the data around a result within it counts, at indi
         world.barrier();
         const auto region = rank.buffers.recv_region(Placement::in_place);
         if (world.rank() == 1) (before ? region.front() : region.back()) ^= std::byte{1};
-        findings[static_cast<std::size_t>(world.rank())] = rank.checker.verify(rank.rank_case, Placement::in_place);
+        findings[static_cast<std::size_t>(world.rank())] = verify(rank, Placement::in_place);
       });
       REQUIRE(ends == std::vector<std::string>(3));
       CHECK(findings[0].wrong_elements == 0);

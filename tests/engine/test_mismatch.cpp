@@ -18,3 +18,13 @@ TEST_CASE("all mismatches are counted and the first few are kept bit by bit") {
   CHECK(mismatches.first[3].expected == ElementBits{std::byte{1}, std::byte{3}});
   CHECK(mismatches.first[3].got == ElementBits{std::byte{2}, std::byte{3}});
 }
+
+TEST_CASE("mismatches that only a device has seen count, and where the first of them may lie is kept") {
+  Mismatches mismatches;
+  mismatches.add_gone(40, 3);
+  mismatches.add_gone(90, 2);
+  CHECK(mismatches.count == 5);
+  CHECK(mismatches.gone == 5);
+  CHECK(mismatches.gone_from == 40);
+  CHECK(mismatches.first.empty());
+}

@@ -23,8 +23,9 @@ struct Scene {
         world(job.team(0)),
         buffers(device, collective->shape(16, 4, 1), Dtype::float32, kMax, 0),
         reports(1) {
-    stopped_by = sample_placement(
-        *world, device, {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::in_place}, settings, reports);
+    stopped_by =
+        sample_placement(*world, device, {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::in_place, 1},
+                         settings, reports);
   }
   const Samples& samples() const { return reports[0].samples; }
 
@@ -62,7 +63,7 @@ TEST_CASE(
 }
 
 // Operations just before those that are timed without stamps.
-constexpr int kPlain = 1;
+constexpr int kLineUp = 1;
 
 TEST_CASE("sample_placement: the warm-up tells what is short, so that the time is taken first") {
   // Where the machine is busy a warm-up may seem long.
@@ -70,8 +71,8 @@ TEST_CASE("sample_placement: the warm-up tells what is short, so that the time i
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
     const Scene scene({.operation_s = kShort_s}, settings_of(3));
     const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
-    is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kPlain + 3;
-    if (is_first) CHECK(scene.device.count("run") == 1 + (kPlain + 3) + (1 + 1 + 3) + 1 + 3);
+    is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kLineUp + 3;
+    if (is_first) CHECK(scene.device.count("run") == 1 + (kLineUp + 3) + (1 + 1 + 3) + 1 + 3);
   }
   CHECK(is_first);
 }
@@ -80,7 +81,7 @@ TEST_CASE("sample_placement: no operation is measured twice where stamps do not 
   MadeUpDevice device{.operation_s = kLong_s, .late_s = 0.5};
   device.host_wait_s = kLong_s;  // what the warm-up takes by the host's clock
   const Scene scene(device, settings_of(8));
-  CHECK(scene.device.count("run") == 1 + 8);
+  CHECK(scene.device.count("run") == 1 + kLineUp + 8);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().device_operations == 7);  // the first one waited for others
@@ -102,8 +103,8 @@ TEST_CASE("sample_placement: where an event would show the time is of operations
     CHECK(scene.samples().device_operations == 7);
     CHECK(scene.samples().device_s / 7 == doctest::Approx(kMiddle_s));
     const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
-    is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kPlain + 8;
-    if (is_first) CHECK(scene.device.count("run") == 1 + (kPlain + 8) + 8);
+    is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kLineUp + 8 + kLineUp;
+    if (is_first) CHECK(scene.device.count("run") == 1 + 2 * (kLineUp + 8));
   }
   CHECK(is_first);
 }
@@ -114,12 +115,12 @@ TEST_CASE("sample_placement: after a warm-up that took long for other reasons it
     int runs_again;
   };
   for (const auto& [operation_s, runs_again] :
-       {Expected{kShort_s, (kPlain + 8) + (1 + 1 + 8) + 1 + 8}, {kMiddle_s, (kPlain + 8) + 8}}) {
+       {Expected{kShort_s, (kLineUp + 8) + (1 + 1 + 8) + 1 + 8}, {kMiddle_s, 2 * (kLineUp + 8)}}) {
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
     device.host_wait_s = kLong_s;
     const Scene scene(device, settings_of(8));
-    CHECK(scene.device.count("run") == 1 + 8 + runs_again);
+    CHECK(scene.device.count("run") == 1 + kLineUp + 8 + runs_again);
     CHECK(scene.samples().total.operations == 8);
     CHECK(scene.samples().iteration_s.size() == 8);
     CHECK(scene.samples().device_operations == (operation_s == kShort_s ? 8 : 7));

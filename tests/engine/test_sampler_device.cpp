@@ -18,14 +18,17 @@ constexpr std::uint64_t kMax = 4096;
 
 /// A sampler of one rank on a made-up device.
 struct Scene {
-  explicit Scene(const MadeUpDevice& made_up, const RunSettings& given, const char* name = "all_reduce", int size = 1)
+  explicit Scene(const MadeUpDevice& made_up, const RunSettings& given, const char* name = "all_reduce", int size = 1,
+                 int ranks_of_largest_group = 0)
       : settings(given),
         collective(make_collective(name, {})),
         device(made_up, buffer_bytes(kMax, 0), size),
         job(1),
         world(job.team(0)),
         buffers(device, collective->shape(16, 4, size), Dtype::float32, kMax, 0),
-        sampler(*world, device, {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place},
+        sampler(*world, device,
+                {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place,
+                 std::max(size, ranks_of_largest_group)},
                 settings) {}
 
   RunSettings settings;
@@ -48,6 +51,27 @@ RunSettings settings_of(int iterations, int aggregated = 1, int graph_launches =
 }
 
 using Words = std::vector<std::string>;
+
+/// A team whose barriers stand in the device's log.
+class Meeting final : public Team {
+ public:
+  Meeting(Team& team, Words& log) : team_(team), log_(log) {}
+  int rank() const override { return team_.rank(); }
+  int size() const override { return team_.size(); }
+  void barrier() override { log_.push_back("barrier"); }
+  std::vector<Bytes> gather(std::span<const std::byte> mine) override { return team_.gather(mine); }
+  Bytes broadcast(std::span<const std::byte> from_first) override { return team_.broadcast(from_first); }
+  std::unique_ptr<Team> split(int colour) override { return team_.split(colour); }
+  bool aborted() const override { return team_.aborted(); }
+  void enter(Phase phase) override {
+    if (phase == Phase::timing) log_.push_back("timing");
+  }
+  void issues(std::uint64_t) override {}
+
+ private:
+  Team& team_;
+  Words& log_;
+};
 
 }  // namespace
 
@@ -82,6 +106,39 @@ TEST_CASE("sampler: the device has just been at work when the time begins, howev
   scene.sampler.plain_batch(scene.samples);
   CHECK(scene.device.count("run") == 2 * (1 + 2));
   CHECK(scene.samples.total.operations == 4);
+}
+
+TEST_CASE("sampler: ranks leave a barrier one by one, so an operation lines them up before anything is timed") {
+  for (const bool stamps : {false, true}) {
+    Scene scene({}, settings_of(1));
+    Meeting meeting(*scene.world, scene.device.log);
+    Sampler sampler(meeting, scene.device,
+                    {*scene.collective, scene.buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place, 1},
+                    scene.settings);
+    if (stamps)
+      sampler.batch_with_total(scene.samples);
+    else
+      sampler.plain_batch(scene.samples);
+    const Words lined_up(scene.device.log.begin(), std::ranges::find(scene.device.log, "timing"));
+    CHECK(lined_up == Words{"barrier", "run", "wait"});
+  }
+}
+
+TEST_CASE("sampler: groups that differ in size are held back equally often, as all ranks meet each time") {
+  for (const std::size_t room : {6, 8, 12, 40})
+    for (const int small : {1, 2, 4}) {
+      CAPTURE(room);
+      CAPTURE(small);
+      const RunSettings settings = settings_of(20);
+      Scene of_largest({.room = room}, settings, "hypercube", 8);
+      Scene of_small({.room = room}, settings, "hypercube", small, 8);
+      for (Scene* scene : {&of_largest, &of_small}) {
+        scene->sampler.held_back_batch(scene->samples);
+        scene->sampler.gated_batches(scene->samples);
+      }
+      CHECK(of_small.device.count("close") == of_largest.device.count("close"));
+      CHECK(of_small.samples.iteration_s.size() == of_largest.samples.iteration_s.size());
+    }
 }
 
 TEST_CASE("sampler: -G with stamps between the iterations gives a sample for each of them in each launch") {
@@ -202,9 +259,10 @@ TEST_CASE("sampler: stamps between longer iterations tell samples and the device
   CHECK(scene.samples.device_operations == 4);
   CHECK(scene.samples.total.operations == 0);
   CHECK(scene.samples.total.elapsed_s == 0.0);
-  CHECK(scene.device.log == Words{"stamp 0", "group", "run", "run", "grouped", "stamp 1", "group", "run", "run",
-                                  "grouped", "stamp 2", "group", "run", "run", "grouped", "stamp 3", "flush", "ask",
-                                  "wait"});
+  CHECK(scene.device.log == Words{"run",     "wait",  //
+                                  "stamp 0", "group",   "run",     "run",     "grouped", "stamp 1", "group",
+                                  "run",     "run",     "grouped", "stamp 2", "group",   "run",     "run",
+                                  "grouped", "stamp 3", "flush",   "ask",     "wait"});
 }
 
 TEST_CASE("sampler: graphs with stamps that are not held back tell samples and the device's time of all launches") {
@@ -325,15 +383,16 @@ TEST_CASE("sampler: -m operations are issued as one, unless the host waits after
     scene.sampler.batch_with_total(scene.samples);
     CHECK(scene.device.count("group") == groups);
     CHECK(scene.device.count("grouped") == groups);
-    CHECK(scene.device.count("run") == 4 * aggregated);
+    CHECK(scene.device.count("run") == 1 + 4 * aggregated);
   }
 }
 
 TEST_CASE("sampler: -z 3 waits for what was issued as one, not within it") {
   Scene scene({}, settings_of(1, 2, 0, 3));
   scene.sampler.batch_with_total(scene.samples);
-  CHECK(scene.device.log ==
-        Words{"stamp 0", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2", "flush", "wait", "ask"});
+  CHECK(scene.device.log == Words{"run", "wait",    //
+                                  "stamp 0", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2", "flush",
+                                  "wait", "ask"});
 }
 
 TEST_CASE("sampler: with -z there is no device time, since the stamps hold the host's waiting") {
