@@ -2,16 +2,20 @@
 // all-gathers in a group gather, for that is how the fast path's ranks meet, and everything else does nothing.
 //
 // BUSBW_PRETENDED_NCCL is the version that it gives, 21803 for 2.18.3.
+// BUSBW_PRETENDED_CONFIG names a file to which the configuration of each communicator is written.
 #include <nccl.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 struct ncclComm {
   int rank;
   int ranks;
   int device;
+  bool waits = true;  // for what its calls begin, as by default
 };
 
 namespace {
@@ -25,6 +29,26 @@ struct Gathering {
 
 /// Those of the group that is open.
 thread_local std::vector<Gathering> waiting;
+/// Whether it has a call of a communicator that does not wait.
+thread_local bool goes_on = false;
+
+/// What NCCL from 2.30 on reads behind the configuration that these headers know; UNDEF where it is shorter.
+int most_p2p_peers(const ncclConfig_t& config) {
+  constexpr std::size_t kAt = 88;
+  int peers = NCCL_CONFIG_UNDEF_INT;
+  if (config.size >= kAt + sizeof peers)
+    std::memcpy(&peers, reinterpret_cast<const char*>(&config) + kAt, sizeof peers);
+  return peers;
+}
+
+void note(const ncclConfig_t& config) {
+  const char* const name = std::getenv("BUSBW_PRETENDED_CONFIG");
+  std::FILE* const file = name ? std::fopen(name, "a") : nullptr;
+  if (!file) return;
+  std::fprintf(file, "version %u nvlinkCentricSched %d maxP2pPeers %d\n", config.version, config.nvlinkCentricSched,
+               most_p2p_peers(config));
+  std::fclose(file);
+}
 
 }  // namespace
 
@@ -60,6 +84,11 @@ ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId,
   *communicator = new ncclComm{rank, ranks, rank};
   return ncclSuccess;
 }
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank, ncclConfig_t* config) {
+  note(*config);
+  *communicator = new ncclComm{rank, ranks, rank, config->blocking != 0};
+  return config->blocking != 0 ? ncclSuccess : ncclInProgress;
+}
 ncclResult_t ncclCommInitAll(ncclComm_t* communicators, int ranks, const int* devices) {
   for (int r = 0; r < ranks; ++r) communicators[r] = new ncclComm{r, ranks, devices ? devices[r] : r};
   return ncclSuccess;
@@ -90,7 +119,7 @@ ncclResult_t ncclGroupEnd() {
     for (const Gathering& to : waiting)
       std::memmove(to.all + static_cast<std::size_t>(from.rank) * from.bytes, from.own, from.bytes);
   waiting.clear();
-  return ncclSuccess;
+  return std::exchange(goes_on, false) ? ncclInProgress : ncclSuccess;
 }
 ncclResult_t ncclAllGather(const void* own, void* all, size_t bytes, ncclDataType_t, ncclComm_t communicator,
                            cudaStream_t) {
@@ -98,12 +127,17 @@ ncclResult_t ncclAllGather(const void* own, void* all, size_t bytes, ncclDataTyp
   return ncclSuccess;
 }
 
-ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t) {
+ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t communicator,
+                           cudaStream_t) {
+  if (communicator == nullptr) return ncclInvalidArgument;
+  goes_on = goes_on || !communicator->waits;
   return ncclSuccess;
 }
 ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t) {
   return ncclSuccess;
 }
+ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) { return ncclSuccess; }
+ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) { return ncclSuccess; }
 ncclResult_t ncclBroadcast(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
   return ncclSuccess;
 }

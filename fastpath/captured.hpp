@@ -52,8 +52,8 @@ class Captured {
     cudaGraphNode_t last = nullptr;    ///< that operation, or before the first the graph's turn; null: neither yet
     cudaGraphNode_t record = nullptr;  ///< of launched_, behind it; null: none yet, or graphs do not take turns
   };
-  /// So many captures may go on at once; of older ones nothing is known any more.
-  static constexpr std::size_t kMostCaptures = 16;
+  /// So many captures are remembered, as nobody says when one has ended; of older ones nothing is known any more.
+  static constexpr std::size_t kMostCaptures = 4096;
 
   void make_event(const BehindCalls& behind_calls);
 

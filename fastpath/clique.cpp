@@ -33,7 +33,7 @@ cudaError_t Clique::wait() const noexcept {
   const Device device(device_);
   const AmidCaptures amid;
   cudaError_t error = captured_.wait();
-  if (error == cudaSuccess && last_tag_ != 0) error = wait_for_calls();
+  if (error == cudaSuccess && has_calls()) error = wait_for_calls();
   cudaGetLastError();
   return error;
 }
@@ -131,13 +131,13 @@ cudaError_t Clique::leave(cudaStream_t stream) {
 }
 
 Captured::BehindCalls Clique::behind_calls() const {
-  return [this](cudaStream_t stream) { return last_tag_ == 0 ? cudaSuccess : launch_wait_for_calls(stream); };
+  return [this](cudaStream_t stream) { return has_calls() ? launch_wait_for_calls(stream) : cudaSuccess; };
 }
 
 cudaError_t Clique::launch_call(const Operation& operation, cudaStream_t stream) {
   unsigned long long number = 0;
   if (const cudaError_t error = cudaStreamGetId(stream, &number); error != cudaSuccess) return error;
-  if (last_tag_ != 0 && number != last_stream_)
+  if (has_calls() && number != last_stream_)
     if (const cudaError_t error = launch_wait_for_calls(stream); error != cudaSuccess) return error;
   if (const cudaError_t error = launch(operation, scratch_->lane(LaneOf::calls), stream); error != cudaSuccess)
     return error;

@@ -29,7 +29,8 @@ class Clique {
         device_(device),
         share_(std::move(share)),
         scratch_(std::move(scratch)),
-        choices_(std::move(choices)) {}
+        choices_(std::move(choices)),
+        last_tag_(scratch_->tags_begin()) {}
 
   /// Waits, too, and for whatever runs on the GPU where graphs may run of which nobody knows.
   ~Clique();
@@ -76,6 +77,7 @@ class Clique {
   /// By a kernel of its own, since the streams that they were queued on may be gone.
   cudaError_t wait_for_calls() const noexcept;
   cudaError_t launch_wait_for_calls(cudaStream_t stream) const noexcept;
+  bool has_calls() const noexcept { return last_tag_ != scratch_->tags_begin(); }
 
   int rank_;
   int ranks_;
@@ -86,7 +88,7 @@ class Clique {
   Windows windows_;
   bool used_windows_ = false;
 
-  std::uint64_t last_tag_ = 0;          // of the lane of calls, once all that is queued has run
+  std::uint64_t last_tag_;              // of the lane of calls, once all that is queued has run
   unsigned long long last_stream_ = 0;  // CUDA's number of the stream that was used last; 0: none yet
   Captured captured_;
 };

@@ -38,6 +38,10 @@ std::string why_not(const std::vector<Facts>& ranks) {
     for (std::size_t other = 0; other < r; ++other)
       if (ranks[other].bus_id == one.bus_id)
         return fmt::format("ranks {} and {} share GPU {}", other, r, text(one.bus_id));
+    if (one.needs_nccl != 0)
+      return fmt::format(
+          "rank {} has NCCL_LAUNCH_ORDER_IMPLICIT, NCCL_CHECK_MODE or NCCL_CHECK_POINTERS set, which only NCCL heeds",
+          r);
     if (one.cells <= 0)
       return fmt::format("rank {} has no room left on its GPU for another communicator; raise BUSBW_FASTPATH_MIB", r);
   }

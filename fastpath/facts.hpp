@@ -19,13 +19,14 @@ struct Facts {
   std::int32_t capability_major = 0;
   std::int32_t cells = 0;                       ///< of a step for which there is room, 0: for none
   std::int32_t is_ready = 0;  ///< the memory is there, and in the last round everybody's is reached
-  std::int32_t unused = 0;
+  std::int32_t needs_nccl = 0;  ///< a variable asks for what only NCCL does
+  std::uint64_t tags_begin = 0;  ///< random; rank 0's is everybody's
   std::uint64_t memory = 0;  ///< its address within its process
   std::array<unsigned char, 64> handle{};  ///< of the memory, for other processes
 };
 
 /// What this library's builds must agree on.
-inline constexpr std::uint64_t kLayout = 2;
+inline constexpr std::uint64_t kLayout = 3;
 
 /// Why these ranks can't have a fast path, in one sentence; empty where they can. Every rank comes to the same answer.
 std::string why_not(const std::vector<Facts>& ranks);

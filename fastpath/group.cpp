@@ -117,6 +117,12 @@ void Group::give_up() {
   finalized_.clear();
 }
 
+ncclResult_t Group::queue_first(const RealNccl& nccl) noexcept {
+  // Verifying has NCCL gather in a group of its own, which is none within another.
+  if (depth_ != 1 || std::any_of(pending_.begin(), pending_.end(), is_verified)) return ncclSuccess;
+  return queue(std::exchange(pending_, {}), nccl);
+}
+
 ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   if (depth_ > 0) --depth_;
   if (depth_ > 0) return result;
@@ -124,19 +130,23 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   const auto joining = std::exchange(joining_, {});
   const auto registered = std::exchange(registered_, {});
   const auto finalized = std::exchange(finalized_, {});
+  // A communicator that does not wait is among the group's: NCCL goes on with its own, and what waited here is still to be
+  // done. What the others joined is not ready, and all of it is handed over.
+  const bool goes_on = result == ncclInProgress;
+  if (goes_on) result = ncclSuccess;
   if (result != ncclSuccess) return result;
-  if (!joining.empty()) {
+  if (!joining.empty() && !goes_on) {
     std::vector<ncclComm_t> communicators;
     for (const ncclComm_t* one : joining)
       if (*one != nullptr) communicators.push_back(*one);
     result = Process::here().joined(communicators, nccl);
   }
   for (const Registration& registration : registered)
-    if (result == ncclSuccess) result = note(registration, nccl);
+    if (result == ncclSuccess && !goes_on) result = note(registration, nccl);
   if (result == ncclSuccess) result = queue(pending, nccl);
   for (const auto& fast : finalized)
     if (result == ncclSuccess) result = fast->finish();
-  return result;
+  return result == ncclSuccess && goes_on ? ncclInProgress : result;
 }
 
 ncclResult_t note(const Registration& registration, const RealNccl& nccl) noexcept try {

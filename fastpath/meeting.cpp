@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "fastpath/cuda_check.hpp"
+#include "fastpath/settings.hpp"
+#include "support/environment.hpp"
 #include "support/fnv1a.hpp"
 
 namespace busbw::fastpath {
@@ -29,6 +31,14 @@ std::array<std::uint64_t, 2> this_process() {
     return random;
   }();
   return id;
+}
+
+/// Where a communicator's tags begin, so that memory which is used again never sees a tag that it has seen before: a rank that
+/// aborted the communicator before may still write into it. Room is left for 2^62 steps.
+std::uint64_t new_tags() {
+  std::uint64_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return 0;
+  return random >> 2;
 }
 
 /// Of a meeting, in each of which everybody's facts go to everybody.
@@ -74,6 +84,8 @@ class Member {
     cudaDeviceGetPCIBusId(own_.bus_id.data(), static_cast<int>(own_.bus_id.size()), device_);
     own_.host = this_boot();
     own_.process = this_process();
+    own_.tags_begin = new_tags();
+    own_.needs_nccl = needs_nccl(process_environment) ? 1 : 0;
     choices_ = company_.choices(own_.capability_major, properties.multiProcessorCount);
     own_.choices = choices_->hash();
     share_ = company_.budget.claim(device_, [this](std::size_t left_bytes) {
@@ -89,7 +101,7 @@ class Member {
     attempt([this] {
       const int cells = cells_of_all(all_);
       share_.keep(Scratch::bytes_for(ranks_, cells));
-      scratch_ = std::make_unique<Scratch>(ranks_, cells, company_.pool);
+      scratch_ = std::make_unique<Scratch>(ranks_, cells, all_.front().tags_begin, company_.pool);
       scratch_->describe(own_);
       preload(ranks_);
     });

@@ -92,15 +92,22 @@ void ScratchPool::give(int device, std::size_t bytes, ScratchMemory memory) {
   kept_.insert({{device, bytes}, memory});
 }
 
-Scratch::Scratch(int ranks, int cells, ScratchPool& pool) : pool_(pool), ranks_(ranks), cells_(cells) {
+Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& pool)
+    : pool_(pool), ranks_(ranks), cells_(cells), tags_begin_(tags_begin) {
   check(cudaGetDevice(&device_), "asking for the current GPU");
   const std::size_t bytes = bytes_for(ranks, cells);
   memory_ = pool.take(device_, bytes);
   *memory_.aborted = 0;
   try {
-    // Tags begin at 1, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of it.
+    // The first tag is not 0, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of
+    // it.
     const OwnStream stream;
+    const std::vector<std::uint64_t> words(kLanes * kMaxBlocks, tags_begin);
+    static_assert(kTagsBytes == kMaxBlocks * sizeof words[0]);
     check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
+    check(cudaMemcpyAsync(memory_.slots + bytes - kLanes * kTagsBytes, words.data(), kLanes * kTagsBytes,
+                          cudaMemcpyHostToDevice, stream.get()),
+          "writing where tags begin");
     check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
   } catch (...) {
     pool.give(device_, bytes, memory_);

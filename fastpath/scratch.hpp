@@ -55,7 +55,8 @@ class ScratchPool {
 /// Its memory is on the device that is current at construction. Throws EnvironmentError where there is none.
 class Scratch {
  public:
-  Scratch(int ranks, int cells, ScratchPool& pool);
+  /// The tags of both lanes go on from `tags_begin`.
+  Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& pool);
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -67,6 +68,7 @@ class Scratch {
   /// Finds the way to every peer's memory. False where one can't be reached over NVLink.
   bool reach(const std::vector<Facts>& ranks, int rank, HiddenGpus& hidden);
 
+  std::uint64_t tags_begin() const { return tags_begin_; }
   const Lane& lane(LaneOf kind) const { return lanes_[static_cast<int>(kind)]; }
 
   /// Kernels that wait for a peer leave, now and later.
@@ -81,6 +83,7 @@ class Scratch {
   int device_ = 0;
   int ranks_;
   int cells_;
+  std::uint64_t tags_begin_;
   ScratchMemory memory_;
   std::vector<std::array<unsigned char, 64>> opened_;  // handles of other processes' memory
   Lane lanes_[kLanes];

@@ -1,9 +1,11 @@
 #include "fastpath/settings.hpp"
 
 #include <fmt/format.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <string_view>
 
 #include "support/complain.hpp"
@@ -130,6 +132,16 @@ ReadSettings read_settings(Environment environment) {
   auto complaints = std::move(reader).complaints();
   if (!complaints.empty()) settings.modes.fill(Mode::off);
   return {settings, std::move(complaints)};
+}
+
+bool needs_nccl(Environment environment) {
+  // As NCCL reads numbers.
+  const auto is_on = [&](const char* variable) {
+    return std::strtoll(environment(variable).value_or("").c_str(), nullptr, 0) != 0;
+  };
+  const std::string mode = environment("NCCL_CHECK_MODE").value_or("");
+  return is_on("NCCL_LAUNCH_ORDER_IMPLICIT") || is_on("NCCL_CHECK_POINTERS") ||
+         strncasecmp(mode.c_str(), "DEBUG", 5) == 0;
 }
 
 const Settings& settings() noexcept {

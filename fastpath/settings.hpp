@@ -39,6 +39,11 @@ struct ReadSettings {
 
 ReadSettings read_settings(Environment environment);
 
+/// Whether one of NCCL's variables asks for what only NCCL does: that calls of several communicators begin in one order on each
+/// GPU (NCCL_LAUNCH_ORDER_IMPLICIT), or that arguments are checked (NCCL_CHECK_MODE, NCCL_CHECK_POINTERS). They may have come
+/// from NCCL's file of settings: ask when NCCL has started.
+bool needs_nccl(Environment environment);
+
 /// This process's, read when they are first asked for; complaints go to stderr.
 const Settings& settings() noexcept;
 

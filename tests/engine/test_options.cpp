@@ -218,6 +218,7 @@ TEST_CASE("options: -f 1 falls back to the fixed step, with a note") {
   REQUIRE(options.notes.size() == 1);
   check_names(options.notes[0], {"-f 1", "1048576", "-i"});
   CHECK(options_of("-b 8 -e 64M -f 2").notes.empty());
+  CHECK(options_of("-b 8M -e 64M -i 8M -f 1").settings.step_bytes == 8 * kMiB);
 }
 
 TEST_CASE("options: a list of sizes sets the range, and excludes the flags of a range") {
@@ -243,6 +244,7 @@ TEST_CASE("options: ping-pong is sendrecv's") {
   CHECK(options_of("--ping-pong 1", {}, "sendrecv").collective_settings.ping_pong);
   CHECK_FALSE(options_of("--ping-pong 0").collective_settings.ping_pong);
   check_names(refusal_of("--ping-pong 1"), {"--ping-pong 1", "sendrecv"});
+  check_names(refusal_of("--ping-pong 1 -m 10", {}, "sendrecv"), {"--ping-pong 1", "-m 10", "leave out"});
 }
 
 TEST_CASE("options: -K counts below -n, with -I") {

@@ -67,6 +67,8 @@ TEST_CASE("what a rank lacks is said, with its number") {
   CHECK(said([](Facts& one) { set(one.bus_id, "0000:01:00.0"); }) == "ranks 1 and 2 share GPU 0000:01:00.0");
   CHECK(said([](Facts& one) { one.cells = 0; }) ==
         "rank 2 has no room left on its GPU for another communicator; raise BUSBW_FASTPATH_MIB");
+  CHECK(said([](Facts& one) { one.needs_nccl = 1; }) ==
+        "rank 2 has NCCL_LAUNCH_ORDER_IMPLICIT, NCCL_CHECK_MODE or NCCL_CHECK_POINTERS set, which only NCCL heeds");
 }
 
 TEST_CASE("hosts that are not known are not taken for one") {

@@ -113,3 +113,24 @@ TEST_CASE("what is not understood switches off and is named") {
 }
 
 }  // namespace
+
+TEST_CASE("variables that ask for what only NCCL does, as NCCL reads them") {
+  const auto asks = [](const char* name, const char* value) {
+    variables() = {{name, value}};
+    return needs_nccl([](const char* asked) -> std::optional<std::string> {
+      const auto found = variables().find(asked);
+      if (found == variables().end()) return std::nullopt;
+      return found->second;
+    });
+  };
+  for (const char* name : {"NCCL_LAUNCH_ORDER_IMPLICIT", "NCCL_CHECK_POINTERS"}) {
+    CHECK(asks(name, "1"));
+    CHECK(asks(name, "0x2"));
+    CHECK_FALSE(asks(name, "0"));
+    CHECK_FALSE(asks(name, ""));
+  }
+  CHECK(asks("NCCL_CHECK_MODE", "DEBUG_LOCAL"));
+  CHECK(asks("NCCL_CHECK_MODE", "debug_global"));
+  CHECK_FALSE(asks("NCCL_CHECK_MODE", "DEFAULT"));
+  CHECK_FALSE(asks("NCCL_DEBUG", "1"));
+}

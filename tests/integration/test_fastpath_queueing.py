@@ -24,7 +24,7 @@ def all_reduce(rank, stream):
 """
 
 
-def queued(folder: Path, calls: str, **variables: str) -> list[str]:
+def queued(folder: Path, calls: str, *, is_fast: bool = True, **variables: str) -> list[str]:
     """What a program's calls have queued, without what was queued to make communicators."""
     library, nccl = BUILD / "libbusbw_nccl_pretended.so", BUILD / "libpretended_nccl.so"
     if not library.exists():
@@ -41,8 +41,8 @@ def queued(folder: Path, calls: str, **variables: str) -> list[str]:
     command: list[str | Path] = [sys.executable, "-c", PROGRAM + calls, library]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done
-    assert "exchange blocks=1" in trail.read_text()
-    return log.read_text().splitlines()
+    assert ("exchange blocks=1" in trail.read_text()) == is_fast
+    return log.read_text().splitlines() if log.exists() else []  # it is made when something is queued
 
 
 def test_calls_of_one_stream_are_launched_and_nothing_else(tmp_path: Path) -> None:
@@ -89,6 +89,43 @@ assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 11), all_reduce(1, 2
 assert library.ncclGroupEnd() == 0
 """
     assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21"] * 2
+
+
+NOT_WAITING = """
+class Config(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint)]
+    _fields_ += [("blocking", ctypes.c_int), ("rest", ctypes.c_int * 15)]
+config = Config(80, 0xCAFEBEEF, 22809, 0)
+identity = (ctypes.c_char * 128)()
+other = pointer()
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+in_progress = 7
+assert library.ncclCommInitRankConfig(ctypes.byref(other), 2, Id(), 0, ctypes.byref(config)) in (0, in_progress)
+"""
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before-it", "behind-it"])
+def test_a_group_with_a_communicator_that_does_not_wait(tmp_path: Path, *, first: bool) -> None:
+    """NCCL's end of the group says that it goes on, which is no failure: calls that waited in the group are queued."""
+    fast = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0] * 2\n"
+    not_waiting = (
+        "at = pointer(ctypes.addressof(buffers[0]))\n"
+        "assert library.ncclAllReduce(at, at, ctypes.c_size_t(64), 6, 0, other, pointer(31)) == 0\n"
+    )
+    both = fast + not_waiting if first else not_waiting + fast
+    group = f"library.ncclGroupStart()\n{both}assert library.ncclGroupEnd() == in_progress\n"
+    assert queued(tmp_path, NOT_WAITING + group) == ["launch stream 11", "launch stream 21"]
+
+
+@pytest.mark.parametrize(
+    "variable", ["NCCL_LAUNCH_ORDER_IMPLICIT=1", "NCCL_CHECK_POINTERS=1", "NCCL_CHECK_MODE=DEBUG_GLOBAL"]
+)
+def test_what_only_nccl_does_is_left_to_it(tmp_path: Path, variable: str) -> None:
+    calls = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0] * 2"
+    name, value = variable.split("=")
+    assert queued(tmp_path, calls, is_fast=False, **{name: value}) == []
+    assert f"{name}" in (tmp_path / "fastpath.log").read_text()
 
 
 def test_a_communicator_that_is_made_where_another_was_is_its_own(tmp_path: Path) -> None:

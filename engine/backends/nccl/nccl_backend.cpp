@@ -48,6 +48,21 @@ std::vector<Gpu> enough(const std::vector<Gpu>& gpus, const NcclRequest& request
   return gpus;
 }
 
+/// CUDA's own switch, with which a launch returns when what was launched has ended: held back, it would hold back the thread
+/// that is to release it.
+bool launching_waits() {
+  const std::string value = process_environment("CUDA_LAUNCH_BLOCKING").value_or("");
+  return !value.empty() && value != "0";
+}
+
+/// Whether any rank says so. Collective.
+bool any_says(Team& world, bool mine) {
+  bool any = false;
+  for (const Bytes& one : world.gather(MessageWriter().add(mine).bytes())) any |= MessageReader(one).take<bool>();
+  const Bytes told = world.broadcast(MessageWriter().add(any).bytes());
+  return MessageReader(told).take<bool>();
+}
+
 class NcclBackend final : public Backend {
  public:
   /// Where no forks follow, CUDA's contexts are made while the library is loaded.
@@ -152,7 +167,14 @@ class NcclBackend final : public Backend {
       if (used(one) && used(other)) pairs.emplace_back(gpus_[one].bus_id, gpus_[other].bus_id);
     const char* const disable = std::getenv("NCCL_P2P_DISABLE");
     const auto warning = request_.ranks > 1 ? peer_access_warning(pairs, disable ? disable : "") : std::nullopt;
-    return warning ? std::vector<std::string>{*warning} : std::vector<std::string>{};
+    std::vector<std::string> warnings;
+    if (warning) warnings.push_back(*warning);
+    if (launching_waits())
+      warnings.emplace_back(
+          "CUDA_LAUNCH_BLOCKING is set: every launch waits for its end, so times hold that waiting and device times of "
+          "short "
+          "operations are not measured; unset it to measure what runs without it");
+    return warnings;
   }
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
@@ -162,6 +184,7 @@ class NcclBackend final : public Backend {
     rank.buffer_bytes = buffer_bytes_;
     rank.flags = request_.flags;
     rank.null_stream = request_.null_stream;
+    rank.holds_back = !any_says(world, launching_waits());
     rank.all_here = world.size() == request_.ranks;
     rank.launch_group = launch_groups_.at(static_cast<std::size_t>(index / request_.gpus_per_thread)).get();
     rank.place = index % request_.gpus_per_thread;

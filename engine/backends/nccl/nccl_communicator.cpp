@@ -51,6 +51,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       group_(group),
       where_(place_of(world, rank.device)),
       all_here_(rank.all_here),
+      holds_back_(rank.holds_back),
       nvml_(rank.nvml),
       memory_(rank.flags.reports_memory, rank.nvml),
       send_(library, rank.buffer_bytes, where_, "a send buffer"),

@@ -26,6 +26,7 @@ struct NcclRank {
   Device device;
   std::size_t buffer_bytes = 0;
   bool null_stream = false;
+  bool holds_back = true;  // operations can be held back: launching does not wait for what is launched, on any rank
   NcclFlags flags;
   bool all_here = true;  // the communicator has no ranks but those that this process, and what it forks, runs
   LaunchGroup* launch_group = nullptr;
@@ -69,7 +70,7 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
     return nvml_ ? std::optional(nvml_->condition()) : std::nullopt;
   }
   std::optional<MemoryUse> memory() override { return memory_.use(); }
-  Gate* gate() override { return this; }
+  Gate* gate() override { return holds_back_ ? this : nullptr; }
   /// The null stream cannot be recorded.
   bool can_record() const override { return !stream_.is_null(); }
   void begin_recording() override { submit(Launch::Kind::begin_recording); }
@@ -105,6 +106,7 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
   Team& group_;
   std::string where_;
   bool all_here_;
+  bool holds_back_;
   std::optional<NvmlGpu> nvml_;
   MemoryBook memory_;
   NcclBuffer send_;

@@ -1,9 +1,10 @@
-"""Are types that NCCL or a GPU cannot do left out of `-d all`, by all processes, and refused where they are named?
+"""What does the engine decide where there are GPUs? Which types are left out of `-d all` or refused, which GPUs a process
+takes, what NCCL is told of a communicator.
 
 CUDA and NCCL are pretended (bench/pretended_*): nothing moves, so nothing is checked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,15 +29,27 @@ def pretended(tmp_path: Path) -> Iterator[Programs]:
 
 def run(programs: Programs, collective: str, dtype: str, *gpus: str, nccl: str) -> list[Finished]:
     """One process for each of the GPUs, which are told by their compute capability."""
+    return start(programs, collective, "-d", dtype, gpus=gpus, each=[{}] * len(gpus), BUSBW_PRETENDED_NCCL=nccl)
+
+
+def start(
+    programs: Programs,
+    collective: str,
+    *flags: object,
+    gpus: Sequence[str],
+    each: list[dict[str, str]],
+    **all_have: str,
+) -> list[Finished]:
     store = f"tcp://127.0.0.1:{port()}"
-    pretend = {"BUSBW_NCCL_LIBRARY": str(BUILD / "libpretended_nccl.so"), "BUSBW_PRETENDED_NCCL": nccl}
-    arguments = [collective, "-d", dtype, "--sizes", 64, "-n", 1, "-c", 0, "--records", "out.jsonl"]
+    pretend = {"BUSBW_NCCL_LIBRARY": str(BUILD / "libpretended_nccl.so")} | all_have
+    arguments = [collective, *flags, "--sizes", 64, "-n", 1, "-c", 0, "--records", "out.jsonl"]
     job = [
         programs.start(
             ENGINE,
             *arguments,
             environment=pretend
             | {"BUSBW_PRETENDED_CAPABILITY": capability}
+            | each[process]
             | (variables(process, len(gpus), store) if len(gpus) > 1 else {}),
         )
         for process, capability in enumerate(gpus)
@@ -102,3 +115,46 @@ def test_one_that_is_named_is_refused(pretended: Programs, gpus: list[str], nccl
         for words in ["-d f8e4m3 (--datatype)", *said, "or measure another type"]:
             assert words in process.sentence()
     assert not (pretended.folder / "out.jsonl").exists()
+
+
+def devices(programs: Programs) -> list[int]:
+    (described,) = of_kind(read_records(programs.folder / "out.jsonl"), "run")
+    return [rank["device"] for rank in described["ranks"]]
+
+
+def test_a_process_takes_the_gpu_that_nccl_tests_device_names_for_it(pretended: Programs) -> None:
+    """As in nccl-tests, where the variable takes the place of what follows from the local rank."""
+    each = [{"NCCL_TESTS_DEVICE": "1"}, {"NCCL_TESTS_DEVICE": "0"}]
+    finished = start(pretended, "all_reduce", gpus=[NEW_GPU] * 2, each=each)
+    assert [(process.code, process.stderr) for process in finished] == [(0, "")] * 2
+    assert devices(pretended) == [1, 0]
+
+
+def test_without_it_by_its_local_rank(pretended: Programs) -> None:
+    finished = start(pretended, "all_reduce", gpus=[NEW_GPU] * 2, each=[{}] * 2)
+    assert [(process.code, process.stderr) for process in finished] == [(0, "")] * 2
+    assert devices(pretended) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("collective", "nccl", "told"),
+    [
+        ("sendrecv", "23203", "version 23000 nvlinkCentricSched 1 maxP2pPeers 2"),
+        ("all_reduce", "23203", "version 23000 nvlinkCentricSched 1 maxP2pPeers -2147483648"),
+        ("sendrecv", "22809", "version 22809 nvlinkCentricSched 1 maxP2pPeers -2147483648"),
+        ("sendrecv", "22703", "version 22703 nvlinkCentricSched -2147483648 maxP2pPeers -2147483648"),
+    ],
+)
+def test_nccl_is_told_what_nccl_tests_tells_it(pretended: Programs, collective: str, nccl: str, told: str) -> None:
+    config = pretended.folder / "config"
+    variables = {"BUSBW_PRETENDED_NCCL": nccl, "BUSBW_PRETENDED_CONFIG": str(config)}
+    (finished,) = start(pretended, collective, gpus=[NEW_GPU], each=[{}], **variables)
+    assert (finished.code, finished.stderr) == (0, "")
+    assert config.read_text() == f"{told}\n"
+
+
+@pytest.mark.parametrize(("value", "waits"), [("1", True), ("0", False)])
+def test_launches_that_wait_are_said_and_hold_nothing_back(pretended: Programs, value: str, *, waits: bool) -> None:
+    (finished,) = start(pretended, "all_reduce", gpus=[NEW_GPU], each=[{}], CUDA_LAUNCH_BLOCKING=value)
+    assert (finished.code, finished.stderr) == (0, "")
+    assert ("CUDA_LAUNCH_BLOCKING is set" in finished.stdout) == waits
