@@ -1,12 +1,14 @@
 """Stand-ins for Slurm's commands."""
 
+import shlex
 from pathlib import Path
 
 COMMAND = """#!/bin/sh
-echo "$(basename "$0") $*" >>"$FAKE/asked"
-cat "$FAKE/$(basename "$0").err" >&2 2>/dev/null
-cat "$FAKE/$(basename "$0").out" 2>/dev/null
-exit "$(cat "$FAKE/$(basename "$0").code" 2>/dev/null || echo 0)"
+name=${0##*/}
+echo "$name $*" >>"$FAKE/asked"
+code=0
+[ ! -e "$FAKE/$name.says" ] || . "$FAKE/$name.says"
+exit "$code"
 """
 
 
@@ -21,9 +23,11 @@ class FakeSlurm:
             (folder / name).chmod(0o755)
 
     def says(self, name: str, text: str = "", *, error: str = "", code: int = 0) -> None:
-        (self.folder / f"{name}.out").write_text(text)
-        (self.folder / f"{name}.err").write_text(error)
-        (self.folder / f"{name}.code").write_text(str(code))
+        """One file, put there whole: a command that runs meanwhile says what was before or what comes now."""
+        said = f"printf %s {shlex.quote(error)} >&2\nprintf %s {shlex.quote(text)}\ncode={code}\n"
+        unseen = self.folder / f".{name}.says"
+        unseen.write_text(said)
+        unseen.replace(self.folder / f"{name}.says")
 
     def forgets(self) -> None:
         self.says("squeue", error="slurm_load_jobs error: Invalid job id specified\n", code=1)

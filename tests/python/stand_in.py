@@ -1,7 +1,8 @@
 """A stand-in for a launched engine: it says where it stands, prints a table with records between, and does as told.
 
 It is told by its environment: STAND_IN_CODE_<rank> is its exit code, STAND_IN_PAUSE_S a pause after each line of the
-table, STAND_IN_FOLDER where each process writes down what it got, as `<rank>.json`.
+table, STAND_IN_FOLDER where each process writes down what it got, as `<rank>.json`. Processes of one job that write
+there speak together, so that what they say alike can be told as one line however busy the machine is.
 """
 
 import sys
@@ -18,16 +19,28 @@ if sys.argv[1:] == ["--version"]:
 if sys.argv[1:] == ["--list-devices"]:
     sys.exit(0)
 rank = os.environ.get("BUSBW_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or "0"
+folder = os.environ.get("STAND_IN_FOLDER")
+size = int(os.environ.get("BUSBW_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ.get("PMI_SIZE") or "1")
+def together(suffix):
+    end_s = time.monotonic() + 20  # one of them may never come
+    while not all(os.path.exists(f"{{folder}}/{{each}}.{{suffix}}") for each in range(size)):
+        if time.monotonic() > end_s:
+            break
+        time.sleep(0.01)
 def ended(number, _frame):
+    if folder:
+        open(f"{{folder}}/{{rank}}.ended", "w").close()
+        together("ended")
     print(f"stand-in: signal {{number}}", file=sys.stderr, flush=True)
     sys.exit(128 + number)
 signal.signal(signal.SIGINT, ended)
 signal.signal(signal.SIGTERM, ended)
-if folder := os.environ.get("STAND_IN_FOLDER"):
+if folder:
     about = {{"argv": sys.argv, "environment": dict(os.environ), "pid": os.getpid(), "stdin": sys.stdin.read()}}
     with open(f"{{folder}}/.{{rank}}", "w") as file:
         json.dump(about, file)
     os.rename(f"{{folder}}/.{{rank}}", f"{{folder}}/{{rank}}.json")
+    together("json")
 print("stand-in: here", file=sys.stderr, flush=True)
 pause_s = float(os.environ.get("STAND_IN_PAUSE_S", "0"))
 records = open({str(GOLDEN_RECORD)!r}, "rb").read().splitlines(keepends=True)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -73,10 +74,15 @@ def ended(process: int, code: int) -> bytes:
         ([], 0, 4),
         ([], 1, 4),
         ([], 143, 143),
+        ([], 138, 130),
     ],
 )
 def test_the_exit_code(lines: list[bytes], mpirun_code: int, code: int) -> None:
     assert listen(lines, mpirun_code=mpirun_code)[0] == code
+
+
+def test_an_interrupt_that_comes_before_mpirun_heeds_it_is_one() -> None:
+    assert listen([], mpirun_code=128 + signal.SIGUSR1, has_begun=False)[0] == 130
 
 
 def test_a_job_that_has_not_begun_is_an_error_with_what_to_do() -> None:
@@ -131,12 +137,34 @@ def test_a_program_that_is_nowhere(tmp_path: Path) -> None:
     assert "<busbw process 3 ended with 3>" in done.stderr
 
 
+def test_a_sigusr1_while_the_program_is_looked_for_does_not_end_the_shell() -> None:
+    # The shell itself gets it, from the command that looks.
+    looks = 'command() { kill -USR1 $$; printf %s "$2"; }'
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{looks}\n{mpirun.wrapped(['/bin/echo'])}", "sh", "here"],
+        env={"PATH": "/usr/bin:/bin", "PMI_RANK": "3"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "here\n", "<busbw process 3 ended with 0>\n")
+
+
 PROGRAM = """
 import signal, sys, time
 signal.signal(signal.SIGINT, lambda number, _frame: sys.exit(128 + number))
 print("up", flush=True)
 time.sleep(60)
 """
+
+
+HANG_GUARD_S = 60.0
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    (caught,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:")]
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 SLOW_KILL = 'kill() { command kill "$@"; killed=$?; sleep 0.3; return $killed; }'
@@ -157,6 +185,10 @@ def test_a_sigusr1_to_all_of_them_is_an_interrupt_to_the_program(interpreter: st
     ) as process:
         assert process.stdout
         assert process.stdout.readline() == "up\n"
+        end_s = time.monotonic() + HANG_GUARD_S
+        while not handles(process.pid, signal.SIGUSR1):  # the shell sets its traps while the program starts
+            assert time.monotonic() < end_s, "waited in vain"
+            time.sleep(0.01)
         os.killpg(process.pid, signal.SIGUSR1)
         _, said = process.communicate(timeout=90)
     assert (process.returncode, said) == (0, "<busbw process 0 ended with 130>\n")

@@ -1,18 +1,24 @@
 """Processes that a launcher starts: their output, interrupts, failures, and that none is left behind."""
 
+import ctypes
 import os
+import select
+import selectors
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Callable
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from busbw.errors import BusbwError
-from busbw.launchers import Command, File, Watch
+from busbw.launchers import Command, File, Watch, children
 from busbw.launchers.children import Ended
 from busbw.launchers.processes import job_code, placed, run, run_all
 
@@ -82,6 +88,28 @@ def test_a_reader_that_goes_away_is_passed_on() -> None:
     assert run_all([endless], Watch(gone, lambda: None)) == [Ended(141)]
 
 
+@pytest.mark.parametrize("hears_errors", [True, False])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_is_said_while_the_reader_has_paused_comes_after_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, hears_errors: bool, is_late: bool
+) -> None:
+    if is_late:
+        monkeypatch.setattr(children, "_DRAIN_S", -1.0)  # as if this process had been stopped for a while
+    lines: list[bytes] = []
+    paused = tmp_path / "paused"
+
+    def is_behind() -> bool:
+        if lines:
+            paused.touch()  # this answer takes stdout away, and only then is the rest said
+        return bool(lines)
+
+    says_more = f"echo first; until [ -e {paused} ]; do sleep 0.02; done; seq 5000; printf 'no end'"
+    on_error = (lambda _line, _who: None) if hears_errors else None
+    watch = Watch(lines.append, lambda: None, on_error=on_error, is_behind=is_behind)
+    assert run_all([shell(says_more)], watch) == [Ended(0)]
+    assert lines == [b"first\n", *(b"%d\n" % number for number in range(1, 5001)), b"no end"]
+
+
 def test_stdin_is_given_and_stays_open() -> None:
     heard = Heard()
     reads = "read -r first; echo $first; read -r -t 1 second; echo $?"
@@ -128,7 +156,7 @@ def test_a_limit_that_stays_is_named() -> None:
 
 def test_one_that_fails_gives_the_others_their_time() -> None:
     heard = Heard()
-    ended = run_all([shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, grace_s=1.0)
+    ended = run_all([shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, grace_s=5.0)
     assert ended == [Ended(4), Ended(3), Ended(143, by_us=True)]
 
 
@@ -209,6 +237,38 @@ def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
         pass
     assert path.read_text() == "theirs"
     assert [each.name for each in tmp_path.iterdir()] == ["token"]
+
+
+# ---- a signal in the last moment ------------------------------------------------------------------------------------
+
+
+class LastMoment:
+    """An epoll object. A Ctrl-C comes at its first wait, after Python has looked for signals and before it waits."""
+
+    def __init__(self) -> None:
+        self.has_woken: list[bool] = []
+        self._epoll = select.epoll()
+
+    def poll(self, limit_s: float, most: int) -> list[tuple[int, int]]:
+        wait = partial(self._epoll.poll, limit_s, most)
+        interrupt = partial(getattr(ctypes.PyDLL(None), "raise"), signal.SIGINT)
+        # Python looks between two of its own instructions, and `map` has none.
+        found: list[tuple[int, int]]
+        *_, found = map(methodcaller("__call__"), [wait] if self.has_woken else [interrupt, wait])
+        self.has_woken.append(bool(found))
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._epoll, name)
+
+
+def test_a_signal_in_the_last_moment_before_a_wait_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoll = LastMoment()
+    monkeypatch.setattr(selectors.EpollSelector, "_selector_cls", lambda _self: epoll)
+    before = signal.set_wakeup_fd(-1)
+    assert run_all([Command(("sleep", "600"))], Heard().watch) == [Ended(128 + signal.SIGINT)]
+    assert epoll.has_woken[0]
+    assert signal.set_wakeup_fd(before) == -1  # as it was
 
 
 # ---- interrupts, each in a process of its own -----------------------------------------------------------------------
@@ -336,9 +396,11 @@ def hangs_up(ignored: bool) -> "subprocess.CompletedProcess[str]":
         from busbw.launchers import Command
         from busbw.launchers.processes import run
         signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "True" else signal.SIG_DFL)
-        sys.exit(run(Command(("/bin/sh", "-c", f"kill -HUP {os.getpid()}; sleep 1; echo went on; exit 7"))))
+        script = f"kill -HUP {os.getpid()}; sleep {sys.argv[2]} >&- 2>&-; echo went on; exit 7"
+        sys.exit(run(Command(("/bin/sh", "-c", script))))
     """
-    words = [sys.executable, "-c", textwrap.dedent(script), str(ignored)]
+    # A hang-up that is heeded ends the shell long before, and nobody waits for the sleep, which has no pipe.
+    words = [sys.executable, "-c", textwrap.dedent(script), str(ignored), "1" if ignored else "30"]
     return subprocess.run(words, capture_output=True, text=True, timeout=HANG_GUARD_S)
 
 

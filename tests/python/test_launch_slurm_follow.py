@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
 
 
 SETTLES_S = follow._SETTLES_S
+NEVER_S = 3600.0
 END = '# table\n{"kind":"end","exit_code":0}\n'
 AWAY = "scancel: error: Unable to contact slurm controller (connect failure)\n"
 
@@ -68,8 +68,28 @@ def finish(folder: Path, code: int, *, out: str = "# table\n", error: str = "") 
     (folder / "step-1.code").write_text(f"{code}\n")
 
 
-def later(seconds: float, action: Callable[[], None]) -> None:
-    threading.Timer(seconds, action).start()
+class InTurn:
+    """What happens while a step is followed: at each look one thing at most, and only once it is time for it."""
+
+    def __init__(self, *things: tuple[Callable[[], object], Callable[[], object]]) -> None:
+        """Gets for each thing whether it is time for it, and then what happens."""
+        self._things = list(things)
+
+    def __call__(self) -> None:
+        if self._things and self._things[0][0]():
+            self._things.pop(0)[1]()
+
+
+def at_once() -> bool:
+    return True
+
+
+def looks_on() -> None:
+    """Nothing happens."""
+
+
+def gets(number: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
 
 
 def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Path, received: Received) -> None:
@@ -83,13 +103,16 @@ def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Pat
 
 def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
-    later(0.7, lambda: fake.says("squeue", RUNNING))
-    later(2.0, lambda: finish(folder, 0))
-    seen = Seen()
+    waits = "job 12 waits for 2 nodes: Resources (its nodes are in use)"
+    runs = "job 12 runs on n[2,4], nothing was printed yet"
+    seen = Seen(
+        InTurn(
+            (lambda: waits in seen.statuses, lambda: fake.says("squeue", RUNNING)),
+            (lambda: runs in seen.statuses, lambda: finish(folder, 0)),
+        )
+    )
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 0
-    assert seen.statuses[0] == "job 12 waits for 2 nodes: Resources (its nodes are in use)"
-    assert "job 12 runs on n[2,4], nothing was printed yet" in seen.statuses
-    assert seen.statuses[-1] == ""
+    assert list(dict.fromkeys(seen.statuses)) == [waits, runs, ""]
     assert fake.asked("scancel") == []
 
 
@@ -107,8 +130,7 @@ def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, rec
     away = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
     fake.says("squeue", error=away, code=1)
     fake.says("scontrol", error=away, code=1)
-    later(1.0, lambda: finish(folder, 0))
-    seen = Seen()
+    seen = Seen(InTurn((lambda: seen.statuses, lambda: finish(folder, 0))))
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 0
     assert seen.statuses[0].startswith("Slurm does not answer: slurm_load_jobs error: Unable to contact")
 
@@ -137,10 +159,12 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received:
     ]
 
 
-def test_an_exit_code_that_a_shared_folder_shows_late(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_an_exit_code_that_a_shared_folder_shows_late(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_SETTLES_S", SETTLES_S)
     fake.forgets()
-    later(0.5, lambda: finish(folder, 5))
-    seen = Seen()
+    seen = Seen(InTurn((lambda: seen.statuses, lambda: finish(folder, 5))))
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
     assert seen.errors == []
 
@@ -223,6 +247,7 @@ def test_files_that_nfs_took_for_missing(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nfs = Nfs(monkeypatch)
+    monkeypatch.setattr(follow, "_SETTLES_S", SETTLES_S)
     fake.says("squeue", RUNNING)
 
     def finish_without_a_look() -> None:
@@ -235,8 +260,7 @@ def test_files_that_nfs_took_for_missing(
     with pytest.raises(FileNotFoundError):  # as another program here may have asked for it
         (folder / "step-1.code").read_text()
     assert nfs.missed
-    later(0.7, finish_without_a_look)
-    seen = Seen()
+    seen = Seen(InTurn((lambda: fake.asked("squeue"), finish_without_a_look)))
     follower = Follower(folder, "11", 1, seen.watch)
     assert follower.follow(received) == 0
     assert follower.has_all
@@ -247,39 +271,74 @@ def test_files_that_nfs_took_for_missing(
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_ORDERLY_S", 0.5)
+    monkeypatch.setattr(ending, "_ORDERLY_S", 0.0)
     fake.says("squeue", RUNNING)
-    later(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    later(2.5, lambda: finish(folder, 143))
-    seen = Seen()
+    seen = Seen(
+        InTurn((at_once, gets(signal.SIGINT)), (lambda: len(fake.asked("scancel")) == 2, lambda: finish(folder, 143)))
+    )
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
     assert "interrupted: job 12 is ending; again cancels it at once" in seen.statuses
 
 
-def test_the_second_interrupt_cancels_at_once(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_the_second_interrupt_cancels_at_once(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
-    later(0.3, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    later(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    later(1.7, lambda: finish(folder, 143))
-    assert Follower(folder, "12", 1, Seen().watch).follow(received) == 143
+    seen = Seen(
+        InTurn(
+            (at_once, gets(signal.SIGTERM)),
+            (lambda: len(fake.asked("scancel")) == 1, gets(signal.SIGINT)),
+            (lambda: len(fake.asked("scancel")) == 2, lambda: finish(folder, 143)),
+        )
+    )
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 143
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
 
 
-def test_an_interrupt_is_repeated_until_slurm_hears_it(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_too(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "_ORDERLY_S", NEVER_S)
+    fake.says("squeue", RUNNING)
+    telling = "interrupted: Slurm is told to end job 12"
+    told = "interrupted: job 12 is ending; again cancels it at once"
+    seen = Seen(
+        InTurn(
+            (at_once, gets(signal.SIGINT)),
+            (lambda: telling in seen.statuses and not fake.asked("scancel"), gets(signal.SIGINT)),
+            (lambda: told in seen.statuses, looks_on),
+            (at_once, looks_on),
+            (at_once, looks_on),
+            (at_once, lambda: finish(folder, 143)),
+        )
+    )
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
+    assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
+
+
+def test_an_interrupt_is_repeated_until_slurm_hears_it(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
     os.kill(os.getpid(), signal.SIGINT)
-    later(1.2, lambda: fake.says("scancel"))
-    later(2.2, lambda: finish(folder, 130))
-    seen = Seen()
+    told = "interrupted: job 12 is ending; again cancels it at once"
+    seen = Seen(
+        InTurn(
+            (lambda: len(fake.asked("scancel")) > 1, lambda: fake.says("scancel")),
+            (lambda: told in seen.statuses, lambda: finish(folder, 130)),
+        )
+    )
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
     asked = fake.asked("scancel")
     assert len(asked) > 2
     assert set(asked) == {"scancel --signal=INT 12"}
     why = "Unable to contact slurm controller (connect failure)"
     assert seen.errors == [f"busbw: interrupted, but job 12 goes on: {why}; Slurm is told again\n"]
-    assert "interrupted: job 12 is ending; again cancels it at once" in seen.statuses
+    assert told in seen.statuses
 
 
 def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Path, received: Received) -> None:
@@ -297,37 +356,40 @@ def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_ORDERLY_S", "_AGAIN_S"):
-        monkeypatch.setattr(ending, name, 0.3)
+        monkeypatch.setattr(ending, name, 0.0)
     fake.says("squeue", RUNNING)
     os.kill(os.getpid(), signal.SIGINT)
-    later(2.0, lambda: finish(folder, 130))
-    assert Follower(folder, "12", 1, Seen().watch).follow(received) == 130
+    seen = Seen(InTurn((lambda: len(fake.asked("scancel")) > 2, lambda: finish(folder, 130))))
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
     first, *again = fake.asked("scancel")
     assert first == "scancel --signal=INT 12"
     assert len(again) > 1
     assert set(again) == {"scancel 12"}
 
 
-def test_a_reader_who_goes_away_while_slurm_is_away(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_reader_who_goes_away_while_slurm_is_away(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
     (folder / "step-1.out").write_text("# table\n")
-    later(0.8, lambda: fake.says("scancel"))
+    hears = InTurn((lambda: len(fake.asked("scancel")) > 1, lambda: fake.says("scancel")))
+    monkeypatch.setattr(received, "wait", lambda _limit_s: hears())  # nothing is shown meanwhile that would look
 
     def nobody_reads(_line: bytes) -> None:
         raise BrokenPipeError
 
     follower = Follower(folder, "12", 1, Watch(nobody_reads, lambda: None))
     assert follower.follow(received) == 141
-    assert len(fake.asked("scancel")) > 1
+    assert fake.asked("scancel") == ["scancel 12"] * 3
     assert follower.has_all
 
 
 def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", RUNNING)
-    later(0.3, lambda: os.kill(os.getpid(), signal.SIGHUP))
+    seen = Seen(InTurn((at_once, gets(signal.SIGHUP))))
     with pytest.raises(Left):
-        Follower(folder, "12", 1, Seen().watch).follow(received)
+        Follower(folder, "12", 1, seen.watch).follow(received)
     assert fake.asked("scancel") == []
 
 
@@ -355,8 +417,8 @@ def test_handlers_of_signals_are_put_back() -> None:
 def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     os.kill(os.getpid(), signal.SIGINT)
-    later(1.0, fake.forgets)
-    assert Follower(folder, "12", 1, Seen().watch).follow(received) == 130
+    seen = Seen(InTurn((lambda: fake.asked("scancel"), fake.forgets)))
+    assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
     assert fake.asked("scancel") == ["scancel 12"]
 
 

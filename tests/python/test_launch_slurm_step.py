@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ SRUN = """#!/bin/sh
 trap 'echo TERM >>"$FAKE/srun.told"; exit 143' TERM
 trap 'echo USR2 >>"$FAKE/srun.told"; exit 137' USR2
 trap 'echo USR1 >>"$FAKE/srun.told"; [ ! -e "$FAKE/srun.heeds" ] || exit 130' USR1
-[ -e "$FAKE/srun.waits" ] || echo "# table"
+if [ -e "$FAKE/srun.waits" ]; then : >"$FAKE/srun.up"; else echo "# table"; fi
 for _ in $(seq 600); do [ -e "$FAKE/srun.end" ] && exit 130; sleep 0.1; done
 """
 
@@ -45,13 +44,19 @@ def interrupted(*, waits: bool = False) -> tuple[int, list[str], list[str]]:
     statuses: list[str] = []
     errors: list[str] = []
 
-    def interrupt(_line: bytes = b"") -> None:
-        threading.Timer(0.5 if waits else 0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-
+    folder = Path(os.environ["FAKE"])
     if waits:
-        (Path(os.environ["FAKE"]) / "srun.waits").touch()
-        interrupt()
-    watch = Watch(interrupt, lambda: None, statuses.append, lambda line, _who: errors.append(line.decode()))
+        (folder / "srun.waits").touch()
+
+    def interrupt(_line: bytes) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def interrupt_if_up() -> None:
+        if (folder / "srun.up").exists():
+            (folder / "srun.up").unlink()
+            interrupt(b"")
+
+    watch = Watch(interrupt, interrupt_if_up, statuses.append, lambda line, _who: errors.append(line.decode()))
     return step.run(Command(("srun",)), (), NAME, watch), statuses, errors
 
 
@@ -93,11 +98,12 @@ def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
 def test_where_nobody_reads_any_more_running_ranks_are_interrupted_whether_or_not_slurm_is_there(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch, *, heeds: bool
 ) -> None:
-    monkeypatch.setattr(step, "_ORDERLY_S", 0.3)
     for name in ("squeue", "scancel"):
         fake.says(name, error=AWAY, code=1)
     if heeds:
         (fake.folder / "srun.heeds").touch()
+    else:
+        monkeypatch.setattr(step, "_ORDERLY_S", 0.3)
     errors: list[bytes] = []
 
     def nobody_reads(_line: bytes) -> None:

@@ -86,14 +86,17 @@ class Children:
         self._selector = selectors.DefaultSelector()
         self._before: dict[int, signal._HANDLER] = {}
         self._wake_read, self._wake_write = os.pipe()
+        self._wake_before = -1
 
     def __enter__(self) -> "Children":
         for end in (self._wake_read, self._wake_write):
             os.set_blocking(end, False)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
+        # Each signal writes a byte at once: Python calls its handler only after a wait that has just begun.
+        self._wake_before = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         self._before = {number: signal.signal(number, self._receive) for number in end_signals.heeded()}
         self._before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
-        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: self._wake())
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # it ends the wait
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -101,6 +104,7 @@ class Children:
             self._signal_groups(signal.SIGKILL)
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wake_before, warn_on_full_buffer=False)
         for child in self._children:
             for pipe in (child.process.stdin, child.process.stdout, child.process.stderr):
                 if pipe:
@@ -156,10 +160,12 @@ class Children:
             self._end_the_rest(alive)
             if not alive and drain_until_s is None:
                 drain_until_s = monotonic() + _DRAIN_S
+            # First of all: a pipe that is held is not among those that are read, and may be full at the end.
+            self._hold(is_wanted=bool(alive) and not self._received)
             has_pipes = len(self._selector.get_map()) > 1
             if drain_until_s is not None and (not has_pipes or monotonic() > drain_until_s):
+                self._read(0)  # the time may have gone by without a look: while this process was stopped
                 break
-            self._hold(is_wanted=bool(alive) and not self._received)
             self._read(_TICK_S if alive and not self._is_held else _BEHIND_S if alive else 0.02)
             if self._watch:
                 try:
@@ -242,11 +248,6 @@ class Children:
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         """As a handler of signals."""
         self._received.append(number)
-        self._wake()
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.write(self._wake_write, b"!")
 
     def _pass_on(self) -> None:
         if self._rules.asks_for and (number := self._rules.asks_for()):

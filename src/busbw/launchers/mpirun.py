@@ -29,6 +29,9 @@ _ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
 _ENDED_BY_US = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 """How mpirun ends when it is interrupted again."""
 
+_TOO_EARLY = 128 + signal.SIGUSR1
+"""How it ends when it is interrupted before it heeds that signal."""
+
 _REMEDIES = (
     (r"run as root", "start it as another user, or add --allow-run-as-root"),
     (r"not enough slots|--oversubscribe", "name more --hosts or fewer processes, or add --oversubscribe"),
@@ -113,10 +116,10 @@ def wrapped(programs: Sequence[str]) -> str:
     SIGUSR1, which every mpirun hands on, for an interrupt. The program gets that signal too, and ignores it.
     """
     lines = [
+        "trap '' USR1",  # first of all: it would end this shell, which then says nothing
         *shell.find_program(programs),
         f'if [ -z "$program" ]; then code={Exit.ENVIRONMENT:d}',
         '  echo "busbw: $(uname -n) lacks the program; install busbw there, or give --program-path" >&2; else',
-        "trap '' USR1",
         *shell.run_and_hand_on('"$program" "$@"', {"USR1 INT": "INT", "TERM": "TERM"}),
         "fi",
         'echo "<busbw process ${OMPI_COMM_WORLD_RANK-$PMI_RANK} ended with $code>" >&2',
@@ -185,6 +188,8 @@ class Listener:
             return processes.job_code([first, *map(Ended, others)])
         if mpirun_code in _ENDED_BY_US:
             return mpirun_code
+        if mpirun_code == _TOO_EARLY:
+            return Exit.INTERRUPTED
         if self._has_begun:
             return Exit.RANK_LOST
         raise BusbwError(

@@ -81,10 +81,11 @@ class Follower:
         while True:
             if signal.SIGHUP in received:
                 raise Left
-            if len(received) > handled:
+            count = len(received)
+            if count > handled:
                 self._ending.runs |= self._heard.lines > 0
                 self._ending.interrupt()
-                handled = len(received)
+                handled = count  # one that came meanwhile, while Slurm was told of this one, is the next
                 self._ask_at_s, self._ask_after_s = 0.0, _ASK_FIRST_S
             self._ending.go_on()
             if self._ending.why_not and len(received) >= _ENOUGH_INTERRUPTS:
