@@ -165,11 +165,13 @@ class Supervisor {
  private:
   /// The first signal ends the ranks in an orderly way, a second one at once.
   void interrupt(Exit exit, const char* message) {
-    if (job_.aborted()) _exit(static_cast<int>(exit));
+    // Counted here: that another process was told first, and has aborted the job, makes no second signal of this one.
+    if (std::exchange(has_come_, true)) _exit(static_cast<int>(exit));
     job_.abort(exit, message);
   }
 
   Job& job_;
+  bool has_come_ = false;
 };
 
 JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {

@@ -17,6 +17,7 @@ using namespace busbw;
 namespace {
 
 constexpr double kPatient = 60;  // a limit that only guards against hangs
+constexpr double kLimit = 2;     // one that is reached; processes that start side by side must all come before it
 
 /// What the callbacks saw, in whichever process they were called.
 struct Seen {
@@ -84,6 +85,13 @@ void wait_for_abort(LocalJob& job, int rank) {
   const double until_s = monotonic_s() + kPatient;  // no stray process, should its starter be gone
   while (!team->aborted() && monotonic_s() < until_s) usleep(1000);
   throw Aborted();
+}
+
+/// Until the thread that watches over the ranks has taken a signal that was sent to this process.
+void wait_until_taken(int signal) {
+  const double until_s = monotonic_s() + kPatient;
+  for (sigset_t waiting; monotonic_s() < until_s; usleep(1000))
+    if (sigpending(&waiting) == 0 && sigismember(&waiting, signal) == 0) return;
 }
 
 }  // namespace
@@ -241,44 +249,69 @@ TEST_CASE("run_job: a second interrupt does not wait for ranks that hang") {
   CHECK(child.said() == " [exit 130]");
 }
 
+TEST_CASE("run_job: the first signal that comes when another member has aborted the job is no second one") {
+  // As when a launcher passes an interrupt on to one process after the other.
+  ChildProcess once(job_of_two({1, 2}, kPatient, [](LocalJob& job, int rank) {
+    if (rank == 1) {
+      job.abort(Exit::terminated, "terminated elsewhere");
+      kill(getpid(), SIGINT);
+      wait_until_taken(SIGINT);
+    }
+    wait_for_abort(job, rank);
+  }));
+  CHECK(once.said() == "exit 143 finishes 1: terminated elsewhere");
+  ChildProcess twice(job_of_two({1, 2}, kPatient, [](LocalJob& job, int rank) {
+    if (rank == 1) {
+      job.abort(Exit::environment, "the disk is full");
+      kill(getpid(), SIGINT);
+      kill(getpid(), SIGTERM);  // two of one kind might arrive as one
+    }
+    hang();
+  }));
+  CHECK(twice.said() == " [exit 143]");
+}
+
 TEST_CASE("run_job: ranks that hang or stop are given up after the limit, and named") {
   // Side by side, since each takes seconds.
   ChildProcess thread(
-      job_of_two({1, 2}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
+      job_of_two({1, 2}, kLimit, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
   ChildProcess process(
-      job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
+      job_of_two({2, 1}, kLimit, [](LocalJob& job, int rank) { rank == 1 ? hang() : job.team(rank)->barrier(); }));
   ChildProcess first_process(
-      job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) { rank == 0 ? hang() : job.team(rank)->barrier(); }));
-  ChildProcess stopped(job_of_two({2, 1}, 0.3, [](LocalJob& job, int rank) {
+      job_of_two({2, 1}, kLimit, [](LocalJob& job, int rank) { rank == 0 ? hang() : job.team(rank)->barrier(); }));
+  ChildProcess stopped(job_of_two({2, 1}, kLimit, [](LocalJob& job, int rank) {
     if (rank == 1) raise(SIGSTOP);
     job.team(rank)->barrier();
   }));
-  check_names(thread.said(), {"exit 4 abandoned finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
-  check_names(process.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
-  check_names(first_process.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 0 ", "rendezvous"});
-  check_names(stopped.said(), {"exit 4 finishes 1: ", "0.3 s", "rank 1 ", "rendezvous"});
+  check_names(thread.said(), {"exit 4 abandoned finishes 1: ", "for 2 s: rank 1 ", "rendezvous"});
+  check_names(process.said(), {"exit 4 finishes 1: ", "for 2 s: rank 1 ", "rendezvous"});
+  check_names(first_process.said(), {"exit 4 finishes 1: ", "for 2 s: rank 0 ", "rendezvous"});
+  check_names(stopped.said(), {"exit 4 finishes 1: ", "for 2 s: rank 1 ", "rendezvous"});
 }
 
 TEST_CASE(
     "run_job: when ranks hang, or one is lost, rank 0's process asks what they are doing and tells it at the end") {
-  for (const Layout layout : {Layout{1, 2}, Layout{2, 1}}) {
-    for (const bool dies : {false, true}) {
-      if (dies && layout.processes == 1) continue;
-      ChildProcess child([layout, dies] {
-        const auto& seen = *new Shared<Seen>;
-        auto& job = *new LocalJob(2);
-        const auto& callbacks = *new JobCallbacks(callbacks_of(seen, [&, dies](int rank) {
-          const auto team = job.team(rank);
-          team->issues(1024);
-          if (rank == 1) dies ? static_cast<void>(raise(SIGKILL)) : hang();
-          team->barrier();
-        }));
-        run_job(job, {layout.processes, layout.threads, 0.3, "all_reduce"}, callbacks);
-        return std::to_string(seen->details) + (seen->asked_in == seen->finished_in ? " in the same process" : "");
-      });
-      CHECK(child.said() == "3 in the same process");
-    }
-  }
+  const auto job = [](Layout layout, bool dies) {
+    return [layout, dies] {
+      const auto& seen = *new Shared<Seen>;
+      auto& job = *new LocalJob(2);
+      const auto& callbacks = *new JobCallbacks(callbacks_of(seen, [&, dies](int rank) {
+        const auto team = job.team(rank);
+        team->issues(1024);
+        if (rank == 1) dies ? static_cast<void>(raise(SIGKILL)) : hang();
+        team->barrier();
+      }));
+      run_job(job, {layout.processes, layout.threads, kLimit, "all_reduce"}, callbacks);
+      return std::to_string(seen->details) + (seen->asked_in == seen->finished_in ? " in the same process" : "");
+    };
+  };
+  // Side by side, since each takes seconds.
+  ChildProcess thread_hangs(job({1, 2}, false));
+  ChildProcess process_hangs(job({2, 1}, false));
+  ChildProcess process_dies(job({2, 1}, true));
+  CHECK(thread_hangs.said() == "3 in the same process");
+  CHECK(process_hangs.said() == "3 in the same process");
+  CHECK(process_dies.said() == "3 in the same process");
 }
 
 TEST_CASE("run_job: nothing is asked when the job ends for a reason of its own") {

@@ -17,6 +17,10 @@ namespace {
 
 const std::vector<std::string> kAllWell(3);
 
+// Limits that these tests wait for, and that must hold whole handshakes on a machine that has other things to do.
+constexpr double kShortLimitS = 3;   // several threads have to come together
+constexpr double kAnswerLimitS = 2;  // one that listens has to answer
+
 /// The only rank of a process waits in vain, until the job is aborted.
 std::string failure_of(LaunchedJob& job, int rank) {
   try {
@@ -210,11 +214,11 @@ TEST_CASE("LaunchedJob: a process that falls silent is named with its phase") {
     while (!is_over) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   });
   Membership membership = member_of(0, 2, at_loopback(port));
-  membership.silence_s = 1;
+  membership.silence_s = kShortLimitS;
   {
     LaunchedJob job(membership, silent());
     check_names(failure_of(job, 0), {"rank 1 (process 1, pid 4711 on elsewhere) was lost in phase warmup",
-                                     "nothing was heard from it for 1 s", "stopped", "network"});
+                                     "nothing was heard from it for 3 s", "stopped", "network"});
     is_over = true;
   }
   other.join();
@@ -246,24 +250,24 @@ TEST_CASE("LaunchedJob: processes that do not come are named in time, to all tha
   const auto ends = run_members(3, [&](int process) {
     if (process == 1) return;
     Membership membership = member_of(process, 3, at_loopback(port));
-    membership.join_limit_s = 0.5;
+    membership.join_limit_s = kShortLimitS;
     const LaunchedJob job(membership, silent());
   });
   for (const std::size_t process : {0U, 2U})
-    check_names(ends[process], {"4: 1 of 3 processes has not come: 1 in 0.5 s", "firewall", "BUSBW_JOIN_TIMEOUT_S"});
+    check_names(ends[process], {"4: 1 of 3 processes has not come: 1 in 3 s", "firewall", "BUSBW_JOIN_TIMEOUT_S"});
 }
 
 TEST_CASE("LaunchedJob: a process that came and then says nothing of itself is waited for no longer than the limit") {
   const int port = free_port();
   const auto ends = run_members(2, [&](int process) {
     Membership membership = member_of(process, 2, at_loopback(port));
-    membership.step_limit_s = 0.5;
+    membership.step_limit_s = kShortLimitS;
     LaunchedJob job(membership, silent());
     if (process == 0) job.agree({}, [](const std::vector<Bytes>&) { return Bytes(); });
     while (!job.aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     throw Error(job.failure()->exit, job.failure()->message);
   });
-  for (const std::string& end : ends) check_names(end, {"4: ", "waited 0.5 s for gather", "from rank 1"});
+  for (const std::string& end : ends) check_names(end, {"4: ", "waited 3 s for gather", "from rank 1"});
 }
 
 TEST_CASE("LaunchedJob: a first process that does not come is named, with what was tried") {
@@ -278,14 +282,14 @@ TEST_CASE("LaunchedJob: a first process that does not come is named, with what w
 TEST_CASE("LaunchedJob: something else that listens at the port is no store") {
   StandInServer other(StandInServer::Does::welcomes_nobody);
   Membership membership = member_of(1, 2, at_loopback(other.port()));
-  membership.join_limit_s = 0.3;
+  membership.join_limit_s = kAnswerLimitS;
   check_names(sentence_of_joining(membership), {"could not reach process 0", "is no store of this job"});
 }
 
 TEST_CASE("LaunchedJob: process 0 of another version is named with both versions") {
   StandInServer other(StandInServer::Does::speaks_version_9);
   Membership membership = member_of(1, 2, at_loopback(other.port()));
-  membership.join_limit_s = 0.3;
+  membership.join_limit_s = kAnswerLimitS;
   check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob job(membership, silent()); }),
               {"process 1 was turned away by 127.0.0.1:", "it speaks version 9", "this process version 2",
                "the same busbw everywhere"});
@@ -329,7 +333,7 @@ TEST_CASE("LaunchedJob: another token is turned away, and the job that is there 
           if (process == 0) {
             Membership other = member_of(1, 2, at_loopback(port));
             other.token = "another";
-            other.join_limit_s = 0.3;
+            other.join_limit_s = kAnswerLimitS;
             check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob it(other, silent()); }),
                         {"process 1 was turned away by 127.0.0.1", "the token differs", "BUSBW_TOKEN"});
             // Another job's first process finds the port taken.
@@ -397,7 +401,7 @@ TEST_CASE("LaunchedJob: who has another token is named at once, and the job wait
     Membership membership = member_of(1, 2, at_loopback(port));
     if (i == 2) {  // a stranger that says it is process 1
       membership.token = "another";
-      membership.join_limit_s = 0.5;
+      membership.join_limit_s = kAnswerLimitS;
       try {
         const LaunchedJob job(membership, silent());
       } catch (const Error&) {

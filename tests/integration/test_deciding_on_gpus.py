@@ -1,5 +1,5 @@
-"""What does the engine decide where there are GPUs? Which types are left out of `-d all` or refused, which GPUs a process
-takes, what NCCL is told of a communicator.
+"""What does the engine decide where there are GPUs: which types are left out of `-d all` or refused, which GPUs a
+process takes, what NCCL is told of a communicator?
 
 CUDA and NCCL are pretended (bench/pretended_*): nothing moves, so nothing is checked.
 """
