@@ -65,6 +65,7 @@ NamedValues tuning() {
   NamedValues values = tuning_environment(environ);
   std::erase_if(values, [](const auto& entry) {
     constexpr std::array<std::string_view, 3> kept{"NCCL_", "FI_", "UCX_"};
+    if (entry.first == "CUDA_LAUNCH_BLOCKING") return false;
     return std::ranges::none_of(kept, [&](auto prefix) { return entry.first.starts_with(prefix); }) ||
            entry.first == "NCCL_TESTS_DEVICE";
   });

@@ -33,7 +33,6 @@ ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, boo
     try {
   if (settings().all_off() || result != ncclSuccess) return result;
   if (!waits) {
-    Process::here().has_one_that_does_not_wait();
     log().say("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
     return result;
   }
@@ -78,9 +77,8 @@ FASTPATH_EXPORT ncclResult_t ncclGroupStart() {
 FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_end == nullptr) return lacking("ncclGroupEnd");
-  const ncclResult_t queued = Process::here().some_do_not_wait() ? Group::of_thread().queue_first(*nccl) : ncclSuccess;
-  const ncclResult_t ended = Group::of_thread().end(nccl->group_end(), *nccl);
-  return queued == ncclSuccess ? ended : queued;
+  const ncclResult_t result = nccl->group_end();
+  return Group::of_thread().end(result, *nccl);
 }
 
 // It ends the group without doing what waited in it.

@@ -15,7 +15,7 @@ struct Facts {
   std::array<std::uint64_t, 2> host{};          ///< the boot of the machine; all zero: not known
   std::array<std::uint64_t, 2> process{};       ///< random; process ids repeat in containers
   std::array<char, 16> bus_id{};                ///< of the GPU
-  std::array<char, 64> gpu{};                   ///< its name
+  std::array<char, 56> gpu{};                   ///< its name
   std::int32_t capability_major = 0;
   std::int32_t cells = 0;                       ///< of a step for which there is room, 0: for none
   std::int32_t is_ready = 0;  ///< the memory is there, and in the last round everybody's is reached
@@ -24,6 +24,9 @@ struct Facts {
   std::uint64_t memory = 0;  ///< its address within its process
   std::array<unsigned char, 64> handle{};  ///< of the memory, for other processes
 };
+
+/// They are gathered before anybody can look at the layout, so that every version must have as many bytes.
+static_assert(sizeof(Facts) == 216);
 
 /// What this library's builds must agree on.
 inline constexpr std::uint64_t kLayout = 3;

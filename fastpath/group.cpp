@@ -117,12 +117,6 @@ void Group::give_up() {
   finalized_.clear();
 }
 
-ncclResult_t Group::queue_first(const RealNccl& nccl) noexcept {
-  // Verifying has NCCL gather in a group of its own, which is none within another.
-  if (depth_ != 1 || std::any_of(pending_.begin(), pending_.end(), is_verified)) return ncclSuccess;
-  return queue(std::exchange(pending_, {}), nccl);
-}
-
 ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   if (depth_ > 0) --depth_;
   if (depth_ > 0) return result;
@@ -131,7 +125,7 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   const auto registered = std::exchange(registered_, {});
   const auto finalized = std::exchange(finalized_, {});
   // A communicator that does not wait is among the group's: NCCL goes on with its own, and what waited here is still to be
-  // done. What the others joined is not ready, and all of it is handed over.
+  // done. What was joined or registered is not ready, and is left to NCCL.
   const bool goes_on = result == ncclInProgress;
   if (goes_on) result = ncclSuccess;
   if (result != ncclSuccess) return result;

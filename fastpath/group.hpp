@@ -37,9 +37,6 @@ class Group {
 
   bool is_open() const { return depth_ > 0; }
   void start() { ++depth_; }
-  /// Before the real library ends the outermost group: queues calls that wait, so that they come before what NCCL launches
-  /// from a thread of its own, some time after its end of the group has returned.
-  ncclResult_t queue_first(const RealNccl& nccl) noexcept;
   /// The real library's end of a group has said `result`: the outermost end does what waited, if that was no failure.
   ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;
 

@@ -49,9 +49,6 @@ class Process {
   /// Whether this communicator was among those, fast or not: others are not ready when the call that makes them returns, and
   /// neither are their children.
   bool has_joined(ncclComm_t communicator);
-  /// A communicator was made whose calls do not wait (config.blocking = 0).
-  void has_one_that_does_not_wait() noexcept { some_do_not_wait_.store(true, std::memory_order_relaxed); }
-  bool some_do_not_wait() const noexcept { return some_do_not_wait_.load(std::memory_order_relaxed); }
   /// The communicator is about to end. Its memory goes with what is returned, unless it was aborted.
   std::shared_ptr<Fast> leave(ncclComm_t communicator) noexcept;
 
@@ -69,7 +66,6 @@ class Process {
   std::vector<std::shared_ptr<Fast>> aborted_;             // a thread may still be in a call of theirs
   std::map<std::pair<int, int>, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation and size
   std::atomic<std::uint64_t> changes_{0};                  // of fast_
-  std::atomic<bool> some_do_not_wait_{false};
 };
 
 }  // namespace busbw::fastpath

@@ -28,7 +28,7 @@ struct ScratchMemory {
 /// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones of that
 /// size. For peers may have memory open for some while, and CUDA calls it undefined to free what others have open; and freeing and
 /// closing may wait for all that runs on a GPU, also for what only this thread's next call would bring to an end. Nobody
-/// writes into memory that is kept, as each cell was taken.
+/// writes into memory that is kept, as each cell was taken, but a peer that aborts and starts a call afterwards.
 class ScratchPool {
  public:
   /// Memory of that size on the current device; what is kept of another size makes room for it. Throws EnvironmentError.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace busbw {
 namespace {
@@ -130,21 +131,16 @@ void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string
 
 void Checker::keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankFindings& findings) {
   findings.wrong_elements += mismatches.count;
-  for (const Mismatch& mismatch : mismatches.first) {
-    if (findings.first.size() >= Mismatches::kKept) return;
-    findings.first.push_back({.rank = world_rank_,
-                              .place = place,
-                              .index = static_cast<std::int64_t>(mismatch.index),
-                              .expected = element_text(dtype, mismatch.expected.data()),
-                              .got = element_text(dtype, mismatch.got.data())});
-  }
-  if (mismatches.gone == 0 || findings.first.size() >= Mismatches::kKept) return;
-  findings.first.push_back(
-      {.rank = world_rank_,
-       .place = place,
-       .index = static_cast<std::int64_t>(mismatches.gone_from),
-       .expected = "right data when the operation had ended",
-       .got = fmt::format("{} wrong elements, here or behind, that were right a moment later", mismatches.gone)});
+  const auto keep = [&](std::uint64_t index, std::string expected, std::string got) {
+    if (findings.first.size() < Mismatches::kKept)
+      findings.first.push_back(
+          {world_rank_, place, static_cast<std::int64_t>(index), std::move(expected), std::move(got)});
+  };
+  if (mismatches.gone > 0)
+    keep(mismatches.gone_from, "right data when they were compared",
+         fmt::format("{} wrong elements, here or behind, that were right a moment later", mismatches.gone));
+  for (const Mismatch& mismatch : mismatches.first)
+    keep(mismatch.index, element_text(dtype, mismatch.expected.data()), element_text(dtype, mismatch.got.data()));
 }
 
 }  // namespace busbw

@@ -13,13 +13,14 @@
 namespace busbw {
 namespace {
 
-constexpr std::array<std::string_view, 19> kAllowedPrefixes{"NCCL_",
+constexpr std::array<std::string_view, 20> kAllowedPrefixes{"NCCL_",
                                                             "BUSBW_",
                                                             "UCX_",
                                                             "FI_",
                                                             "OMPI_MCA_",
                                                             "CUDA_VISIBLE_DEVICES",
                                                             "CUDA_DEVICE_ORDER",
+                                                            "CUDA_LAUNCH_BLOCKING",
                                                             "OMP_NUM_",
                                                             "OMP_PROC_",
                                                             "OMP_PLACES",

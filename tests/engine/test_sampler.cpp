@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "measure/clock.hpp"
 #include "rendezvous/local_job.hpp"
 #include "support_communicator.hpp"
 
@@ -137,7 +138,6 @@ TEST_CASE("sampler: samples are by the device's clock where it has one, the tota
     CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of a second each are one iteration
     CHECK(samples.total.issue_s <= samples.total.elapsed_s);
     CHECK(samples.total.elapsed_s > 0);
-    CHECK(samples.total.elapsed_s < 1.0);
     CHECK(samples.total.operations == 12);
     CHECK(sampler.what_shows(3.0) == Shows::nothing);
   }
@@ -241,7 +241,9 @@ TEST_CASE("sampler: -z 3 leaves the barriers between iterations out of the total
   SlowToMeet world(*scene.world);
   Sampler sampler(world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
   Samples samples;
+  const double began_s = monotonic_s();
   sampler.batch_with_total(samples);
+  const double wall_s = monotonic_s() - began_s;
   CHECK(samples.total.elapsed_s > 0);
-  CHECK(samples.total.elapsed_s < 5 * 0.02);
+  CHECK(samples.total.elapsed_s <= wall_s - (1 + 5) * 0.02);  // one barrier before and five between
 }

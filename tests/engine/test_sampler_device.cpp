@@ -391,8 +391,8 @@ TEST_CASE("sampler: -z 3 waits for what was issued as one, not within it") {
   Scene scene({}, settings_of(1, 2, 0, 3));
   scene.sampler.batch_with_total(scene.samples);
   CHECK(scene.device.log == Words{"run", "wait",    //
-                                  "stamp 0", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2", "flush",
-                                  "wait", "ask"});
+                                  "stamp 0", "flush", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2",
+                                  "flush", "wait", "ask"});
 }
 
 TEST_CASE("sampler: with -z there is no device time, since the stamps hold the host's waiting") {

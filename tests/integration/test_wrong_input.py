@@ -76,7 +76,7 @@ REFUSED: list[tuple[str, list[str]]] = [
     ("-f 010", ["-f", "--stepfactor", "010", "whole number"]),
     ("-f 99999999999", ["-f", "--stepfactor", "99999999999", "whole number"]),
     ("-i 1K -f 2", ["-i 1K", "-f 2", "not both"]),
-    ("-f 1 -i 1K", ["-i 1K", "-f 1", "not both"]),
+    ("-f 2 -i 1K", ["-i 1K", "-f 2", "not both"]),
     ("-u -1", ["-u", "--unalign", "-1", "from 0"]),
     ("-u 1M", ["-u", "--unalign", "1M", "whole number"]),
     # counts

@@ -137,19 +137,6 @@ def test_a_program_that_is_nowhere(tmp_path: Path) -> None:
     assert "<busbw process 3 ended with 3>" in done.stderr
 
 
-def test_a_sigusr1_while_the_program_is_looked_for_does_not_end_the_shell() -> None:
-    # The shell itself gets it, from the command that looks.
-    looks = 'command() { kill -USR1 $$; printf %s "$2"; }'
-    done = subprocess.run(
-        ["/bin/sh", "-c", f"{looks}\n{mpirun.wrapped(['/bin/echo'])}", "sh", "here"],
-        env={"PATH": "/usr/bin:/bin", "PMI_RANK": "3"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "here\n", "<busbw process 3 ended with 0>\n")
-
-
 PROGRAM = """
 import signal, sys, time
 signal.signal(signal.SIGINT, lambda number, _frame: sys.exit(128 + number))

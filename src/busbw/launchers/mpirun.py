@@ -116,10 +116,10 @@ def wrapped(programs: Sequence[str]) -> str:
     SIGUSR1, which every mpirun hands on, for an interrupt. The program gets that signal too, and ignores it.
     """
     lines = [
-        "trap '' USR1",  # first of all: it would end this shell, which then says nothing
         *shell.find_program(programs),
         f'if [ -z "$program" ]; then code={Exit.ENVIRONMENT:d}',
         '  echo "busbw: $(uname -n) lacks the program; install busbw there, or give --program-path" >&2; else',
+        "trap '' USR1",
         *shell.run_and_hand_on('"$program" "$@"', {"USR1 INT": "INT", "TERM": "TERM"}),
         "fi",
         'echo "<busbw process ${OMPI_COMM_WORLD_RANK-$PMI_RANK} ended with $code>" >&2',
