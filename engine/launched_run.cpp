@@ -64,8 +64,7 @@ std::unique_ptr<Backend> make_backend(const Options& options, const World& world
 NamedValues tuning() {
   NamedValues values = tuning_environment(environ);
   std::erase_if(values, [](const auto& entry) {
-    constexpr std::array<std::string_view, 3> kept{"NCCL_", "FI_", "UCX_"};
-    if (entry.first == "CUDA_LAUNCH_BLOCKING") return false;
+    constexpr std::array<std::string_view, 4> kept{"NCCL_", "FI_", "UCX_", "CUDA_LAUNCH_BLOCKING"};
     return std::ranges::none_of(kept, [&](auto prefix) { return entry.first.starts_with(prefix); }) ||
            entry.first == "NCCL_TESTS_DEVICE";
   });

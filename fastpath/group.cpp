@@ -121,22 +121,26 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   if (depth_ > 0) --depth_;
   if (depth_ > 0) return result;
   const auto pending = std::exchange(pending_, {});
-  const auto joining = std::exchange(joining_, {});
-  const auto registered = std::exchange(registered_, {});
+  auto joining = std::exchange(joining_, {});
+  auto registered = std::exchange(registered_, {});
   const auto finalized = std::exchange(finalized_, {});
   // A communicator that does not wait is among the group's: NCCL goes on with its own, and what waited here is still to be
   // done. What was joined or registered is not ready, and is left to NCCL.
   const bool goes_on = result == ncclInProgress;
-  if (goes_on) result = ncclSuccess;
+  if (goes_on) {
+    joining.clear();
+    registered.clear();
+    result = ncclSuccess;
+  }
   if (result != ncclSuccess) return result;
-  if (!joining.empty() && !goes_on) {
+  if (!joining.empty()) {
     std::vector<ncclComm_t> communicators;
     for (const ncclComm_t* one : joining)
       if (*one != nullptr) communicators.push_back(*one);
     result = Process::here().joined(communicators, nccl);
   }
   for (const Registration& registration : registered)
-    if (result == ncclSuccess && !goes_on) result = note(registration, nccl);
+    if (result == ncclSuccess) result = note(registration, nccl);
   if (result == ncclSuccess) result = queue(pending, nccl);
   for (const auto& fast : finalized)
     if (result == ncclSuccess) result = fast->finish();

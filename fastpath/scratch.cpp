@@ -103,7 +103,6 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
     // it.
     const OwnStream stream;
     const std::vector<std::uint64_t> words(kLanes * kMaxBlocks, tags_begin);
-    static_assert(kTagsBytes == kMaxBlocks * sizeof words[0]);
     check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
     check(cudaMemcpyAsync(memory_.slots + bytes - kLanes * kTagsBytes, words.data(), kLanes * kTagsBytes,
                           cudaMemcpyHostToDevice, stream.get()),

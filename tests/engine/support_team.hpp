@@ -130,4 +130,22 @@ class ThreadTeam final : public Team {
   int rank_;
 };
 
+/// What another team is, for tests that watch or change a part of it.
+class TeamLike : public Team {
+ public:
+  explicit TeamLike(Team& team) : team_(team) {}
+  int rank() const override { return team_.rank(); }
+  int size() const override { return team_.size(); }
+  void barrier() override { team_.barrier(); }
+  std::vector<Bytes> gather(std::span<const std::byte> mine) override { return team_.gather(mine); }
+  Bytes broadcast(std::span<const std::byte> from_first) override { return team_.broadcast(from_first); }
+  std::unique_ptr<Team> split(int colour) override { return team_.split(colour); }
+  bool aborted() const override { return team_.aborted(); }
+  void enter(Phase phase) override { team_.enter(phase); }
+  void issues(std::uint64_t bytes) override { team_.issues(bytes); }
+
+ private:
+  Team& team_;
+};
+
 }  // namespace busbw

@@ -9,6 +9,7 @@
 #include "measure/clock.hpp"
 #include "rendezvous/local_job.hpp"
 #include "support_communicator.hpp"
+#include "support_team.hpp"
 
 using namespace busbw;
 
@@ -219,21 +220,9 @@ TEST_CASE("sampler: -z says what is waited for and where the barriers are") {
 
 TEST_CASE("sampler: -z 3 leaves the barriers between iterations out of the total, by the host's clock") {
   /// The barrier that another rank comes late to.
-  class SlowToMeet final : public Team {
-   public:
-    explicit SlowToMeet(Team& team) : team_(team) {}
-    int rank() const override { return 0; }
-    int size() const override { return 1; }
+  struct SlowToMeet final : TeamLike {
+    using TeamLike::TeamLike;
     void barrier() override { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
-    std::vector<Bytes> gather(std::span<const std::byte> mine) override { return team_.gather(mine); }
-    Bytes broadcast(std::span<const std::byte> from_first) override { return team_.broadcast(from_first); }
-    std::unique_ptr<Team> split(int colour) override { return team_.split(colour); }
-    bool aborted() const override { return false; }
-    void enter(Phase) override {}
-    void issues(std::uint64_t) override {}
-
-   private:
-    Team& team_;
   };
   Scene scene(settings_of(5, 1, 3));
   CallsAsSeconds clock(scene.collective);

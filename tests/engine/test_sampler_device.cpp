@@ -9,6 +9,7 @@
 #include "rendezvous/local_job.hpp"
 #include "support/error.hpp"
 #include "support_device.hpp"
+#include "support_team.hpp"
 
 using namespace busbw;
 
@@ -53,23 +54,15 @@ RunSettings settings_of(int iterations, int aggregated = 1, int graph_launches =
 using Words = std::vector<std::string>;
 
 /// A team whose barriers stand in the device's log.
-class Meeting final : public Team {
+class Meeting final : public TeamLike {
  public:
-  Meeting(Team& team, Words& log) : team_(team), log_(log) {}
-  int rank() const override { return team_.rank(); }
-  int size() const override { return team_.size(); }
+  Meeting(Team& team, Words& log) : TeamLike(team), log_(log) {}
   void barrier() override { log_.push_back("barrier"); }
-  std::vector<Bytes> gather(std::span<const std::byte> mine) override { return team_.gather(mine); }
-  Bytes broadcast(std::span<const std::byte> from_first) override { return team_.broadcast(from_first); }
-  std::unique_ptr<Team> split(int colour) override { return team_.split(colour); }
-  bool aborted() const override { return team_.aborted(); }
   void enter(Phase phase) override {
     if (phase == Phase::timing) log_.push_back("timing");
   }
-  void issues(std::uint64_t) override {}
 
  private:
-  Team& team_;
   Words& log_;
 };
 

@@ -172,8 +172,7 @@ class NcclBackend final : public Backend {
     if (launching_waits())
       warnings.emplace_back(
           "CUDA_LAUNCH_BLOCKING is set: every launch waits for its end, so times hold that waiting and device times of "
-          "short "
-          "operations are not measured; unset it to measure what runs without it");
+          "short operations are not measured; unset it to measure what runs without it");
     return warnings;
   }
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
