@@ -3,6 +3,7 @@ file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fastpath/*.
                                         ${PROJECT_SOURCE_DIR}/tests/fastpath/model/*.cpp)
 add_executable(fastpath_tests ${test_sources})
 target_link_libraries(fastpath_tests PRIVATE fastpath_host busbw_doctest)
+busbw_precompile_tests(fastpath_tests ${PROJECT_SOURCE_DIR}/tests/fastpath/main.cpp)
 set_target_properties(fastpath_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 target_compile_definitions(fastpath_tests PRIVATE BUSBW_TEST_DIR="${PROJECT_SOURCE_DIR}/tests")
 add_test(NAME fastpath_tests COMMAND fastpath_tests)

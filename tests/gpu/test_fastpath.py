@@ -238,7 +238,7 @@ def test_a_planted_byte_is_found_in_a_mix(fast: FastPath) -> None:
     "name",
     [
         *["crossed", "abort", "destroy_order", "finalize", "capture_after_memset"],
-        *["overlapping_graphs", "calls_beside_graphs", "nonblocking"],
+        *["overlapping_graphs", "calls_beside_graphs", "nonblocking", "nonblocking_in_a_group"],
     ],
 )
 def test_a_case(fast: FastPath, name: str, mode: str) -> None:

@@ -13,6 +13,8 @@ namespace {
 
 // Launches that a rank may be ahead of the first one.
 constexpr std::size_t kSlots = 256;
+// Launches of which a rank that is ahead is told at once, since it may wait for slots.
+constexpr std::size_t kSlotsPerWord = 64;
 // Looks between two that give the core away, some microseconds. Giving it away oftener costs the thread that launches,
 // which may share a core with this one, more than looking does.
 constexpr unsigned kLooksPerYield = 64;
@@ -170,10 +172,13 @@ void LaunchGroup::do_for_all(const Launch& own, Launcher& launcher, const Team& 
     throw;
   }
   for_siblings([](Place& place) {
-    // Nothing is written to the other thread's lines without need, and those it has written already are fetched ahead.
+    // Nothing is written to lines that the other thread looks at without need: it waits for the last of what it submitted,
+    // which this one has seen by then, or for slots. Those it has written already are fetched ahead.
     Launch& finished = place.at(place.next);
     if (finished.recording) finished.recording.reset();
-    place.done.store(++place.next, std::memory_order_release);
+    ++place.next;
+    if (place.next == place.submitted_seen || place.next % kSlotsPerWord == 0)
+      place.done.store(place.next, std::memory_order_release);
     const auto* const next = reinterpret_cast<const std::byte*>(&place.at(place.next));
     for (std::size_t line = 0; line < sizeof(Launch); line += kLineBytes) __builtin_prefetch(next + line);
   });

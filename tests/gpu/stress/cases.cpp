@@ -472,51 +472,87 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
 }
 
-/// A communicator whose calls do not wait.
-void nonblocking(Team& team, const CaseSettings&) {
-  team.doing("nonblocking: making");
+/// `result`, or what becomes of it where the communicator's call does not wait.
+void settle(ncclComm_t communicator, ncclResult_t result, const char* what) {
+  while (result == ncclInProgress) check(ncclCommGetAsyncError(communicator, &result), "ncclCommGetAsyncError");
+  check(result, what);
+}
+
+/// A communicator of all ranks whose calls do not wait. Collective.
+ncclComm_t new_nonblocking(Team& team) {
+  team.doing("making a communicator that does not wait");
   team.meet();
   if (team.first()) check(ncclGetUniqueId(&team.shared.id), "ncclGetUniqueId");
   team.meet();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t communicator = nullptr;
-  const auto settle = [&](ncclResult_t result, const char* what) {
-    while (result == ncclInProgress) check(ncclCommGetAsyncError(communicator, &result), "ncclCommGetAsyncError");
-    check(result, what);
-  };
-  settle(ncclCommInitRankConfig(&communicator, team.ranks, team.shared.id, team.mine[0].rank, &config),
-         "ncclCommInitRankConfig");
+  const ncclResult_t made =
+      ncclCommInitRankConfig(&communicator, team.ranks, team.shared.id, team.mine[0].rank, &config);
+  settle(communicator, made, "ncclCommInitRankConfig");
+  return communicator;
+}
+
+void end_nonblocking(ncclComm_t communicator) {
+  settle(communicator, ncclCommFinalize(communicator), "ncclCommFinalize");
+  check(ncclCommDestroy(communicator), "ncclCommDestroy");
+}
+
+/// A communicator whose calls do not wait.
+void nonblocking(Team& team, const CaseSettings&) {
+  const ncclComm_t communicator = new_nonblocking(team);
   const cudaStream_t stream = new_stream();
   const Floats data(5000);
+  const auto add_up = [&](ncclComm_t one) {
+    settle(one, ncclAllReduce(data.data(), data.data(), data.count(), ncclFloat32, ncclSum, one, stream),
+           "ncclAllReduce");
+    check(cudaStreamSynchronize(stream), "running");
+  };
   for (int i = 0; i < 20; ++i) {
     team.doing("nonblocking: call %d", i);
     data.set(1);
-    settle(ncclAllReduce(data.data(), data.data(), data.count(), ncclFloat32, ncclSum, communicator, stream),
-           "ncclAllReduce");
-    check(cudaStreamSynchronize(stream), "running");
+    add_up(communicator);
     expect(team, data, static_cast<float>(team.ranks), "nonblocking");
   }
   team.doing("nonblocking: splitting");
   ncclComm_t child = nullptr;
-  ncclResult_t result = ncclCommSplit(communicator, 0, team.mine[0].rank, &child, nullptr);
-  settle(result, "ncclCommSplit");
+  settle(communicator, ncclCommSplit(communicator, 0, team.mine[0].rank, &child, nullptr), "ncclCommSplit");
   const volatile ncclComm_t* there = &child;  // it comes when it is made
   while (*there == nullptr) std::this_thread::sleep_for(milliseconds(1));
-  for (result = ncclInProgress; result == ncclInProgress;)
-    check(ncclCommGetAsyncError(child, &result), "ncclCommGetAsyncError");
-  check(result, "ncclCommSplit");
-  result = ncclAllReduce(data.data(), data.data(), data.count(), ncclFloat32, ncclSum, child, stream);
-  while (result == ncclInProgress) check(ncclCommGetAsyncError(child, &result), "ncclCommGetAsyncError");
-  check(result, "ncclAllReduce");
-  check(cudaStreamSynchronize(stream), "running");
+  settle(child, ncclInProgress, "ncclCommSplit");
+  add_up(child);
   expect(team, data, static_cast<float>(team.ranks * team.ranks), "nonblocking child");
-  for (const ncclComm_t one : {child, communicator}) {
-    result = ncclCommFinalize(one);
-    while (result == ncclInProgress) check(ncclCommGetAsyncError(one, &result), "ncclCommGetAsyncError");
-    check(result, "ncclCommFinalize");
-    check(ncclCommDestroy(one), "ncclCommDestroy");
+  end_nonblocking(child);
+  end_nonblocking(communicator);
+}
+
+/// In one group calls of a communicator that waits and of one that does not, in either order, each on a stream of its own.
+void nonblocking_in_a_group(Team& team, const CaseSettings& settings) {
+  const ncclComm_t waits = team.new_communicators()[0], goes_on = new_nonblocking(team);
+  const cudaStream_t streams[] = {new_stream(), new_stream()};
+  for (const std::size_t count : {std::size_t{256}, std::size_t{100'000}, std::size_t{32} << 20}) {
+    const Floats waited(count), others(count);
+    for (int round = 0; round < 4 * settings.rounds; ++round) {
+      team.doing("nonblocking_in_a_group: %zu floats, round %d", count, round);
+      waited.set(1);
+      others.set(1);
+      check(ncclGroupStart(), "ncclGroupStart");
+      for (const int turn : {round % 2, 1 - round % 2})
+        if (turn == 0)
+          all_reduce(waited, count, waits, streams[0]);
+        else if (const ncclResult_t queued =
+                     ncclAllReduce(others.data(), others.data(), count, ncclFloat32, ncclSum, goes_on, streams[1]);
+                 queued != ncclInProgress)
+          check(queued, "ncclAllReduce");
+      settle(goes_on, ncclGroupEnd(), "ncclGroupEnd");
+      for (const cudaStream_t stream : streams) check(cudaStreamSynchronize(stream), "running");
+      expect(team, waited, static_cast<float>(team.ranks), "nonblocking_in_a_group: the one that waits");
+      expect(team, others, static_cast<float>(team.ranks), "nonblocking_in_a_group: the one that does not");
+    }
   }
+  for (const cudaStream_t stream : streams) check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  end_nonblocking(goes_on);
+  check(ncclCommDestroy(waits), "ncclCommDestroy");
 }
 
 /// A program's own fault that only BUSBW_FASTPATH=verify can tell: a result that overlaps what is still to be read. With one
@@ -590,6 +626,7 @@ const std::map<std::string, void (*)(Team&, const CaseSettings&)> kCases{
     {"overlapping_graphs", overlapping_graphs},
     {"calls_beside_graphs", calls_beside_graphs},
     {"nonblocking", nonblocking},
+    {"nonblocking_in_a_group", nonblocking_in_a_group},
     {"verify_finds", verify_finds},
 };
 // 64 MiB, and the code of the kernels that are loaded.
