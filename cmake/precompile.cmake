@@ -1,5 +1,5 @@
-# What most files include, read once for all of a target's: more than half of what compiling a file takes is reading it
-# again. It also hides that a file lacks an #include, so that what is installed and the preset `gpu-compile` do without.
+# What most files include, read once for all of a target's, which saves a fifth of a build under a sanitizer. It also hides
+# that a file lacks an #include, and moves where GCC sees strings copied, of which it then warns: other builds do without.
 option(BUSBW_PRECOMPILE "Precompile the headers that most files include" OFF)
 
 # ARGN: further headers of this target.
