@@ -23,6 +23,8 @@ from .machine import Machine, Running, beside, expect_nothing_wrong, free_port, 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
 REACHING = ("all_reduce", "all_gather", "reduce_scatter")
 """Those that `direct` does."""
+TWO_SHOT = ("all_reduce", "broadcast")
+"""Those that `two_shot` does."""
 SIZES = ["--sizes", "2,30,120,1000,4K,65534,100003,1M,5000003", "-n", 3]
 EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "8,1000,100003,1M", "-n", 1]
 FORCED = ["exchange,128,512", "exchange,1,32", "exchange,7,96", "two_shot,128,256", "two_shot,3,64"]
@@ -128,7 +130,7 @@ def test_every_type_and_operator(fast: FastPath, collective: str) -> None:
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_a_method_for_every_size(fast: FastPath, collective: str, forced: str, way: str) -> None:
     method = forced.partition(",")[0]
-    if method == "two_shot" and collective not in ("all_reduce", "broadcast"):
+    if method == "two_shot" and collective not in TWO_SHOT:
         pytest.skip("there is no such method")
     sizes = ["--sizes", "2,1000,65534,1M,16000002", "-n", 2, "-d", "bfloat16"]
     methods = fast.check(collective, *fast.machine.ranks(way), *sizes, BUSBW_FASTPATH_METHOD=forced)
@@ -368,14 +370,21 @@ def test_training_with_pytorch(fast: FastPath) -> None:
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
-@pytest.mark.parametrize("method", ["exchange", "two_shot", "direct"])
-def test_sanitizer(fast: FastPath, method: str, tool: str) -> None:
+@pytest.mark.parametrize(
+    ("collective", "method"),
+    [
+        *[(collective, "exchange") for collective in COLLECTIVES],
+        *[(collective, "two_shot") for collective in TWO_SHOT],
+        *[(collective, "direct") for collective in REACHING],
+    ],
+)
+def test_sanitizer(fast: FastPath, collective: str, method: str, tool: str) -> None:
     kernels = beside(fast.machine, "fastpath_kernels")
     sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if sanitizer is None:
         pytest.skip("this takes compute-sanitizer")
-    shape = [30720, 4, 64, fast.machine.count, 3]  # a multiple of 16 bytes, which direct takes
-    command = [sanitizer, "--tool", tool, "--error-exitcode", 9, kernels, "all_reduce", method, *shape]
+    shape = [30720, 4, 64, fast.machine.count, 3]  # each rank's part is a multiple of 16 bytes, which direct takes
+    command = [sanitizer, "--tool", tool, "--error-exitcode", 9, kernels, collective, method, *shape]
     done = fast.start(command, limit_s=SANITIZER_LIMIT_S)
     assert done.returncode == 0, done
     assert "0 errors" in done.stdout
