@@ -104,8 +104,9 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
     const OwnStream stream;
     const std::vector<std::uint64_t> words(kLanes * kMaxBlocks, tags_begin);
     check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
-    check(cudaMemcpyAsync(memory_.slots + bytes - kLanes * kTagsBytes, words.data(), kLanes * kTagsBytes,
-                          cudaMemcpyHostToDevice, stream.get()),
+    const std::size_t words_bytes = words.size() * sizeof words[0];
+    check(cudaMemcpyAsync(memory_.slots + bytes - words_bytes, words.data(), words_bytes, cudaMemcpyHostToDevice,
+                          stream.get()),
           "writing where tags begin");
     check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
   } catch (...) {

@@ -45,6 +45,11 @@ TEST_CASE("the document is whole after every call, whatever the size of what is 
       REQUIRE(json::accept(now));
       REQUIRE(now.find(std::to_string(number) + std::string(bytes, 'x') + "\"") != std::string::npos);
     }
+    // More than is copied at a time, once as what is added and once as what is there already.
+    for (const std::size_t added : {std::size_t{700'000}, bytes}) {
+      document.insert(item(number, added));
+      all += item(number++, added);
+    }
     CHECK(json::parse(read_file(document.path())).at("items").size() == static_cast<std::size_t>(number));
     document.finish("],\"end\":2}");
     CHECK(read_file(document.path()) == all + "],\"end\":2}");  // without a blank

@@ -13,8 +13,9 @@ namespace {
 
 // Launches that a rank may be ahead of the first one.
 constexpr std::size_t kSlots = 256;
-// Launches of which a rank that is ahead is told at once, since it may wait for slots.
-constexpr std::size_t kSlotsPerWord = 64;
+// A rank that is ahead is told after so many launches: half of the slots free again is what it waits for.
+constexpr std::size_t kLaunchesPerNotice = 64;
+static_assert(kLaunchesPerNotice <= kSlots / 2);
 // Looks between two that give the core away, some microseconds. Giving it away oftener costs the thread that launches,
 // which may share a core with this one, more than looking does.
 constexpr unsigned kLooksPerYield = 64;
@@ -177,7 +178,7 @@ void LaunchGroup::do_for_all(const Launch& own, Launcher& launcher, const Team& 
     Launch& finished = place.at(place.next);
     if (finished.recording) finished.recording.reset();
     ++place.next;
-    if (place.next == place.submitted_seen || place.next % kSlotsPerWord == 0)
+    if (place.next == place.submitted_seen || place.next % kLaunchesPerNotice == 0)
       place.done.store(place.next, std::memory_order_release);
     const auto* const next = reinterpret_cast<const std::byte*>(&place.at(place.next));
     for (std::size_t line = 0; line < sizeof(Launch); line += kLineBytes) __builtin_prefetch(next + line);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -527,11 +528,13 @@ void nonblocking(Team& team, const CaseSettings&) {
 }
 
 /// In one group calls of a communicator that waits and of one that does not, in either order, each on a stream of its own.
+/// NCCL itself cannot: a communicator that waits is "in progress" for good where the other one's call came last. So that one's
+/// calls have sizes that every table takes.
 void nonblocking_in_a_group(Team& team, const CaseSettings& settings) {
   const ncclComm_t waits = team.new_communicators()[0], goes_on = new_nonblocking(team);
   const cudaStream_t streams[] = {new_stream(), new_stream()};
   for (const std::size_t count : {std::size_t{256}, std::size_t{100'000}, std::size_t{32} << 20}) {
-    const Floats waited(count), others(count);
+    const Floats waited(std::min<std::size_t>(count, 8000)), others(count);
     for (int round = 0; round < 4 * settings.rounds; ++round) {
       team.doing("nonblocking_in_a_group: %zu floats, round %d", count, round);
       waited.set(1);
@@ -539,7 +542,7 @@ void nonblocking_in_a_group(Team& team, const CaseSettings& settings) {
       check(ncclGroupStart(), "ncclGroupStart");
       for (const int turn : {round % 2, 1 - round % 2})
         if (turn == 0)
-          all_reduce(waited, count, waits, streams[0]);
+          all_reduce(waited, waited.count(), waits, streams[0]);
         else if (const ncclResult_t queued =
                      ncclAllReduce(others.data(), others.data(), count, ncclFloat32, ncclSum, goes_on, streams[1]);
                  queued != ncclInProgress)
