@@ -131,16 +131,16 @@ void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string
 
 void Checker::keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankFindings& findings) {
   findings.wrong_elements += mismatches.count;
-  const auto keep = [&](std::uint64_t index, std::string expected, std::string got) {
+  const auto add = [&](std::uint64_t index, std::string expected, std::string got) {
     if (findings.first.size() < Mismatches::kKept)
       findings.first.push_back(
           {world_rank_, place, static_cast<std::int64_t>(index), std::move(expected), std::move(got)});
   };
   if (mismatches.gone > 0)
-    keep(mismatches.gone_from, "right data when they were compared",
-         fmt::format("{} wrong elements, here or behind, that were right a moment later", mismatches.gone));
+    add(mismatches.gone_from, "right data when they were compared",
+        fmt::format("{} wrong elements, here or behind, that were right a moment later", mismatches.gone));
   for (const Mismatch& mismatch : mismatches.first)
-    keep(mismatch.index, element_text(dtype, mismatch.expected.data()), element_text(dtype, mismatch.got.data()));
+    add(mismatch.index, element_text(dtype, mismatch.expected.data()), element_text(dtype, mismatch.got.data()));
 }
 
 }  // namespace busbw

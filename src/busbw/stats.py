@@ -98,7 +98,7 @@ def judge_quadruples(
     )
     side = [1 if interval.low > 0 else -1 if interval.high < 0 else 0 for interval in intervals]
     agreeing = {row for pair in pairs if side[pair[0]] * side[pair[1]] > 0 for row in pair}
-    level = 1 - 2 * _of_coins(place, quadruples)
+    level = _level(place, quadruples)
     return QuadrupleJudgement(intervals, tuple(row in agreeing for row in range(rows)), level, quadruples)
 
 
@@ -129,15 +129,18 @@ def _relabellings(quadruples: int, seed: int) -> NDArray[np.float32]:
     return (2 * bits - 1).astype(np.float32)
 
 
-def _of_coins(place: int, coins: int) -> float:
-    """The probability of at most `place` heads; scipy.stats, which has it too, takes three times as long to import."""
-    return float(special.bdtr(place, coins, 0.5))
+def _level(place: int, quadruples: int) -> float:
+    """With which an interval from the sorted difference number `place` to the one as far from the end holds the median.
+
+    Each difference lies above or below it as a fair coin falls. (scipy.stats takes three times as long to import.)
+    """
+    return 1 - 2 * float(special.bdtr(place, quadruples, 0.5))
 
 
 def _interval_limit(quadruples: int) -> int:
     """The least lead for which the interval of a row by itself has the least level."""
     for place in range(quadruples // 2, -1, -1):
-        if 1 - 2 * _of_coins(place, quadruples) >= _LEAST_LEVEL:
+        if _level(place, quadruples) >= _LEAST_LEVEL:
             return quadruples - 2 * place
     return quadruples + 1
 

@@ -23,6 +23,7 @@ RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
 SETTLES_S = follow._SETTLES_S
 NEVER_S = 3600.0
 END = '# table\n{"kind":"end","exit_code":0}\n'
+TOLD = "interrupted: job 12 is ending; again cancels it at once"
 AWAY = "scancel: error: Unable to contact slurm controller (connect failure)\n"
 
 
@@ -278,7 +279,7 @@ def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
     )
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel 12"]
-    assert "interrupted: job 12 is ending; again cancels it at once" in seen.statuses
+    assert TOLD in seen.statuses
 
 
 def test_the_second_interrupt_cancels_at_once(
@@ -303,12 +304,11 @@ def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_
     monkeypatch.setattr(ending, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
     telling = "interrupted: Slurm is told to end job 12"
-    told = "interrupted: job 12 is ending; again cancels it at once"
     seen = Seen(
         InTurn(
             (at_once, gets(signal.SIGINT)),
             (lambda: telling in seen.statuses and not fake.asked("scancel"), gets(signal.SIGINT)),
-            (lambda: told in seen.statuses, looks_on),
+            (lambda: TOLD in seen.statuses, looks_on),
             (at_once, looks_on),
             (at_once, looks_on),
             (at_once, lambda: finish(folder, 143)),
@@ -325,11 +325,10 @@ def test_an_interrupt_is_repeated_until_slurm_hears_it(
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
     os.kill(os.getpid(), signal.SIGINT)
-    told = "interrupted: job 12 is ending; again cancels it at once"
     seen = Seen(
         InTurn(
             (lambda: len(fake.asked("scancel")) > 1, lambda: fake.says("scancel")),
-            (lambda: told in seen.statuses, lambda: finish(folder, 130)),
+            (lambda: TOLD in seen.statuses, lambda: finish(folder, 130)),
         )
     )
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
@@ -338,7 +337,7 @@ def test_an_interrupt_is_repeated_until_slurm_hears_it(
     assert set(asked) == {"scancel --signal=INT 12"}
     why = "Unable to contact slurm controller (connect failure)"
     assert seen.errors == [f"busbw: interrupted, but job 12 goes on: {why}; Slurm is told again\n"]
-    assert told in seen.statuses
+    assert TOLD in seen.statuses
 
 
 def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Path, received: Received) -> None:

@@ -88,6 +88,12 @@ class Recorded {
   cudaGraphExec_t instance_{};
 };
 
+/// `result`, or what becomes of it where the communicator's call does not wait.
+void settle(ncclComm_t communicator, ncclResult_t result, const char* what) {
+  while (result == ncclInProgress) check(ncclCommGetAsyncError(communicator, &result), "ncclCommGetAsyncError");
+  check(result, what);
+}
+
 /// An all-reduce of ones, and whether its result is right.
 void try_it(Team& team, ncclComm_t communicator, int ranks, std::size_t count, const char* what) {
   const Floats data(count);
@@ -203,8 +209,7 @@ void destroy_order(Team& team, const CaseSettings& settings) {
       team.doing("destroy_order: destroying communicator %zu", c);
       if (((settings.ends_differ ? rank : 0) + round) % 3 == 0) {
         check(ncclCommFinalize(all[c]), "ncclCommFinalize");
-        ncclResult_t state = ncclInProgress;
-        while (state == ncclInProgress) check(ncclCommGetAsyncError(all[c], &state), "ncclCommGetAsyncError");
+        settle(all[c], ncclInProgress, "ncclCommFinalize");
       }
       check(ncclCommDestroy(all[c]), "ncclCommDestroy");
       if (k == 1) {  // memory of the dead is given to others
@@ -471,12 +476,6 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
     }
   }
   check(ncclCommDestroy(communicator), "ncclCommDestroy");
-}
-
-/// `result`, or what becomes of it where the communicator's call does not wait.
-void settle(ncclComm_t communicator, ncclResult_t result, const char* what) {
-  while (result == ncclInProgress) check(ncclCommGetAsyncError(communicator, &result), "ncclCommGetAsyncError");
-  check(result, what);
 }
 
 /// A communicator of all ranks whose calls do not wait. Collective.
