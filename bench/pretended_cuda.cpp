@@ -1,9 +1,11 @@
-// CUDA's runtime for a machine that has no GPU: two devices joined by NVLink, of which each has the host's memory. For what
-// the fast path's host code costs, and for tests of what it queues and of what the engine decides; nothing is launched.
+// CUDA's runtime for a machine that has no GPU: devices joined by NVLink, of which each has the host's memory. For what the
+// fast path's host code costs, and for tests of what it queues and holds and of what the engine decides; nothing is launched.
 //
+// BUSBW_PRETENDED_DEVICES says how many there are, 2 without it, and BUSBW_PRETENDED_MIB how much memory each has.
 // BUSBW_PRETENDED_CAPABILITY is the devices' compute capability, 90 (9.0) without it.
 // BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream. Streams from 1000 on are
 // captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
+// BUSBW_PRETENDED_MEMORY_LOG names a file to which each allocation on a device and its end are written.
 // BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
 #include <cuda_runtime_api.h>
 
@@ -13,19 +15,28 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <utility>
 
 namespace {
 
-constexpr int kDevices = 2;
 thread_local int current_device = 0;
+
+int number_from(const char* variable, int without) {
+  const char* const text = std::getenv(variable);
+  return text ? std::atoi(text) : without;
+}
+
+int devices() { return number_from("BUSBW_PRETENDED_DEVICES", 2); }
+
+std::FILE* log_from(const char* variable) {
+  const char* const name = std::getenv(variable);
+  return name ? std::fopen(name, "w") : nullptr;
+}
 
 /// A line of the log.
 __attribute__((format(printf, 1, 2))) void note(const char* format, ...) {
-  static std::FILE* const log = [] {
-    const char* name = std::getenv("BUSBW_PRETENDED_LOG");
-    return name ? std::fopen(name, "w") : nullptr;
-  }();
+  static std::FILE* const log = log_from("BUSBW_PRETENDED_LOG");
   if (log == nullptr) return;
   std::va_list values;
   va_start(values, format);
@@ -73,6 +84,42 @@ cudaError_t allocated(void** memory, std::size_t bytes) {
   return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
+/// What is allocated on devices, and by how much each holds more or less.
+class DeviceMemory {
+ public:
+  static DeviceMemory& of_all() {
+    static DeviceMemory memory;
+    return memory;
+  }
+  cudaError_t allocate(void** memory, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    std::size_t& held = held_bytes_[current_device];
+    if (held + bytes > limit_bytes_) return last_error = cudaErrorMemoryAllocation;
+    if (const cudaError_t error = allocated(memory, bytes); error != cudaSuccess) return error;
+    held += bytes;
+    blocks_[*memory] = {current_device, bytes};
+    if (log_) std::fprintf(log_, "device %d +%zu\n", current_device, bytes), std::fflush(log_);
+    return cudaSuccess;
+  }
+  void free(void* memory) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = blocks_.find(memory); found != blocks_.end()) {
+      const auto [device, bytes] = found->second;
+      held_bytes_[device] -= bytes;
+      if (log_) std::fprintf(log_, "device %d -%zu\n", device, bytes), std::fflush(log_);
+      blocks_.erase(found);
+    }
+    std::free(memory);
+  }
+
+ private:
+  const std::size_t limit_bytes_ = static_cast<std::size_t>(number_from("BUSBW_PRETENDED_MIB", 4096)) << 20;
+  std::FILE* const log_ = log_from("BUSBW_PRETENDED_MEMORY_LOG");
+  std::mutex mutex_;
+  std::map<int, std::size_t> held_bytes_;
+  std::map<void*, std::pair<int, std::size_t>> blocks_;
+};
+
 }  // namespace
 
 extern "C" {
@@ -83,13 +130,12 @@ cudaError_t cudaGetDevice(int* device) {
 }
 cudaError_t cudaSetDevice(int device) {
   current_device = device;
-  return device < kDevices ? cudaSuccess : cudaErrorInvalidDevice;
+  return device < devices() ? cudaSuccess : cudaErrorInvalidDevice;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "a GPU that is pretended");
-  const char* const capability = std::getenv("BUSBW_PRETENDED_CAPABILITY");
-  const int number = capability ? std::atoi(capability) : 90;
+  const int number = number_from("BUSBW_PRETENDED_CAPABILITY", 90);
   properties->major = number / 10;
   properties->minor = number % 10;
   properties->multiProcessorCount = 132;
@@ -117,7 +163,7 @@ cudaError_t cudaDeviceSynchronize() {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = kDevices;
+  *count = devices();
   return cudaSuccess;
 }
 cudaError_t cudaPeekAtLastError() { return last_error; }
@@ -127,10 +173,10 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = *total = std::size_t{4} << 30;
   return cudaSuccess;
 }
-cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return allocated(memory, bytes); }
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return DeviceMemory::of_all().allocate(memory, bytes); }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocated(memory, bytes); }
 cudaError_t cudaFree(void* memory) {
-  std::free(memory);
+  DeviceMemory::of_all().free(memory);
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "fastpath/cuda_check.hpp"
@@ -56,18 +58,22 @@ class Member {
   bool is_small() const { return ranks_ >= 2 && ranks_ <= kMaxRanks; }
   int ranks() const { return ranks_; }
 
-  /// Memory and a stream for the gathering.
+  /// Memory and a stream for the gathering. The memory is the host's, which NCCL's kernels reach too: a program that makes a
+  /// communicator late may have left none of its GPU's.
   void prepare() {
     const Device device(device_);
     stream_ = std::make_unique<OwnStream>();
     void* memory = nullptr;
-    fastpath::check(cudaMalloc(&memory, sizeof(Facts) * static_cast<std::size_t>(ranks_)), "allocating memory to meet");
-    gathered_ = memory;
+    fastpath::check(cudaHostAlloc(&memory, sizeof(Facts) * static_cast<std::size_t>(ranks_),
+                                  cudaHostAllocMapped | cudaHostAllocPortable),
+                    "allocating memory to meet");
+    gathered_ = {static_cast<Facts*>(memory), static_cast<std::size_t>(ranks_)};
+    std::uninitialized_value_construct(gathered_.begin(), gathered_.end());
   }
 
   ~Member() {
     const Device device(device_);
-    if (gathered_ != nullptr) cudaFree(gathered_);
+    cudaFreeHost(gathered_.data());
   }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -101,7 +107,7 @@ class Member {
     attempt([this] {
       const int cells = cells_of_all(all_);
       share_.keep(Scratch::bytes_for(ranks_, cells));
-      scratch_ = std::make_unique<Scratch>(ranks_, cells, all_.front().tags_begin, company_.pool);
+      scratch_ = std::make_unique<Scratch>(ranks_, cells, all_.front().tags_begin, company_.budget, company_.pool);
       scratch_->describe(own_);
       preload(ranks_);
     });
@@ -132,20 +138,15 @@ class Member {
 
   /// Queues the gathering of everybody's facts.
   ncclResult_t send() {
-    const Device device(device_);
-    char* own = static_cast<char*>(gathered_) + sizeof(Facts) * static_cast<std::size_t>(rank_);
-    if (cudaMemcpyAsync(own, &own_, sizeof own_, cudaMemcpyHostToDevice, stream_->get()) != cudaSuccess)
-      return ncclUnhandledCudaError;
-    return company_.nccl.all_gather(own, gathered_, sizeof(Facts), ncclUint8, communicator_, stream_->get());
+    Facts& own = gathered_[static_cast<std::size_t>(rank_)];
+    own = own_;
+    return company_.nccl.all_gather(&own, gathered_.data(), sizeof(Facts), ncclUint8, communicator_, stream_->get());
   }
 
   void receive() {
     const Device device(device_);
-    all_.assign(static_cast<std::size_t>(ranks_), Facts{});
-    fastpath::check(
-        cudaMemcpyAsync(all_.data(), gathered_, sizeof(Facts) * all_.size(), cudaMemcpyDeviceToHost, stream_->get()),
-        "reading what was gathered");
     fastpath::check(cudaStreamSynchronize(stream_->get()), "waiting for what was gathered");
+    all_.assign(gathered_.begin(), gathered_.end());
   }
 
  private:
@@ -176,7 +177,7 @@ class Member {
   int ranks_ = 0;
   int device_ = 0;
   std::unique_ptr<OwnStream> stream_;
-  void* gathered_ = nullptr;
+  std::span<Facts> gathered_;  // where NCCL writes, while it gathers
   Facts own_;
   std::vector<Facts> all_;
   std::shared_ptr<const Choices> choices_;

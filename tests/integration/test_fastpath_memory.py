@@ -1,0 +1,110 @@
+"""What GPU memory the fast path holds, keeps and frees; CUDA and NCCL are pretended (bench/pretended_*)."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from .test_fastpath_queueing import queued
+
+
+def held(log: Path) -> dict[int, list[int]]:
+    """Bytes on each device behind each allocation and each end of one."""
+    bytes_on: dict[int, list[int]] = {}
+    for line in log.read_text().splitlines():
+        _, device, change = line.split()
+        behind = bytes_on.setdefault(int(device), [])
+        behind.append((behind[-1] if behind else 0) + int(change))
+    return bytes_on
+
+
+def freed(behind: list[int]) -> bool:
+    return any(later < before for before, later in pairwise(behind))
+
+
+MAKE_AND_END = """
+def make(ranks):
+    communicators = (pointer * ranks)()
+    assert library.ncclCommInitAll(communicators, ranks, None) == 0
+    return communicators
+def end(communicators):
+    for each in communicators:
+        assert library.ncclCommDestroy(pointer(each)) == 0
+"""
+
+
+def test_a_communicator_of_another_size_frees_nothing_where_there_is_room(tmp_path: Path) -> None:
+    """Freeing waits for all that runs on a GPU; some of that may wait for a peer which has to make this one first."""
+    memory = tmp_path / "memory"
+    calls = (
+        MAKE_AND_END
+        + """
+end(communicators)
+end(make(3))
+end(make(2))
+communicators = make(3)
+assert all_reduce(0, 11) == 0
+"""
+    )
+    variables = {"BUSBW_PRETENDED_DEVICES": "4", "BUSBW_PRETENDED_MEMORY_LOG": str(memory)}
+    assert queued(tmp_path, calls, **variables) == ["launch stream 11"]
+    behind = held(memory)
+    assert {device: len(changes) for device, changes in behind.items()} == {0: 2, 1: 2, 2: 1}  # none is freed
+
+
+@pytest.mark.parametrize("mib", [8, 20, 40, 64])
+def test_what_is_kept_and_what_is_in_use_stay_within_the_allowance(tmp_path: Path, mib: int) -> None:
+    memory = tmp_path / "memory"
+    calls = (
+        MAKE_AND_END
+        + """
+import random
+end(communicators)
+random.seed(1)
+alive = []
+for _ in range(200):
+    if len(alive) > 3 or (alive and random.random() < 0.4):
+        end(alive.pop(random.randrange(len(alive))))
+    else:
+        alive.append(make(random.choice([2, 3, 4])))
+communicators = make(2) if not alive else alive[0]
+for each in alive[1:]:
+    end(each)
+end(communicators)
+communicators = make(2)
+assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]
+"""
+    )
+    variables = {
+        "BUSBW_PRETENDED_DEVICES": "4",
+        "BUSBW_PRETENDED_MEMORY_LOG": str(memory),
+        "BUSBW_FASTPATH_MIB": str(mib),
+    }
+    assert queued(tmp_path, calls, **variables) == ["launch stream 11", "launch stream 21"]
+    behind = held(memory)
+    most = max(max(changes) for changes in behind.values())
+    assert mib / 2 < most / 2**20 <= mib
+    assert any(freed(changes) for changes in behind.values())
+
+
+def test_gpus_without_any_memory_left_make_communicators(tmp_path: Path) -> None:
+    """A rank that left in the midst of the meeting would leave its peers waiting."""
+    calls = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]"
+    assert queued(tmp_path, calls, is_fast=False, BUSBW_PRETENDED_MIB="0") == []
+    trail = (tmp_path / "fastpath.log").read_text()
+    assert "all is handed over" in trail
+    assert "allocating scratch memory: out of memory" in trail
+
+
+def test_memory_that_is_kept_makes_room_where_a_gpu_has_no_more(tmp_path: Path) -> None:
+    calls = (
+        MAKE_AND_END
+        + """
+end(communicators)
+end(make(3))
+communicators = make(2)
+assert all_reduce(0, 11) == 0
+"""
+    )
+    variables = {"BUSBW_PRETENDED_DEVICES": "4", "BUSBW_PRETENDED_MIB": "40"}
+    assert queued(tmp_path, calls, **variables) == ["launch stream 11"]
