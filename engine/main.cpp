@@ -22,6 +22,7 @@
 #include "support/complain.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
+#include "support/program_file.hpp"
 #include "support/version.hpp"
 
 namespace busbw {
@@ -72,7 +73,9 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
 
 std::string version_text() {
   const std::string headers = nccl_headers();
-  return fmt::format("busbw {0}\nbackend host {0}\n{1}record schema {2}\nnccl-tests table 2.19.6\n", version(),
+  const auto build = program_build();
+  return fmt::format("busbw {0}\n{1}backend host {0}\n{2}record schema {3}\nnccl-tests table 2.19.6\n", version(),
+                     build ? fmt::format("build {}\n", *build) : "",
                      headers.empty() ? "" : fmt::format("backend nccl, built with the headers of {}\n", headers),
                      kSchemaVersion);
 }

@@ -16,6 +16,7 @@
 #include "output/records.hpp"
 #include "support/complain.hpp"
 #include "support/error.hpp"
+#include "support/program_file.hpp"
 #include "support/provenance.hpp"
 #include "support/version.hpp"
 
@@ -67,6 +68,8 @@ RunInfo run_info(const Options& options, const RunSettings& settings, const Back
   info.program = options.program;
   info.collective = options.collective;
   info.busbw_version = version();
+  info.busbw_build = program_build();
+  info.busbw_path = program_path();
   info.backend = backend.name();
   info.backend_version = backend.version();
   info.headers_version = backend.headers();

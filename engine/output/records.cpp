@@ -233,6 +233,8 @@ void Records::begin(const RunInfo& run) {
   start_line("run");
   line_.field("schema_version", kSchemaVersion);
   line_.field("busbw_version", run.busbw_version);
+  line_.field("busbw_build", run.busbw_build);
+  line_.field("busbw_path", run.busbw_path);
   line_.field("backend", run.backend);
   line_.field("backend_version", run.backend_version);
   line_.field("run_id", run.run_id);

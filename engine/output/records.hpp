@@ -15,7 +15,7 @@
 namespace busbw {
 
 /// Of the record schema, by its own rules (schema/README.md); src/busbw/records.py has the same.
-inline constexpr std::string_view kSchemaVersion = "1.2";
+inline constexpr std::string_view kSchemaVersion = "1.3";
 
 /// Writes each line with one write call, so that the file is complete up to the last row whatever happens.
 class Records : public Sink {

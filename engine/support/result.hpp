@@ -68,6 +68,8 @@ struct RunInfo {
   std::string program;          // "all_reduce_perf"
   std::string collective;       // "all_reduce"
   std::string busbw_version;    // "0.1.0"
+  std::optional<std::string> busbw_build = {};  // program_build()
+  std::optional<std::string> busbw_path = {};   // program_path()
   std::string backend;          // "host"
   std::string backend_version;  // of the library that does the work; the program's own on the host backend
   std::string headers_version = {};  // of the library's headers that the program was built with; empty: none

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 """Of the record schema, by its own rules (schema/README.md); engine/output/records.hpp has the same."""
 
 
@@ -147,6 +147,11 @@ class Header(Struct, tag_field="kind", tag="run", kw_only=True, frozen=True):
 
     schema_version: Annotated[str, Meta(description="Version of this schema, major.minor.", pattern=r"^\d+\.\d+$")]
     busbw_version: Annotated[str, Meta(description="Version of the program.")]
+    busbw_build: Annotated[
+        str | None,
+        Meta(description="The executable's GNU build id, which tells builds of one version apart; null if none."),
+    ] = None
+    busbw_path: Annotated[str | None, Meta(description="The executable, links followed; null if not known.")] = None
     backend: Annotated[str, Meta(description="What ran the collectives: 'host', 'nccl', ...")]
     backend_version: Annotated[str, Meta(description="Version of the library that did the work.")]
     run_id: Annotated[str, Meta(description="Unique per run.")]

@@ -31,6 +31,8 @@ inline RunInfo made_up_run() {
   run.program = "all_reduce_perf";
   run.collective = "all_reduce";
   run.busbw_version = "0.1.0";
+  run.busbw_build = "211e74be2afc5e75e79c8e6a7ee657177993fb4d";
+  run.busbw_path = "/usr/local/bin/all_reduce_perf";
   run.backend = "host";
   run.backend_version = "0.1.0";
   run.run_id = "20261121T081639-vm-1463";

@@ -1,14 +1,25 @@
 """Do the eleven programs measure what nccl-tests' programs of the same names do, and can its parsers read it?"""
 
 import re
+import subprocess
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from busbw.engine import COLLECTIVES
 
 from .model import DTYPES, OPS, alltoallv_pair_bytes, expected_row, redop_column
-from .programs import REDUCING, ROOTED, Programs, of_kind, read_json, read_records
+from .programs import (
+    REDUCING,
+    ROOTED,
+    Programs,
+    of_kind,
+    read_json,
+    read_records,
+    records_of,
+    run_and_record,
+)
 from .table import comments, expect_nothing_wrong, footer, passed, rows_by_blanks, rows_by_pattern, shown_as
 
 
@@ -108,10 +119,20 @@ def test_versions(programs: Programs, name: str) -> None:
     finished = programs.run(name, "--version")
     assert (finished.code, finished.stderr) == (0, "")
     assert re.fullmatch(
-        r"busbw \d+\.\d+\.\d+\nbackend host \d+\.\d+\.\d+\n(?:backend nccl, built with the headers of 2\.\d+\.\d+\n)?"
+        r"busbw \d+\.\d+\.\d+\nbuild [0-9a-f]{40}\n"
+        r"backend host \d+\.\d+\.\d+\n(?:backend nccl, built with the headers of 2\.\d+\.\d+\n)?"
         r"record schema \d+\.\d+\n.*\n",
         finished.stdout,
     )
+
+
+def test_records_name_the_build_that_measured(programs: Programs) -> None:
+    passed(run_and_record(programs, "all_reduce", "--sizes", 64, "-n", 1))
+    header = records_of(programs)[0]
+    executable = Path(header["busbw_path"])
+    assert executable.samefile(programs.path("busbw-engine"))
+    notes = subprocess.run(["readelf", "-n", executable], capture_output=True, text=True, check=True).stdout
+    assert f"Build ID: {header['busbw_build']}" in notes
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

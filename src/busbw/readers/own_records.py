@@ -113,6 +113,8 @@ def _rank(rank: records.Rank) -> Rank:
 def _settings(header: records.Header) -> dict[str, str]:
     """Everything else that describes the run, as words; what was not asked for is left out."""
     settings = {"backend": header.backend, "run_id": header.run_id}
+    if header.busbw_build is not None:
+        settings["busbw_build"] = header.busbw_build
     for name in header.settings.__struct_fields__:
         value = getattr(header.settings, name)
         if value is not None:

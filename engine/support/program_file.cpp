@@ -1,0 +1,68 @@
+#include "support/program_file.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <link.h>
+
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+namespace busbw {
+namespace {
+
+constexpr std::string_view kOwner{"GNU", 4};  // with the zero at its end
+
+std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
+
+/// The build id among the notes of one segment: each is a header, its owner's name and what it says.
+std::optional<std::string> build_among(std::span<const std::byte> notes) {
+  ElfW(Nhdr) header;
+  while (notes.size() >= sizeof header) {
+    std::memcpy(&header, notes.data(), sizeof header);
+    const std::size_t owner_at = sizeof header;
+    const std::size_t text_at = owner_at + padded(header.n_namesz);
+    const std::size_t end = text_at + padded(header.n_descsz);
+    if (end > notes.size()) break;
+    const std::string_view owner(reinterpret_cast<const char*>(notes.data()) + owner_at, header.n_namesz);
+    if (header.n_type == NT_GNU_BUILD_ID && owner == kOwner) {
+      std::string text;
+      for (const std::byte byte : notes.subspan(text_at, header.n_descsz))
+        text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+      return text;
+    }
+    notes = notes.subspan(end);
+  }
+  return std::nullopt;
+}
+
+/// Of the first object that the loader tells of, which is the program.
+int ask(dl_phdr_info* object, std::size_t, void* result) {
+  auto& build = *static_cast<std::optional<std::string>*>(result);
+  for (int i = 0; i < object->dlpi_phnum && !build; ++i) {
+    const ElfW(Phdr) & segment = object->dlpi_phdr[i];
+    if (segment.p_type != PT_NOTE) continue;
+    const auto* const begin = reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr);
+    build = build_among({begin, segment.p_memsz});
+  }
+  return 1;
+}
+
+}  // namespace
+
+std::optional<std::string> program_path() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::nullopt : std::optional(path.string());
+}
+
+std::optional<std::string> program_build() {
+  std::optional<std::string> build;
+  dl_iterate_phdr(ask, &build);
+  return build;
+}
+
+}  // namespace busbw
