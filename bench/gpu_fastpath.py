@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpu_fastpath_page import NCCL, NCCL_REGISTERED, OURS, OURS_REGISTERED, Figure, What, read, write
-from gpu_programs import without_paths
+from gpu_programs import version_text, without_paths
 
 from busbw import engine
 from busbw.ab import BlockEndedError, Measurement, SideSpec, parse_side
@@ -203,7 +203,7 @@ class Kept:
         self.facts = {
             "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
             "machine": f"{len(header['ranks'])} x {header['ranks'][0]['device_name']}",
-            "busbw": header["busbw_version"],
+            "busbw": version_text(header),
             "facts": without_paths(header["machine"]),
         }
 

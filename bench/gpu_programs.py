@@ -121,6 +121,12 @@ def without_paths(value: Any) -> Any:
     return re.sub(r"(?<![\w.])/(?:[^/\s]+/)+", "", value) if isinstance(value, str) else value
 
 
+def version_text(header: dict[str, Any]) -> str:
+    """Of the program that wrote a record, with the build where it is known: "0.1.0 (build 211e74be2afc)"."""
+    build = header.get("busbw_build")
+    return header["busbw_version"] + (f" (build {build[:12]})" if build else "")
+
+
 def provenance(ours: Ours, gpus: int, folder: Path) -> dict[str, Any]:
     """Machine, versions and variables, as a record of ours has them."""
     command = ours.command("all_reduce", ["-t", str(gpus)], ["-b", "8", "-e", "8", "-n", "1"])
@@ -129,7 +135,7 @@ def provenance(ours: Ours, gpus: int, folder: Path) -> dict[str, Any]:
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "machine": f"{gpus} x {device}",
-        "busbw": first["busbw_version"],
+        "busbw": version_text(first),
         "facts": without_paths(first["machine"]),
         "environment": {name: value for name, value in environment().items() if name.startswith("NCCL_")},
     }

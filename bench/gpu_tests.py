@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_programs import without_paths
+from gpu_programs import version_text, without_paths
 
 FAULT = "--fault"
 MOST_SAID = 300
@@ -134,7 +134,7 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
     faults = f"A fault was put into the result of one rank in {struck} rows; in {named} exactly that element was named."
     lines = [
         f"# Tests on {ranks} x {first['ranks'][0]['device_name']}, {first['start_time'][:10]}, busbw "
-        f"{first['busbw_version']}, NCCL {machine.get('nccl_version')}, driver {machine.get('driver')}",
+        f"{version_text(first)}, NCCL {machine.get('nccl_version')}, driver {machine.get('driver')}",
         "",
         f"Tests: {outcome(report)}.",
         *(f"Failed: {name}." for name in failed),

@@ -81,6 +81,13 @@ def test_names_in_place_of_paths(bench: Any) -> None:
     }
 
 
+def test_a_build_is_named_where_a_record_has_one(bench: Any) -> None:
+    text = bench("gpu_programs").version_text
+    header = {"busbw_version": "0.1.0", "busbw_build": "211e74be2afc5e75e79c8e6a7ee657177993fb4d"}
+    assert text(header) == "0.1.0 (build 211e74be2afc)"
+    assert text(header | {"busbw_build": None}) == text({"busbw_version": "0.1.0"}) == "0.1.0"
+
+
 def test_tables_leave_out_what_is_missing(bench: Any) -> None:
     tables = bench("gpu_tables")
     rows = {
