@@ -6,6 +6,7 @@
 
 #include "collectives/collective.hpp"
 #include "measure/buffers.hpp"
+#include "measure/gate_room.hpp"
 #include "measure/host_stamps.hpp"
 #include "measure/samples.hpp"
 #include "support/result.hpp"
@@ -78,6 +79,8 @@ class Sampler {
   /// One operation, and that waiting.
   void run_once(std::uint64_t number);
   void call(std::uint64_t number);
+  /// All iterations of a batch, with nothing between them that could be left out.
+  void run_plain();
   /// A barrier, and one untimed operation behind it. Ranks leave a barrier one after the other, over milliseconds in a large
   /// job, and the first of them would wait for the last within what is timed; an operation ends on all at about the same
   /// moment. And, as in nccl-tests, a device that has idled would take longer over the first.
@@ -112,12 +115,7 @@ class Sampler {
   static void add_device_time(Samples& samples, const Told& told);
   /// Seconds from the first iteration's start to the last one's end; the gate is open again.
   double gated_batch_s(Gate& gate, std::size_t first, std::size_t count);
-  std::size_t calls_per_operation() const;
-  std::size_t calls_per_iteration() const;
-  /// Iterations, each with a stamp, that fit behind the gate beside one operation and one more stamp.
-  std::size_t stamped_iterations_behind(const Gate& gate) const;
-  /// Iterations that fit behind the gate beside two stamps and one operation.
-  std::size_t iterations_behind(const Gate& gate) const;
+  GateRoom room_of(const Gate& gate) const;
 
   Team& world_;
   Communicator& communicator_;

@@ -1,0 +1,53 @@
+#include "measure/gate_room.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <initializer_list>
+
+namespace busbw {
+namespace {
+
+/// An operation is one call, and an iteration one operation.
+BatchCalls single(std::size_t iterations) { return {1, 1, iterations}; }
+
+}  // namespace
+
+TEST_CASE("gate room: what is issued never exceeds it, and one iteration more would") {
+  for (std::size_t room = 1; room <= 60; ++room)
+    for (const std::size_t per_operation : {1, 2, 7})
+      for (const std::size_t aggregated : {1, 3}) {
+        CAPTURE(room);
+        CAPTURE(per_operation);
+        CAPTURE(aggregated);
+        const std::size_t per_iteration = per_operation * aggregated;
+        const GateRoom behind(room, {per_operation, per_iteration, 1000});
+        const std::size_t plain = behind.iterations();
+        if (plain > 0) CHECK(per_operation + 2 + plain * per_iteration <= room);
+        CHECK(per_operation + 2 + (plain + 1) * per_iteration > room);
+        const std::size_t stamped = behind.stamped_iterations();
+        if (stamped > 0) CHECK(per_operation + stamped * (per_iteration + 1) + 1 <= room);
+        CHECK(per_operation + (stamped + 1) * (per_iteration + 1) + 1 > room);
+      }
+}
+
+TEST_CASE("gate room: no more iterations than the batch has") {
+  CHECK(GateRoom(40, single(5)).iterations() == 5);
+  CHECK(GateRoom(40, single(1000)).iterations() == 37);
+}
+
+TEST_CASE("gate room: a graph counts 25 of its operations and stamps for one") {
+  CHECK(GateRoom(40, single(1000)).takes_graph());
+  CHECK_FALSE(GateRoom(40, single(1001)).takes_graph());
+  CHECK(GateRoom(40, single(499)).takes_stamped_graph());  // and 500 stamps
+  CHECK_FALSE(GateRoom(40, single(500)).takes_stamped_graph());
+}
+
+TEST_CASE("gate room: a graph is launched beside an operation and its stamps, too") {
+  CHECK_FALSE(GateRoom(3, single(1)).takes_graph());
+  CHECK(GateRoom(4, single(1)).takes_graph());
+  CHECK_FALSE(GateRoom(1, single(1)).takes_stamped_graph());
+  CHECK(GateRoom(2, single(1)).takes_stamped_graph());
+}
+
+}  // namespace busbw
