@@ -164,7 +164,7 @@ class RankRun {
       rank_case.seed = ++checks_;
       checker.prepare(rank_case, placement);
       world_.barrier();
-      world_.issues(buffers.region_bytes());
+      world_.issued().next(buffers.region_bytes());
       run_checked(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
       RankFindings findings = checker.verify_result(rank_case, placement);
       world_.barrier();

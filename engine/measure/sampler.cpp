@@ -36,7 +36,7 @@ constexpr std::size_t kGraphSamples = 100'000;
 
 // Inline where it is called in a loop: two calls of functions in between show in an operation of 0.3 us, by a tenth.
 [[gnu::always_inline]] inline void Sampler::call(std::uint64_t number) {
-  world_.issues(case_.buffers.region_bytes());
+  issued_.next(case_.buffers.region_bytes());
   case_.collective.run(communicator_,
                        case_.buffers.call(case_.placement, number, case_.dtype, case_.redop, case_.root));
 }

@@ -36,6 +36,7 @@ class Sampler {
   /// All must outlive it.
   Sampler(Team& world, Communicator& communicator, const SampledCase& what, const RunSettings& settings)
       : world_(world),
+        issued_(world.issued()),
         communicator_(communicator),
         case_(what),
         settings_(settings),
@@ -118,6 +119,7 @@ class Sampler {
   GateRoom room_of(const Gate& gate) const;
 
   Team& world_;
+  Issued& issued_;  // this rank's
   Communicator& communicator_;
   SampledCase case_;
   const RunSettings& settings_;

@@ -41,9 +41,9 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     for (auto& store : stores_) store = new_store();
     std::vector<int> everybody(static_cast<std::size_t>(membership_.processes));
     std::iota(everybody.begin(), everybody.end(), 0);
-    processes_ =
-        std::make_unique<StoreTeam>(*stores_[0], MemberState{[this] { return aborted(); }, [](std::optional<Phase>) {}},
-                                    std::move(everybody), membership_.process, "the processes");
+    processes_ = std::make_unique<StoreTeam>(
+        *stores_[0], MemberState{[this] { return aborted(); }, [](std::optional<Phase>) {}, own_ranks_[0].issued},
+        std::move(everybody), membership_.process, "the processes");
     if (server_) wait_for_all();
     processes_->barrier();
   } catch (const Aborted&) {
@@ -177,11 +177,8 @@ std::unique_ptr<Team> LaunchedJob::team(int rank) {
     own_ranks_[own].steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw Aborted();
   };
-  const auto on_issue = [&rank_shown = own_ranks_[own]](std::uint64_t bytes) {
-    rank_shown.operations.store(rank_shown.operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    rank_shown.operation_bytes.store(bytes, std::memory_order_relaxed);
-  };
-  return std::make_unique<StoreTeam>(*stores_[own], MemberState{[this] { return aborted(); }, on_step, on_issue},
+  return std::make_unique<StoreTeam>(*stores_[own],
+                                     MemberState{[this] { return aborted(); }, on_step, own_ranks_[own].issued},
                                      std::move(everybody), rank, "the job");
 }
 
@@ -240,7 +237,7 @@ RankProgress LaunchedJob::progress(int rank) const {
   if (!is_mine(rank)) return server_ ? server_->attendance().progress(rank) : RankProgress{};
   const Rank& own = own_ranks_[static_cast<std::size_t>(rank % membership_.ranks_per_process)];
   return {static_cast<Phase>(own.phase.load(std::memory_order_relaxed)), own.steps.load(std::memory_order_relaxed),
-          own.operations.load(std::memory_order_relaxed), own.operation_bytes.load(std::memory_order_relaxed)};
+          own.issued.operations(), own.issued.bytes()};
 }
 
 std::string LaunchedJob::rank_name(int rank) const {
@@ -294,8 +291,8 @@ void LaunchedJob::talk_to_store() {
       for (const Rank& rank : own_ranks_)
         beat.add(static_cast<std::uint8_t>(rank.phase.load(std::memory_order_relaxed)))
             .add(rank.steps.load(std::memory_order_relaxed))
-            .add(rank.operations.load(std::memory_order_relaxed))
-            .add(rank.operation_bytes.load(std::memory_order_relaxed));
+            .add(rank.issued.operations())
+            .add(rank.issued.bytes());
       control_->send(Frame::beat, beat.bytes());
     }
     const auto received = control_->receive(kTickMs);

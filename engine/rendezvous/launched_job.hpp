@@ -39,11 +39,11 @@ class LaunchedJob final : public Job {
   void leave() noexcept;
 
  private:
-  struct Rank {
+  /// On a line of its own: each is written by one rank's thread all the time.
+  struct alignas(64) Rank {
     std::atomic<int> phase{0};
     std::atomic<std::uint64_t> steps{0};
-    std::atomic<std::uint64_t> operations{0};
-    std::atomic<std::uint64_t> operation_bytes{0};
+    Issued issued;
   };
 
   void serve();

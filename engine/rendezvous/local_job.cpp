@@ -24,8 +24,7 @@ constexpr std::size_t kCacheLine = 64;
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
-  std::atomic<std::uint64_t> operations;
-  std::atomic<std::uint64_t> operation_bytes;
+  Issued issued;
   Barrier world_barrier;  // used in rank 0's block only
   Barrier group_barrier;
   std::uint64_t message_bytes;
@@ -38,8 +37,6 @@ struct LocalJob::Shared {
   int exit;
   std::array<char, kMessageBytes> message;
 };
-
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "atomics are shared between processes");
 
 /// Some of a job's ranks, as one of them sees them.
 class LocalJob::MemberTeam final : public Team {
@@ -58,12 +55,7 @@ class LocalJob::MemberTeam final : public Team {
     if (aborted()) throw Aborted();
   }
 
-  void issues(std::uint64_t bytes) override {
-    RankBlock& own = job_.block(members_[mine_]);
-    // This rank alone writes them.
-    own.operations.store(own.operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    own.operation_bytes.store(bytes, std::memory_order_relaxed);
-  }
+  Issued& issued() override { return job_.block(members_[mine_]).issued; }
 
   void barrier() override {
     RankBlock& first = job_.block(members_.front());
@@ -173,7 +165,7 @@ std::optional<Failure> LocalJob::failure() const {
 RankProgress LocalJob::progress(int rank) const {
   const RankBlock& shown = block(rank);
   return {static_cast<Phase>(shown.phase.load(std::memory_order_relaxed)), shown.steps.load(std::memory_order_relaxed),
-          shown.operations.load(std::memory_order_relaxed), shown.operation_bytes.load(std::memory_order_relaxed)};
+          shown.issued.operations(), shown.issued.bytes()};
 }
 
 }  // namespace busbw

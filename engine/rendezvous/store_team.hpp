@@ -14,8 +14,7 @@ struct MemberState {
   std::function<bool()> aborted;
   /// The rank has come to a phase; missing: it has made a step within one.
   std::function<void(std::optional<Phase>)> on_step;
-  /// The rank issues an operation on so many bytes.
-  std::function<void(std::uint64_t)> on_issue = [](std::uint64_t) {};
+  Issued& issued;
 };
 
 /// Data is gathered in rounds in which all members together send at most kRoundBytes, so that no store and no member
@@ -36,7 +35,7 @@ class StoreTeam final : public Team {
   std::unique_ptr<Team> split(int colour) override;
   bool aborted() const override { return state_.aborted(); }
   void enter(Phase phase) override { state_.on_step(phase); }
-  void issues(std::uint64_t bytes) override { state_.on_issue(bytes); }
+  Issued& issued() override { return state_.issued; }
 
  private:
   std::string next_key(const char* what);

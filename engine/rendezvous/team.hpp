@@ -6,12 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "rendezvous/issued.hpp"
 #include "support/message.hpp"
 #include "support/phase.hpp"
 
 namespace busbw {
 
-/// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted`, `enter` and `issues` is made
+/// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted`, `enter` and `issued` is made
 /// by all members in the same order. A wait for what has not come ends with `Aborted` once any rank has aborted the
 /// job.
 class Team {
@@ -32,8 +33,8 @@ class Team {
   /// Tells the watchdog how far this rank is: a phase, and one step of progress within it. Throws Aborted once the job
   /// is, so that a rank which never has to wait ends, too.
   virtual void enter(Phase phase) = 0;
-  /// Tells the watchdog that this rank issues its next operation, on so many bytes. Costs some nanoseconds.
-  virtual void issues(std::uint64_t bytes) = 0;
+  /// Where this rank tells the watchdog of each operation that it issues; there as long as the job.
+  virtual Issued& issued() = 0;
 };
 
 }  // namespace busbw

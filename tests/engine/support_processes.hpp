@@ -61,7 +61,9 @@ class StandIn {
             JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}}, kPatienceMs * 1e-3)) {
     std::vector<int> everybody(static_cast<std::size_t>(processes));
     std::iota(everybody.begin(), everybody.end(), 0);
-    StoreTeam team(*store_, {[] { return false; }, [](std::optional<Phase>) {}}, everybody, process, "the processes");
+    Issued nobody_looks;
+    StoreTeam team(*store_, {[] { return false; }, [](std::optional<Phase>) {}, nobody_looks}, everybody, process,
+                   "the processes");
     team.barrier();
   }
 

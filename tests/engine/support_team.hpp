@@ -90,7 +90,7 @@ class ThreadTeam final : public Team {
   bool aborted() const override { return shared_->job->aborted.load(std::memory_order_relaxed); }
 
   void enter(Phase) override {}
-  void issues(std::uint64_t) override {}
+  Issued& issued() override { return issued_; }
 
   /// Makes every wait of every team of the job end with Aborted.
   void abort() {
@@ -128,6 +128,7 @@ class ThreadTeam final : public Team {
 
   std::shared_ptr<Shared> shared_;
   int rank_;
+  Issued issued_;
 };
 
 /// What another team is, for tests that watch or change a part of it.
@@ -142,7 +143,7 @@ class TeamLike : public Team {
   std::unique_ptr<Team> split(int colour) override { return team_.split(colour); }
   bool aborted() const override { return team_.aborted(); }
   void enter(Phase phase) override { team_.enter(phase); }
-  void issues(std::uint64_t bytes) override { team_.issues(bytes); }
+  Issued& issued() override { return team_.issued(); }
 
  private:
   Team& team_;

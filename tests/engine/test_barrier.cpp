@@ -52,11 +52,12 @@ class AbortedBehindTheBarrier final : public Team {
   Bytes broadcast(std::span<const std::byte>) override { return {}; }
   std::unique_ptr<Team> split(int) override { return {}; }
   void enter(Phase) override {}
-  void issues(std::uint64_t) override {}
+  Issued& issued() override { return issued_; }
 
  private:
   Barrier& barrier_;
   mutable bool other_has_come_ = false;
+  Issued issued_;
 };
 
 }  // namespace

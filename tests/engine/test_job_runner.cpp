@@ -297,7 +297,7 @@ TEST_CASE(
       auto& job = *new LocalJob(2);
       const auto& callbacks = *new JobCallbacks(callbacks_of(seen, [&, dies](int rank) {
         const auto team = job.team(rank);
-        team->issues(1024);
+        team->issued().next(1024);
         if (rank == 1) dies ? static_cast<void>(raise(SIGKILL)) : hang();
         team->barrier();
       }));

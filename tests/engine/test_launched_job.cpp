@@ -123,8 +123,8 @@ TEST_CASE("LaunchedJob: the first process knows how far all are, and each is nam
   CHECK(run_job_of(2, at_loopback(port), [&](LaunchedJob& job, int process) {
           const auto team = job.team(process);
           if (process == 1) {
-            team->issues(1024);
-            team->issues(2048);
+            team->issued().next(1024);
+            team->issued().next(2048);
             team->enter(Phase::check);
           }
           if (process == 0) {

@@ -258,8 +258,8 @@ TEST_CASE("LocalJob: progress shows the phase, and steps that grow with every ph
 TEST_CASE("LocalJob: progress shows how many operations were issued, and the last one's size") {
   LocalJob job(2);
   const auto team = job.team(1);
-  team->issues(1024);
-  team->issues(8);
+  team->issued().next(1024);
+  team->issued().next(8);
   CHECK(job.progress(1).operations == 2);
   CHECK(job.progress(1).operation_bytes == 8);
   CHECK(job.progress(0).operations == 0);

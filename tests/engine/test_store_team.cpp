@@ -55,7 +55,8 @@ std::string transcript(Team& team, int depth = 0) {
 }
 
 MemberState plain_state() {
-  return {[] { return false; }, [](std::optional<Phase>) {}};
+  static Issued nobody_looks;
+  return {[] { return false; }, [](std::optional<Phase>) {}, nobody_looks};
 }
 
 std::vector<int> first_numbers(int count) {
@@ -96,8 +97,9 @@ TEST_CASE("StoreTeam: does what a team over plain memory does, over memory and o
 TEST_CASE("StoreTeam: steps and phases are told") {
   MemoryStore store(kPatient);
   std::vector<std::optional<Phase>> told;
-  StoreTeam team(store, {[] { return false; }, [&](std::optional<Phase> phase) { told.push_back(phase); }}, {0}, 0,
-                 "all");
+  Issued nobody_looks;
+  const auto on_step = [&](std::optional<Phase> phase) { told.push_back(phase); };
+  StoreTeam team(store, {[] { return false; }, on_step, nobody_looks}, {0}, 0, "all");
   team.enter(Phase::warmup);
   team.barrier();
   team.gather({});

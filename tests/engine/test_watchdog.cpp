@@ -96,8 +96,8 @@ TEST_CASE("last_operations: ranks that issued the same one are named together, t
   Scene scene(4);
   CHECK(last_operations(scene.job, "all_reduce").empty());
   for (const int rank : {0, 1, 3}) {
-    scene.teams[static_cast<std::size_t>(rank)]->issues(8);
-    if (rank != 1) scene.teams[static_cast<std::size_t>(rank)]->issues(1024);
+    scene.teams[static_cast<std::size_t>(rank)]->issued().next(8);
+    if (rank != 1) scene.teams[static_cast<std::size_t>(rank)]->issued().next(1024);
   }
   CHECK(last_operations(scene.job, "all_reduce") ==
         "last issued: operation 2 (all_reduce, 1024 bytes) by rank 0, rank 3; operation 1 (all_reduce, 8 bytes) by "
@@ -108,7 +108,8 @@ TEST_CASE("last_operations: ranks that issued the same one are named together, t
 TEST_CASE("last_operations: many ranks that are all apart are not all told") {
   Scene scene(20);
   for (int rank = 0; rank < 20; ++rank)
-    for (int operation = 0; operation < rank; ++operation) scene.teams[static_cast<std::size_t>(rank)]->issues(8);
+    for (int operation = 0; operation < rank; ++operation)
+      scene.teams[static_cast<std::size_t>(rank)]->issued().next(8);
   const std::string text = last_operations(scene.job, "reduce");
   check_names(text, {"operation 19 (reduce, 8 bytes) by rank 19; ", "16 others by other ranks"});
   CHECK(text.size() < 400);

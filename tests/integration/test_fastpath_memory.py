@@ -46,8 +46,8 @@ communicators = make(3)
 assert all_reduce(0, 11) == 0
 """
     )
-    variables = {"BUSBW_PRETENDED_DEVICES": "4", "BUSBW_PRETENDED_MEMORY_LOG": str(memory)}
-    assert queued(tmp_path, calls, **variables) == ["launch stream 11"]
+    launched = queued(tmp_path, calls, BUSBW_PRETENDED_DEVICES="4", BUSBW_PRETENDED_MEMORY_LOG=str(memory))
+    assert launched == ["launch stream 11"]
     behind = held(memory)
     assert {device: len(changes) for device, changes in behind.items()} == {0: 2, 1: 2, 2: 1}  # none is freed
 
@@ -75,12 +75,14 @@ communicators = make(2)
 assert [all_reduce(0, 11), all_reduce(1, 21)] == [0, 0]
 """
     )
-    variables = {
-        "BUSBW_PRETENDED_DEVICES": "4",
-        "BUSBW_PRETENDED_MEMORY_LOG": str(memory),
-        "BUSBW_FASTPATH_MIB": str(mib),
-    }
-    assert queued(tmp_path, calls, **variables) == ["launch stream 11", "launch stream 21"]
+    launched = queued(
+        tmp_path,
+        calls,
+        BUSBW_PRETENDED_DEVICES="4",
+        BUSBW_PRETENDED_MEMORY_LOG=str(memory),
+        BUSBW_FASTPATH_MIB=str(mib),
+    )
+    assert launched == ["launch stream 11", "launch stream 21"]
     behind = held(memory)
     most = max(max(changes) for changes in behind.values())
     assert mib / 2 < most / 2**20 <= mib
@@ -106,5 +108,4 @@ communicators = make(2)
 assert all_reduce(0, 11) == 0
 """
     )
-    variables = {"BUSBW_PRETENDED_DEVICES": "4", "BUSBW_PRETENDED_MIB": "40"}
-    assert queued(tmp_path, calls, **variables) == ["launch stream 11"]
+    assert queued(tmp_path, calls, BUSBW_PRETENDED_DEVICES="4", BUSBW_PRETENDED_MIB="40") == ["launch stream 11"]
