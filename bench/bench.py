@@ -185,6 +185,12 @@ def as_table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def version_of(engine: Path) -> str:
+    """Its version and build: "0.1.0 (build 211e74be2afc)"."""
+    said = dict(line.split(maxsplit=1) for line in run([str(engine), "--version"]).splitlines())
+    return f"{said['busbw']} (build {said['build'][:12]})" if "build" in said else said["busbw"]
+
+
 def cpu_name() -> str:
     """The processor, as Linux names it."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -205,7 +211,7 @@ def main() -> int:
     results: dict[str, Any] = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "machine": f"{os.cpu_count()} x {cpu_name()}",
-        "version": run([str(arguments.programs / "busbw-engine"), "--version"]).split()[1],
+        "version": version_of(arguments.programs / "busbw-engine"),
     }
     steps = {
         "overhead": lambda: overhead(arguments.programs, arguments.build),

@@ -5,7 +5,8 @@
 // BUSBW_PRETENDED_CAPABILITY is the devices' compute capability, 90 (9.0) without it.
 // BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream. Streams from 1000 on are
 // captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
-// BUSBW_PRETENDED_MEMORY_LOG names a file to which each allocation on a device and its end are written.
+// BUSBW_PRETENDED_MEMORY_LOG names a file to which each allocation on a device and its end are written, and "host" where memory
+// of the host is freed.
 // BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
 #include <cuda_runtime_api.h>
 
@@ -101,6 +102,15 @@ class DeviceMemory {
     if (log_) std::fprintf(log_, "device %d +%zu\n", current_device, bytes), std::fflush(log_);
     return cudaSuccess;
   }
+  void note_host_freed() {
+    const std::lock_guard lock(mutex_);
+    if (log_) std::fprintf(log_, "host\n"), std::fflush(log_);
+  }
+  void tell(std::size_t& free, std::size_t& total) {
+    const std::lock_guard lock(mutex_);
+    total = limit_bytes_;
+    free = limit_bytes_ - held_bytes_[current_device];
+  }
   void free(void* memory) {
     const std::lock_guard lock(mutex_);
     if (const auto found = blocks_.find(memory); found != blocks_.end()) {
@@ -170,7 +180,7 @@ cudaError_t cudaPeekAtLastError() { return last_error; }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = *total = std::size_t{4} << 30;
+  DeviceMemory::of_all().tell(*free, *total);
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return DeviceMemory::of_all().allocate(memory, bytes); }
@@ -179,7 +189,11 @@ cudaError_t cudaFree(void* memory) {
   DeviceMemory::of_all().free(memory);
   return cudaSuccess;
 }
-cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+cudaError_t cudaFreeHost(void* memory) {
+  DeviceMemory::of_all().note_host_freed();
+  std::free(memory);
+  return cudaSuccess;
+}
 cudaError_t cudaHostGetDevicePointer(void** seen, void* memory, unsigned) {
   *seen = memory;
   return cudaSuccess;

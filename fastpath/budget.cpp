@@ -20,9 +20,4 @@ Budget::Share Budget::claim(int device, const std::function<std::size_t(std::siz
   return Share(this, device, bytes);
 }
 
-std::size_t Budget::left_bytes(int device) {
-  const std::lock_guard lock(mutex_);
-  return bytes_ - taken_bytes_[device];
-}
-
 }  // namespace busbw::fastpath

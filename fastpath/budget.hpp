@@ -46,9 +46,6 @@ class Budget {
   /// As much as `wanted` says when it hears how many bytes are left on this GPU, and no more than these.
   Share claim(int device, const std::function<std::size_t(std::size_t left_bytes)>& wanted);
 
-  /// What nobody has of this GPU.
-  std::size_t left_bytes(int device);
-
  private:
   std::size_t bytes_;
   std::mutex mutex_;

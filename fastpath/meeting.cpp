@@ -5,7 +5,6 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
-#include <memory>
 #include <span>
 #include <utility>
 
@@ -58,22 +57,17 @@ class Member {
   bool is_small() const { return ranks_ >= 2 && ranks_ <= kMaxRanks; }
   int ranks() const { return ranks_; }
 
-  /// Memory and a stream for the gathering. The memory is the host's, which NCCL's kernels reach too: a program that makes a
-  /// communicator late may have left none of its GPU's.
+  /// Memory and a stream for the gathering.
   void prepare() {
     const Device device(device_);
     stream_ = std::make_unique<OwnStream>();
-    void* memory = nullptr;
-    fastpath::check(cudaHostAlloc(&memory, sizeof(Facts) * static_cast<std::size_t>(ranks_),
-                                  cudaHostAllocMapped | cudaHostAllocPortable),
-                    "allocating memory to meet");
-    gathered_ = {static_cast<Facts*>(memory), static_cast<std::size_t>(ranks_)};
-    std::uninitialized_value_construct(gathered_.begin(), gathered_.end());
+    place_ = company_.places.take();
+    gathered_ = place_.first(static_cast<std::size_t>(ranks_));
   }
 
+  /// Where a gathering failed NCCL may still write: that memory is nobody's any more.
   ~Member() {
-    const Device device(device_);
-    cudaFreeHost(gathered_.data());
+    if (!place_.empty() && !is_gathering_) company_.places.give(place_);
   }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -107,7 +101,7 @@ class Member {
     attempt([this] {
       const int cells = cells_of_all(all_);
       share_.keep(Scratch::bytes_for(ranks_, cells));
-      scratch_ = std::make_unique<Scratch>(ranks_, cells, all_.front().tags_begin, company_.budget, company_.pool);
+      scratch_ = std::make_unique<Scratch>(ranks_, cells, all_.front().tags_begin, company_.pool);
       scratch_->describe(own_);
       preload(ranks_);
     });
@@ -140,12 +134,14 @@ class Member {
   ncclResult_t send() {
     Facts& own = gathered_[static_cast<std::size_t>(rank_)];
     own = own_;
+    is_gathering_ = true;
     return company_.nccl.all_gather(&own, gathered_.data(), sizeof(Facts), ncclUint8, communicator_, stream_->get());
   }
 
   void receive() {
     const Device device(device_);
     fastpath::check(cudaStreamSynchronize(stream_->get()), "waiting for what was gathered");
+    is_gathering_ = false;
     all_.assign(gathered_.begin(), gathered_.end());
   }
 
@@ -177,7 +173,9 @@ class Member {
   int ranks_ = 0;
   int device_ = 0;
   std::unique_ptr<OwnStream> stream_;
-  std::span<Facts> gathered_;  // where NCCL writes, while it gathers
+  std::span<Facts> place_;
+  std::span<Facts> gathered_;  // the part of it into which NCCL writes
+  bool is_gathering_ = false;
   Facts own_;
   std::vector<Facts> all_;
   std::shared_ptr<const Choices> choices_;

@@ -10,6 +10,7 @@
 #include "fastpath/budget.hpp"
 #include "fastpath/choices.hpp"
 #include "fastpath/clique.hpp"
+#include "fastpath/meeting_places.hpp"
 #include "fastpath/real_nccl.hpp"
 #include "fastpath/verifier.hpp"
 
@@ -29,6 +30,7 @@ struct Company {
   std::function<std::shared_ptr<const Choices>(int capability_major, int multiprocessors)> choices;
   Budget& budget;
   ScratchPool& pool;
+  MeetingPlaces& places;
   HiddenGpus& hidden_gpus;
 };
 

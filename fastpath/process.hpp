@@ -14,6 +14,7 @@
 
 #include "fastpath/budget.hpp"
 #include "fastpath/clique.hpp"
+#include "fastpath/meeting_places.hpp"
 #include "fastpath/real_nccl.hpp"
 #include "fastpath/verifier.hpp"
 
@@ -59,6 +60,7 @@ class Process {
 
   Budget budget_;
   ScratchPool pool_;
+  MeetingPlaces places_;
   HiddenGpus hidden_gpus_;
   std::mutex mutex_;
   std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;

@@ -26,13 +26,6 @@ bool is_linked(int device, const Facts& own, const Facts& peer, HiddenGpus& hidd
 
 std::size_t Scratch::bytes_for(int ranks, int cells) { return kLanes * (lane_bytes(ranks, cells) + kTagsBytes); }
 
-std::size_t ScratchPool::kept_bytes(int device) const {
-  std::size_t bytes = 0;
-  for (const auto& [key, memory] : kept_)
-    if (key.first == device) bytes += key.second;
-  return bytes;
-}
-
 void ScratchPool::clear(int device) {
   for (auto one = kept_.begin(); one != kept_.end();) {
     if (one->first.first != device) {
@@ -54,22 +47,17 @@ void ScratchPool::clear(int device) {
   cudaGetLastError();
 }
 
-ScratchMemory ScratchPool::take(int device, std::size_t bytes, std::size_t spare_bytes) {
+ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (const auto found = kept_.find({device, bytes}); found != kept_.end()) {
     const ScratchMemory memory = found->second;
     kept_.erase(found);
     return memory;
   }
-  if (kept_bytes(device) > spare_bytes) clear(device);
+  clear(device);
   void* slots = nullptr;
   void* flag = nullptr;
-  cudaError_t allocated = cudaMalloc(&slots, bytes);
-  if (allocated == cudaErrorMemoryAllocation) {
-    clear(device);
-    allocated = cudaMalloc(&slots, bytes);
-  }
-  check(allocated, "allocating scratch memory");
+  check(cudaMalloc(&slots, bytes), "allocating scratch memory");
   if (const cudaError_t error =
           cudaHostAlloc(&flag, sizeof(std::uint32_t), cudaHostAllocMapped | cudaHostAllocPortable);
       error != cudaSuccess) {
@@ -104,11 +92,11 @@ void ScratchPool::give(int device, std::size_t bytes, ScratchMemory memory) {
   kept_.insert({{device, bytes}, memory});
 }
 
-Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, Budget& budget, ScratchPool& pool)
+Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& pool)
     : pool_(pool), ranks_(ranks), cells_(cells), tags_begin_(tags_begin) {
   check(cudaGetDevice(&device_), "asking for the current GPU");
   const std::size_t bytes = bytes_for(ranks, cells);
-  memory_ = pool.take(device_, bytes, budget.left_bytes(device_));
+  memory_ = pool.take(device_, bytes);
   *memory_.aborted = 0;
   try {
     // The first tag is not 0, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of

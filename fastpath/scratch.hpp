@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "fastpath/budget.hpp"
 #include "fastpath/facts.hpp"
 #include "fastpath/hidden_gpus.hpp"
 #include "fastpath/launch.hpp"
@@ -32,9 +31,8 @@ struct ScratchMemory {
 /// writes into memory that is kept, as each cell was taken, but a peer that aborts and starts a call afterwards.
 class ScratchPool {
  public:
-  /// Memory of that size on the current device. What is kept of other sizes is freed if it is more than `spare_bytes`, or where
-  /// it takes the room. Throws EnvironmentError.
-  ScratchMemory take(int device, std::size_t bytes, std::size_t spare_bytes);
+  /// Memory of that size on the current device; what is kept of another size makes room for it. Throws EnvironmentError.
+  ScratchMemory take(int device, std::size_t bytes);
   void give(int device, std::size_t bytes, ScratchMemory memory);
 
   /// Another process's memory, as the current device sees it. Throws EnvironmentError.
@@ -47,7 +45,6 @@ class ScratchPool {
     int users = 0;
   };
 
-  std::size_t kept_bytes(int device) const;
   void clear(int device);
 
   std::mutex mutex_;
@@ -55,12 +52,11 @@ class ScratchPool {
   std::map<std::pair<int, std::array<unsigned char, 64>>, Opened> opened_;
 };
 
-/// Its memory is on the device that is current at construction, and claimed of the budget. Throws EnvironmentError where there
-/// is none.
+/// Its memory is on the device that is current at construction. Throws EnvironmentError where there is none.
 class Scratch {
  public:
   /// The tags of both lanes go on from `tags_begin`.
-  Scratch(int ranks, int cells, std::uint64_t tags_begin, Budget& budget, ScratchPool& pool);
+  Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& pool);
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -41,6 +41,7 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     for (auto& store : stores_) store = new_store();
     std::vector<int> everybody(static_cast<std::size_t>(membership_.processes));
     std::iota(everybody.begin(), everybody.end(), 0);
+    // Processes issue nothing: the first rank's place is as good as any.
     processes_ = std::make_unique<StoreTeam>(
         *stores_[0], MemberState{[this] { return aborted(); }, [](std::optional<Phase>) {}, own_ranks_[0].issued},
         std::move(everybody), membership_.process, "the processes");

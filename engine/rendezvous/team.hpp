@@ -1,7 +1,6 @@
 #pragma once
 // RANKS FIND EACH OTHER HERE: what the ranks of a job can do together before and beside the collectives they measure.
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,7 +32,7 @@ class Team {
   /// Tells the watchdog how far this rank is: a phase, and one step of progress within it. Throws Aborted once the job
   /// is, so that a rank which never has to wait ends, too.
   virtual void enter(Phase phase) = 0;
-  /// Where this rank tells the watchdog of each operation that it issues; there as long as the job.
+  /// Where this rank tells the watchdog of each operation that it issues; there as long as this team.
   virtual Issued& issued() = 0;
 };
 

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -16,29 +16,6 @@ namespace {
 
 constexpr std::string_view kOwner{"GNU", 4};  // with the zero at its end
 
-std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
-
-/// The build id among the notes of one segment: each is a header, its owner's name and what it says.
-std::optional<std::string> build_among(std::span<const std::byte> notes) {
-  ElfW(Nhdr) header;
-  while (notes.size() >= sizeof header) {
-    std::memcpy(&header, notes.data(), sizeof header);
-    const std::size_t owner_at = sizeof header;
-    const std::size_t text_at = owner_at + padded(header.n_namesz);
-    const std::size_t end = text_at + padded(header.n_descsz);
-    if (end > notes.size()) break;
-    const std::string_view owner(reinterpret_cast<const char*>(notes.data()) + owner_at, header.n_namesz);
-    if (header.n_type == NT_GNU_BUILD_ID && owner == kOwner) {
-      std::string text;
-      for (const std::byte byte : notes.subspan(text_at, header.n_descsz))
-        text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-      return text;
-    }
-    notes = notes.subspan(end);
-  }
-  return std::nullopt;
-}
-
 /// Of the first object that the loader tells of, which is the program.
 int ask(dl_phdr_info* object, std::size_t, void* result) {
   auto& build = *static_cast<std::optional<std::string>*>(result);
@@ -46,12 +23,33 @@ int ask(dl_phdr_info* object, std::size_t, void* result) {
     const ElfW(Phdr) & segment = object->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
     const auto* const begin = reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr);
-    build = build_among({begin, segment.p_memsz});
+    build = build_among({begin, segment.p_memsz}, segment.p_align == 8 ? 8 : 4);
   }
   return 1;
 }
 
 }  // namespace
+
+std::optional<std::string> build_among(std::span<const std::byte> notes, std::size_t alignment) {
+  const auto padded = [&](std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
+  ElfW(Nhdr) header;
+  while (notes.size() >= sizeof header) {
+    std::memcpy(&header, notes.data(), sizeof header);
+    const std::size_t owner_at = sizeof header;
+    const std::size_t text_at = padded(owner_at + header.n_namesz);
+    const std::size_t end = text_at + header.n_descsz;
+    if (end > notes.size()) break;
+    const std::string_view owner(reinterpret_cast<const char*>(notes.data()) + owner_at, header.n_namesz);
+    if (header.n_type == NT_GNU_BUILD_ID && owner == kOwner && header.n_descsz > 0) {
+      std::string text;
+      for (const std::byte byte : notes.subspan(text_at, header.n_descsz))
+        text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+      return text;
+    }
+    notes = notes.subspan(std::min(padded(end), notes.size()));
+  }
+  return std::nullopt;
+}
 
 std::optional<std::string> program_path() {
   std::error_code error;

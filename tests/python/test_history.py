@@ -162,11 +162,19 @@ def test_properties(values: list[float]) -> None:
 
 
 def add_run(
-    store: Path, day: int, *, slower: float = 1, host: str = "vm", library: str = "1", **changes: object
+    store: Path,
+    day: int,
+    *,
+    slower: float = 1,
+    host: str = "vm",
+    library: str = "1",
+    build: str = "b1",
+    **changes: object,
 ) -> None:
     header, *_ = (json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines())
     row = next(json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines() if '"kind":"row"' in line)
     header |= {"start_time": f"2026-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00+00:00", "backend_version": library}
+    header["busbw_build"] = build
     header["settings"] |= changes
     for rank in header["ranks"]:
         rank["host"] = host
@@ -199,6 +207,14 @@ def test_a_change_and_what_came_with_it(tmp_path: Path) -> None:
         assert trend.names[change.at] == "run-0020"
         assert change.shift == pytest.approx(-0.2, abs=0.01)
     assert ("library", "host 1", "host 2") in trend.differences(20)
+
+
+def test_another_build_of_the_same_version_is_a_difference(tmp_path: Path) -> None:
+    for day, build in enumerate(["b1", "b2", "b2"]):
+        add_run(tmp_path, day, build=build)
+    (trend,) = trends_of(tmp_path)
+    assert trend.differences(1) == [("busbw_build", "b1", "b2")]
+    assert trend.differences(2) == []
 
 
 def test_no_change_is_reported_where_there_is_none(tmp_path: Path) -> None:

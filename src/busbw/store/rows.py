@@ -24,7 +24,7 @@ _METHOD = {
 
 _TIME_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
 
-_CIRCUMSTANCE = re.compile(r"machine\.|iterations$|version|driver|plugin", re.IGNORECASE)
+_CIRCUMSTANCE = re.compile(r"machine\.|iterations$|version|build$|driver|plugin", re.IGNORECASE)
 """Settings that may explain a change."""
 
 

@@ -1,0 +1,30 @@
+#include "fastpath/meeting_places.hpp"
+
+#include <memory>
+
+#include "fastpath/collective.hpp"
+#include "fastpath/cuda_check.hpp"
+
+namespace busbw::fastpath {
+
+std::span<Facts> MeetingPlaces::take() {
+  const std::lock_guard lock(mutex_);
+  if (!kept_.empty()) {
+    const std::span<Facts> place = kept_.back();
+    kept_.pop_back();
+    return place;
+  }
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, sizeof(Facts) * kMaxRanks, cudaHostAllocMapped | cudaHostAllocPortable),
+        "allocating memory to meet");
+  const std::span<Facts> place(static_cast<Facts*>(memory), kMaxRanks);
+  std::uninitialized_value_construct(place.begin(), place.end());
+  return place;
+}
+
+void MeetingPlaces::give(std::span<Facts> place) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(place);
+}
+
+}  // namespace busbw::fastpath
