@@ -92,9 +92,8 @@ std::shared_ptr<const Choices> Process::choices(int capability_major, int multip
 ncclResult_t Process::joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept try {
   // One that was ended past this library may have had the same handle.
   for (const ncclComm_t communicator : communicators) leave(communicator);
-  const Company company{nccl,    [this](int major, int multiprocessors) { return choices(major, multiprocessors); },
-                        budget_, pool_,
-                        places_, hidden_gpus_};
+  const auto choices_of = [this](int major, int multiprocessors) { return choices(major, multiprocessors); };
+  const Company company{nccl, choices_of, budget_, pool_, places_, hidden_gpus_};
   auto results = meet(communicators, company);
   const std::lock_guard lock(mutex_);
   joined_.insert(communicators.begin(), communicators.end());

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds what `make kube-test` runs, from the Go module proxy alone: the API server, kubectl, controller manager and
 # scheduler, etcd, kwok (nodes and pods that are only pretended), the MPI operator and JobSet, and the definitions that
-# they need in a cluster. About 10 minutes the first time on 2 cores, 500 MB; what is there already is left alone.
+# they need in a cluster. 10 to 15 minutes the first time on 2 cores; 500 MB, and some 7 GB in Go's own caches. What is
+# there already is left alone.
 #
 # Usage: tools/kube/build.sh [FOLDER]      FOLDER/bin gets the programs, FOLDER/share the definitions
 #        (without it: $BUSBW_KUBE, else build/kube)
