@@ -20,6 +20,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from gpu_programs import version_text
+
 ROUNDS = 9
 OVERHEAD_PAIRS = 31  # the two threads sometimes share a core, which makes a single run up to five times longer
 SIZES_MPI = (1 << 20, 64 << 20, 4)  # least, greatest, factor
@@ -185,12 +187,6 @@ def as_table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def version_of(engine: Path) -> str:
-    """Its version and build: "0.1.0 (build 211e74be2afc)"."""
-    said = dict(line.split(maxsplit=1) for line in run([str(engine), "--version"]).splitlines())
-    return f"{said['busbw']} (build {said['build'][:12]})" if "build" in said else said["busbw"]
-
-
 def cpu_name() -> str:
     """The processor, as Linux names it."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -211,7 +207,9 @@ def main() -> int:
     results: dict[str, Any] = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "machine": f"{os.cpu_count()} x {cpu_name()}",
-        "version": version_of(arguments.programs / "busbw-engine"),
+        "version": version_text(
+            records_of(arguments.programs / "all_reduce_perf", ["-b", "8", "-e", "8", "-n", "1"])[0]
+        ),
     }
     steps = {
         "overhead": lambda: overhead(arguments.programs, arguments.build),

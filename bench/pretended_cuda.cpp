@@ -28,23 +28,35 @@ int number_from(const char* variable, int without) {
   return text ? std::atoi(text) : without;
 }
 
-int devices() { return number_from("BUSBW_PRETENDED_DEVICES", 2); }
-
-std::FILE* log_from(const char* variable) {
-  const char* const name = std::getenv(variable);
-  return name ? std::fopen(name, "w") : nullptr;
+int devices() {
+  static const int count = number_from("BUSBW_PRETENDED_DEVICES", 2);
+  return count;
 }
 
-/// A line of the log.
-__attribute__((format(printf, 1, 2))) void note(const char* format, ...) {
-  static std::FILE* const log = log_from("BUSBW_PRETENDED_LOG");
-  if (log == nullptr) return;
-  std::va_list values;
-  va_start(values, format);
-  std::vfprintf(log, format, values);
-  va_end(values);
-  std::fprintf(log, "\n");
-  std::fflush(log);
+/// The file that a variable names, if there is one.
+class Log {
+ public:
+  explicit Log(const char* variable) {
+    if (const char* const name = std::getenv(variable)) file_ = std::fopen(name, "w");
+  }
+  __attribute__((format(printf, 2, 3))) void note(const char* format, ...) {
+    if (file_ == nullptr) return;
+    std::va_list values;
+    va_start(values, format);
+    std::vfprintf(file_, format, values);
+    va_end(values);
+    std::fprintf(file_, "\n");
+    std::fflush(file_);
+  }
+
+ private:
+  std::FILE* file_ = nullptr;
+};
+
+/// Of what is queued.
+Log& queue() {
+  static Log log("BUSBW_PRETENDED_LOG");
+  return log;
 }
 
 /// Of a stream, an event, a graph or a node: these are numbers.
@@ -72,10 +84,10 @@ cudaError_t last_error = cudaSuccess;
 cudaError_t launched(cudaStream_t stream) {
   if (std::getenv("BUSBW_PRETENDED_OLD_ERROR")) last_error = cudaErrorInvalidValue;
   if (graph_of(stream) == 0) {
-    note("launch stream %llu", number_of(stream));
+    queue().note("launch stream %llu", number_of(stream));
   } else {
     last_nodes()[stream] = new_node();
-    note("capture stream %llu: node %llu", number_of(stream), number_of(last_nodes()[stream]));
+    queue().note("capture stream %llu: node %llu", number_of(stream), number_of(last_nodes()[stream]));
   }
   return cudaSuccess;
 }
@@ -85,7 +97,7 @@ cudaError_t allocated(void** memory, std::size_t bytes) {
   return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/// What is allocated on devices, and by how much each holds more or less.
+/// What is allocated on the devices.
 class DeviceMemory {
  public:
   static DeviceMemory& of_all() {
@@ -99,12 +111,12 @@ class DeviceMemory {
     if (const cudaError_t error = allocated(memory, bytes); error != cudaSuccess) return error;
     held += bytes;
     blocks_[*memory] = {current_device, bytes};
-    if (log_) std::fprintf(log_, "device %d +%zu\n", current_device, bytes), std::fflush(log_);
+    log_.note("device %d +%zu", current_device, bytes);
     return cudaSuccess;
   }
   void note_host_freed() {
     const std::lock_guard lock(mutex_);
-    if (log_) std::fprintf(log_, "host\n"), std::fflush(log_);
+    log_.note("host");
   }
   void tell(std::size_t& free, std::size_t& total) {
     const std::lock_guard lock(mutex_);
@@ -116,7 +128,7 @@ class DeviceMemory {
     if (const auto found = blocks_.find(memory); found != blocks_.end()) {
       const auto [device, bytes] = found->second;
       held_bytes_[device] -= bytes;
-      if (log_) std::fprintf(log_, "device %d -%zu\n", device, bytes), std::fflush(log_);
+      log_.note("device %d -%zu", device, bytes);
       blocks_.erase(found);
     }
     std::free(memory);
@@ -124,7 +136,7 @@ class DeviceMemory {
 
  private:
   const std::size_t limit_bytes_ = static_cast<std::size_t>(number_from("BUSBW_PRETENDED_MIB", 4096)) << 20;
-  std::FILE* const log_ = log_from("BUSBW_PRETENDED_MEMORY_LOG");
+  Log log_{"BUSBW_PRETENDED_MEMORY_LOG"};
   std::mutex mutex_;
   std::map<int, std::size_t> held_bytes_;
   std::map<void*, std::pair<int, std::size_t>> blocks_;
@@ -169,7 +181,7 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() {
-  note("wait for the device");
+  queue().note("wait for the device");
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -244,30 +256,30 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
 }
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*,
                                                 std::size_t, unsigned) {
-  note("stream %llu follows node %llu", number_of(stream), number_of(*nodes));
+  queue().note("stream %llu follows node %llu", number_of(stream), number_of(*nodes));
   return cudaSuccess;
 }
 cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, std::size_t,
                                       cudaEvent_t event) {
   *node = new_node();
-  note("graph %llu waits for event %llu: node %llu", number_of(graph), number_of(event), number_of(*node));
+  queue().note("graph %llu waits for event %llu: node %llu", number_of(graph), number_of(event), number_of(*node));
   return cudaSuccess;
 }
 cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* behind,
                                         std::size_t, cudaEvent_t event) {
   *node = new_node();
-  note("graph %llu records event %llu behind node %llu: node %llu", number_of(graph), number_of(event),
-       number_of(*behind), number_of(*node));
+  queue().note("graph %llu records event %llu behind node %llu: node %llu", number_of(graph), number_of(event),
+               number_of(*behind), number_of(*node));
   return cudaSuccess;
 }
 cudaError_t cudaGraphRemoveDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
                                         const cudaGraphEdgeData*, std::size_t) {
-  note("node %llu no longer follows node %llu", number_of(*to), number_of(*from));
+  queue().note("node %llu no longer follows node %llu", number_of(*to), number_of(*from));
   return cudaSuccess;
 }
 cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
                                      const cudaGraphEdgeData*, std::size_t) {
-  note("node %llu follows node %llu", number_of(*to), number_of(*from));
+  queue().note("node %llu follows node %llu", number_of(*to), number_of(*from));
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -282,18 +294,18 @@ cudaError_t cudaEventElapsedTime(float* time_ms, cudaEvent_t, cudaEvent_t) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  note("record stream %llu event %llu", number_of(stream), number_of(event));
+  queue().note("record stream %llu event %llu", number_of(stream), number_of(event));
   return cudaSuccess;
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
   return cudaEventRecord(event, stream);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  note("wait stream %llu event %llu", number_of(stream), number_of(event));
+  queue().note("wait stream %llu event %llu", number_of(stream), number_of(event));
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  note("wait for event %llu", number_of(event));
+  queue().note("wait for event %llu", number_of(event));
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t stream) {

@@ -62,7 +62,6 @@ class Member {
     const Device device(device_);
     stream_ = std::make_unique<OwnStream>();
     place_ = company_.places.take();
-    gathered_ = place_.first(static_cast<std::size_t>(ranks_));
   }
 
   /// Where a gathering failed NCCL may still write: that memory is nobody's any more.
@@ -132,17 +131,17 @@ class Member {
 
   /// Queues the gathering of everybody's facts.
   ncclResult_t send() {
-    Facts& own = gathered_[static_cast<std::size_t>(rank_)];
+    Facts& own = place_[static_cast<std::size_t>(rank_)];
     own = own_;
     is_gathering_ = true;
-    return company_.nccl.all_gather(&own, gathered_.data(), sizeof(Facts), ncclUint8, communicator_, stream_->get());
+    return company_.nccl.all_gather(&own, place_.data(), sizeof(Facts), ncclUint8, communicator_, stream_->get());
   }
 
   void receive() {
     const Device device(device_);
     fastpath::check(cudaStreamSynchronize(stream_->get()), "waiting for what was gathered");
     is_gathering_ = false;
-    all_.assign(gathered_.begin(), gathered_.end());
+    all_.assign(place_.begin(), place_.begin() + ranks_);
   }
 
  private:
@@ -173,8 +172,7 @@ class Member {
   int ranks_ = 0;
   int device_ = 0;
   std::unique_ptr<OwnStream> stream_;
-  std::span<Facts> place_;
-  std::span<Facts> gathered_;  // the part of it into which NCCL writes
+  std::span<Facts> place_;  // where NCCL gathers
   bool is_gathering_ = false;
   Facts own_;
   std::vector<Facts> all_;

@@ -166,10 +166,14 @@ Sampler::Ask Sampler::when_timed() const {
   return hides ? Ask::at_work : Ask::afterwards;
 }
 
-Gate* Sampler::gate_for_stamps() const {
-  Gate* const gate = communicator_.gate();
+Gate* Sampler::usable_gate() const {
   // Who waits after each operation would wait for the gate.
-  if (!gate || !on_device_ || settings_.blocking != 0) return nullptr;
+  return on_device_ && settings_.blocking == 0 ? communicator_.gate() : nullptr;
+}
+
+Gate* Sampler::gate_for_stamps() const {
+  Gate* const gate = usable_gate();
+  if (!gate) return nullptr;
   const GateRoom room = room_of(*gate);
   return (records() ? room.takes_stamped_graph() : room.stamped_iterations() > 0) ? gate : nullptr;
 }
@@ -331,9 +335,8 @@ void Sampler::plain_batch(Samples& samples) {
 }
 
 void Sampler::gated_batches(Samples& samples) {
-  Gate* const gate = communicator_.gate();
-  // Who waits after each operation would wait for the gate.
-  if (!gate || !on_device_ || settings_.blocking != 0) return;
+  Gate* const gate = usable_gate();
+  if (!gate) return;
   const GateRoom room = room_of(*gate);
   const std::size_t of_graph = room.takes_graph() ? iterations() : 0;
   const std::size_t most = records() ? of_graph : room.iterations();

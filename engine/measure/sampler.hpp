@@ -104,6 +104,8 @@ class Sampler {
   Ask when_timed() const;
   /// Null where nothing can hold back what is stamped.
   Gate* gate_for_stamps() const;
+  /// Null where nothing can be held back.
+  Gate* usable_gate() const;
   /// Issues them on all ranks before any starts. The gate is open again.
   void held_back(Gate& gate, const std::function<void()>& operations);
   void gated_stamped_launch(Gate& gate, Samples& samples, bool is_last);

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
-#include <system_error>
 
 #include "backends/mpi/mpi_engine.hpp"
 #include "support/error.hpp"
+#include "support/program_file.hpp"
 
 namespace busbw {
 namespace {
@@ -19,8 +19,7 @@ constexpr const char* kEngine = "busbw-engine-mpi";
 }  // namespace
 
 World join_mpi(char** argv, Environment) {
-  std::error_code ignored;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::filesystem::path self = program_path().value_or("");
   const std::string engine = self.parent_path() / kEngine;
   execv(engine.c_str(), argv);
   if (errno == ENOENT)

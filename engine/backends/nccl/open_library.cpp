@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "support/error.hpp"
+#include "support/program_file.hpp"
 
 namespace busbw {
 namespace {
@@ -27,11 +28,11 @@ constexpr std::array kNeeded{"ncclGetVersion",     "ncclGetUniqueId", "ncclCommI
 
 /// The libraries of the wheel nvidia-nccl-cu* in the environment whose bin/ holds this program.
 std::vector<std::string> in_python_environment() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto program = program_path();
   std::vector<std::string> found;
-  if (error) return found;
-  const auto lib = program.parent_path().parent_path() / "lib";
+  if (!program) return found;
+  std::error_code error;
+  const auto lib = std::filesystem::path(*program).parent_path().parent_path() / "lib";
   for (const auto& python : std::filesystem::directory_iterator(lib, error)) {
     if (!python.path().filename().string().starts_with("python3")) continue;
     for (const char* packages : {"site-packages", "dist-packages"}) {
