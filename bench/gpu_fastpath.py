@@ -233,7 +233,9 @@ def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder:
     for done, start in enumerate(starts):
         from_s = time.monotonic()
         if from_s - begun + slowest_s > asked.budget_s:
-            kept.said.append(f"The time given was over: {len(starts) - done} of {len(starts)} starts were left out.")
+            kept.said.append(
+                f"The time of --budget-s was over: {len(starts) - done} of {len(starts)} starts were left out."
+            )
             break
         words = flags(start.what, start.band, ranks, trial=asked.trial)
         numbered = start._replace(round=before + start.round)

@@ -148,7 +148,16 @@ def machine_line(facts: dict[str, Any]) -> str:
     for name, words in (("nccl_version", "NCCL"), ("cuda_driver", "CUDA driver"), ("driver", "driver")):
         if name in said:
             parts.append(f"{words} {said[name]}")
-    return ", ".join(parts)
+    return ", ".join(parts + nccl_settings(facts.get("environment", {})))
+
+
+def nccl_settings(environment: dict[str, str]) -> list[str]:
+    """NCCL's variables that were set, as "NCCL_NVLS_ENABLE=0". NCCL_VERSION is an image's, which NCCL ignores."""
+    return [
+        f"{name}={value}"
+        for name, value in sorted(environment.items())
+        if name.startswith("NCCL_") and name != "NCCL_VERSION"
+    ]
 
 
 def size_text(size_bytes: int) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_programs import version_text, without_paths
+from gpu_programs import nccl_settings, version_text, without_paths
 
 FAULT = "--fault"
 MOST_SAID = 300
@@ -132,9 +132,16 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
             struck += len(rows)
             named += sum(names_it(row, fault) for row in rows)
     faults = f"A fault was put into the result of one rank in {struck} rows; in {named} exactly that element was named."
+    head = [
+        f"# Tests on {ranks} x {first['ranks'][0]['device_name']}",
+        first["start_time"][:10],
+        f"busbw {version_text(first)}",
+        f"NCCL {machine.get('nccl_version')}",
+        f"driver {machine.get('driver')}",
+        *nccl_settings(first.get("environment", {})),
+    ]
     lines = [
-        f"# Tests on {ranks} x {first['ranks'][0]['device_name']}, {first['start_time'][:10]}, busbw "
-        f"{version_text(first)}, NCCL {machine.get('nccl_version')}, driver {machine.get('driver')}",
+        ", ".join(head),
         "",
         f"Tests: {outcome(report)}.",
         *(f"Failed: {name}." for name in failed),

@@ -104,12 +104,13 @@ std::string help_text(std::string_view program) {
       "      --version                         versions of program, backend and record schema\n"
       "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (demanded "
       "average\n"
-      "busbw in GB/s), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n"
+      "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,\n"
+      "MATRIX_SCALE,PRINT_SUMMARY}, BUSBW_NCCL_LIBRARY (as --library).\n"
       "Started several times by srun, mpirun, torchrun or a Kubernetes Job, or with BUSBW_RANK, BUSBW_SIZE and\n"
       "BUSBW_RENDEZVOUS, the processes are one job (docs/clusters.md).\n"
       "Exit codes: 0 good, 1 wrong data, 2 usage, 3 environment, 4 a rank was lost or timed out, 5 slower than "
       "demanded,\n"
-      "130 interrupted.\n";
+      "130 interrupted, 143 terminated or hung up, 141 nobody reads the output.\n";
   return text;
 }
 

@@ -325,10 +325,11 @@ def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:
 def test_a_page_of_a_single_gpu(bench: Any) -> None:
     run: dict[str, Any] = {"kind": "run", "collective": "reduce", "args": ["-g", "1"], "busbw_version": "0.1.0"}
     run |= {"ranks": [{"device_name": "GPU"}], "start_time": "2026-11-21T00:00:00Z", "machine": {"driver": "580.1"}}
+    run |= {"environment": {"NCCL_NVLS_ENABLE": "0", "OMPI_MCA_plm": "isolated"}}
     row: dict[str, Any] = {"kind": "row", "dtype": "float", "redop": "sum", "placement": "in_place"}
     row |= {"check": {"state": "checked", "wrong_elements": 0}}
     page = bench("gpu_tests").page([[run, row]], "=== 3 passed in 1.20s ===\n", []).splitlines()
-    assert page[0] == "# Tests on 1 x GPU, 2026-11-21, busbw 0.1.0, NCCL None, driver 580.1"
+    assert page[0] == "# Tests on 1 x GPU, 2026-11-21, busbw 0.1.0, NCCL None, driver 580.1, NCCL_NVLS_ENABLE=0"
     assert "Tests: 3 passed in 1 s." in page
     assert page[-1] == "| reduce_perf | 1 | 1 | 1 | 1 | in place | 1 | 0 |"
 

@@ -21,8 +21,8 @@ from busbw.progress import Progress
 @click.command(
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
-    epilog="Every other option goes to the engine: `all_reduce_perf --help` lists them. Without them: 4 ranks on this "
-    "machine's processors (-t 4), 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.",
+    epilog="Every other option goes to the engine: `all_reduce_perf --help` lists them. Without them: every GPU, or 4 "
+    "ranks on the host, 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.",
 )
 @click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine; the engine's -t.")
 @click.option("--preload", metavar="LIBRARY", help="Load a library before all others into the engine, and only there.")

@@ -43,7 +43,8 @@ TUNER_FILE = "nccl_tuner.conf"
 @click.command(
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
-    epilog="Every other option goes to the engine; without them: 4 ranks (-t 4), and --sizes 8K,1M,64M.",
+    epilog="Every other option goes to the engine; without them: every GPU, or 4 ranks on the "
+    "host, and --sizes 8K,1M,64M.",
 )
 @click.option(
     "--knob",

@@ -137,7 +137,7 @@ _OPTIONS = (
         type=float,
         callback=lambda _context, _parameter, seconds: _finite(seconds),
         metavar="SECONDS",
-        help="How long processes may take to arrive.  [default: 60]",
+        help="How long processes may take to arrive.  [default: 60; in Kubernetes 600]",
     ),
     keeping_options,
     plot_option,
