@@ -6,7 +6,8 @@
 // A line for each: function and situation, then for direct and for handed-over calls the lower quartile, median and upper
 // quartile over rounds, in ns, and the same of what a call costs more in a round. SITUATIONs: `one`, a communicator of one
 // rank, which has no fast path; `fast`, one of two ranks, which has one if the library can; `turns`, both ranks' by turns, so
-// that no call is of the communicator of the one before it; `group`, as `fast`, each call in a group of its own.
+// that no call is of the communicator of the one before it; `many`, both ranks' of eight communicators by turns; `group`, as
+// `fast`, each call in a group of its own.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -52,11 +54,11 @@ struct Side {
   Collective call;
   Group group_start = nullptr;  // null: no group
   Group group_end = nullptr;
-  std::array<Comm, 2> comms;  // by turns
+  std::vector<Comm> comms;  // by turns
 };
 
-Side side_of(void* library, const std::string& function, const std::string& situation, std::array<Comm, 2> comms) {
-  Side side{find_or_die<Collective>(library, function.c_str()), nullptr, nullptr, comms};
+Side side_of(void* library, const std::string& function, const std::string& situation, std::vector<Comm> comms) {
+  Side side{find_or_die<Collective>(library, function.c_str()), nullptr, nullptr, std::move(comms)};
   if (situation == "group") {
     side.group_start = find_or_die<Group>(library, "ncclGroupStart");
     side.group_end = find_or_die<Group>(library, "ncclGroupEnd");
@@ -65,14 +67,16 @@ Side side_of(void* library, const std::string& function, const std::string& situ
 }
 
 /// Made through the library, which may give them a fast path; the real one knows them too.
-std::array<Comm, 2> comms_of(void* library, const std::string& situation) {
-  std::array<Comm, 2> comms{};
+std::vector<Comm> comms_of(void* library, const std::string& situation) {
+  std::vector<Comm> comms(situation == "many" ? 16 : 2);
   if (situation == "one") {
     find_or_die<int (*)(Comm*, int, UniqueId, int)>(library, "ncclCommInitRank")(&comms[0], 1, UniqueId{}, 0);
-    return {comms[0], comms[0]};
+    return {comms[0]};
   }
-  find_or_die<int (*)(Comm*, int, const int*)>(library, "ncclCommInitAll")(comms.data(), 2, nullptr);
-  return situation == "turns" ? comms : std::array<Comm, 2>{comms[0], comms[0]};
+  for (std::size_t i = 0; i < comms.size(); i += 2)
+    find_or_die<int (*)(Comm*, int, const int*)>(library, "ncclCommInitAll")(&comms[i], 2, nullptr);
+  if (situation == "fast" || situation == "group") comms.resize(1);
+  return comms;
 }
 
 double ns_per_call(const Side& side) {
@@ -85,8 +89,10 @@ double ns_per_call(const Side& side) {
       side.group_end();
     }
   } else {
-    for (int i = 0; i < kCalls; ++i)
-      side.call(buffer, buffer, kCount, kHalf, 0, side.comms[static_cast<std::size_t>(i % 2)], nullptr, nullptr);
+    for (int i = 0, next = 0; i < kCalls; ++i) {
+      side.call(buffer, buffer, kCount, kHalf, 0, side.comms[static_cast<std::size_t>(next)], nullptr, nullptr);
+      if (++next == static_cast<int>(side.comms.size())) next = 0;
+    }
   }
   const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
   return elapsed.count() / kCalls;

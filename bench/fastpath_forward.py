@@ -52,6 +52,7 @@ CALLS = [
     Call("one", "ncclAllReduce", "without a fast path (one rank)"),
     Call("fast", "ncclAllReduce", "with a fast path, always the same"),
     Call("turns", "ncclAllReduce", "with a fast path, another than the call before"),
+    Call("many", "ncclAllReduce", "sixteen in turns, of eight communicators"),
     Call("group", "ncclAllReduce", "with a fast path, in a group: three calls", 3),
 ]
 ALONE = [Call("one", "ncclReduce", "any"), Call("one", "ncclAllReduce", "any; built without CUDA: a jump")]

@@ -2,6 +2,7 @@
 // fast path's host code costs, and for tests of what it queues and holds and of what the engine decides; nothing is launched.
 //
 // BUSBW_PRETENDED_DEVICES says how many there are, 2 without it, and BUSBW_PRETENDED_MIB how much memory each has.
+// BUSBW_PRETENDED_NVLINK=0: PCI Express joins them.
 // BUSBW_PRETENDED_CAPABILITY is the devices' compute capability, 90 (9.0) without it.
 // BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream. Streams from 1000 on are
 // captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
@@ -176,7 +177,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) {
-  *value = 1;
+  *value = number_from("BUSBW_PRETENDED_NVLINK", 1);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
@@ -312,6 +313,8 @@ cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaS
   return launched(stream);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void*, void**) {
+  // Of what attributes ask for: devices before 9.0 start no kernel early.
+  if (config->numAttrs > 0 && number_from("BUSBW_PRETENDED_CAPABILITY", 90) < 90) return cudaErrorNotSupported;
   return launched(config->stream);
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }

@@ -1,9 +1,10 @@
 #include "fastpath/captured.hpp"
 
-#include <cstdlib>
 #include <utility>
 
 #include "fastpath/cuda_check.hpp"
+#include "fastpath/settings.hpp"
+#include "support/environment.hpp"
 
 namespace busbw::fastpath {
 namespace {
@@ -55,12 +56,9 @@ cudaError_t move(cudaGraph_t graph, cudaGraphNode_t node, cudaGraphNode_t from, 
 #endif
 }
 
-/// NCCL's default, which a 0 in its variable turns off, as NCCL reads numbers. It may have come from NCCL's file of settings:
+/// NCCL's default, which a 0 in its variable turns off. It may have come from NCCL's file of settings:
 /// ask when NCCL has started.
-bool graphs_take_turns() {
-  const char* value = std::getenv("NCCL_GRAPH_MIXING_SUPPORT");
-  return value == nullptr || *value == '\0' || std::strtoll(value, nullptr, 0) != 0;
-}
+bool graphs_take_turns() { return nccl_number("NCCL_GRAPH_MIXING_SUPPORT", process_environment).value_or(1) != 0; }
 
 }  // namespace
 

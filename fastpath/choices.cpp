@@ -18,6 +18,14 @@ Choice Choices::choose(Collective collective, int ranks, std::size_t size_bytes,
   return can(collective, method) && (in_windows || method != Method::direct) ? *settings_.forced : Choice{};
 }
 
+bool Choices::does_any(int ranks) const noexcept {
+  return std::ranges::any_of(kCollectives, [&](Collective one) {
+    if (mode(one) == Mode::off) return false;
+    if (!settings_.forced) return table_.does_any(one, ranks);
+    return settings_.forced->method != Method::handed_over && can(one, settings_.forced->method);
+  });
+}
+
 bool Choices::verifies_any() const noexcept {
   return std::ranges::any_of(kCollectives, [this](Collective one) { return mode(one) == Mode::verify; });
 }

@@ -23,6 +23,9 @@ class Choices {
   /// Whether any collective's results are to be checked.
   bool verifies_any() const noexcept;
 
+  /// Whether there is anything that is not handed over. It is the same on ranks whose choices are.
+  bool does_any(int ranks) const noexcept;
+
   /// Whether it makes a difference for such calls that buffers lie in windows.
   bool regards_windows(Collective collective, int ranks) const noexcept {
     return settings_.forced ? settings_.forced->method == Method::direct : table_.regards_windows(collective, ranks);

@@ -2,9 +2,7 @@
 // goes with the communicator.
 #include <nccl.h>
 
-#include <cstdlib>
 #include <exception>
-#include <string_view>
 #include <vector>
 
 #include "fastpath/exported.hpp"
@@ -14,6 +12,7 @@
 #include "fastpath/process.hpp"
 #include "fastpath/settings.hpp"
 #include "support/complain.hpp"
+#include "support/environment.hpp"
 
 namespace busbw::fastpath {
 namespace {
@@ -21,9 +20,9 @@ namespace {
 /// Whether a communicator was ready when the call that made it returned: NCCL's default, unless its own variable says no.
 /// That may have come from NCCL's file of settings, which its first call reads: ask afterwards.
 bool waits(const ncclConfig_t* config) {
-  if (const char* everywhere = std::getenv("NCCL_COMM_BLOCKING"); everywhere != nullptr) {
-    if (std::string_view(everywhere) == "0") return false;
-    if (std::string_view(everywhere) == "1") return true;
+  if (const auto everywhere = nccl_number("NCCL_COMM_BLOCKING", process_environment)) {
+    if (*everywhere == 0) return false;
+    if (*everywhere == 1) return true;
   }
   return config == nullptr || config->blocking != 0;
 }
@@ -34,6 +33,9 @@ ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, boo
   if (settings().all_off() || result != ncclSuccess) return result;
   if (!waits) {
     log().say("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
+    // One that was ended past this library may have had the same handle.
+    if (!Group::of_thread().is_open())
+      for (int i = 0; i < count; ++i) Process::here().leave(communicators[i]);
     return result;
   }
   std::vector<ncclComm_t> now;

@@ -54,6 +54,7 @@ void preload_work(int ranks) {
 
 template <class Work, Method kMethod>
 cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cudaStream_t stream) {
+  // GPUs before compute capability 9.0 do not know it.
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
@@ -62,7 +63,7 @@ cudaError_t launch_work(const Work& work, const Grid& grid, const Lane& lane, cu
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));
   config.stream = stream;
   config.attrs = &early;
-  config.numAttrs = 1;
+  config.numAttrs = lane.starts_early ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel_for<Work, kMethod>(work.buffers.ranks), lane, work, grid.batch, grid.steps);
 }
 

@@ -15,10 +15,11 @@ namespace busbw::fastpath {
 ncclResult_t lacking(const char* function) noexcept try {
   const RealLibrary* library = real_library();
   if (library == nullptr) return ncclSystemError;
-  static std::mutex mutex;
-  static std::set<std::string> said;
-  const std::lock_guard lock(mutex);
-  if (said.insert(function).second)
+  // Never destroyed, since calls may come after main().
+  static auto* const mutex = new std::mutex;
+  static auto* const said = new std::set<std::string>;
+  const std::lock_guard lock(*mutex);
+  if (said->insert(function).second)
     complain("libbusbw_nccl.so",
              fmt::format("{} has no {}, so that calls of it fail: install a later NCCL, which has it", library->named(),
                          function));

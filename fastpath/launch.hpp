@@ -15,6 +15,7 @@ struct Lane {
   std::uint64_t* tags =
       nullptr;       ///< a word for each of kMaxBlocks blocks: the last tag used; all alike between kernels
   int cells = 0;                       ///< of a rank that there are slots for, the same at every rank
+  bool starts_early = false;           ///< the GPU can give a kernel its place before the one before it has ended
   const std::uint32_t* aborted = nullptr;  ///< memory of the host: not 0 once the communicator is aborted
 };
 

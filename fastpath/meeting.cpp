@@ -97,7 +97,13 @@ class Member {
   /// Second round: where my memory is.
   void settle() {
     if (refuse(fastpath::why_not(all_))) return;
+    if (!choices_->does_any(ranks_)) {
+      refuse(fmt::format("the table in force does nothing for {} ranks on these GPUs; busbw fastpath tune makes one",
+                         ranks_));
+      return;
+    }
     attempt([this] {
+      if (!are_linked(all_, rank_, device_, company_.hidden_gpus)) return;  // nor is it ready then
       const int cells = cells_of_all(all_);
       share_.keep(Scratch::bytes_for(ranks_, cells));
       scratch_ = std::make_unique<Scratch>(ranks_, cells, all_.front().tags_begin, company_.pool);
@@ -111,10 +117,9 @@ class Member {
     if (!refusal_.empty() || refuse(who_is_not_ready(all_))) return;
     own_.is_ready = 0;
     attempt([this] {
-      const bool reaches = scratch_->reach(all_, rank_, company_.hidden_gpus);
-      if (reaches && choices_->verifies_any())
-        verifier_ = std::make_unique<Verifier>(communicator_, rank_, ranks_, device_);
-      own_.is_ready = reaches ? 1 : 0;
+      scratch_->reach(all_, rank_);
+      if (choices_->verifies_any()) verifier_ = std::make_unique<Verifier>(communicator_, rank_, ranks_, device_);
+      own_.is_ready = 1;
     });
   }
 

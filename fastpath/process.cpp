@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <exception>
 #include <utility>
 
 #include "fastpath/log.hpp"
 #include "fastpath/meeting.hpp"
+#include "fastpath/remembered.hpp"
 #include "fastpath/settings.hpp"
 #include "support/complain.hpp"
 
@@ -50,26 +50,22 @@ Process& Process::here() {
 }
 
 Fast* Process::find(ncclComm_t communicator) noexcept {
-  // A thread works with few communicators in turns: those that it asked for last are found without the lock.
-  struct Known {
-    ncclComm_t communicator = nullptr;
-    Fast* fast = nullptr;
-  };
   struct Seen {
     std::uint64_t changes = 0;
-    std::array<Known, 4> known{};
-    std::size_t next = 0;
+    Remembered<Fast*> fast;
   };
   static thread_local Seen seen;
   const std::uint64_t changes = changes_.load(std::memory_order_acquire);
-  if (changes == 0) return nullptr;  // there has been none yet
-  if (seen.changes != changes) seen = {changes, {}, 0};
-  for (const Known& one : seen.known)
-    if (one.communicator == communicator) return one.fast;
+  if (changes == 0 || communicator == nullptr) return nullptr;  // 0: there has been none yet
+  if (seen.changes != changes) {
+    seen.fast.forget();
+    seen.changes = changes;
+  }
+  if (Fast* const* known = seen.fast.find(communicator)) return *known;
   const std::lock_guard lock(mutex_);
   const auto found = fast_.find(communicator);
   Fast* const fast = found == fast_.end() ? nullptr : found->second.get();
-  seen.known[seen.next++ % seen.known.size()] = {communicator, fast};
+  seen.fast.keep(communicator, fast);
   return fast;
 }
 

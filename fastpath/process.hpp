@@ -42,7 +42,7 @@ class Process {
  public:
   static Process& here();
 
-  /// Null where the communicator has no fast path. Cheap for those few that a thread asked for last.
+  /// Null where the communicator has no fast path. Cheap for some dozens that a thread asks for in turns.
   Fast* find(ncclComm_t communicator) noexcept;
 
   /// Communicators that were made just now and are ready: collective over their ranks.

@@ -24,35 +24,56 @@ bool is_linked(int device, const Facts& own, const Facts& peer, HiddenGpus& hidd
 
 }  // namespace
 
+bool are_linked(const std::vector<Facts>& ranks, int rank, int device, HiddenGpus& hidden) {
+  bool all = true;
+  for (int p = 0; p < static_cast<int>(ranks.size()); ++p)
+    all = all && (p == rank ||
+                  is_linked(device, ranks[static_cast<std::size_t>(rank)], ranks[static_cast<std::size_t>(p)], hidden));
+  cudaGetLastError();
+  return all;
+}
+
 std::size_t Scratch::bytes_for(int ranks, int cells) { return kLanes * (lane_bytes(ranks, cells) + kTagsBytes); }
 
+std::mutex& ScratchPool::making_on(int device) {
+  const std::lock_guard lock(mutex_);
+  return making_[device];
+}
+
 void ScratchPool::clear(int device) {
-  for (auto one = kept_.begin(); one != kept_.end();) {
-    if (one->first.first != device) {
-      ++one;
-      continue;
-    }
-    cudaFree(one->second.slots);
-    cudaFreeHost(one->second.aborted);
-    one = kept_.erase(one);
+  std::vector<ScratchMemory> kept;
+  std::vector<char*> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(kept_, [&](const auto& one) {
+      const bool goes = one.first.first == device;
+      if (goes) kept.push_back(one.second);
+      return goes;
+    });
+    std::erase_if(opened_, [&](const auto& one) {
+      const bool goes = one.first.first == device && one.second.users == 0;
+      if (goes) unused.push_back(one.second.memory);
+      return goes;
+    });
   }
-  for (auto one = opened_.begin(); one != opened_.end();) {
-    if (one->first.first != device || one->second.users > 0) {
-      ++one;
-      continue;
-    }
-    cudaIpcCloseMemHandle(one->second.memory);
-    one = opened_.erase(one);
+  for (const ScratchMemory& one : kept) {
+    cudaFree(one.slots);
+    cudaFreeHost(one.aborted);
   }
+  for (char* const memory : unused) cudaIpcCloseMemHandle(memory);
   cudaGetLastError();
 }
 
 ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = kept_.find({device, bytes}); found != kept_.end()) {
-    const ScratchMemory memory = found->second;
-    kept_.erase(found);
-    return memory;
+  // What is kept has to be gone before more is taken, or a GPU would hold more than it may.
+  const std::lock_guard one_at_a_time(making_on(device));
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = kept_.find({device, bytes}); found != kept_.end()) {
+      const ScratchMemory memory = found->second;
+      kept_.erase(found);
+      return memory;
+    }
   }
   clear(device);
   void* slots = nullptr;
@@ -131,7 +152,7 @@ void Scratch::describe(Facts& facts) const {
   std::memcpy(facts.handle.data(), &handle, sizeof handle);
 }
 
-bool Scratch::reach(const std::vector<Facts>& ranks, int rank, HiddenGpus& hidden) {
+void Scratch::reach(const std::vector<Facts>& ranks, int rank) {
   const Facts& own = ranks[static_cast<std::size_t>(rank)];
   char* base_of[kMaxRanks] = {};
   for (int p = 0; p < ranks_; ++p) {
@@ -140,9 +161,6 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank, HiddenGpus& hidde
       base_of[p] = memory_.slots;
       continue;
     }
-    const bool linked = is_linked(device_, own, peer, hidden);
-    cudaGetLastError();
-    if (!linked) return false;
     if (peer.process == own.process) {
       int other = 0;
       check(cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()), "finding a peer's GPU");
@@ -162,9 +180,9 @@ bool Scratch::reach(const std::vector<Facts>& ranks, int rank, HiddenGpus& hidde
     lane.tags =
         reinterpret_cast<std::uint64_t*>(memory_.slots + kLanes * one + static_cast<std::size_t>(l) * kTagsBytes);
     lane.cells = cells_;
+    lane.starts_early = own.capability_major >= 9;
     lane.aborted = memory_.aborted;
   }
-  return true;
 }
 
 void Scratch::abort() noexcept { __atomic_store_n(memory_.aborted, 1u, __ATOMIC_RELEASE); }

@@ -25,6 +25,9 @@ struct ScratchMemory {
   std::uint32_t* aborted = nullptr;  ///< in the host's memory, seen by the GPU
 };
 
+/// Whether NVLink joins each of these ranks' GPUs with this rank's, which is `device` here.
+bool are_linked(const std::vector<Facts>& ranks, int rank, int device, HiddenGpus& hidden);
+
 /// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones of that
 /// size. For peers may have memory open for some while, and CUDA calls it undefined to free what others have open; and freeing and
 /// closing may wait for all that runs on a GPU, also for what only this thread's next call would bring to an end. Nobody
@@ -33,6 +36,8 @@ class ScratchPool {
  public:
   /// Memory of that size on the current device; what is kept of another size makes room for it. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
+  /// Waits for nobody.
+  /// Like release(), does not wait for who takes memory.
   void give(int device, std::size_t bytes, ScratchMemory memory);
 
   /// Another process's memory, as the current device sees it. Throws EnvironmentError.
@@ -45,8 +50,11 @@ class ScratchPool {
     int users = 0;
   };
 
+  /// Frees and closes what nobody uses on the current device.
   void clear(int device);
+  std::mutex& making_on(int device);
 
+  std::map<int, std::mutex> making_;  // by device; held before the other, while CUDA may wait for what runs on the GPU
   std::mutex mutex_;
   std::multimap<std::pair<int, std::size_t>, ScratchMemory> kept_;
   std::map<std::pair<int, std::array<unsigned char, 64>>, Opened> opened_;
@@ -65,8 +73,8 @@ class Scratch {
 
   /// Where it is, for this process and for others.
   void describe(Facts& facts) const;
-  /// Finds the way to every peer's memory. False where one can't be reached over NVLink.
-  bool reach(const std::vector<Facts>& ranks, int rank, HiddenGpus& hidden);
+  /// Finds the way to every peer's memory, all of which are_linked(). Throws EnvironmentError.
+  void reach(const std::vector<Facts>& ranks, int rank);
 
   std::uint64_t tags_begin() const { return tags_begin_; }
   const Lane& lane(LaneOf kind) const { return lanes_[static_cast<int>(kind)]; }

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -134,11 +135,17 @@ ReadSettings read_settings(Environment environment) {
   return {settings, std::move(complaints)};
 }
 
+std::optional<long long> nccl_number(const char* variable, Environment environment) {
+  const std::string text = environment(variable).value_or("");
+  if (text.empty()) return std::nullopt;
+  errno = 0;
+  const long long number = std::strtoll(text.c_str(), nullptr, 0);
+  if (errno != 0) return std::nullopt;
+  return number;
+}
+
 bool needs_nccl(Environment environment) {
-  // As NCCL reads numbers.
-  const auto is_on = [&](const char* variable) {
-    return std::strtoll(environment(variable).value_or("").c_str(), nullptr, 0) != 0;
-  };
+  const auto is_on = [&](const char* variable) { return nccl_number(variable, environment).value_or(0) != 0; };
   const std::string mode = environment("NCCL_CHECK_MODE").value_or("");
   return is_on("NCCL_LAUNCH_ORDER_IMPLICIT") || is_on("NCCL_CHECK_POINTERS") ||
          strncasecmp(mode.c_str(), "DEBUG", 5) == 0;

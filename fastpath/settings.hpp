@@ -39,6 +39,9 @@ struct ReadSettings {
 
 ReadSettings read_settings(Environment environment);
 
+/// A variable of NCCL's that is a number, as NCCL reads it: what is no number is 0. Empty where it counts as not set.
+std::optional<long long> nccl_number(const char* variable, Environment environment);
+
 /// Whether one of NCCL's variables asks for what only NCCL does: that calls of several communicators begin in one order on each
 /// GPU (NCCL_LAUNCH_ORDER_IMPLICIT), or that arguments are checked (NCCL_CHECK_MODE, NCCL_CHECK_POINTERS). They may have come
 /// from NCCL's file of settings: ask when NCCL has started.

@@ -152,6 +152,14 @@ Choice Table::choose(Collective collective, int ranks, std::size_t size_bytes, b
   return found.ranges[index].choice;
 }
 
+bool Table::does_any(Collective collective, int ranks) const noexcept {
+  if (ranks < 0 || ranks > kMostRanks) return false;
+  const auto does = [](const Range& range) { return range.choice.method != Method::handed_over; };
+  return std::ranges::any_of(std::array{false, true}, [&](bool in_windows) {
+    return std::ranges::any_of(ladders_[ladder(collective, ranks, in_windows)].ranges, does);
+  });
+}
+
 bool Table::regards_windows(Collective collective, int ranks) const noexcept {
   if (ranks < 0 || ranks > kMostRanks) return false;
   return ladders_[ladder(collective, ranks, true)].is_own;

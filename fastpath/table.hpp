@@ -63,6 +63,8 @@ class Table {
   static Table read(const std::string& path);
 
   Choice choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
+  /// Whether there is any size that is not handed over.
+  bool does_any(Collective collective, int ranks) const noexcept;
   /// Whether calls in windows have lines of their own.
   bool regards_windows(Collective collective, int ranks) const noexcept;
   /// The same for tables that choose the same in the same ranges, whatever their comments; ranks compare it.

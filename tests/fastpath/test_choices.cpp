@@ -30,6 +30,24 @@ TEST_CASE("the table chooses") {
   CHECK(choices.choose(Collective::broadcast, 4, 1024, false) == Choice{});
 }
 
+TEST_CASE("whether there is anything to do at all") {
+  const Choices choices({}, table_of(kText));
+  CHECK(choices.does_any(4));
+  CHECK(choices.does_any(2));  // all-gathers
+  CHECK_FALSE(choices.does_any(9));
+  CHECK_FALSE(choices.does_any(1 << 20));
+  CHECK_FALSE(Choices({}, Table()).does_any(4));
+  CHECK_FALSE(Choices({}, table_of("all_reduce ranks=2-8 up_to=1M nccl\n")).does_any(4));
+  CHECK(Choices({}, table_of("all_reduce ranks=4 windows up_to=1M direct blocks=8 threads=512\n")).does_any(4));
+  Settings settings;
+  settings.modes[static_cast<std::size_t>(Collective::all_gather)] = Mode::off;
+  CHECK_FALSE(Choices(settings, table_of(kText)).does_any(2));
+  settings.forced = Choice{Method::exchange, 8, 512};
+  CHECK(Choices(settings, Table()).does_any(2));
+  settings.forced = Choice{};
+  CHECK_FALSE(Choices(settings, table_of(kText)).does_any(4));
+}
+
 TEST_CASE("a collective that is off is handed over, one that is verified is not") {
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;

@@ -13,13 +13,15 @@ std::map<std::string, std::string>& variables() {
   return values;
 }
 
+std::optional<std::string> in_variables(const char* name) {
+  const auto found = variables().find(name);
+  if (found == variables().end()) return std::nullopt;
+  return found->second;
+}
+
 ReadSettings read(std::map<std::string, std::string> values) {
   variables() = std::move(values);
-  return read_settings([](const char* name) -> std::optional<std::string> {
-    const auto found = variables().find(name);
-    if (found == variables().end()) return std::nullopt;
-    return found->second;
-  });
+  return read_settings(in_variables);
 }
 
 /// The mode that all collectives have.
@@ -117,11 +119,7 @@ TEST_CASE("what is not understood switches off and is named") {
 TEST_CASE("variables that ask for what only NCCL does, as NCCL reads them") {
   const auto asks = [](const char* name, const char* value) {
     variables() = {{name, value}};
-    return needs_nccl([](const char* asked) -> std::optional<std::string> {
-      const auto found = variables().find(asked);
-      if (found == variables().end()) return std::nullopt;
-      return found->second;
-    });
+    return needs_nccl(in_variables);
   };
   for (const char* name : {"NCCL_LAUNCH_ORDER_IMPLICIT", "NCCL_CHECK_POINTERS"}) {
     CHECK(asks(name, "1"));
@@ -129,8 +127,21 @@ TEST_CASE("variables that ask for what only NCCL does, as NCCL reads them") {
     CHECK_FALSE(asks(name, "0"));
     CHECK_FALSE(asks(name, ""));
   }
+  CHECK_FALSE(asks("NCCL_CHECK_POINTERS", "99999999999999999999"));
   CHECK(asks("NCCL_CHECK_MODE", "DEBUG_LOCAL"));
   CHECK(asks("NCCL_CHECK_MODE", "debug_global"));
   CHECK_FALSE(asks("NCCL_CHECK_MODE", "DEFAULT"));
   CHECK_FALSE(asks("NCCL_DEBUG", "1"));
+}
+
+TEST_CASE("numbers in NCCL's variables, as NCCL reads them") {
+  const auto number = [](const char* value) {
+    variables() = {{"NCCL_COMM_BLOCKING", value}};
+    return nccl_number("NCCL_COMM_BLOCKING", in_variables);
+  };
+  for (const char* zero : {"0", "00", "0x0", " 0", "no"}) CHECK(number(zero) == 0);
+  CHECK(number("1") == 1);
+  CHECK(number("-2") == -2);
+  CHECK_FALSE(number("").has_value());
+  CHECK_FALSE(number("99999999999999999999").has_value());
 }

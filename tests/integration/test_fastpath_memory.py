@@ -53,6 +53,26 @@ assert all_reduce(0, 11) == 0
     assert [len(changes) for changes in held(memory).values()] == [1, 1]
 
 
+def test_where_the_table_does_nothing_no_memory_is_taken(tmp_path: Path) -> None:
+    memory, table = tmp_path / "memory", tmp_path / "table"
+    table.write_text("all_reduce ranks=4 up_to=1M exchange blocks=8 threads=512\n")
+    calls = "assert all_reduce(0, 11) == 0"
+    variables = {"BUSBW_FASTPATH_METHOD": "", "BUSBW_FASTPATH_TABLE": str(table)}
+    assert queued(tmp_path, calls, is_fast=False, BUSBW_PRETENDED_MEMORY_LOG=str(memory), **variables) == []
+    assert not memory.exists()
+    said = (tmp_path / "fastpath.log").read_text()
+    assert "does nothing for 2 ranks on these GPUs; busbw fastpath tune makes one" in said
+
+
+def test_where_nvlink_does_not_join_the_gpus_no_memory_is_taken(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    calls = "assert all_reduce(0, 11) == 0"
+    variables = {"BUSBW_PRETENDED_NVLINK": "0", "BUSBW_PRETENDED_MEMORY_LOG": str(memory)}
+    assert queued(tmp_path, calls, is_fast=False, **variables) == []
+    assert not memory.exists()
+    assert "rank 0 could not reach every peer's memory over NVLink" in (tmp_path / "fastpath.log").read_text()
+
+
 @pytest.mark.parametrize("mib", [8, 20, 40, 64])
 def test_what_is_kept_and_what_is_in_use_stay_within_the_allowance(tmp_path: Path, mib: int) -> None:
     memory = tmp_path / "memory"

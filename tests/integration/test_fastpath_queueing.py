@@ -56,6 +56,12 @@ def test_a_call_on_another_stream_waits_for_the_one_before(tmp_path: Path) -> No
     assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21", waiting, operation]
 
 
+def test_gpus_that_start_no_kernel_early_are_not_asked_to(tmp_path: Path) -> None:
+    calls = "assert [all_reduce(0, 11), all_reduce(1, 21)] == [0] * 2"
+    launched = ["launch stream 11", "launch stream 21"]
+    assert queued(tmp_path, calls, BUSBW_PRETENDED_CAPABILITY="80") == launched
+
+
 def test_an_old_error_of_cuda_stops_no_new_call(tmp_path: Path) -> None:
     """Its peers have queued theirs, and would wait for ever."""
     calls = "assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 12)] == [0] * 3"

@@ -1,0 +1,55 @@
+#include "fastpath/remembered.hpp"
+
+#include <doctest/doctest.h>
+
+#include <type_traits>
+#include <vector>
+
+using busbw::fastpath::Remembered;
+
+namespace {
+
+/// Addresses with equal steps between them, as allocations of one size have.
+std::vector<const void*> addresses(std::size_t count, std::size_t step) {
+  static char room[1];
+  std::vector<const void*> found;
+  for (std::size_t i = 0; i < count; ++i)
+    found.push_back(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(room) + i * step));
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("Remembered: what was kept is found, with its own value, whatever the steps between addresses") {
+  for (const std::size_t step : {1u, 8u, 64u, 4096u, 1u << 20, 1u << 25}) {
+    Remembered<std::size_t> remembered;
+    const auto keys = addresses(Remembered<std::size_t>::kMost, step);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      CHECK(remembered.find(keys[i]) == nullptr);
+      remembered.keep(keys[i], i);
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      REQUIRE(remembered.find(keys[i]) != nullptr);
+      CHECK(*remembered.find(keys[i]) == i);
+    }
+  }
+}
+
+TEST_CASE("Remembered: with too many the others are forgotten, and it goes on") {
+  Remembered<int> remembered;
+  const auto keys = addresses(10 * Remembered<int>::kMost, 8);
+  for (const void* const key : keys) {
+    if (remembered.find(key) == nullptr) remembered.keep(key, 1);
+    CHECK(remembered.find(key) != nullptr);
+  }
+  CHECK(remembered.find(keys.front()) == nullptr);
+  remembered.forget();
+  for (const void* const key : keys) CHECK(remembered.find(key) == nullptr);
+}
+
+TEST_CASE("Remembered: nothing is known of null, and a thread that ends takes nothing away") {
+  Remembered<int> remembered;
+  for (const void* const key : addresses(Remembered<int>::kMost, 8)) remembered.keep(key, 1);
+  CHECK(remembered.find(nullptr) == nullptr);
+  static_assert(std::is_trivially_destructible_v<Remembered<int>>);
+}
