@@ -16,6 +16,7 @@
 #include "rendezvous/launched_job.hpp"
 #include "run_setup.hpp"
 #include "support/complain.hpp"
+#include "support/processors.hpp"
 #include "support/version.hpp"
 
 namespace busbw {
@@ -88,6 +89,7 @@ ProcessFacts facts_of(const Options& options, const Backend& backend, const Laun
   facts.max_bytes = memory.max_bytes;
   facts.tuning = tuning();
   facts.lacked = lacked;
+  if (facts.backend == "host") facts.processors = own_processors();
   for (int i = 0; backend.name() == "nccl" && i < ranks_per_process(options); ++i)
     facts.gpus.push_back(backend.device(i).bus_id);
   return facts;

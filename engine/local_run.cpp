@@ -1,9 +1,6 @@
 #include "local_run.hpp"
 
-#include <fmt/format.h>
-
 #include <csignal>
-#include <thread>
 
 #include "backends/host/host_backend.hpp"
 #include "backends/host/machine.hpp"
@@ -15,6 +12,7 @@
 #include "rendezvous/local_job.hpp"
 #include "run_setup.hpp"
 #include "support/complain.hpp"
+#include "support/processors.hpp"
 #include "support/version.hpp"
 
 namespace busbw {
@@ -36,12 +34,8 @@ std::unique_ptr<Backend> make_backend(const Options& options, const GpuSurvey& s
 
 std::vector<std::string> warnings(const Options& options, const Backend& backend) {
   if (backend.name() != "host") return backend.warnings();
-  const int processors = static_cast<int>(std::thread::hardware_concurrency());  // those this process may use
-  if (options.ranks() <= processors) return {};
-  return {
-      fmt::format("{} ranks share {} processors, so times include waiting for a turn; use at most {} ranks to time the "
-                  "communication alone",
-                  options.ranks(), processors, processors)};
+  const auto warning = crowding(options.ranks(), static_cast<int>(own_processors().size()));
+  return warning ? std::vector{*warning} : std::vector<std::string>{};
 }
 
 }  // namespace

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "rendezvous/store.hpp"
 #include "support/error.hpp"
+#include "support/processors.hpp"
 
 namespace busbw {
 namespace {
@@ -97,6 +100,28 @@ bool lacks(const ProcessFacts& process, const LackedType& type) {
   });
 }
 
+/// Of the host on which most ranks share a processor, if they do on any.
+std::optional<std::string> crowding_on_any(const std::vector<ProcessFacts>& all, int ranks_per_process) {
+  struct Host {
+    std::string name;
+    int ranks = 0;
+    std::set<int> processors;
+
+    /// Ranks for each processor; 0 where these are not known.
+    double crowd() const { return processors.empty() ? 0 : double(ranks) / double(processors.size()); }
+  };
+  std::map<std::string, Host> hosts;
+  for (const ProcessFacts& process : all) {
+    Host& host = hosts[process.host_identity];
+    host.name = process.host;
+    host.ranks += ranks_per_process;
+    host.processors.insert(process.processors.begin(), process.processors.end());
+  }
+  const auto& [identity, worst] =
+      *std::ranges::max_element(hosts, {}, [](const auto& one) { return one.second.crowd(); });
+  return crowding(worst.ranks, static_cast<int>(worst.processors.size()), worst.name);
+}
+
 /// The types that one of the processes cannot do, each as the first of them says it.
 std::vector<LackedType> lacked_by_any(const std::vector<ProcessFacts>& all) {
   std::map<Dtype, LackedType> lacked;
@@ -128,6 +153,8 @@ Bytes ProcessFacts::packed() const {
       .add(max_bytes);
   writer.add(gpus.size());
   for (const std::string& gpu : gpus) writer.add(gpu);
+  writer.add(processors.size());
+  for (const int processor : processors) writer.add(processor);
   writer.add(tuning.size());
   for (const auto& [name, value] : tuning) writer.add(name).add(value);
   writer.add(lacked.size());
@@ -144,6 +171,7 @@ ProcessFacts ProcessFacts::unpack(const Bytes& bytes) {
     facts.*field = reader.take_text();
   facts.max_bytes = reader.take<std::uint64_t>();
   for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.gpus.push_back(reader.take_text());
+  for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.processors.push_back(reader.take<int>());
   for (auto left = reader.take<std::size_t>(); left > 0; --left) {
     std::string name = reader.take_text();
     facts.tuning.emplace_back(std::move(name), reader.take_text());
@@ -182,6 +210,7 @@ Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per
                                              name_of(processes, 0)));
     break;  // one is enough to look at
   }
+  if (auto warning = crowding_on_any(processes, ranks_per_process)) agreement.warnings.push_back(std::move(*warning));
   return agreement;
 }
 

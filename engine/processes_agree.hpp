@@ -23,6 +23,7 @@ struct ProcessFacts {
   std::string library_sha256;  // of that file; empty where it is not known
   std::string store_reached_at;
   std::vector<std::string> gpus;  // bus ids of the GPUs of its ranks
+  std::vector<int> processors;    // on which its ranks run, where they are what is measured; else empty
   std::uint64_t max_bytes = 0;    // the largest size that it has memory for
   NamedValues tuning;             // variables that change what is measured
   std::vector<LackedType> lacked;  // types that were asked for and that it cannot do
@@ -38,7 +39,7 @@ struct Agreement {
   std::uint64_t max_bytes = 0;        // the least of all
   int hosts = 0;
   NamedValues facts;                  // for the record
-  std::vector<std::string> warnings;  // about variables that differ
+  std::vector<std::string> warnings;  // about variables that differ, and processors that ranks share
   std::vector<LackedType> lacked;     // types that one of them cannot do
 };
 Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per_process);

@@ -18,15 +18,32 @@ fail() {
   exit 3
 }
 
+# On a terminal, how long it has been going on, until it is killed or this script has ended.
+tick() {
+  local started=$SECONDS
+  while sleep 1 && kill -0 $$ 2>/dev/null; do
+    [ $((SECONDS - started)) -lt 3 ] || printf '\rsetup: %d s' $((SECONDS - started)) >&2
+  done
+}
+
 # Runs a command whose output matters only when it fails.
 quietly() {
+  local ticking= code=0
   mkdir -p build
-  "$@" >"$log" 2>&1 || {
-    local code=$?
-    tail -n 40 "$log" >&2
-    say "failed: $* (all of its output: $log)"
-    return $code
-  }
+  if [ -t 2 ]; then
+    tick &
+    ticking=$!
+  fi
+  "$@" >"$log" 2>&1 || code=$?
+  if [ -n "$ticking" ]; then
+    kill "$ticking" 2>/dev/null || true
+    wait "$ticking" 2>/dev/null || true
+    printf '\r\033[K' >&2
+  fi
+  [ $code != 0 ] || return 0
+  tail -n 40 "$log" >&2
+  say "failed: $* (all of its output: $log)"
+  return $code
 }
 
 # ---- distribution packages -------------------------------------------------------------------------------------------
@@ -38,12 +55,16 @@ may_install() {
   sudo -n true 2>/dev/null
 }
 
-missing_packages() {
+missing_tools() {
   command -v c++ >/dev/null || echo g++
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
-  local header
-  for header in libfmt-dev:fmt/format.h nlohmann-json3-dev:nlohmann/json.hpp libcli11-dev:CLI/CLI.hpp \
-    doctest-dev:doctest/doctest.h; do
+}
+
+# CMake fetches what is not there.
+missing_libraries() {
+  local header headers=(libfmt-dev:fmt/format.h nlohmann-json3-dev:nlohmann/json.hpp libcli11-dev:CLI/CLI.hpp)
+  [ "$want" != test ] || headers+=(doctest-dev:doctest/doctest.h)
+  for header in "${headers[@]}"; do
     [ -e "/usr/include/${header#*:}" ] || [ -e "/usr/local/include/${header#*:}" ] || echo "${header%%:*}"
   done
 }
@@ -129,19 +150,19 @@ install_nccl() {
 }
 
 install_packages() {
-  local missing
-  mapfile -t missing < <(missing_packages)
+  local missing libraries
+  mapfile -t missing < <(missing_tools; missing_libraries)
   [ ${#missing[@]} = 0 ] && return
   if may_install; then
     say "installing ${missing[*]} with apt-get"
-    apt_install "${missing[@]}" || say "apt-get could not install them; CMake fetches the libraries instead"
-  else
-    say "not installed here, and this user may not install them: ${missing[*]}; CMake fetches the libraries instead"
+    apt_install "${missing[@]}" || say "apt-get could not install them"
   fi
   command -v c++ >/dev/null ||
     fail "there is no C++ compiler, and this user may not install one: sudo apt-get install g++"
   "$python" -c 'import ensurepip, venv' 2>/dev/null ||
     fail "$python cannot make an environment: sudo apt-get install python3-venv, or set PYTHON to another Python"
+  mapfile -t libraries < <(missing_libraries)
+  [ ${#libraries[@]} = 0 ] || say "CMake fetches from GitHub what is not installed here: ${libraries[*]}"
 }
 
 # ---- the environment -------------------------------------------------------------------------------------------------
@@ -182,10 +203,16 @@ busbw_is_current() {
 install_busbw() {
   local extra=${1:-}
   if busbw_is_current && { [ -z "$extra" ] || [ -e "$stamps/extra-$extra" ]; }; then return; fi
-  say "building busbw and installing it into $venv${extra:+, with the libraries for make $extra}"
+  say "building busbw and installing it into $venv${extra:+, with the libraries for make $extra}: 2 to 6 minutes"
   touch $stamps/started
   CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)} PATH=$PWD/$venv/bin:$PATH quietly \
-    $venv/bin/python -m pip install --disable-pip-version-check --no-build-isolation ".${extra:+[$extra]}"
+    $venv/bin/python -m pip install --disable-pip-version-check --no-build-isolation ".${extra:+[$extra]}" || {
+    local libraries
+    mapfile -t libraries < <(missing_libraries)
+    [ ${#libraries[@]} = 0 ] ||
+      say "if a library could not be fetched: sudo apt-get install ${libraries[*]}, and do this again"
+    return 1
+  }
   [ pyproject.toml -nt $stamps/busbw ] && rm -f $stamps/extra-*
   [ -z "$extra" ] || touch "$stamps/extra-$extra"
   # What changed while it was built is newer than the stamp, and built the next time.

@@ -16,7 +16,7 @@ build() {
   { cmake --preset "$preset" -G Ninja && cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}"; } \
     >"$log" 2>&1 || {
     tail -n 60 "$log" >&2
-    printf 'the build failed; all of its output: %s\n' "$log" >&2
+    printf 'the build failed; all of its output: %s\n' "$log" | tee build/failed-build >&2
     exit 1
   }
 }
@@ -58,7 +58,7 @@ build_and_test() {
 }
 
 presets=(dev tsan asan)
-rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built
+rm -f build/{dev,asan,tsan}/tests.log build/programs-are-built build/failed-build
 
 # All of this runs beside the tests of the command, which mostly wait, too.
 build_and_test "${presets[@]}" &
@@ -70,7 +70,11 @@ python -m pytest tests/python || code=$?
 
 # The engines of the MPIs are among the programs, and the fast path's library.
 until [ -e build/programs-are-built ]; do
-  kill -0 "$engine" 2>/dev/null || exit 1
+  kill -0 "$engine" 2>/dev/null || {
+    printf 'the installed programs were not tested: ' >&2
+    cat build/failed-build >&2
+    exit 1
+  }
   sleep 0.2
 done
 echo '== the installed programs'

@@ -35,6 +35,7 @@ std::string value(const Agreement& agreement, const std::string& name) {
 
 TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are broken") {
   ProcessFacts there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
+  there.processors = {0, 63};
   there.lacked = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
   const Bytes packed = there.packed();
   const ProcessFacts back = ProcessFacts::unpack(packed);
@@ -47,6 +48,7 @@ TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are b
   CHECK(back.library_sha256 == there.library_sha256);
   CHECK(back.store_reached_at == there.store_reached_at);
   CHECK(back.gpus == there.gpus);
+  CHECK(back.processors == there.processors);
   CHECK(back.max_bytes == there.max_bytes);
   CHECK(back.tuning == there.tuning);
   REQUIRE(back.lacked.size() == 1);
@@ -163,4 +165,19 @@ TEST_CASE("processes agree: what all lack for one reason is nobody's in particul
   const Agreement agreement = agreement_of(all, 1);
   REQUIRE(agreement.lacked.size() == 1);
   CHECK(agreement.lacked[0].lack.why == "NCCL 2.18.3 has none");
+}
+
+TEST_CASE("processes agree: where ranks share processors the most crowded host is named") {
+  auto on = [](const std::string& host, std::vector<int> processors) {
+    ProcessFacts it = facts(host);
+    it.processors = std::move(processors);
+    return it;
+  };
+  // Each process is bound to one of its own, or all may use the same: what counts is what a host's have together.
+  CHECK(agreement_of({on("n1", {0}), on("n1", {1}), on("n2", {0}), on("n2", {1})}, 1).warnings.empty());
+  CHECK(agreement_of({on("n1", {0, 1}), on("n1", {0, 1}), on("n2", {0, 1})}, 1).warnings.empty());
+  CHECK(agreement_of({on("n1", {}), on("n1", {})}, 4).warnings.empty());
+  const auto warnings = agreement_of({on("n1", {0, 1}), on("n2", {0, 1}), on("n2", {1, 2})}, 4).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with("8 ranks on n2 share 3 processors, "));
 }

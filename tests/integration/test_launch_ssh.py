@@ -158,17 +158,31 @@ def test_a_cut_connection_is_a_lost_rank(
 
 
 def session_of(sshd: PrivateSshd, *texts: str) -> int:
-    """The process of sshd that serves the connection of a process whose environment holds the texts."""
+    """The process of sshd that serves the connection of a process whose environment holds the texts: the last of sshd's on the
+    way to it. There are two where one of them keeps root's rights."""
     wanted = set.intersection(*(set(processes_with(text)) for text in texts))
-    for session in sshd.sessions():
-        below, family = [session], set[int]()
-        while below:
-            found = [child for pid in below for child in children_of(pid)]
-            family |= set(found)
-            below = found
-        if family & wanted:
-            return session
+    below = sshd.sessions()
+    while below:
+        serving = next((session for session in below if family_of(session) & wanted), None)
+        if serving is None:
+            break
+        below = [child for child in children_of(serving) if name_of(child).startswith("sshd")]
+        if not any(family_of(child) & wanted for child in below):
+            return serving
     raise AssertionError(f"no session of {texts}")
+
+
+def family_of(pid: int) -> set[int]:
+    """The process and all below it."""
+    return {pid}.union(*(family_of(child) for child in children_of(pid)))
+
+
+def name_of(pid: int) -> str:
+    """As the kernel has it; empty where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 # ---- what is seen before anything starts ----------------------------------------------------------------------------

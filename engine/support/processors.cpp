@@ -1,0 +1,38 @@
+#include "support/processors.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <cerrno>
+#include <cstddef>
+
+namespace busbw {
+
+std::vector<int> own_processors() {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  // The kernel refuses a set that is smaller than its own.
+  for (std::size_t count = CPU_SETSIZE; count <= kMost; count *= 2) {
+    std::vector<cpu_set_t> set(count / CPU_SETSIZE);
+    const std::size_t bytes = set.size() * sizeof set[0];
+    if (sched_getaffinity(0, bytes, set.data()) != 0) {
+      if (errno == EINVAL) continue;
+      return {};
+    }
+    std::vector<int> found;
+    for (std::size_t i = 0; i < count; ++i)
+      if (CPU_ISSET_S(i, bytes, set.data())) found.push_back(static_cast<int>(i));
+    return found;
+  }
+  return {};
+}
+
+std::optional<std::string> crowding(int ranks, int processors, std::string_view where) {
+  if (processors == 0 || ranks <= processors) return std::nullopt;
+  return fmt::format(
+      "{} ranks{}{} share {} processor{}, so times include waiting for a turn; use at most {} rank{} {}to time the "
+      "communication alone",
+      ranks, where.empty() ? "" : " on ", where, processors, processors == 1 ? "" : "s", processors,
+      processors == 1 ? "" : "s", where.empty() ? "" : "there ");
+}
+
+}  // namespace busbw
