@@ -40,6 +40,32 @@ def test_a_reader_that_went_away_is_not_wrong_data(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.usefixtures("fake_engine")
+def test_a_reader_of_both_streams_that_went_away_is_not_wrong_data(here: Path) -> None:
+    """As under `2>&1 | head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*BUSBW, "run", "all_reduce"], cwd=here, stdout=writing, stderr=writing)
+    os.close(writing)
+    assert done.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["chek", "x"], 'busbw: "chek" is no command of busbw; did you mean check? busbw --help lists them'),
+        (["zzz"], 'busbw: "zzz" is no command of busbw; busbw --help lists them'),
+        (
+            ["launch", "slrm"],
+            'busbw: "slrm" is no command of busbw launch; did you mean slurm? busbw launch --help lists them',
+        ),
+    ],
+)
+def test_a_command_that_there_is_not(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"{sentence}\n"
+
+
 @pytest.mark.parametrize(
     "words",
     [

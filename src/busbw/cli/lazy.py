@@ -1,11 +1,14 @@
 """A group of commands of which each is imported when it is called."""
 
+import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
 
 import click
+
+from busbw.errors import UsageError
 
 
 class LazyGroup(click.Group):
@@ -35,6 +38,24 @@ class LazyGroup(click.Group):
         python_name = f"{name}_" if iskeyword(name) else name
         command: click.Command = vars(import_module(f"{self._package}.{python_name}"))[python_name]
         return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, and a wrong name is answered with the right one.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        names = self.list_commands(context)
+        if args and args[0] not in names and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], names, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise UsageError(
+                f'"{args[0]}" is no command of {context.command_path}',
+                remedy=f"{hint}{context.command_path} --help lists them",
+            )
+        return super().resolve_command(context, args)
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """For the help, without importing any of them."""

@@ -88,7 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # click makes an Abort of an interrupt.
         interrupt = ended.__cause__ if isinstance(ended, click.Abort) else ended
         return code_of_interrupt(interrupt) if isinstance(interrupt, KeyboardInterrupt) else Exit.INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):
+        # click makes an exit of the one, with a code that says wrong data; nothing else here is an exit.
         _write_nowhere()
         return Exit.OUTPUT_CLOSED
     except OSError as error:
