@@ -160,7 +160,7 @@ def test_a_cut_connection_is_a_lost_rank(
 def session_of(sshd: PrivateSshd, *texts: str) -> int:
     """The process of sshd that serves the connection of a process whose environment holds the texts.
 
-    It is the last of sshd's on the way there: from OpenSSH 9.8 on root's connection has two, of which the other only waits.
+    It is the last of sshd's on the way there: in OpenSSH 10 root's connection has two, of which one only waits.
     """
     wanted = set.intersection(*(set(processes_with(text)) for text in texts))
     below = sshd.sessions()
