@@ -261,6 +261,15 @@ def test_the_picture_fits_and_names_the_bands(tmp_path: Path) -> None:
         assert all(any(name in line for line in lines) for name in ("latency", "middle", "plateau", "2026-01-01"))
 
 
+def test_runs_of_one_day_are_told_apart_by_their_times(tmp_path: Path) -> None:
+    for day in range(3):
+        add_run(tmp_path, day)
+    (trend,) = trends_of(tmp_path)
+    at_s = trend.times_s[0]
+    drawn = picture(trend._replace(times_s=(at_s, at_s + 60, at_s + 120)), width=80)
+    assert all(when in drawn for when in ("01-01 12:00", "01-01 12:01", "01-01 12:02"))
+
+
 def test_two_runs_have_no_picture(tmp_path: Path) -> None:
     add_run(tmp_path, 0)
     add_run(tmp_path, 1)

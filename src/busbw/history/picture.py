@@ -35,9 +35,16 @@ def picture(trend: Trend, *, width: int) -> str:
     for at in sorted({change.at for band in trend.bands for change in band.changes}):
         plotext.vertical_line(at - 0.5)
     ticks = sorted({round(place * (count - 1) / (_TICKS - 1)) for place in range(_TICKS)})
-    plotext.xticks(ticks, [f"{datetime.fromtimestamp(trend.times_s[at], timezone.utc):%Y-%m-%d}" for at in ticks])
+    plotext.xticks(ticks, _when([trend.times_s[at] for at in ticks]))
     drawn = plotext.uncolorize(plotext.build())
     return "\n".join(line.rstrip() for line in drawn.splitlines())
+
+
+def _when(times_s: Sequence[float]) -> list[str]:
+    """The days (UTC), or where two are of one day the times of day too."""
+    times = [datetime.fromtimestamp(time_s, timezone.utc) for time_s in times_s]
+    days = [f"{time:%Y-%m-%d}" for time in times]
+    return days if len(set(days)) == len(days) else [f"{time:%m-%d %H:%M}" for time in times]
 
 
 def _marks(scores: Sequence[float | None], each: int) -> Iterator[tuple[float, float]]:
