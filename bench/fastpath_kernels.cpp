@@ -86,6 +86,9 @@ int main(int argc, char** argv) {
     g.lane.tags = g.tags;
     g.lane.cells = slots;
     g.lane.aborted = g.aborted;
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, r), "asking for the compute capability");
+    g.lane.starts_early = major >= 9;
     Call call;
     call.collective = *collective;
     call.element = Element::float16;

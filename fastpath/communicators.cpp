@@ -30,8 +30,8 @@ bool waits(const ncclConfig_t* config) {
 /// Behind a call of NCCL's that made communicators, or will have made them when the group ends.
 ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, bool waits, const RealNccl& nccl) noexcept
     try {
-  if (settings().all_off() || result != ncclSuccess) return result;
-  if (!waits) {
+  if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
+  if (!waits || result == ncclInProgress) {
     log().say("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
     // One that was ended past this library may have had the same handle.
     if (!Group::of_thread().is_open())

@@ -98,8 +98,11 @@ class Member {
   void settle() {
     if (refuse(fastpath::why_not(all_))) return;
     if (!choices_->does_any(ranks_)) {
-      refuse(fmt::format("the table in force does nothing for {} ranks on these GPUs; busbw fastpath tune makes one",
-                         ranks_));
+      refuse(
+          fmt::format("neither the table in force nor BUSBW_FASTPATH... variables have anything done for {} ranks on "
+                      "these GPUs; busbw "
+                      "fastpath tune makes a table",
+                      ranks_));
       return;
     }
     attempt([this] {

@@ -36,8 +36,7 @@ class ScratchPool {
  public:
   /// Memory of that size on the current device; what is kept of another size makes room for it. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
-  /// Waits for nobody.
-  /// Like release(), does not wait for who takes memory.
+  /// Like release(), does not wait for who frees memory.
   void give(int device, std::size_t bytes, ScratchMemory memory);
 
   /// Another process's memory, as the current device sees it. Throws EnvironmentError.
@@ -50,7 +49,7 @@ class ScratchPool {
     int users = 0;
   };
 
-  /// Frees and closes what nobody uses on the current device.
+  /// Frees and closes what nobody uses on this device, which is the current one.
   void clear(int device);
   std::mutex& making_on(int device);
 

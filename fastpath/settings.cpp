@@ -128,7 +128,7 @@ ReadSettings read_settings(Environment environment) {
   settings.log = reader.text("BUSBW_FASTPATH_LOG");
   settings.table = reader.text("BUSBW_FASTPATH_TABLE");
   settings.scratch_bytes = reader.number("BUSBW_FASTPATH_MIB", settings.scratch_bytes >> 20, kMostMib) << 20;
-  settings.nvls_is_off = reader.text("NCCL_NVLS_ENABLE") == "0";
+  settings.nvls_is_off = nccl_number("NCCL_NVLS_ENABLE", environment) == 0;
   settings.forced = reader.choice("BUSBW_FASTPATH_METHOD");
   auto complaints = std::move(reader).complaints();
   if (!complaints.empty()) settings.modes.fill(Mode::off);

@@ -26,7 +26,7 @@ engine_parts=4
 
 run_tests() {
   local build=build/$1 code=0 count logs=() part pid pids=()
-  count=$("$build/engine_tests" --count | grep -o '[0-9]*$') || return 1
+  count=$("${fixed_addresses[@]}" "$build/engine_tests" --count | grep -o '[0-9]*$') || return 1
   for part in $(seq "$engine_parts"); do
     logs+=("$build/engine_tests-$part.log")
     "${fixed_addresses[@]}" "$build/engine_tests" --first=$(((part - 1) * count / engine_parts + 1)) \
@@ -86,9 +86,11 @@ for preset in "${presets[@]}"; do
   if [ "$(grep -c 'Status: SUCCESS' "build/$preset/tests.log" 2>/dev/null)" = $((engine_parts + 1)) ]; then
     grep -h '^\[doctest\] test cases' "build/$preset/tests.log" | tr -s ' ' | uniq
   else
-    cat "build/$preset/tests.log" || true
-    printf 'tests failed, preset %s; all of their output: build/%s/tests.log\n' "$preset" "$preset" >&2
     code=1
+    [ -e "build/$preset/tests.log" ] || { printf 'not run, preset %s\n' "$preset" >&2; continue; }
+    cat "build/$preset/tests.log"
+    printf 'tests failed, preset %s; all of their output: build/%s/tests.log\n' "$preset" "$preset" >&2
   fi
 done
+[ ! -e build/failed-build ] || cat build/failed-build >&2
 exit "$code"

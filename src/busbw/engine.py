@@ -135,7 +135,7 @@ def _say(flag: str) -> str:
     """What the engine prints when asked for something about itself."""
     path = program(ENGINE)
     try:
-        done = subprocess.run([path, flag], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error
     return done.stdout.strip()

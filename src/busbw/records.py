@@ -318,7 +318,7 @@ def stream(path: Path | str) -> Iterator[Record | None]:
                     _demand_known_version(path, line)
                 try:
                     record = _decoder.decode(line)
-                except (msgspec.DecodeError, RecursionError) as error:
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                     if number > 1 and not line.endswith(b"\n"):
                         yield None
                         return
@@ -353,7 +353,7 @@ def _demand_known_version(path: Path | str, first_line: bytes) -> None:
     """Refuses a file whose schema has another major version: its fields may mean something else."""
     try:
         version = msgspec.json.decode(first_line, type=_Version).schema_version
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return  # the line says what is wrong with it when it is decoded whole
     if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
         raise RecordsError(

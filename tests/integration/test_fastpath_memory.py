@@ -61,7 +61,7 @@ def test_where_the_table_does_nothing_no_memory_is_taken(tmp_path: Path) -> None
     assert queued(tmp_path, calls, is_fast=False, BUSBW_PRETENDED_MEMORY_LOG=str(memory), **variables) == []
     assert not memory.exists()
     said = (tmp_path / "fastpath.log").read_text()
-    assert "does nothing for 2 ranks on these GPUs; busbw fastpath tune makes one" in said
+    assert "have anything done for 2 ranks on these GPUs; busbw fastpath tune makes a table" in said
 
 
 def test_where_nvlink_does_not_join_the_gpus_no_memory_is_taken(tmp_path: Path) -> None:

@@ -294,3 +294,23 @@ def test_the_end_of_a_communicator_waits_for_checks_behind_its_calls(tmp_path: P
     waited = {line.split()[-1] for line in found if line.startswith("wait for event")}
     assert (recorded, len(waited)) == (waited, 2)  # the order's, and that of checks
     assert found[-1].startswith("wait for event")
+
+
+def test_a_handle_of_one_that_ended_past_the_library_is_not_fast_again(tmp_path: Path) -> None:
+    calls = (
+        NOT_WAITING
+        + """
+import os
+ended = list(communicators)
+for one in ended:
+    ctypes.CDLL(os.environ["BUSBW_FASTPATH_NCCL"]).ncclCommDestroy(pointer(one))
+made = [pointer() for _ in range(64)]
+for one in made:
+    assert library.ncclCommInitRankConfig(ctypes.byref(one), 2, Id(), 0, ctypes.byref(config)) == in_progress
+again = [one for one in made if one.value in ended]
+assert again
+communicators[0] = again[0].value
+assert all_reduce(0, 11) == 0
+"""
+    )
+    assert queued(tmp_path, calls, is_fast=False) == []

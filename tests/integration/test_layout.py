@@ -36,7 +36,7 @@ FOOTER = [
     "#",
     "",
 ]
-OURS = re.compile(r"# Warning: (\d+ ranks share \d+ processors, so times include waiting for a turn; .*)$")
+OURS = re.compile(r"# Warning: (\d+ ranks share \d+ processors?, so times include waiting for a turn; .*)$")
 DEVICE = re.compile(r"#  Rank {2}[01] Group {2}0 Pid {1,6}\d+ on +\S+ device {2}[01] \[cpu\] \S.*$")
 
 

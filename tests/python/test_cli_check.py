@@ -190,6 +190,18 @@ def test_a_file_without_rows_is_refused(capsys: pytest.CaptureFixture[str], tmp_
     assert len(said.splitlines()) == 1
 
 
+def test_a_log_cut_in_its_first_row_is_unsure(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "cut.txt"
+    path.write_text(
+        "#    size      count   type   redop    root     time   algbw   busbw #wrong   time   algbw busbw #wrong\n"
+        "#     (B) (elements)                          (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n"
+        "           8             2     float     sum      -1    19.74    0.00    0.00       0    18.49    0.00    0"
+    )
+    code, shown, _ = check(capsys, str(path))
+    assert code == 3
+    assert "no rows were read" in shown
+
+
 def test_a_log_cut_in_a_row_is_not_good(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     good = host_run(tmp_path / "good.txt")
     path = tmp_path / "cut.txt"

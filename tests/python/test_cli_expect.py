@@ -95,6 +95,11 @@ def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["all_reduce", "--algorithm", "Snake"], '--algorithm "Snake" is not one'),
         (["all_reduce", "--reference", "h1000"], 'there is no reference "h1000"'),
         (["all_reduce", "--ranks", "0"], "0 is not in the range"),
+        (["all_reduce", "--ranks", "9" * 20], "is not in the range"),
+        (["all_reduce", "-d", "flaot"], '-d "flaot" is no element type; allowed are int8, '),
+        (["all_reduce", "-b", ""], '-b "" is not a size'),
+        (["all_reduce", "-e", ""], '-e "" is not a size'),
+        (["all_reduce", "--nics", ""], '--nics "" is not understood'),
     ],
 )
 def test_a_doubt_is_one_sentence_and_exit_2(

@@ -66,6 +66,13 @@ def test_a_command_that_there_is_not(words: list[str], sentence: str, capsys: py
     assert capsys.readouterr().err == f"{sentence}\n"
 
 
+@pytest.mark.parametrize("wanted", ["bash_source", "bash_complete"])
+def test_a_shell_that_completes_words_is_not_disturbed(wanted: str) -> None:
+    asked = {"_BUSBW_COMPLETE": wanted, "COMP_WORDS": "busbw chek ", "COMP_CWORD": "2"}
+    done = subprocess.run([*BUSBW], env={**os.environ, **asked}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -20,7 +20,7 @@ import pytest
 from busbw.errors import BusbwError
 from busbw.launchers import Command, File, Watch, children
 from busbw.launchers.children import Ended
-from busbw.launchers.processes import job_code, placed, run, run_all
+from busbw.launchers.processes import deaths, job_code, placed, run, run_all
 
 HANG_GUARD_S = 60.0
 
@@ -187,6 +187,21 @@ def test_a_limit_and_a_reason_end_all() -> None:
 )
 def test_the_code_of_a_job(ended: list[Ended], code: int) -> None:
     assert job_code(ended) == code
+
+
+@pytest.mark.parametrize(
+    ("ended", "names"),
+    [
+        ([Ended(137), Ended(137)], "(SIGKILL)"),
+        ([Ended(137), Ended(139)], "(SIGKILL, SIGSEGV)"),
+        ([Ended(137), Ended(4)], ""),  # who is left has said it
+        ([Ended(137, by_us=True), Ended(137, by_us=True)], ""),
+        ([Ended(143), Ended(143)], ""),
+    ],
+)
+def test_where_nobody_is_left_to_say_it(ended: list[Ended], names: str) -> None:
+    assert deaths(ended).startswith("every process was killed or crashed " + names if names else "")
+    assert bool(deaths(ended)) == bool(names)
 
 
 # ---- the environment ------------------------------------------------------------------------------------------------

@@ -164,6 +164,15 @@ def test_a_broken_line_in_the_middle_is_refused(tmp_path: Path) -> None:
         records.read(write_lines(tmp_path / "broken.jsonl", lines))
 
 
+def test_a_byte_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "bytes.jsonl", engine_lines())
+    first, second, *others = path.read_bytes().splitlines(keepends=True)
+    assert b"4 ranks" in second
+    path.write_bytes(b"".join([first, second.replace(b"4 ranks", b"4 r\xffnks"), *others]))
+    with pytest.raises(records.RecordsError, match=r"bytes.jsonl:2: "):
+        records.read(path)
+
+
 def test_two_runs_in_one_file_are_refused(tmp_path: Path) -> None:
     lines = engine_lines()
     with pytest.raises(records.RecordsError, match=r":8: the line of a run comes first and only once"):

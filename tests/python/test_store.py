@@ -1,5 +1,6 @@
 """The store: folders, names, and an index that follows them whatever happens to it."""
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -34,7 +35,7 @@ from busbw.store import (
     run_name,
     write_run_file,
 )
-from busbw.store.index import INDEX
+from busbw.store.index import INDEX, LOCK
 from busbw.store.rows import seconds
 
 GOLDEN_TEXT = GOLDEN_RECORD.parent / "nccl_tests_2_19_6_single.txt"
@@ -341,3 +342,36 @@ def test_rebuilding_gives_the_same(store: Path) -> None:
 )
 def test_times(text: str | None, expected: float | None) -> None:
     assert seconds(text) == expected
+
+
+def test_what_is_no_log_holds_nobody_up(store: Path) -> None:
+    os.mkfifo(store / "a.log")
+    with Index(store) as index:
+        assert len(index.ask(lambda connection: list_runs(connection, Filter()))) == 3
+        assert index.problems() == []
+
+
+def test_a_name_that_is_no_text_is_shown_in_another_way(store: Path) -> None:
+    (store / os.fsdecode(b"a\xff b.log")).write_bytes(GOLDEN_TEXT.read_bytes())
+    with Index(store) as index:
+        found = index.ask(lambda connection: list_runs(connection, Filter()))
+    assert {run.name for run in found} > {"a\\xff b.log"}
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
+def test_a_time_that_no_calendar_has_is_the_file_s(store: Path, time: str) -> None:
+    assert seconds(time) is None
+    path = add_run(store, "odd", start_time=time)
+    os.utime(path, (1e9, 1e9))
+    with Index(store) as index:
+        (odd,) = (run for run in index.ask(lambda connection: list_runs(connection, Filter())) if run.name == "odd")
+    assert (odd.time_s, odd.time_source) == (1e9, "file")
+
+
+def test_a_lock_that_is_held_for_too_long_is_done_without(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.store.index._WAIT_S", 0)
+    with (store / LOCK).open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with Index(store) as index:
+            assert len(index.ask(lambda connection: list_runs(connection, Filter()))) == 3
+            assert "another process has held" in index.words[0]

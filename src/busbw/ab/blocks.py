@@ -3,6 +3,7 @@
 import math
 import os
 import shutil
+import signal
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,13 @@ class BlockEndedError(BusbwError):
         return self.exit_code in STOPPED
 
 
+def _documented(code: int) -> int:
+    """One of ours: an engine that a hang-up reached before it could take it ends with 129, and was terminated, too."""
+    if code == 128 + signal.SIGHUP:
+        return 128 + signal.SIGTERM
+    return code if code in {*Exit, *STOPPED} else Exit.ENVIRONMENT
+
+
 @dataclass(frozen=True)
 class Measurement:
     """What is measured on either side."""
@@ -57,7 +65,7 @@ class Measurement:
                 f"the engine ended with exit code {code} in the block {name} ({side.description})",
                 remedy="what it said stands above"
                 + (f"; its record is {os.path.relpath(path)}" if path.exists() else ""),
-                exit_code=code if code in {*Exit, *STOPPED} else Exit.ENVIRONMENT,
+                exit_code=_documented(code),
             )
         return block_of(path)
 

@@ -1,5 +1,6 @@
 """`busbw ab`: two ways of running a collective, measured interleaved."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,6 +78,8 @@ def ab(
     words: tuple[str, ...],
 ) -> int:
     """Measures COLLECTIVE in two ways, interleaved on the same ranks, and says at which sizes they differ."""
+    if budget_s is not None and not math.isfinite(budget_s):
+        raise UsageError(f"--budget {budget_s:g} is no time", remedy="give seconds above 0")
     collective = named_collective(words)
     sides = (parse_side("--a", text_a), parse_side("--b", text_b))
     flags = words[1:]

@@ -13,6 +13,7 @@ from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, Job, Limit, Range, Route, with_nics
 from busbw.expect import expect as expectation_of
 from busbw.judge import Beside, beside
+from busbw.readers.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system import System
 from busbw.system.detect import Machine, look, system_here
 from busbw.terminal import console, width_of
@@ -20,6 +21,7 @@ from busbw.units import size_text
 
 _DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
 _MOST_SIZES = 200
+_MOST_RANKS = 1 << 32
 
 
 @click.command()
@@ -29,7 +31,7 @@ _MOST_SIZES = 200
 @click.option("-b", "--minbytes", "smallest", metavar="SIZE", help="Smallest size.  [default: 8]")
 @click.option("-e", "--maxbytes", "largest", metavar="SIZE", help="Largest size.  [default: 8G]")
 @click.option("-f", "--stepfactor", "factor", type=click.IntRange(min=2), help="Ratio of two sizes.  [default: 8]")
-@click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks.  [default: one node's]")
+@click.option("--ranks", type=click.IntRange(min=1, max=_MOST_RANKS), metavar="N", help="Ranks.  [default: one node's]")
 @click.option("--ranks-per-node", "per_node", type=click.IntRange(min=1), metavar="M", help="[default: the system's]")
 @click.option(
     "--system",
@@ -79,7 +81,7 @@ def expect(
     name = _collective(collective)
     machine = look() if where == "auto" else None
     place, how = system_here(machine) if machine else (system.find(where), "")
-    if nics:
+    if nics is not None:
         place = with_given_nics(place, nics)
     seen = len(machine.gpus) if machine and machine.gpus else 0
     count = ranks or seen or max(2, place.ranks_per_node)
@@ -87,7 +89,7 @@ def expect(
         collective=name,
         ranks=count,
         ranks_per_node=per_node or (count if place.generation == "host" else min(count, place.ranks_per_node)),
-        dtype=dtype,
+        dtype=_dtype(dtype),
         nvls=nvls,
         algorithm=_algorithm(algorithm),
     )
@@ -119,6 +121,12 @@ def _collective(name: str | None) -> str:
     return found
 
 
+def _dtype(name: str | None) -> str | None:
+    if name is None or name in DTYPES:
+        return name
+    raise UsageError(f'-d "{name}" is no element type', remedy=f"allowed are {', '.join(ELEMENT_BYTES)}")
+
+
 def _algorithm(name: str | None) -> str | None:
     if name is None or name.lower() in ("ring", "tree", "nvls", "nvlstree"):
         return name.lower() if name else None
@@ -135,14 +143,15 @@ def _size(text: str, option: str) -> int:
 
 def _sizes(listed: str | None, smallest: str | None, largest: str | None, factor: int | None) -> list[int]:
     if listed is not None:
-        if smallest or largest or factor:
+        if (smallest, largest, factor) != (None, None, None):
             raise UsageError("--sizes and -b, -e or -f say the same", remedy="give one of them")
         return sorted({_size(word, "--sizes") for word in listed.split(",")})
-    if not (smallest or largest or factor):
+    if (smallest, largest, factor) == (None, None, None):
         return list(_DEFAULT_SIZES)
-    first, last, step = _size(smallest or "8", "-b"), _size(largest or "8G", "-e"), factor or 8
+    smallest, largest = smallest if smallest is not None else "8", largest if largest is not None else "8G"
+    first, last, step = _size(smallest, "-b"), _size(largest, "-e"), factor or 8
     if first > last:
-        raise UsageError(f"-b {smallest or 8} is larger than -e {largest or '8G'}", remedy="exchange them")
+        raise UsageError(f"-b {smallest} is larger than -e {largest}", remedy="exchange them")
     found = [first]
     while found[-1] * step <= last and len(found) < _MOST_SIZES:
         found.append(found[-1] * step)

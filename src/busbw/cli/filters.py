@@ -9,7 +9,7 @@ import click
 
 from busbw.cli.paths import NamedPath
 from busbw.errors import UsageError
-from busbw.store import STORE_VARIABLE, Filter
+from busbw.store import LARGEST, STORE_VARIABLE, Filter
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -19,7 +19,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _OPTIONS = (
     click.option("--dtype", metavar="TYPE", help="The element type: float, half, ..."),
     click.option("--redop", metavar="OP", help="The reduction: sum, max, ..."),
-    click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="How many ranks took part."),
+    click.option("--ranks", type=click.IntRange(min=1, max=LARGEST), metavar="N", help="How many ranks took part."),
     click.option("--backend", metavar="NAME", help="What ran the collectives: host, nccl, ..."),
     click.option("--library", metavar="TEXT", help="A part of the library's name and version: 2.28."),
     click.option("--host", metavar="NAME", help="One of the hosts."),

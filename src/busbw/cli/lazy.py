@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
             UsageError: There is none of that name.
         """
         names = self.list_commands(context)
-        if args and args[0] not in names and not args[0].startswith("-"):
+        if args and args[0] not in names and not args[0].startswith("-") and not context.resilient_parsing:
             close = difflib.get_close_matches(args[0], names, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             raise UsageError(

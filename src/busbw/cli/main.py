@@ -88,8 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # click makes an Abort of an interrupt.
         interrupt = ended.__cause__ if isinstance(ended, click.Abort) else ended
         return code_of_interrupt(interrupt) if isinstance(interrupt, KeyboardInterrupt) else Exit.INTERRUPTED
-    except (BrokenPipeError, SystemExit):
-        # click makes an exit of the one, with a code that says wrong data; nothing else here is an exit.
+    except (BrokenPipeError, SystemExit) as ended:
+        # click makes an exit of the one, with 1, which means wrong data; with 0 it has completed a word for a shell.
+        if isinstance(ended, SystemExit) and ended.code != 1:
+            raise
         _write_nowhere()
         return Exit.OUTPUT_CLOSED
     except OSError as error:

@@ -12,6 +12,7 @@ import msgspec
 from busbw.cli.filters import filter_options, made_filter
 from busbw.errors import UsageError
 from busbw.store import (
+    LARGEST,
     Filter,
     Index,
     Point,
@@ -33,7 +34,12 @@ _MOST_PROBLEMS = 3
 @filter_options
 @click.option("--rows", "wants_rows", is_flag=True, help="List every measurement instead of every run.")
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=40, show_default=True, metavar="N", help="The newest N; 0 for all."
+    "--limit",
+    type=click.IntRange(min=0, max=LARGEST),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="The newest N; 0 for all.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--rebuild", is_flag=True, help="Build the index anew from the logs before.")

@@ -53,6 +53,8 @@ def judge(log: Log, *, system: System | None = None, against: Against | None = N
 def _refused_by_table(log: Log) -> Counter[int]:
     """How many rows were refused since each table began, by its first line."""
     starts = sorted(table.first_line for table in log.tables)
+    if not starts:
+        return Counter()
     return Counter(max((start for start in starts if start <= one.line), default=starts[0]) for one in log.refused)
 
 

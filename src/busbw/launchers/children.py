@@ -264,6 +264,8 @@ class Children:
                     for child in self._children:
                         _interrupt(child, instead)
             elif self._handled > 1 and has_more:
+                for child in self._children:
+                    child.by_us = child.by_us or child.process.poll() is None
                 self._signal_groups(self._rules.end_signal if self._handled == 2 else signal.SIGKILL)
             else:
                 for child in self._children:

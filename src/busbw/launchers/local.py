@@ -43,4 +43,7 @@ def submit(rendered: Rendered, watch: Watch | None = None) -> int:
         return processes.run_all(rendered.commands, watch, end_signal=signal.SIGTERM)[0].code
     if watch:
         watch.on_status(f"starting: {len(rendered.commands)} processes meet each other")
-    return processes.job_code(processes.run_all(rendered.commands, watch, grace_s=GRACE_S))
+    ended = processes.run_all(rendered.commands, watch, grace_s=GRACE_S)
+    if watch and watch.on_error and (sentence := processes.deaths(ended)):
+        watch.on_error(f"busbw: {sentence}\n".encode(), None)
+    return processes.job_code(ended)

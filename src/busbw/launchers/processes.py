@@ -94,8 +94,29 @@ def job_code(ended: Sequence[Ended]) -> int:
     first = ended[0]
     if not first.code or first.by_us:
         first = next((each for each in ended if each.code and not each.by_us), first)
-    was_lost = first.code > _SIGNALLED and first.code not in _ORDERLY and not first.by_us
-    return Exit.RANK_LOST if was_lost else first.code
+    return Exit.RANK_LOST if _was_lost(first) else first.code
 
 
-__all__ = ["Ended", "job_code", "placed", "run", "run_all"]
+def deaths(ended: Sequence[Ended]) -> str:
+    """What to say where nobody is left who could have said it: all were killed or have crashed. Empty otherwise."""
+    if not all(map(_was_lost, ended)):
+        return ""
+    names = dict.fromkeys(_signal_name(each.code - _SIGNALLED) for each in ended)
+    return (
+        f"every process was killed or crashed ({', '.join(names)}); look at dmesg or the memory limit where it was "
+        "SIGKILL, or else repeat it with NCCL_DEBUG=INFO and report both"
+    )
+
+
+def _was_lost(each: Ended) -> bool:
+    return each.code > _SIGNALLED and each.code not in _ORDERLY and not each.by_us
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+__all__ = ["Ended", "deaths", "job_code", "placed", "run", "run_all"]

@@ -15,6 +15,7 @@ from busbw.store.layout import (
     write_run_file,
 )
 from busbw.store.query import (
+    LARGEST,
     Filter,
     Measured,
     Point,
@@ -27,6 +28,7 @@ from busbw.store.query import (
 )
 
 __all__ = [
+    "LARGEST",
     "RECORDS",
     "RUN_FILE",
     "STORE_VARIABLE",

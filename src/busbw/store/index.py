@@ -6,8 +6,11 @@ when it is damaged or of another version. A lock file lets one process at a time
 change leaves the state before it, by SQLite's journal. Where the store cannot be written it is built in memory.
 """
 
+import errno
 import fcntl
+import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -51,6 +54,7 @@ CREATE INDEX series_by_kind ON series(collective, dtype);
 """
 
 _WAIT_S = 60
+_BETWEEN_LOOKS_S = 0.05
 _BATCH = 200
 """Logs per commit: a kill while a large store is indexed for the first time costs no more than these."""
 
@@ -143,8 +147,17 @@ class Index:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Only one process at a time; it goes with the process, also with one that is killed."""
-    with path.open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    # Not waiting for who may write, should it be a pipe.
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666), "rb") as lock:
+        end_s = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end_s:
+                    raise OSError(errno.EWOULDBLOCK, f"another process has held {path.name} for {_WAIT_S} s") from None
+            time.sleep(_BETWEEN_LOOKS_S)
         yield
 
 

@@ -6,6 +6,7 @@ whichever tool wrote it. Names that begin with a dot belong to the store itself.
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ RECORDS = "records.jsonl"
 RUN_FILE = "run.json"
 """What the engine cannot know of itself: the command as it was typed, and how its process ended."""
 
+_LATEST_NS = 2**63 - 1
 _LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".csv"}
 _TIMED = re.compile(r"\d{8}T\d{6}Z-")
 _LAST = re.compile(r"last(?:~(\d+))?")
@@ -114,7 +116,11 @@ def entries(store: Path) -> Iterator[Entry]:
         with suppress(OSError):  # a folder without records is no run yet; a file may just have been removed
             log = path / RECORDS if is_folder else path
             status = log.stat()
-            yield Entry(item.name, log, status.st_size, status.st_mtime_ns)
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            # The index and what is printed are text; and a time may be beyond what 64 bits hold.
+            name = os.fsencode(item.name).decode(errors="backslashreplace")
+            yield Entry(name, log, status.st_size, min(max(status.st_mtime_ns, 0), _LATEST_NS))
 
 
 def find(text: str, store: Path | None = None) -> Path:

@@ -13,7 +13,7 @@ _RUN_COLUMNS = (
     " runs.rows, wrong, checked"
 )
 
-_LARGEST = (1 << 63) - 1
+LARGEST = (1 << 63) - 1
 """That SQLite can hold."""
 
 
@@ -158,7 +158,7 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
     }
     placements = (wanted.placement,) if wanted.placement else ("out_of_place", "unstated")
     low = 0 if wanted.min_bytes is None else wanted.min_bytes
-    high = _LARGEST if wanted.max_bytes is None else wanted.max_bytes
+    high = LARGEST if wanted.max_bytes is None else wanted.max_bytes
     rows = connection.execute(
         "SELECT series, placement, size_bytes, avg(time_us) FROM points"
         f" WHERE series IN (SELECT series.id FROM runs JOIN series ON series.run = runs.id{text})"

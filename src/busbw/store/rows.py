@@ -79,7 +79,12 @@ def seconds(time: str | None) -> float | None:
         if known is None:
             return None
         moment = known
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+    try:
+        found_s = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+        datetime.fromtimestamp(found_s, timezone.utc)  # what is printed of it
+    except (ValueError, OverflowError):
+        return None
+    return found_s
 
 
 def _parsed(text: str, form: str) -> datetime | None:

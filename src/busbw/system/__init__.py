@@ -4,6 +4,7 @@
 """
 
 import re
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
@@ -111,6 +112,7 @@ def find(name: str) -> System:
     return _SHELF.find(name)
 
 
+@lru_cache(maxsize=256)
 def by_words(text: str) -> System | None:
     """The system whose device the words name: the name in a device list, the title of a table."""
     found = [
