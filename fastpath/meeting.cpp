@@ -100,8 +100,7 @@ class Member {
     if (!choices_->does_any(ranks_)) {
       refuse(
           fmt::format("neither the table in force nor BUSBW_FASTPATH... variables have anything done for {} ranks on "
-                      "these GPUs; busbw "
-                      "fastpath tune makes a table",
+                      "these GPUs; busbw fastpath tune makes a table",
                       ranks_));
       return;
     }

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from busbw.errors import UsageError
 from busbw.files import replace_file
+from busbw.store.query import LARGEST
 
 STORE_VARIABLE = "BUSBW_STORE"
 """Names the folder of the store; without it, it is `busbw-records` in the current folder."""
@@ -28,7 +29,6 @@ RECORDS = "records.jsonl"
 RUN_FILE = "run.json"
 """What the engine cannot know of itself: the command as it was typed, and how its process ended."""
 
-_LATEST_NS = 2**63 - 1
 _LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".csv"}
 _TIMED = re.compile(r"\d{8}T\d{6}Z-")
 _LAST = re.compile(r"last(?:~(\d+))?")
@@ -120,7 +120,7 @@ def entries(store: Path) -> Iterator[Entry]:
                 continue
             # The index and what is printed are text; and a time may be beyond what 64 bits hold.
             name = os.fsencode(item.name).decode(errors="backslashreplace")
-            yield Entry(name, log, status.st_size, min(max(status.st_mtime_ns, 0), _LATEST_NS))
+            yield Entry(name, log, status.st_size, min(max(status.st_mtime_ns, 0), LARGEST))
 
 
 def find(text: str, store: Path | None = None) -> Path:
