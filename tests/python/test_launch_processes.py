@@ -369,6 +369,17 @@ def test_the_third_kills_what_is_ended_in_another_way_first() -> None:
         process.wait(HANG_GUARD_S)
 
 
+def test_one_that_is_stopped_heeds_an_interrupt() -> None:
+    stopped = "trap 'exit 130' INT; echo up; kill -STOP $$; while :; do sleep 0.05; done"
+    with launcher(f"[shell({stopped!r})]") as process:
+        read_until(process, "up")
+        [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        wait_until(lambda: Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        process.send_signal(signal.SIGINT)
+        read_until(process, "[130]")
+        process.wait(HANG_GUARD_S)
+
+
 @pytest.mark.parametrize("how", ["interrupt='stop\\n', stdin='token\\n'", "interrupt=10"])
 def test_an_interrupt_may_be_a_word_or_another_signal(how: str) -> None:
     reads = "trap 'exit 7' USR1; echo up; while read -r word; do [ $word != stop ] || exit 7; done; sleep 600 & wait"

@@ -1,6 +1,5 @@
 """`busbw ab`: two ways of running a collective, measured interleaved."""
 
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.compare import exit_code, share, show
 from busbw.cli.ending import Ending, ended_like_interrupted
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath, Seconds
 from busbw.compare import RESOLUTION, Comparison
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.store import default_folder, new_run, run_name
@@ -55,7 +54,7 @@ _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
     help="Stop after so many groups of four blocks, decided or not.",
 )
 @click.option("--noise/--no-noise", default=True, show_default=True, help="Measure A against A first: half the time.")
-@click.option("--budget", "budget_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop then.")
+@click.option("--budget", "budget_s", type=Seconds(), metavar="SECONDS", help="Stop then.")
 @click.option(
     "--folder",
     type=NamedPath(),
@@ -78,8 +77,6 @@ def ab(
     words: tuple[str, ...],
 ) -> int:
     """Measures COLLECTIVE in two ways, interleaved on the same ranks, and says at which sizes they differ."""
-    if budget_s is not None and not math.isfinite(budget_s):
-        raise UsageError(f"--budget {budget_s:g} is no time", remedy="give seconds above 0")
     collective = named_collective(words)
     sides = (parse_side("--a", text_a), parse_side("--b", text_b))
     flags = words[1:]

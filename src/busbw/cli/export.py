@@ -9,7 +9,7 @@ import click
 
 from busbw import readers
 from busbw.cli.output import write_whole
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
 from busbw.logs import Log

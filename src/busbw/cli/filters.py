@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import UsageError
 from busbw.store import LARGEST, STORE_VARIABLE, Filter
 

@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import engine, readers
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece

@@ -12,7 +12,7 @@ from typing import TypeVar
 import click
 import msgspec
 
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import UsageError
 from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
 

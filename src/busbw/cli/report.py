@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from busbw import readers, system
 from busbw.cli.output import write_whole
-from busbw.cli.paths import NamedPath
 from busbw.cli.references import against_of
+from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.expect import system_of
 from busbw.judge import Against

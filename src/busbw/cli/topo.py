@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from busbw.cli.output import write_whole
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, width_of
 from busbw.terminal.console import WIDEST

@@ -17,7 +17,7 @@ from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.ab import new_folder
 from busbw.cli.compare import share
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.compare import RESOLUTION, SizeResult
 from busbw.errors import UsageError
 from busbw.terminal import Cell, Column, console, lines, width_of

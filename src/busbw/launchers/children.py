@@ -310,6 +310,7 @@ def _interrupt(child: Child, number: int) -> None:
             child.process.stdin.flush()
     elif child.process.poll() is None:
         child.process.send_signal(how if isinstance(how, int) else number)
+        child.process.send_signal(signal.SIGCONT)  # one that is stopped would not heed it
 
 
 def _environment(command: Command) -> dict[str, str]:

@@ -15,8 +15,8 @@ from busbw.ab import BlockEndedError
 from busbw.cli.ending import ended_like_interrupted
 from busbw.cli.fastpath.path import library_here
 from busbw.cli.output import require_place, write_whole
-from busbw.cli.paths import NamedPath
 from busbw.cli.tune import progress
+from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError, code_of_interrupt
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, Range
 from busbw.fastpath.run_folder import TABLE_FILE, alone_in, made, open_folder, settings_of

@@ -1,6 +1,5 @@
 """What every kind of launch is asked: the options that all have in common, and the job that they make."""
 
-import math
 import re
 import secrets
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from busbw import engine
 from busbw.cli.engine_flags import count_of, given_flags, named_collective, sweep_flags
 from busbw.cli.keeping import keeping_options
 from busbw.cli.outcome import plot_option
+from busbw.cli.values import Seconds
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.job import PLACE
@@ -134,8 +134,7 @@ _OPTIONS = (
     click.option(
         "--join-timeout",
         "join_timeout_s",
-        type=float,
-        callback=lambda _context, _parameter, seconds: _finite(seconds),
+        type=Seconds(),
         metavar="SECONDS",
         help="How long processes may take to arrive.  [default: 60; in Kubernetes 600]",
     ),
@@ -226,12 +225,6 @@ def require_possible(processes: int, ranks_per_process: int) -> None:
     for what, count in (("processes", processes), ("ranks", processes * ranks_per_process)):
         if count > _MOST:
             raise UsageError(f"{count} {what} are more than the {_MOST} that one job may have", remedy="ask for fewer")
-
-
-def _finite(seconds: float | None) -> float | None:
-    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
-        raise UsageError(f"--join-timeout {seconds:g} is no time to wait", remedy="give seconds above 0")
-    return seconds
 
 
 def _system(name: str | None) -> "LaunchSystem | None":

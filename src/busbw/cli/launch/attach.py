@@ -8,7 +8,7 @@ from busbw.cli.keeping import keeping_options
 from busbw.cli.launch.asked import Asked
 from busbw.cli.launch.slurm_steps import carry_out_steps
 from busbw.cli.outcome import plot_option
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import UsageError
 from busbw.launchers import slurm as launcher
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from busbw.cli.launch.asked import require_possible
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import UsageError
 from busbw.files import read_written
 from busbw.launchers.hosts import Host, parse_hostfile, parse_hosts, total

@@ -13,7 +13,7 @@ from busbw import engine
 from busbw.cli.launch.asked import COMMAND, Asked, common_options
 from busbw.cli.launch.carry_out import carry_out
 from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, words_of
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import mpirun as launcher
 from busbw.launchers.hosts import Host, in_url, is_address, root_by_name

@@ -14,7 +14,7 @@ import click
 from busbw.cli.launch.asked import COMMAND, Asked, common_options
 from busbw.cli.launch.hosts import PORTS, named_hosts
 from busbw.cli.launch.slurm_steps import carry_out_steps
-from busbw.cli.paths import NamedPath
+from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.launchers import slurm as launcher
 from busbw.launchers.hosts import Host
