@@ -2,6 +2,9 @@
 
 import io
 import re
+import sys
+import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -12,7 +15,7 @@ from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
 
 from busbw.logs import Log, Row, Table
 from busbw.records import Stats
-from busbw.terminal import Cell, Column, Expected, console, lines, screen
+from busbw.terminal import Cell, Column, Expected, at_work, console, lines, screen
 
 SIZES = [8 << step for step in range(28)]
 SWEEP = log(
@@ -264,3 +267,40 @@ def test_unknown_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_type_of_wrong_data_controls_nothing() -> None:
     evil = row(8, dtype="\x1b[31mred\u202e", figures={"out_of_place": WRONG})
     assert all(line.isprintable() for line in text_of(log(table(rows=(evil,))), draw=False).splitlines())
+
+
+# ---- a command that takes a while -----------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("busbw.terminal.waiting._UNNOTICED_S", 0.01)
+    shown = re.compile(r"reading job\.log, \d+ s")
+    with suppress(ZeroDivisionError), at_work("reading job.log"):
+        end_s = time.monotonic() + 60
+        while not shown.search(screen.getvalue()):
+            assert time.monotonic() < end_s, "waited in vain"
+            time.sleep(0.01)
+        if fails:
+            _ = 1 / 0
+    said = screen.getvalue()
+    assert said.endswith("\x1b[2K")  # the line is gone
+    assert said.count("\x1b[?25l") == said.count("\x1b[?25h") == 1  # and the cursor back
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
+def test_what_is_quick_or_has_no_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    if not stream.isatty():
+        monkeypatch.setattr("busbw.terminal.waiting._UNNOTICED_S", 0)
+    with at_work("reading job.log"):
+        time.sleep(0.05)
+    assert stream.getvalue() == ""

@@ -16,8 +16,8 @@ from busbw.errors import Exit, UsageError
 from busbw.judge import EXIT_OF, BandVerdict, Grade, Judged, Verdict, judge, worst
 from busbw.store import find
 from busbw.system.detect import look, system_here
+from busbw.terminal import at_work, width_of
 from busbw.terminal import console as make_console
-from busbw.terminal import width_of
 from busbw.units import count_text, plain, size_text
 
 _COLOURS: dict[Grade, str] = {"GOOD": "bold green", "SLOW": "bold yellow", "BROKEN": "bold red", "UNSURE": "bold cyan"}
@@ -46,13 +46,15 @@ _MOST_FEATURES = 3
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool, as_json: bool) -> int:
     """Judges RUN, a log or a record, by bands: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
-    log = readers.read(find(run))
+    with at_work(f"reading {run}"):
+        log = readers.read(find(run))
     place = _place(where)
     if nics:
         if place is None:
             raise UsageError("--nics needs --system", remedy="name the system whose NICs they are")
         place = with_given_nics(place, nics)
-    verdicts = judge(log, system=place, against=against_of(against))
+    with at_work(f"judging {run}"):
+        verdicts = judge(log, system=place, against=against_of(against))
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:

@@ -11,7 +11,7 @@ from busbw.compare.text import render
 from busbw.errors import Exit, UsageError
 from busbw.logs import Log, Placement
 from busbw.store import find
-from busbw.terminal import console, width_of
+from busbw.terminal import at_work, console, width_of
 
 
 def share(text: str) -> float:
@@ -60,12 +60,13 @@ def compare(
 
     Rows are compared only with rows of the same collective, type, operator, root, ranks, group, placement and size.
     """
-    if b is None:
-        comparison = compare_variants(_read(a), variants, resolution=resolution, placement=placement)
-    elif variants:
+    if b is not None and variants:
         raise UsageError("--variants belongs to one log, and two are given", remedy="leave out one of them")
-    else:
-        comparison = compare_logs(_read(a), _read(b), resolution=resolution, placement=placement)
+    with at_work(f"comparing {a}{f' and {b}' if b else ''}"):
+        if b is None:
+            comparison = compare_variants(_read(a), variants, resolution=resolution, placement=placement)
+        else:
+            comparison = compare_logs(_read(a), _read(b), resolution=resolution, placement=placement)
     if as_json:
         click.echo(msgspec.json.encode(comparison))
     else:

@@ -15,6 +15,8 @@ from busbw.exporters import EXPORTERS
 from busbw.logs import Log
 from busbw.redact import redact_all
 from busbw.store import find
+from busbw.terminal import at_work
+from busbw.units import count_text
 
 
 @click.command()
@@ -33,12 +35,14 @@ def export(form: str, names: Sequence[str], output: Path | None, *, is_redacted:
     exporter = EXPORTERS[form]
     if output is None and form == "parquet" and sys.stdout.isatty():
         raise UsageError("parquet is not for a terminal", remedy=f"give -o runs{exporter.SUFFIX}")
-    logs: Sequence[Log] = [readers.read(find(name)) for name in names]
+    with at_work(f"reading {count_text(len(names), 'log')}"):
+        logs: Sequence[Log] = [readers.read(find(name)) for name in names]
     for log in logs:
         if not log.rows:
             raise UsageError(f"no row of a table could be read from {log.source}", remedy="busbw show says why")
     if is_redacted:
         logs = redact_all(logs)
     whole = io.BytesIO()
-    exporter.write(logs, whole)
+    with at_work(f"writing {form}"):
+        exporter.write(logs, whole)
     write_whole(output, whole.getvalue())

@@ -10,11 +10,10 @@ import msgspec
 from rich.text import Text
 
 from busbw.cli.filters import filter_options, made_filter
-from busbw.cli.runs import store_folder, tell, time_text
+from busbw.cli.runs import opened_index, store_folder, tell, time_text
 from busbw.errors import UsageError
 from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
-from busbw.store import Index
-from busbw.terminal import console, width_of
+from busbw.terminal import at_work, console, width_of
 from busbw.units import count_text, size_text
 
 _MOST_DIFFERENCES = 6
@@ -53,8 +52,11 @@ def history(
     """
     folder = store_folder(store)
     wanted = made_filter(datetime.now(timezone.utc), collective, **filters)
-    with Index(folder) as index:
-        found = index.ask(lambda connection: trends(connection, wanted, any_host=any_host, false_alarms=false_alarms))
+    with opened_index(folder) as index:
+        with at_work("looking for changes"):
+            found = index.ask(
+                lambda connection: trends(connection, wanted, any_host=any_host, false_alarms=false_alarms)
+            )
         tell(index)
     if not found:
         raise UsageError(f"no run of {wanted.collective} in {folder} matches", remedy="busbw runs lists what is there")

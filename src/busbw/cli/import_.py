@@ -18,7 +18,7 @@ from busbw.errors import BusbwError, Exit, UsageError
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece
 from busbw.redact import redact_all
-from busbw.terminal import StreamConsole
+from busbw.terminal import StreamConsole, at_work
 from busbw.units import count_text, plain, size_text
 
 _MOST_TABLES = 60
@@ -206,8 +206,9 @@ def _print_object(paths: tuple[Path, ...], claims: Claims, tally: _Tally, *, red
 
 def _print_summary(path: Path, claims: Claims, tally: _Tally) -> None:
     overview = _Overview()
-    for event in _events(path, claims, tally):
-        overview.add(event)
+    with at_work(f"reading {path}"):
+        for event in _events(path, claims, tally):
+            overview.add(event)
     if overview.is_empty:
         return
     console = StreamConsole(width=shutil.get_terminal_size((100, 24)).columns, highlight=False)

@@ -20,6 +20,7 @@ from busbw.redact import redact_all
 from busbw.report import Subject, build, render
 from busbw.store import RECORDS, entries, find
 from busbw.system import System
+from busbw.terminal import at_work
 from busbw.units import count_text
 
 
@@ -64,7 +65,8 @@ def report(
     Two logs are compared with each other. The file needs no network and nothing beside it. Exit code 1 where data are
     wrong.
     """
-    logs, warnings = _read(names)
+    with at_work("reading"):
+        logs, warnings = _read(names)
     if not any(log.rows for log in logs):
         raise UsageError(f"no row of a table could be read from {logs[0].source}", remedy="busbw import says why")
     systems = _systems(logs, places)
@@ -74,9 +76,10 @@ def report(
         warnings = [f"{count_text(len(warnings), 'remark')} on files left out here."] if warnings else []
     else:
         subjects = [Subject(log, own) for log, own in zip(logs, systems, strict=True)]
-    page = build(subjects, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
-    # A lone surrogate from a broken log has been replaced before; nothing else is beyond UTF-8.
-    content = render(page).encode("utf-8", errors="replace")
+    with at_work("judging and drawing"):
+        page = build(subjects, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
+        # A lone surrogate from a broken log has been replaced before; nothing else is beyond UTF-8.
+        content = render(page).encode("utf-8", errors="replace")
     write_whole(None if str(output) == "-" else output, content)
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")

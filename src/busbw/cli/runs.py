@@ -23,7 +23,7 @@ from busbw.store import (
     list_points,
     list_runs,
 )
-from busbw.terminal import Cell, Column, console, lines, width_of
+from busbw.terminal import Cell, Column, at_work, console, lines, width_of
 from busbw.units import count_text, size_text
 
 _MOST_PROBLEMS = 3
@@ -58,7 +58,7 @@ def runs(
     wanted = made_filter(datetime.now(timezone.utc), collective, **filters)
     if wanted.placement and not wants_rows:
         raise UsageError("--placement has no meaning for a list of runs: each has all it measured", remedy="add --rows")
-    with Index(folder, rebuild=rebuild) as index:
+    with opened_index(folder, rebuild=rebuild) as index:
         list_them = _list_rows if wants_rows else _list_runs
         shown, total = list_them(index, wanted, limit, as_json=as_json)
         if not total:
@@ -74,6 +74,12 @@ def store_folder(store: Path | None) -> Path:
     if store is not None and not store.is_dir():
         raise UsageError(f"--store {store} is not a folder", remedy="name the folder that holds the runs")
     return store or default_folder()
+
+
+def opened_index(folder: Path, *, rebuild: bool = False) -> Index:
+    """The index of a store, up to date; that may take reading all its logs."""
+    with at_work(f"reading what is new in {folder}"):
+        return Index(folder, rebuild=rebuild)
 
 
 def tell(index: Index) -> None:

@@ -8,7 +8,7 @@ from busbw.expect import Range, estimator
 from busbw.logs import Log, Row, Table
 from busbw.redact import redact
 from busbw.store import find
-from busbw.terminal import Expected, console, screen, width_of
+from busbw.terminal import Expected, at_work, console, screen, width_of
 
 
 @click.command()
@@ -21,11 +21,14 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> i
 
     What ran on what, whether the data were right, the table, curves, warnings. Exit code 1 where data are wrong.
     """
-    log = readers.read(find(run))
+    with at_work(f"reading {run}"):
+        log = readers.read(find(run))
     _demand(log, numbers)
     shown = redact(log) if is_redacted else log
     out = console()
-    for line in screen(shown, width=width_of(), expected=_expected, draw=draw, numbers=numbers or None):
+    with at_work(f"drawing {run}"):
+        lines = screen(shown, width=width_of(), expected=_expected, draw=draw, numbers=numbers or None)
+    for line in lines:
         out.print(line)
     figures = (figure for row in log.rows for figure in row.figures.values())
     return Exit.WRONG_DATA if any(figure.wrong_elements for figure in figures) else Exit.GOOD

@@ -3,5 +3,17 @@
 from busbw.terminal.console import StreamConsole, console, width_of
 from busbw.terminal.screen import Expected, screen
 from busbw.terminal.tables import Cell, Column, fitted, lines
+from busbw.terminal.waiting import at_work
 
-__all__ = ["Cell", "Column", "Expected", "StreamConsole", "console", "fitted", "lines", "screen", "width_of"]
+__all__ = [
+    "Cell",
+    "Column",
+    "Expected",
+    "StreamConsole",
+    "at_work",
+    "console",
+    "fitted",
+    "lines",
+    "screen",
+    "width_of",
+]
