@@ -1,0 +1,36 @@
+"""Every link between the project's pages leads somewhere, and no kept result is without one."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(page for folder in ("docs", "bench", "deploy", "schema", "tests") for page in (ROOT / folder).rglob("*.md")),
+]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+def links(page: Path) -> Iterator[str]:
+    """Those into the project, without the place in a page."""
+    for target in _LINK.findall(_CODE.sub("", page.read_text())):
+        path, _, _ = target.partition("#")
+        if path and not re.match(r"[a-z]+:", path):
+            yield path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert [path for path in links(page) if not (page.parent / path).exists()] == []
+
+
+def test_every_result_is_listed() -> None:
+    results = ROOT / "bench" / "results"
+    listed = set(links(results / "README.md"))
+    pages = {page.name for page in results.iterdir() if page.suffix in (".md", ".table")} - {"README.md"}
+    assert pages - listed == set()
+    assert len(pages) > 20
