@@ -8,6 +8,7 @@
 // captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
 // BUSBW_PRETENDED_MEMORY_LOG names a file to which each allocation on a device and its end are written, and "host" where memory
 // of the host is freed.
+// BUSBW_PRETENDED_BUSY=1: what is queued never ends.
 // BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
 #include <cuda_runtime_api.h>
 
@@ -235,7 +236,10 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t) {
+  static const bool is_busy = number_from("BUSBW_PRETENDED_BUSY", 0) != 0;
+  return is_busy ? cudaErrorNotReady : cudaSuccess;
+}
 /// CUDA refuses it of a stream that is being captured.
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   if (graph_of(stream) != 0) return cudaErrorStreamCaptureUnsupported;

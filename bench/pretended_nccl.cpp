@@ -3,6 +3,7 @@
 //
 // BUSBW_PRETENDED_NCCL is the version that it gives, 21803 for 2.18.3.
 // BUSBW_PRETENDED_CONFIG names a file to which the configuration of each communicator is written.
+// BUSBW_PRETENDED_STATE is the error that every communicator has noticed, 6 for a peer that was lost.
 #include <nccl.h>
 
 #include <cstdio>
@@ -39,6 +40,12 @@ int most_p2p_peers(const ncclConfig_t& config) {
   if (config.size >= kAt + sizeof peers)
     std::memcpy(&peers, reinterpret_cast<const char*>(&config) + kAt, sizeof peers);
   return peers;
+}
+
+/// As NCCL's own variable has it, whatever the configuration says.
+bool waits(int blocking) {
+  const char* const asked = std::getenv("NCCL_COMM_BLOCKING");
+  return asked ? std::atoi(asked) != 0 : blocking != 0;
 }
 
 void note(const ncclConfig_t& config) {
@@ -81,13 +88,13 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank) {
-  *communicator = new ncclComm{rank, ranks, rank};
-  return ncclSuccess;
+  *communicator = new ncclComm{rank, ranks, rank, waits(NCCL_CONFIG_UNDEF_INT)};
+  return (*communicator)->waits ? ncclSuccess : ncclInProgress;
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank, ncclConfig_t* config) {
   note(*config);
-  *communicator = new ncclComm{rank, ranks, rank, config->blocking != 0};
-  return config->blocking != 0 ? ncclSuccess : ncclInProgress;
+  *communicator = new ncclComm{rank, ranks, rank, waits(config->blocking)};
+  return (*communicator)->waits ? ncclSuccess : ncclInProgress;
 }
 ncclResult_t ncclCommInitAll(ncclComm_t* communicators, int ranks, const int* devices) {
   for (int r = 0; r < ranks; ++r) communicators[r] = new ncclComm{r, ranks, devices ? devices[r] : r};
@@ -99,7 +106,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t communicator) { return ncclCommDestroy(communicator); }
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) { return *error = ncclSuccess; }
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) {
+  const char* const state = std::getenv("BUSBW_PRETENDED_STATE");
+  *error = state ? static_cast<ncclResult_t>(std::atoi(state)) : ncclSuccess;
+  return ncclSuccess;
+}
 ncclResult_t ncclCommCount(const ncclComm_t communicator, int* count) {
   *count = communicator->ranks;
   return ncclSuccess;

@@ -24,6 +24,7 @@ class Alltoall final : public Collective {
     for (Piece& piece : pieces) piece.first = shape.param_count * rank;
     return pieces;
   }
+  int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
   void run(Communicator& communicator, const Call& call) const override {
     communicator.alltoall(call.send, call.recv, call.count, call.dtype);
   }

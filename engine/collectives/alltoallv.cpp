@@ -60,6 +60,7 @@ class Alltoallv final : public Collective {
     pieces.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Piece::Source::untouched});
     return pieces;
   }
+  int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
   void run(Communicator& communicator, const Call& call) const override {
     const int ranks = communicator.size();
     const std::size_t element_bytes = size_bytes(call.dtype);

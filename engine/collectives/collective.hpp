@@ -93,7 +93,8 @@ class Collective {
   virtual std::optional<int> most_peers() const { return std::nullopt; }
   /// How many operations one `run` performs one after the other; times are per operation (2 for a ping-pong).
   virtual int operations_per_run() const { return 1; }
-  /// How many calls of the communicator one `run` makes, at most.
+  /// How many calls of the communicator one `run` makes, at most; one that addresses every rank counts as
+  /// `calls_to_all`.
   virtual int calls_per_run(int /*ranks*/) const { return 1; }
   /// What a table after each row shows about every rank, where the collective has one and the user asked for it.
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
@@ -103,6 +104,12 @@ class Collective {
 
 /// (n - 1) / n: the part of its data that a rank sends to others when each rank keeps its own share.
 constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
+
+/// For how many calls one counts that sends something else to every rank, or takes something else from each. NCCL's ring of
+/// work holds a MiB (NCCL_WORK_FIFO_BYTES of 2.22 to 2.30), of which each peer takes 48 bytes (ncclDevWorkP2p): where it is
+/// full, the next call waits for the GPU. Counted so, those that a gate takes over a network fill at most five
+/// eighths.
+constexpr int calls_to_all(int ranks) { return 1 + ranks / 2048; }
 
 /// nccl-tests' rounding of a rank's share of `count`: whole multiples of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {

@@ -23,6 +23,7 @@ class Gather final : public Collective {
     if (rank != root) return {{.count = shape.recv_count, .source = Piece::Source::untouched}};
     return from_every_rank(shape.send_count, ranks);
   }
+  int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
   void run(Communicator& communicator, const Call& call) const override {
     communicator.gather(call.send, call.recv, call.count, call.dtype, call.root);
   }

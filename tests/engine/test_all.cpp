@@ -1,5 +1,6 @@
 // Every collective of the list, whatever it is: a new entry is tested at once.
 #include "collectives/all.hpp"
+#include "measure/gate_room.hpp"
 
 #include <doctest/doctest.h>
 
@@ -136,4 +137,18 @@ TEST_CASE("calls_per_run: no run makes more calls, since that many may be held b
   for (const CollectiveEntry& entry : all_collectives())
     for (const int ranks : {2, 4, 8}) check(*entry.make({}), ranks);
   check(*make_collective("sendrecv", {.alltoallv = {}, .ping_pong = true}), 2);
+}
+
+TEST_CASE("calls_per_run: what is held back behind a gate over a network leaves room in NCCL's ring of work") {
+  constexpr std::size_t kRing = std::size_t{1} << 20;
+  constexpr std::size_t kBytesPerPeer = 48;
+  constexpr std::size_t kRoomOverNetwork = 8;
+  for (const char* name : {"alltoall", "alltoallv", "gather", "scatter"})
+    for (int ranks = 2; ranks <= 16384; ++ranks) {
+      const auto calls = static_cast<std::size_t>(make_collective(name, {})->calls_per_run(ranks));
+      const GateRoom room(kRoomOverNetwork, {.per_operation = calls, .per_iteration = calls, .iterations = 100});
+      const std::size_t held_back = room.iterations() == 0 ? 0 : 1 + room.iterations();
+      REQUIRE(held_back * kBytesPerPeer * static_cast<std::size_t>(ranks) <= kRing * 5 / 8);
+      if (ranks < 2048) REQUIRE(held_back == 6);
+    }
 }

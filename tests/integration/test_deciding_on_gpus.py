@@ -158,3 +158,24 @@ def test_launches_that_wait_are_said_and_hold_nothing_back(pretended: Programs, 
     (finished,) = start(pretended, "all_reduce", gpus=[NEW_GPU], each=[{}], CUDA_LAUNCH_BLOCKING=value)
     assert (finished.code, finished.stderr) == (0, "")
     assert ("CUDA_LAUNCH_BLOCKING is set" in finished.stdout) == waits
+
+
+def test_calls_that_do_not_wait_are_refused(pretended: Programs) -> None:
+    """Nothing of them need be in the stream yet when the time is read."""
+    (finished,) = start(pretended, "all_reduce", gpus=[NEW_GPU], each=[{}], NCCL_COMM_BLOCKING="0")
+    assert finished.code == 3
+    for words in ["rank 0 on GPU 0000:00:00", "returned before it was done", "NCCL_COMM_BLOCKING=0", "unset it"]:
+        assert words in finished.sentence()
+
+
+def test_a_peer_that_nccl_lost_is_a_lost_rank(pretended: Programs) -> None:
+    state = {"BUSBW_PRETENDED_BUSY": "1", "BUSBW_PRETENDED_STATE": "6"}  # ncclRemoteError
+    (finished,) = start(pretended, "all_reduce", gpus=[NEW_GPU], each=[{}], **state)
+    assert finished.code == 4
+    assert "rank 0 on GPU 0000:00:00: a collective failed" in finished.stderr
+
+
+def test_a_first_gpu_beyond_all_numbers_is_refused(pretended: Programs) -> None:
+    (finished,) = start(pretended, "all_reduce", gpus=[NEW_GPU], each=[{}], NCCL_TESTS_DEVICE="2147483647")
+    assert finished.code == 3
+    assert "GPUs 2147483647 to 2147483647 are needed" in finished.sentence()

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <future>
 #include <limits>
@@ -38,12 +39,11 @@ constexpr std::size_t kNcclBytes = std::size_t{1} << 30;
 
 /// Throws where a rank would have no GPU of its own.
 std::vector<Gpu> enough(const std::vector<Gpu>& gpus, const NcclRequest& request) {
-  const int needed = request.first_device + request.ranks;
-  if (needed > static_cast<int>(gpus.size()))
+  if (request.first_device > static_cast<int>(gpus.size()) - request.ranks)
     throw EnvironmentError(fmt::format(
         "GPUs {} to {} are needed for the ranks here, one each, and this process sees {}{}; ask for fewer ranks "
         "or processes (-t, -g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
-        request.first_device, needed - 1, gpus.size(),
+        request.first_device, std::int64_t{request.first_device} + request.ranks - 1, gpus.size(),
         visible_devices_doubt(process_environment("CUDA_VISIBLE_DEVICES"), static_cast<int>(gpus.size()))));
   return gpus;
 }
@@ -79,7 +79,9 @@ class NcclBackend final : public Backend {
     if (!why_not.empty()) throw EnvironmentError(why_not);
     if (const std::string off = switched_off(request.flags, process_environment); !off.empty())
       throw EnvironmentError(off);
-    if (!request_.forks) nvml_opening_ = std::async(std::launch::async, [this] { nvml(); });
+    // Waited for here, where somebody watches the time: of a GPU that is sick NVML may never answer.
+    std::future<void> nvml_opening;
+    if (!request_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml(); });
     for (std::size_t i = 0; i < memory_.size(); ++i)
       gpus_[static_cast<std::size_t>(request_.first_device) + i].free_bytes = memory_[i].get();
     for (int first = 0; first < request_.ranks; first += request_.gpus_per_thread)
@@ -212,7 +214,6 @@ class NcclBackend final : public Backend {
   mutable std::optional<Nvml> nvml_;
   std::vector<std::unique_ptr<LaunchGroup>> launch_groups_;  // one for each -t thread here
   std::size_t buffer_bytes_ = 0;
-  std::future<void> nvml_opening_;  // its end is waited for before all else goes
 };
 
 }  // namespace

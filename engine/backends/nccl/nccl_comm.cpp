@@ -56,19 +56,31 @@ NcclComm::~NcclComm() {
 bool NcclComm::ends_in_order() const { return !world_.aborted() && std::uncaught_exceptions() == 0; }
 
 void NcclComm::check(ncclResult_t result, const char* doing) const {
-  if (result == ncclSuccess || result == ncclInProgress) return;
+  if (result == ncclSuccess) return;
+  // Nothing of it may be in the stream yet: a time would be that of nothing.
+  if (result == ncclInProgress)
+    throw EnvironmentError(fmt::format(
+        "{}: {} returned before it was done, as NCCL_COMM_BLOCKING=0 asks of every communicator; unset it, also in "
+        "/etc/nccl.conf and ~/.nccl.conf",
+        where_, doing));
   // A GPU that is lost fails every later call of CUDA, too, and CUDA knows the better name for it.
-  if (const cudaError_t cuda = cudaPeekAtLastError();
-      result == ncclUnhandledCudaError && is_device_lost(cudaGetErrorName(cuda)))
+  // It is asked, since NCCL's copy of CUDA's runtime keeps its last error to itself.
+  if (const cudaError_t cuda = result == ncclUnhandledCudaError ? cudaStreamQuery(cudaStreamPerThread) : cudaSuccess;
+      is_device_lost(cudaGetErrorName(cuda)))
     throw EnvironmentError(device_error_sentence(where_, doing, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));
+  throw EnvironmentError(failure_text(result, doing));
+}
+
+std::string NcclComm::failure_text(ncclResult_t result, const char* doing) const {
   const std::string last = library_.last_error();
-  throw EnvironmentError(fmt::format("{}: {} failed: {}{}; {}", where_, doing, library_.call.get_error_string(result),
-                                     last.empty() ? "" : ": " + last, remedy_of_library_error(last)));
+  return fmt::format("{}: {} failed: {}{}; {}", where_, doing, library_.call.get_error_string(result),
+                     last.empty() ? "" : ": " + last, remedy_of_library_error(last));
 }
 
 void NcclComm::check_async() const {
   ncclResult_t noticed = ncclSuccess;
   check(library_.call.comm_get_async_error(comm_, &noticed), "ncclCommGetAsyncError");
+  if (noticed == ncclRemoteError) throw Error(Exit::rank_lost, failure_text(noticed, "a collective"));
   check(noticed, "a collective");
 }
 

@@ -30,10 +30,12 @@ class NcclComm {
   bool ends_in_order() const;
   /// Throws EnvironmentError with NCCL's own words.
   void check(ncclResult_t result, const char* doing) const;
-  /// What NCCL has noticed since: throws as `check`.
+  /// What NCCL has noticed since: throws as `check`, but Error (Exit::rank_lost) where it has lost a peer.
   void check_async() const;
 
  private:
+  std::string failure_text(ncclResult_t result, const char* doing) const;
+
   const NcclLibrary& library_;
   const Team& world_;
   std::string where_;

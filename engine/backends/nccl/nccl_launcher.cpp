@@ -200,7 +200,7 @@ void NcclLauncher::end_joint() { comm_.check(call_.group_end(), "ncclGroupEnd");
 /// Starting what is in the group could wait for ranks that are gone. With a call in it that fails the group fails as a
 /// whole, and its end starts nothing.
 void NcclLauncher::abandon_joint() noexcept {
-  call_.all_reduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, nullptr, nullptr);
+  if (call_.all_reduce) call_.all_reduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, nullptr, nullptr);
   call_.group_end();
 }
 
