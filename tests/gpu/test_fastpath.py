@@ -1,8 +1,8 @@
 """The fast path (docs/fastpath.md): are results right under every program, and does it never hang where NCCL would not?
 
 The library is looked for beside the programs and in the package; BUSBW_FASTPATH_LIBRARY names another. Programs that no
-wheel holds are looked for beside the programs, too: fastpath_stress (built with BUSBW_BUILD_GPU_TESTS) and
-fastpath_kernels (with BUSBW_BUILD_BENCH). BUSBW_NCCL_TESTS names a folder of nccl-tests.
+wheel holds are looked for beside the programs, too: fastpath_stress and fastpath_lines (built with
+BUSBW_BUILD_GPU_TESTS) and fastpath_kernels (with BUSBW_BUILD_BENCH). BUSBW_NCCL_TESTS names a folder of nccl-tests.
 """
 
 import os
@@ -190,6 +190,15 @@ def test_verify_finds_nothing(fast: FastPath, collective: str) -> None:
     """expect_nothing_wrong() wants stderr empty, where findings would be."""
     methods = fast.check(collective, *fast.machine.ranks("t"), *SIZES, "-d", "half", BUSBW_FASTPATH="verify")
     assert methods["exchange"] > 0, methods
+
+
+@pytest.mark.parametrize("busy_blocks", [0, 256])
+def test_no_line_is_read_in_parts(gpus: Machine, busy_blocks: int) -> None:
+    """What the fast path takes for granted of a line (docs/fastpath.md), billions of times over; one GPU will do."""
+    words = [beside(gpus, "fastpath_lines"), "4000000", str(busy_blocks)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PROGRAM_LIMIT_S, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(": 0 cells that were not what the tag says\n")
 
 
 def test_off_hands_everything_over(fast: FastPath) -> None:
