@@ -29,14 +29,13 @@ TEST_CASE("Nvml: drivers before 535 name the reasons otherwise") {
   CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->condition().slowed_by.size() == 2);
 }
 
-TEST_CASE("Nvml: which driver, which GPU, how many links are up, whether it is cut up") {
+TEST_CASE("Nvml: which driver, which GPU, how many links are up") {
   const Nvml nvml = opened(BUSBW_FAKE_NVML);
   CHECK(nvml.driver_version() == "580.95.05");
   const auto gpu = nvml.gpu(kBusId);
   REQUIRE(gpu);
   CHECK(gpu->uuid() == "GPU-00000000-0000-0000-0000-000000000001");
   CHECK(gpu->nvlinks() == 17);
-  CHECK(gpu->is_partitioned() == true);
 }
 
 TEST_CASE("Nvml: what a library does not have is missing, never zero") {
@@ -50,7 +49,6 @@ TEST_CASE("Nvml: what a library does not have is missing, never zero") {
   CHECK(now.slowed_by.empty());
   CHECK_FALSE(gpu->uuid());
   CHECK_FALSE(gpu->nvlinks());
-  CHECK_FALSE(gpu->is_partitioned());
   CHECK_FALSE(gpu->used_here_bytes());
 }
 

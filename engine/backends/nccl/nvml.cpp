@@ -58,7 +58,6 @@ struct NvmlFunctions {
   int (*clock_event_reasons)(void*, unsigned long long*) = nullptr;
   int (*uuid)(void*, char*, unsigned) = nullptr;
   int (*nvlink_state)(void*, unsigned, unsigned*) = nullptr;
-  int (*mig_mode)(void*, unsigned*, unsigned*) = nullptr;
   int (*processes)(void*, unsigned*, ProcessOnGpu*) = nullptr;
 
   explicit NvmlFunctions(void* library) {
@@ -72,7 +71,6 @@ struct NvmlFunctions {
     if (!clock_event_reasons) resolve(library, "nvmlDeviceGetCurrentClocksThrottleReasons", clock_event_reasons);
     resolve(library, "nvmlDeviceGetUUID", uuid);
     resolve(library, "nvmlDeviceGetNvLinkState", nvlink_state);
-    resolve(library, "nvmlDeviceGetMigMode", mig_mode);
     resolve(library, "nvmlDeviceGetComputeRunningProcesses_v3", processes);
   }
   ~NvmlFunctions() {
@@ -122,13 +120,6 @@ std::optional<int> NvmlGpu::nvlinks() const {
     active = active.value_or(0) + (state == kActive ? 1 : 0);
   }
   return active;
-}
-
-std::optional<bool> NvmlGpu::is_partitioned() const {
-  unsigned current = 0;
-  unsigned pending = 0;
-  if (!call_->mig_mode || call_->mig_mode(handle_, &current, &pending) != kSuccess) return std::nullopt;
-  return current == kActive;
 }
 
 std::optional<std::int64_t> NvmlGpu::used_here_bytes() const {

@@ -24,8 +24,6 @@ class NvmlGpu {
   std::optional<std::string> uuid() const;
   /// NVLinks that are up.
   std::optional<int> nvlinks() const;
-  /// Whether it is cut into instances (MIG).
-  std::optional<bool> is_partitioned() const;
   /// Bytes of its memory that this process has. The process must be at work on it: in a container, where NVML may number
   /// processes otherwise, the only one there is then this one.
   std::optional<std::int64_t> used_here_bytes() const;

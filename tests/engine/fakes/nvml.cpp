@@ -77,10 +77,5 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* pro
 #endif
   return 0;
 }
-
-int nvmlDeviceGetMigMode(void*, unsigned* current, unsigned* pending) {
-  *current = *pending = 1;
-  return 0;
-}
 #endif
 }
