@@ -220,12 +220,7 @@ JobResult run_as_one_of(const Options& options, const World& world) {
   try {
     return Part(options, world, survey, job).run();
   } catch (const std::exception& error) {
-    const auto* known = dynamic_cast<const Error*>(&error);
-    const std::string told = job.told_by(world.rank * ranks_per_process(options), error.what());
-    job.abort(known ? known->exit() : Exit::environment, told);
-    const Failure why = *job.failure();
-    if (why.message == told) throw;
-    throw Error(why.exit, why.message);  // another process was the first: all end with one reason
+    job.end_for(error, job.told_by(world.rank * ranks_per_process(options), error.what()));
   }
 }
 

@@ -23,6 +23,17 @@ constexpr int kBeatsATick = 200;             // process 0 takes no more, however
 constexpr double kNoLimitS = 1e9;
 constexpr double kLaterS = 2;
 
+Exit exit_of(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return known ? known->exit() : Exit::environment;
+}
+
+/// While the exception is handled for which this process gave the reason `own`; `first` is what stands in the job.
+[[noreturn]] void throw_first(const Failure& first, const std::string& own) {
+  if (first.message == own) throw;
+  throw Error(first.exit, first.message);  // another process was the first: all end with one reason
+}
+
 }  // namespace
 
 LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
@@ -52,16 +63,14 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     leave();
     throw Error(why.exit, why.message);
   } catch (const std::exception& error) {
-    const auto* known = dynamic_cast<const Error*>(&error);
-    abort(known ? known->exit() : Exit::environment, error.what());
+    abort(exit_of(error), error.what());
     if (server_) {  // the thread that would tell it may not have been started
       server_->abort(*failure());
       note(*server_->attendance().failure());
     }
     const Failure why = *failure();
     leave();
-    if (why.message == error.what()) throw;
-    throw Error(why.exit, why.message);  // another process was the first: all end with one reason
+    throw_first(why, error.what());
   }
 }
 
@@ -143,12 +152,13 @@ Bytes LaunchedJob::agree(const Bytes& words, const std::function<Bytes(const std
     const Failure why = *failure();
     throw Error(why.exit, why.message);
   } catch (const std::exception& error) {
-    const auto* known = dynamic_cast<const Error*>(&error);
-    abort(known ? known->exit() : Exit::environment, error.what());
-    const Failure why = *failure();
-    if (why.message == error.what()) throw;
-    throw Error(why.exit, why.message);
+    end_for(error, error.what());
   }
+}
+
+void LaunchedJob::end_for(const std::exception& error, const std::string& told) {
+  abort(exit_of(error), told);
+  throw_first(*failure(), told);
 }
 
 // ---- while it runs --------------------------------------------------------------------------------------------------
