@@ -213,7 +213,7 @@ JobResult run_as_one_of(const Options& options, const World& world) {
   });
   const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_for(options, false); });
   const auto collective = make_collective(options.collective, options.collective_settings);
-  smallest_group(options, *collective);
+  require_groups_can(options, *collective);
 
   LaunchedJob job(membership_of(options, world),
                   {[&](const std::string& sentence) { complain(options.program, sentence); }, throw_if_interrupted});

@@ -45,7 +45,7 @@ JobResult run_here(const Options& options) {
   // A file that may not grow is an error to tell, not a signal that kills.
   std::signal(SIGXFSZ, SIG_IGN);
   const auto collective = make_collective(options.collective, options.collective_settings);
-  smallest_group(options, *collective);
+  require_groups_can(options, *collective);
   const Asking asking(options, [&](const NoAnswer& end) { complain(options.program, end.sentence); });
   const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_for(options, forks(options)); });
   const auto backend = make_backend(options, survey, asking);

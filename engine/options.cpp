@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -241,12 +242,9 @@ void read_ranks(const Given& given, int launched_processes, Options& options) {
                                              : fmt::format("--processes {}", settings.processes),
                                  settings.threads, settings.gpus_per_thread, ranks,
                                  is_launched ? fmt::format("{}", most) : fmt::format("{} on one machine", most)));
-  int smallest_group = options.ranks();
-  for (const auto& [colour, ranks] : options.groups())
-    smallest_group = std::min(smallest_group, static_cast<int>(ranks.size()));
-  if (options.data.root && *options.data.root >= smallest_group)
-    throw UsageError(
-        fmt::format("-r {} (--root): allowed is a rank from 0 to {}, or all", *options.data.root, smallest_group - 1));
+  if (options.data.root && *options.data.root >= options.smallest_group())
+    throw UsageError(fmt::format("-r {} (--root): allowed is a rank from 0 to {}, or all", *options.data.root,
+                                 options.smallest_group() - 1));
 }
 
 void read_outputs(const Given& given, Options& options) {
@@ -264,6 +262,12 @@ void read_outputs(const Given& given, Options& options) {
 }
 
 }  // namespace
+
+int Options::smallest_group() const {
+  int smallest = ranks();
+  for (const auto& [colour, members] : groups()) smallest = std::min(smallest, static_cast<int>(members.size()));
+  return smallest;
+}
 
 std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
                                              const std::vector<std::string>& arguments, Environment environment,

@@ -42,6 +42,8 @@ struct Options {
   std::map<int, std::vector<int>> groups() const {
     return split.groups(settings.processes, settings.threads * settings.gpus_per_thread);
   }
+  /// The ranks in the smallest of them.
+  int smallest_group() const;
   int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
 };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -50,15 +49,10 @@ double limit_s(const Options& options) {
   return options.settings.timeout_s > 0 ? options.settings.timeout_s : std::numeric_limits<double>::infinity();
 }
 
-int smallest_group(const Options& options, const Collective& collective) {
-  int smallest = options.ranks();
-  for (const auto& [colour, members] : options.groups()) {
-    const int ranks = static_cast<int>(members.size());
-    if (const std::string why = collective.refuses(ranks); !why.empty())
+void require_groups_can(const Options& options, const Collective& collective) {
+  for (const auto& [colour, members] : options.groups())
+    if (const std::string why = collective.refuses(static_cast<int>(members.size())); !why.empty())
       throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", why));
-    smallest = std::min(smallest, ranks);
-  }
-  return smallest;
 }
 
 RunInfo run_info(const Options& options, const RunSettings& settings, const Backend& backend,
@@ -86,7 +80,7 @@ RunInfo run_info(const Options& options, const RunSettings& settings, const Back
 
 RunPlan make_plan(const Options& options, const DataChoice& data, const Collective& collective,
                   std::uint64_t max_bytes) {
-  Sweep sweep = plan_sweep(data, options.settings, collective, smallest_group(options, collective));
+  Sweep sweep = plan_sweep(data, options.settings, collective, options.smallest_group());
   RunSettings settings = options.settings;
   if (max_bytes < settings.max_bytes) {
     settings.max_bytes = max_bytes;

@@ -38,8 +38,8 @@ class Asking {
   const std::function<void(const NoAnswer&)> last_words_;
 };
 
-/// The size of the smallest group; throws UsageError where the collective cannot run in one of them.
-int smallest_group(const Options& options, const Collective& collective);
+/// Throws UsageError where the collective cannot run in one of the groups.
+void require_groups_can(const Options& options, const Collective& collective);
 
 /// What a person is told of the run, and what the record says of it; the ranks are added later.
 RunInfo run_info(const Options& options, const RunSettings& settings, const Backend& backend, const MemoryPlan& memory);
