@@ -133,7 +133,6 @@ void read_measurement(const Given& given, Options& options) {
   settings.check_iterations = given.integer("--check", 1, 0);
   settings.average = given.integer("--average", 1, 0, 3);
   settings.blocking = given.integer("--blocking", 0, 0, 3);
-  settings.graph_launches = given.integer("--cudagraph", 0, 0);
   settings.timeout_s = given.integer("--timeout", 0, 0);
   options.has_timeout = given.has("--timeout");
   settings.unalign_elements = given.integer("--unalign", 0, 0, 1 << 20);
@@ -283,7 +282,6 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   options.args.insert(options.args.end(), arguments.begin(), arguments.end());
   read_outputs(given, options);
   read_gpu_flags(given, environment, options);
-  read_nccl_flags(given, options);
   read_sizes(given, options);
   read_data(given, options);
   if (options.nccl_cannot.empty()) options.nccl_cannot = why_no_kernel(given, options);

@@ -8,35 +8,51 @@
 #include "support/printable.hpp"
 
 namespace busbw {
+namespace {
+
+/// What all these flags may be; the rest of this file has only what follows from it.
+void read_values(const Given& given, Options& options) {
+  RunSettings& settings = options.settings;
+  settings.graph_launches = given.integer("--cudagraph", 0, 0);
+  settings.local_register = given.integer("--local_register", 0, 0, 2);
+  if (given.has("--cta_policy")) settings.cta_policy = given.integer("--cta_policy", 0, 0, 2);
+  options.null_stream = given.on("--stream_null");
+  settings.device_implementation = given.integer("--device_implementation", 0, 0, 4);
+  const auto ctas = given.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMostDeviceCtas);
+  if (settings.device_implementation > 0) settings.device_cta_count = ctas;
+  settings.report_memory = given.on("--memory");
+  settings.gpus_per_thread = given.integer("--ngpus", 1, 1, kMaxHostRanks);
+}
+
+}  // namespace
 
 void read_gpu_flags(const Given& given, Environment environment, Options& options) {
+  read_values(given, options);
   struct GpuFlag {
     const char* name;
-    std::int64_t neutral;  // the value that asks for nothing; -1: there is none
-    std::int64_t most;
+    bool asks;  // for something that takes a GPU
     const char* purpose;
   };
-  constexpr std::array flags{GpuFlag{"--cudagraph", 0, kMaxInt, "launches CUDA graphs"},
-                             GpuFlag{"--local_register", 0, 2, "registers GPU memory with NCCL"},
-                             GpuFlag{"--cta_policy", -1, 2, "sets NCCL's CTA policy"},
-                             GpuFlag{"--stream_null", 0, 1, "uses CUDA's null stream"},
-                             GpuFlag{"--device_implementation", 0, 4, "runs kernels on the GPU"},
-                             GpuFlag{"--device_cta_count", -1, 128, "sets the CTAs of kernels on the GPU"},
-                             GpuFlag{"--memory", 0, 1, "reports GPU memory"}};
+  const RunSettings& settings = options.settings;
+  const std::array flags{
+      GpuFlag{"--cudagraph", settings.graph_launches > 0, "launches CUDA graphs"},
+      GpuFlag{"--local_register", settings.local_register > 0, "registers GPU memory with NCCL"},
+      GpuFlag{"--cta_policy", settings.cta_policy.has_value(), "sets NCCL's CTA policy"},
+      GpuFlag{"--stream_null", options.null_stream, "uses CUDA's null stream"},
+      GpuFlag{"--device_implementation", settings.device_implementation > 0, "runs kernels on the GPU"},
+      GpuFlag{"--device_cta_count", given.has("--device_cta_count"), "sets the CTAs of kernels on the GPU"},
+      GpuFlag{"--memory", settings.report_memory, "reports GPU memory"}};
   const auto refuse = [](std::string& sentence, std::string why) {
     if (sentence.empty()) sentence = std::move(why);
   };
   const char* const host = options.backend == "mpi" ? "MPI backend" : "host backend";
   for (const GpuFlag& flag : flags) {
-    if (!given.has(flag.name)) continue;
-    if (given.integer(flag.name, 0, 0, flag.most) == flag.neutral) continue;
+    if (!flag.asks) continue;
     const std::string asked = fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
     refuse(options.host_cannot,
            fmt::format("{}, which the {} cannot do; leave it out, or measure on GPUs", asked, host));
   }
-  options.null_stream = given.on("--stream_null");
-  options.settings.gpus_per_thread = static_cast<int>(given.integer("--ngpus", 1, 1, kMaxHostRanks));
-  if (const int gpus = options.settings.gpus_per_thread; gpus > 1)
+  if (const int gpus = settings.gpus_per_thread; gpus > 1)
     refuse(options.host_cannot,
            fmt::format("-g {0} (--ngpus): the {1} has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
                        "--processes {0}",
@@ -55,16 +71,6 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
     refuse(options.host_cannot,
            fmt::format("--library {}: the {} uses no NCCL library; leave it out", options.nccl_library, host));
   }
-}
-
-void read_nccl_flags(const Given& given, Options& options) {
-  RunSettings& settings = options.settings;
-  settings.local_register = given.integer("--local_register", 0, 0, 2);
-  if (given.has("--cta_policy")) settings.cta_policy = given.integer("--cta_policy", 0, 0, 2);
-  settings.report_memory = given.on("--memory");
-  settings.device_implementation = given.integer("--device_implementation", 0, 0, 4);
-  const auto ctas = given.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMostDeviceCtas);
-  if (settings.device_implementation > 0) settings.device_cta_count = ctas;
 }
 
 std::string why_no_kernel(const Given& given, const Options& options) {

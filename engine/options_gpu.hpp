@@ -6,11 +6,9 @@
 
 namespace busbw {
 
-/// Flags that only a GPU can honour, when they ask for something; which backend runs is decided later.
+/// The flags that only a GPU can honour, as settings, and why the host cannot do what they ask for; which backend runs is
+/// decided later.
 void read_gpu_flags(const Given& given, Environment environment, Options& options);
-
-/// -R, -x, -M, -D and -V, as settings.
-void read_nccl_flags(const Given& given, Options& options);
 
 /// Why the kernel of -D cannot run what is asked for; empty where it can.
 std::string why_no_kernel(const Given& given, const Options& options);

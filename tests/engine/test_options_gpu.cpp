@@ -28,6 +28,7 @@ TEST_CASE("options: what only a GPU can honour is refused on the host, by its na
     CAPTURE(line);
     check_names(refusal_of(line), {words(line)[0], "allowed"});
   }
+  for (const char* line : {"-V 129", "-V 0", "-V -1"}) check_names(refusal_of(line), {"1 to 128"});
   check_names(options_of("", {{"NCCL_TESTS_DEVICE", "0"}}).host_cannot, {"NCCL_TESTS_DEVICE=0", "host backend"});
   check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "-1"}}), {"NCCL_TESTS_DEVICE=-1", "from 0 on"});
   check_names(refusal_of("", {{"NCCL_TESTS_DEVICE", "\x1b[2J"}}), {"NCCL_TESTS_DEVICE=\\x1b[2J: allowed"});
