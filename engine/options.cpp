@@ -193,13 +193,22 @@ double number_of(Environment environment, const char* variable, double fallback,
   return *value;
 }
 
+bool is_on(Environment environment, const char* variable) {
+  const auto text = environment(variable);
+  if (!text) return false;
+  const auto value = parse_integer(*text);
+  if (!value || *value < 0 || *value > 1)
+    throw UsageError(fmt::format("{}={}: allowed is 0 or 1", variable, shown(*text)));
+  return *value == 1;
+}
+
 void read_alltoallv(Environment environment, Options& options) {
   AlltoallvSettings& settings = options.collective_settings.alltoallv;
   constexpr double kNoLimit = std::numeric_limits<double>::max();
   settings.spread = number_of(environment, "NCCL_TESTS_ALLTOALLV_SPREAD", 1, 1, "a number from 0 to 1");
   settings.matrix_scale =
       number_of(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number from 0 on");
-  settings.print_summary = number_of(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", 0, 1, "0 or 1") != 0;
+  settings.print_summary = is_on(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY");
   const auto file = environment("NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
   if (!file) return;
   settings.matrix = read_traffic_matrix(*file, settings.matrix_scale);

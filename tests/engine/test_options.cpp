@@ -304,7 +304,9 @@ TEST_CASE("options: alltoallv's variables, only where they matter") {
   };
   for (const char* value : {"1.1", "-0.1", "x", "", "50%"}) refused("NCCL_TESTS_ALLTOALLV_SPREAD", value);
   for (const char* value : {"-1", "x", ""}) refused("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", value);
-  for (const char* value : {"yes", ""}) refused("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", value);
+  for (const char* value : {"yes", "", "0.5", "2", "-1"}) refused("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", value);
+  const Variables no_summary{{"NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "0"}};
+  CHECK_FALSE(options_of("", no_summary, "alltoallv").collective_settings.alltoallv.print_summary);
   check_names(refusal_of("", {{"NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "/nowhere"}}, "alltoallv"), {"/nowhere"});
   check_names(refusal_of("-b 8 -e 1M", all, "alltoallv"), {"-b", "-e", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"});
 }
