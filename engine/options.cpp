@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <map>
 
@@ -255,10 +256,16 @@ void read_ranks(const Given& given, int launched_processes, Options& options) {
                                  options.smallest_group() - 1));
 }
 
+/// In capitals, too.
+bool ends_in_json(std::string path) {
+  std::ranges::transform(path, path.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return path.ends_with(".json");
+}
+
 void read_outputs(const Given& given, Options& options) {
   options.json_path = given.text("--output_file", "");
   options.records_path = given.text("--records", "");
-  if (given.has("--output_file") && !CLI::detail::to_lower(options.json_path).ends_with(".json"))
+  if (given.has("--output_file") && !ends_in_json(options.json_path))
     throw given.refuse("--output_file", "a path that ends in .json");
   if (given.has("--records") && options.records_path.empty()) throw given.refuse("--records", "a path");
   if (!options.json_path.empty() && options.json_path == options.records_path)
