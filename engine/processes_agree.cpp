@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "rendezvous/store.hpp"
 #include "support/error.hpp"
+#include "support/list_of.hpp"
 #include "support/processors.hpp"
 
 namespace busbw {

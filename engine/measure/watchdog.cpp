@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kNamedRanks = 8;
 constexpr std::size_t kNamedOperations = 4;
 
-std::string list_of(const Job& job, const std::vector<int>& ranks) {
+std::string names_of(const Job& job, const std::vector<int>& ranks) {
   std::string text = job.rank_name(ranks.front());
   for (std::size_t i = 1; i < std::min(ranks.size(), kNamedRanks); ++i) text += ", " + job.rank_name(ranks[i]);
   if (ranks.size() > kNamedRanks) text += fmt::format(" and {} more", ranks.size() - kNamedRanks);
@@ -34,9 +34,9 @@ std::string last_operations(const Job& job, const std::string& collective) {
   for (const auto& [operation, ranks] : by_operation) {
     if (++named > kNamedOperations) break;
     text += text.empty() ? "last issued: " : "; ";
-    text += operation.first == 0 ? "none by " + list_of(job, ranks)
+    text += operation.first == 0 ? "none by " + names_of(job, ranks)
                                  : fmt::format("operation {} ({}, {} bytes) by {}", operation.first, collective,
-                                               operation.second, list_of(job, ranks));
+                                               operation.second, names_of(job, ranks));
   }
   if (by_operation.size() > kNamedOperations)
     text += fmt::format("; {} others by other ranks", by_operation.size() - kNamedOperations);
@@ -69,7 +69,7 @@ std::string Watchdog::stalled() const {
   return fmt::format(
       "no rank got on for {:g} s: {} did not get past phase {}, the others wait; look at its process and host, "
       "or raise -T",
-      limit_s_, list_of(job_, missing), phase);
+      limit_s_, names_of(job_, missing), phase);
 }
 
 }  // namespace busbw

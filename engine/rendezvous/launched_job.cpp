@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rendezvous/store_team.hpp"
+#include "support/list_of.hpp"
 #include "support/provenance.hpp"
 #include "support/ticker.hpp"
 

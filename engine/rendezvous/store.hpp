@@ -35,7 +35,4 @@ class Store {
   virtual std::optional<Failure> failure() = 0;
 };
 
-/// "3", "3 and 5", "3, 5, 8 and 61 more": the members that are missing.
-std::string list_of(std::span<const int> numbers);
-
 }  // namespace busbw

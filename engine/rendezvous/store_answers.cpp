@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "support/list_of.hpp"
+
 namespace busbw {
 
 Bytes value_of(StoreAnswer answer) {

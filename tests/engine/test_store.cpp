@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "support_errors.hpp"
@@ -245,15 +244,4 @@ TEST_CASE("stores: an abort ends every wait, and none begins after it; the first
       CHECK_THROWS_AS(store.barrier("k", 0, 1), Aborted);
     }
   });
-}
-
-TEST_CASE("list_of names the first few and counts the rest") {
-  std::vector<int> numbers(20);
-  std::iota(numbers.begin(), numbers.end(), 3);
-  const std::span<const int> all(numbers);
-  CHECK(list_of(all.first(0)) == "");
-  CHECK(list_of(all.first(1)) == "3");
-  CHECK(list_of(all.first(2)) == "3 and 4");
-  CHECK(list_of(all.first(8)) == "3, 4, 5, 6, 7, 8, 9 and 10");
-  CHECK(list_of(all) == "3, 4, 5, 6, 7, 8, 9, 10 and 12 more");
 }

@@ -27,9 +27,9 @@
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
 #include "backends/nccl/type_support.hpp"
-#include "rendezvous/store.hpp"
 #include "support/environment.hpp"
 #include "support/file_hash.hpp"
+#include "support/list_of.hpp"
 
 namespace busbw {
 namespace {

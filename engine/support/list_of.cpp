@@ -1,4 +1,4 @@
-#include "rendezvous/store.hpp"
+#include "support/list_of.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
