@@ -17,7 +17,7 @@
 namespace busbw {
 namespace {
 
-constexpr int kTickMs = 50;
+constexpr int kLookMs = 50;
 
 std::optional<NoAnswer> after(double waited_s, double limit_s, const std::string& what) {
   try {
@@ -59,7 +59,7 @@ AnswerGuard::~AnswerGuard() {
 void AnswerGuard::watch() const {
   const double start_s = monotonic_s();
   pollfd answer{answered_.number(), POLLIN, 0};
-  while (poll(&answer, 1, kTickMs) <= 0) {
+  while (poll(&answer, 1, kLookMs) <= 0) {
     if (const auto end = after(monotonic_s() - start_s, limit_s_, what_)) {
       last_words_(*end);
       _exit(static_cast<int>(end->exit));

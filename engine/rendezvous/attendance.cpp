@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "support/network.hpp"
 #include "support/printable.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rendezvous/store_answers.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 

@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "support/error.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {

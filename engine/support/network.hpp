@@ -1,6 +1,6 @@
 #pragma once
-// TCP between processes: where this host can be reached, who listens, who connects. Limits count ticks of a tenth of a
-// second spent waiting; no clock is read.
+// TCP between processes: where this host can be reached, who listens, who connects. Limits count ticks (ticker.hpp)
+// spent waiting; no clock is read.
 #include <sys/socket.h>
 
 #include <functional>
@@ -12,9 +12,6 @@
 #include "support/descriptor.hpp"
 
 namespace busbw {
-
-inline constexpr int kTickMs = 100;
-inline constexpr int kTicksPerS = 1000 / kTickMs;
 
 /// A host's address with a port.
 struct Endpoint {

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "support/error.hpp"
-#include "support/network.hpp"
 
 namespace busbw {
 

@@ -6,6 +6,9 @@
 
 namespace busbw {
 
+inline constexpr int kTickMs = 100;
+inline constexpr int kTicksPerS = 1000 / kTickMs;
+
 /// Unlike timeouts of poll it counts what a look-up of a name or a flood of visitors takes, too.
 class Ticker {
  public:

@@ -14,6 +14,7 @@
 
 #include "rendezvous/launched_job.hpp"
 #include "rendezvous/store_team.hpp"
+#include "support/ticker.hpp"
 #include "support_stores.hpp"
 
 namespace busbw::test {

@@ -9,6 +9,7 @@
 #include "backends/host/socket_caller.hpp"
 #include "backends/host/socket_visitors.hpp"
 #include "support/network.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 

@@ -16,6 +16,7 @@
 #include "rendezvous/tcp_channel.hpp"
 #include "rendezvous/tcp_wire.hpp"
 #include "support/network.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw::test {
 

@@ -9,7 +9,6 @@
 #include <functional>
 
 #include "support/error.hpp"
-#include "support/network.hpp"
 
 namespace busbw {
 namespace {

@@ -9,6 +9,7 @@
 #include "backends/host/socket_mesh.hpp"
 #include "rendezvous/team.hpp"
 #include "support/phase.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 

@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "support/ticker.hpp"
-
 namespace busbw {
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "support/environment.hpp"
 #include "support/network.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 
