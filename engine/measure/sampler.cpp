@@ -13,17 +13,17 @@ constexpr int kBarrierAfterOperation = 1;
 constexpr int kBarrierAfterIteration = 3;
 
 // Reading the clock and counting progress takes some 30 ns: 0.3 % of an operation this long.
-constexpr double kClockShowsBelow_s = 10e-6;
+constexpr double kClockShowsBelowS = 10e-6;
 // Iterations this long hide launching behind the one before.
-constexpr double kLaunchingShowsBelow_s = 300e-6;
+constexpr double kLaunchingShowsBelowS = 300e-6;
 // An event between two of NCCL's kernels costs a GPU's stream up to 7 us: 0.3 % of an operation this long.
-constexpr double kEventShowsBelow_s = 2.5e-3;
+constexpr double kEventShowsBelowS = 2.5e-3;
 // Waiting for a graph before the next is launched costs some 20 us, 0.4 % of a graph this long, and the first of its
 // iterations waits for others' launches.
-constexpr double kGraphLaunchShowsBelow_s = 5e-3;
+constexpr double kGraphLaunchShowsBelowS = 5e-3;
 // Asking a device for its clocks takes up to a millisecond: a batch that is expected to be this long hides it, if it has so
 // many iterations that are too long for stamps to show. The expectation alone may hold a warm-up that connected.
-constexpr double kBatchHidesAsking_s = 20e-3;
+constexpr double kBatchHidesAskingS = 20e-3;
 constexpr std::size_t kIterationsHideAsking = 4;
 // Iterations between two signs of life to the watch over progress, where every nanosecond counts.
 constexpr std::size_t kUnstampedStride = 256;
@@ -162,7 +162,7 @@ Sampler::Told Sampler::launch_stamped(Samples& samples, Ask at_last) {
 
 Sampler::Ask Sampler::when_timed() const {
   const bool hides = iterations() >= kIterationsHideAsking &&
-                     expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAsking_s;
+                     expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAskingS;
   return hides ? Ask::at_work : Ask::afterwards;
 }
 
@@ -301,10 +301,10 @@ Sampler::Told Sampler::read_stamps(Samples& samples, First first) {
 Shows Sampler::what_shows(double iteration_s) const {
   // With a barrier after each iteration, which is not timed, the clock must be read at each.
   if (settings_.blocking == kBarrierAfterIteration) return Shows::nothing;
-  if (!on_device_) return iteration_s < kClockShowsBelow_s ? Shows::stamps : Shows::nothing;
-  if (records() && iteration_s * static_cast<double>(iterations()) < kGraphLaunchShowsBelow_s) return Shows::launching;
-  if (iteration_s < kLaunchingShowsBelow_s) return Shows::launching;
-  return iteration_s < kEventShowsBelow_s ? Shows::stamps : Shows::nothing;
+  if (!on_device_) return iteration_s < kClockShowsBelowS ? Shows::stamps : Shows::nothing;
+  if (records() && iteration_s * static_cast<double>(iterations()) < kGraphLaunchShowsBelowS) return Shows::launching;
+  if (iteration_s < kLaunchingShowsBelowS) return Shows::launching;
+  return iteration_s < kEventShowsBelowS ? Shows::stamps : Shows::nothing;
 }
 
 void Sampler::run_plain() {

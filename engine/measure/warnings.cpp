@@ -14,13 +14,13 @@ namespace {
 constexpr double kEnoughOperations = 20;
 // A rank is slow to launch where it takes this much longer than the middle one of the ranks, and this much longer.
 constexpr double kSlowLaunch = 2;
-constexpr double kSlowLaunch_s = 10e-6;
+constexpr double kSlowLaunchS = 10e-6;
 // A rank is late where it began so long after all others, and that is this share of the whole measurement.
-constexpr double kLate_s = 100e-6;
+constexpr double kLateS = 100e-6;
 constexpr double kLateShare = 0.1;
 // A clock has moved where what it was before and what it was after differ by this share of the greater, and this much.
 constexpr double kClockMoved = 0.05;
-constexpr double kClockMoved_hz = 60e6;
+constexpr double kClockMovedHz = 60e6;
 
 double middle_of(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -48,7 +48,7 @@ std::optional<Waited> slow_to_launch(const Measured& of) {
   if (launch_s.size() < 2 || !of.measurement.device_time_s || of.operations < kEnoughOperations) return std::nullopt;
   const auto slowest = std::ranges::max_element(launch_s);
   const double usual_s = middle_of(launch_s);
-  if (*slowest <= kSlowLaunch * usual_s || *slowest - usual_s <= kSlowLaunch_s) return std::nullopt;
+  if (*slowest <= kSlowLaunch * usual_s || *slowest - usual_s <= kSlowLaunchS) return std::nullopt;
   if (*slowest <= *of.measurement.device_time_s) return std::nullopt;
   return Waited{static_cast<std::size_t>(slowest - launch_s.begin()),
                 fmt::format("takes {:.1f} us to launch an operation, others {:.1f} us, and they wait for it; look what "
@@ -66,7 +66,7 @@ std::optional<Waited> came_late(const Measured& of) {
     if (each != last) before_s = std::max(before_s, *each);
   const double late_s = *last - before_s;
   const double share = late_s / (of.measurement.time_s * of.operations);
-  if (late_s < kLate_s || share < kLateShare) return std::nullopt;
+  if (late_s < kLateS || share < kLateShare) return std::nullopt;
   return Waited{static_cast<std::size_t>(last - arrivals_s.begin()),
                 fmt::format("began {:.0f} us after all others, which is as long as {:.0f} % of all operations timed; "
                             "look what else runs on its host and its device, or take more operations (-n)",
@@ -98,7 +98,7 @@ void clock_moved(const Measurement& measurement, const std::vector<int>& ranks, 
     const DeviceClock& clock = measurement.rank_clocks[i];
     if (!clock.before_hz || !clock.after_hz) continue;
     const auto [low_hz, high_hz] = std::minmax(*clock.before_hz, *clock.after_hz);
-    if (high_hz - low_hz <= std::max(kClockMoved * high_hz, kClockMoved_hz)) continue;
+    if (high_hz - low_hz <= std::max(kClockMoved * high_hz, kClockMovedHz)) continue;
     least_hz = moved.empty() ? low_hz : std::min(least_hz, low_hz);
     most_hz = std::max(most_hz, high_hz);
     moved.push_back(ranks[i]);

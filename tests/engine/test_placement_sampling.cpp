@@ -45,21 +45,21 @@ RunSettings settings_of(int iterations, int graph_launches = 0) {
   return settings;
 }
 
-constexpr double kShort_s = 10e-6;
-constexpr double kMiddle_s = 1e-3;
-constexpr double kLong_s = 10e-3;
+constexpr double kShortS = 10e-6;
+constexpr double kMiddleS = 1e-3;
+constexpr double kLongS = 10e-3;
 
 }  // namespace
 
 TEST_CASE(
     "sample_placement: short operations are timed without stamps, sampled with them, and then held behind the gate") {
-  const Scene scene({.operation_s = kShort_s, .launch_s = 5e-6}, settings_of(8));
+  const Scene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(8));
   CHECK(scene.stopped_by == StoppedBy::iterations);
   CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().iteration_s.size() == 8);
   CHECK(scene.samples().iteration_s[3] == doctest::Approx(15e-6));
   CHECK(scene.samples().device_operations == 8);
-  CHECK(scene.samples().device_s / 8 == doctest::Approx(kShort_s));
+  CHECK(scene.samples().device_s / 8 == doctest::Approx(kShortS));
 }
 
 // Operations just before those that are timed without stamps.
@@ -69,7 +69,7 @@ TEST_CASE("sample_placement: the warm-up tells what is short, so that the time i
   // Where the machine is busy a warm-up may seem long.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
-    const Scene scene({.operation_s = kShort_s}, settings_of(3));
+    const Scene scene({.operation_s = kShortS}, settings_of(3));
     const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
     is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kLineUp + 3;
     if (is_first) CHECK(scene.device.count("run") == 1 + (kLineUp + 3) + (1 + 1 + 3) + 1 + 3);
@@ -78,30 +78,30 @@ TEST_CASE("sample_placement: the warm-up tells what is short, so that the time i
 }
 
 TEST_CASE("sample_placement: no operation is measured twice where stamps do not show") {
-  MadeUpDevice device{.operation_s = kLong_s, .late_s = 0.5};
-  device.host_wait_s = kLong_s;  // what the warm-up takes by the host's clock
+  MadeUpDevice device{.operation_s = kLongS, .late_s = 0.5};
+  device.host_wait_s = kLongS;  // what the warm-up takes by the host's clock
   const Scene scene(device, settings_of(8));
   CHECK(scene.device.count("run") == 1 + kLineUp + 8);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().device_operations == 7);  // the first one waited for others
-  CHECK(scene.samples().device_s / 7 == doctest::Approx(kLong_s));
+  CHECK(scene.samples().device_s / 7 == doctest::Approx(kLongS));
 }
 
 TEST_CASE("sample_placement: where an event would show the time is of operations without, and nothing is held back") {
   // Where the machine is busy a warm-up may seem longer, and the first batch holds stamps.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
-    MadeUpDevice device{.operation_s = kMiddle_s, .late_s = 0.5};
-    device.host_wait_s = kMiddle_s;
+    MadeUpDevice device{.operation_s = kMiddleS, .late_s = 0.5};
+    device.host_wait_s = kMiddleS;
     const Scene scene(device, settings_of(8));
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 8);
     CHECK(scene.samples().total.elapsed_s < 0.4);  // by the host's clock, on which this device takes no time
     CHECK(scene.samples().iteration_s.size() == 8);
-    CHECK(scene.samples().first_iteration_s == doctest::Approx(kMiddle_s + 0.5));
+    CHECK(scene.samples().first_iteration_s == doctest::Approx(kMiddleS + 0.5));
     CHECK(scene.samples().device_operations == 7);
-    CHECK(scene.samples().device_s / 7 == doctest::Approx(kMiddle_s));
+    CHECK(scene.samples().device_s / 7 == doctest::Approx(kMiddleS));
     const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
     is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kLineUp + 8 + kLineUp;
     if (is_first) CHECK(scene.device.count("run") == 1 + 2 * (kLineUp + 8));
@@ -115,23 +115,23 @@ TEST_CASE("sample_placement: after a warm-up that took long for other reasons it
     int runs_again;
   };
   for (const auto& [operation_s, runs_again] :
-       {Expected{kShort_s, (kLineUp + 8) + (1 + 1 + 8) + 1 + 8}, {kMiddle_s, 2 * (kLineUp + 8)}}) {
+       {Expected{kShortS, (kLineUp + 8) + (1 + 1 + 8) + 1 + 8}, {kMiddleS, 2 * (kLineUp + 8)}}) {
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
-    device.host_wait_s = kLong_s;
+    device.host_wait_s = kLongS;
     const Scene scene(device, settings_of(8));
     CHECK(scene.device.count("run") == 1 + kLineUp + 8 + runs_again);
     CHECK(scene.samples().total.operations == 8);
     CHECK(scene.samples().iteration_s.size() == 8);
-    CHECK(scene.samples().device_operations == (operation_s == kShort_s ? 8 : 7));
+    CHECK(scene.samples().device_operations == (operation_s == kShortS ? 8 : 7));
   }
 }
 
 TEST_CASE("sample_placement: graphs of long iterations are timed without stamps, too") {
-  for (const auto& [operation_s, recordings] : {std::pair{kMiddle_s, 2}, {kLong_s, 1}}) {
+  for (const auto& [operation_s, recordings] : {std::pair{kMiddleS, 2}, {kLongS, 1}}) {
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
-    device.host_wait_s = kLong_s;
+    device.host_wait_s = kLongS;
     const Scene scene(device, settings_of(8, 3));
     CHECK(scene.device.count("begin") == recordings);
     CHECK(scene.device.count("close") == 0);
@@ -144,18 +144,18 @@ TEST_CASE("sample_placement: graphs of long iterations are timed without stamps,
 }
 
 TEST_CASE("sample_placement: -G") {
-  const Scene scene({.operation_s = kShort_s, .launch_s = 5e-6}, settings_of(4, 3));
+  const Scene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(4, 3));
   CHECK(scene.device.count("begin") == 2);  // with stamps and without
   CHECK(scene.device.count("close") == 3 + 1);  // each launch with stamps, and the device's time
   CHECK(scene.samples().total.operations == 12);
   CHECK_FALSE(scene.samples().first_iteration_s);
   REQUIRE(scene.samples().iteration_s.size() == 12);
-  for (const double sample_s : scene.samples().iteration_s) CHECK(sample_s == doctest::Approx(kShort_s));
+  for (const double sample_s : scene.samples().iteration_s) CHECK(sample_s == doctest::Approx(kShortS));
   CHECK(scene.samples().device_operations == 4);
 }
 
 TEST_CASE("sample_placement: the device is asked after the warm-up, which raises its clocks, and once more") {
-  const Scene scene({.operation_s = kShort_s, .condition = DeviceCondition{1e9, {}, {}}}, settings_of(4));
+  const Scene scene({.operation_s = kShortS, .condition = DeviceCondition{1e9, {}, {}}}, settings_of(4));
   CHECK(scene.device.count("ask") == 2);
   const auto asked = std::ranges::find(scene.device.log, "ask");
   CHECK(std::find(scene.device.log.begin(), asked, "wait") != asked);
@@ -167,7 +167,7 @@ TEST_CASE("sample_placement: the device is asked after the warm-up, which raises
 TEST_CASE("sample_placement: a stopping rule goes on in whole batches, of the time too") {
   RunSettings settings = settings_of(10);
   settings.target_ci = 0.5;
-  const Scene scene({.operation_s = kShort_s}, settings);
+  const Scene scene({.operation_s = kShortS}, settings);
   CHECK(scene.stopped_by == StoppedBy::target_ci);
   CHECK(scene.samples().iteration_s.size() % 10 == 0);
   CHECK(scene.samples().total.operations == scene.samples().iteration_s.size());
