@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <string_view>
 
 #include "backends/host/machine.hpp"
@@ -123,10 +122,7 @@ class Part {
       reporter.emplace(info(plan, memory), options_.min_busbw_bytes_per_s);
       open_sinks(options_, job_, *reporter);
     }
-    const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter->begin(all, backend_->facts()); },
-                                 [&](const CaseRows& rows) { reporter->rows(rows); },
-                                 [&](int rank) { tell_failure(job_, rank); },
-                                 [&](std::vector<RankMemory> memory) { reporter->memory(std::move(memory)); }};
+    const RunCallbacks callbacks = callbacks_of(job_, *backend_, reporter ? &*reporter : nullptr);
     const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
                                      [&](const std::optional<Failure>& failure) {
                                        if (reporter) return reporter->finish(failure);
@@ -206,7 +202,6 @@ class Part {
 
 JobResult run_as_one_of(const Options& options, const World& world) {
   const SignalMask mask;
-  std::signal(SIGXFSZ, SIG_IGN);
   const Asking asking(options, [&](const NoAnswer& end) {
     complain(options.program,
              fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), end.sentence));

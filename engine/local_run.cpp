@@ -1,7 +1,5 @@
 #include "local_run.hpp"
 
-#include <csignal>
-
 #include "backends/host/host_backend.hpp"
 #include "backends/host/machine.hpp"
 #include "backends/mpi/mpi_engine.hpp"
@@ -42,8 +40,6 @@ std::vector<std::string> warnings(const Options& options, const Backend& backend
 
 JobResult run_here(const Options& options) {
   const SignalMask mask;
-  // A file that may not grow is an error to tell, not a signal that kills.
-  std::signal(SIGXFSZ, SIG_IGN);
   const auto collective = make_collective(options.collective, options.collective_settings);
   require_groups_can(options, *collective);
   const Asking asking(options, [&](const NoAnswer& end) { complain(options.program, end.sentence); });
@@ -66,10 +62,7 @@ JobResult run_here(const Options& options) {
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);
 
-  const RunCallbacks callbacks{[&](const std::vector<RankInfo>& all) { reporter.begin(all, backend->facts()); },
-                               [&](const CaseRows& rows) { reporter.rows(rows); },
-                               [&](int rank) { tell_failure(job, rank); },
-                               [&](std::vector<RankMemory> memory) { reporter.memory(std::move(memory)); }};
+  const RunCallbacks callbacks = callbacks_of(job, *backend, &reporter);
   const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), limit_s(options), options.collective};
   const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, *job.team(rank), callbacks); },
                                    [&](const std::optional<Failure>& failure) { return reporter.finish(failure); },

@@ -9,6 +9,7 @@
 
 #include "collectives/all.hpp"
 #include "measure/clock.hpp"
+#include "measure/job_runner.hpp"
 #include "measure/watchdog.hpp"
 #include "output/nccl_tests_json.hpp"
 #include "output/nccl_tests_text.hpp"
@@ -114,6 +115,12 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
   if (records) reporter.add(std::move(records));
   if (json) reporter.add(std::move(json));
   reporter.add(std::move(text));
+}
+
+RunCallbacks callbacks_of(Job& job, const Backend& backend, Reporter* reporter) {
+  return {[&backend, reporter](const std::vector<RankInfo>& all) { reporter->begin(all, backend.facts()); },
+          [reporter](const CaseRows& rows) { reporter->rows(rows); }, [&job](int rank) { tell_failure(job, rank); },
+          [reporter](std::vector<RankMemory> memory) { reporter->memory(std::move(memory)); }};
 }
 
 void complain_about(const Options& options, const std::string& message, int exit_code) {

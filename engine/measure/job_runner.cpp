@@ -297,6 +297,7 @@ SignalMask::SignalMask() {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, &before_);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   // Where it is ignored, as some launchers leave it, children vanish without a word.
   std::signal(SIGCHLD, SIG_DFL);
 }

@@ -32,8 +32,8 @@ struct JobOutcome {
   std::string message;  // for stderr; empty when there is nothing to say
 };
 
-/// While one exists, signals that end a job wait for `run_job` instead of ending the process, and a closed pipe is an
-/// error. `run_job` has its own; a program makes one before it opens outputs, so that Ctrl-C never finds them half made.
+/// While one exists, signals that end a job wait for `run_job` instead of ending the process, and a closed pipe and a
+/// file that may not grow are errors. `run_job` has its own; a program makes one before it opens outputs, so that Ctrl-C never finds them half made.
 class SignalMask {
  public:
   SignalMask();
