@@ -56,6 +56,25 @@ class JsonText {
     fixed(number, decimals);
   }
 
+  /// A member that is an array of values.
+  template <class Values>
+  void values(std::string_view name, const Values& all) {
+    values(name, all, [this](const auto& each) { value(each); });
+  }
+  /// The same, of what `write` writes for each: a value, an object or an array.
+  template <class Values, class Write>
+  void values(std::string_view name, const Values& all, const Write& write) {
+    key(name);
+    array(all, write);
+  }
+  /// An array that is itself a value of one.
+  template <class Values, class Write>
+  void array(const Values& all, const Write& write) {
+    open_array();
+    for (const auto& each : all) write(each);
+    close_array();
+  }
+
   /// Ends a line of JSON lines.
   void end_line() { text_ += '\n'; }
 

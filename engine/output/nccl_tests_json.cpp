@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "output/units.hpp"
 #include "output/verdict.hpp"
 #include "support/error.hpp"
 
@@ -15,8 +16,6 @@ namespace {
 
 constexpr int kFormatVersion = 3;
 constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
-constexpr double kUs = 1e6;
-constexpr double kBytesPerGb = 1e9;
 
 /// nccl-tests' number for a library version: 22809 for 2.28.9. Missing where no NCCL takes part.
 std::optional<int> nccl_version(const RunInfo& run) {
@@ -41,11 +40,9 @@ const char* truth(bool value) { return value ? "true" : "false"; }
 
 /// The first rank of each process: nccl-tests names one device per process.
 void write_devices(JsonText& json, const std::vector<RankInfo>& ranks) {
-  json.key("devices");
-  json.open_array();
   std::set<int> named;
-  for (const RankInfo& rank : ranks) {
-    if (!named.insert(rank.process).second) continue;
+  json.values("devices", ranks, [&](const RankInfo& rank) {
+    if (!named.insert(rank.process).second) return;
     json.open_object();
     json.field("rank", rank.rank);
     json.field("group", rank.group);
@@ -55,8 +52,7 @@ void write_devices(JsonText& json, const std::vector<RankInfo>& ranks) {
     json.field("device_hex", rank.bus_id);
     json.field("device_info", rank.device_name);
     json.close_object();
-  }
-  json.close_array();
+  });
 }
 
 void write_config(JsonText& json, const RunInfo& run) {
@@ -68,10 +64,7 @@ void write_config(JsonText& json, const RunInfo& run) {
   json.field("minimum_bytes", settings.min_bytes);
   json.field("maximum_bytes", settings.max_bytes);
   if (!settings.sizes_bytes.empty()) {
-    json.key("sizes_bytes");
-    json.open_array();
-    for (const std::uint64_t size : settings.sizes_bytes) json.value(size);
-    json.close_array();
+    json.values("sizes_bytes", settings.sizes_bytes);
   } else if (settings.step_factor > 1) {
     json.field("step_factor", settings.step_factor);
   } else {
@@ -90,14 +83,9 @@ void write_config(JsonText& json, const RunInfo& run) {
   json.close_object();
 }
 
-void write_times(JsonText& json, const std::vector<double>& times_s) {
-  json.open_array();
-  for (const double time_s : times_s) json.fixed(time_s * kUs, kDecimals);
-  json.close_array();
-}
-
 void write_per_iteration(JsonText& json, const Measurement& measurement, int skipped) {
   const Statistics& statistics = measurement.statistics;
+  const auto write_time = [&json](double time_s) { json.fixed(time_s * kUs, kDecimals); };
   json.open_object();
   json.field("skipped_iterations", skipped);
   json.fixed_field("min_us", statistics.min_s * kUs, kDecimals);
@@ -108,14 +96,10 @@ void write_per_iteration(JsonText& json, const Measurement& measurement, int ski
   json.fixed_field("p99_us", statistics.p99_s * kUs, kDecimals);
   json.fixed_field("stdev_us", statistics.stdev_s * kUs, kDecimals);
   json.fixed_field("cv_pct", statistics.cv * 100, kDecimals);
-  json.key("times_us");
-  write_times(json, measurement.iteration_s);
-  if (measurement.process_max_s.size() > 1) {
-    json.key("per_process_max_times_us");
-    json.open_array();
-    for (const auto& process : measurement.process_max_s) write_times(json, process);
-    json.close_array();
-  }
+  json.values("times_us", measurement.iteration_s, write_time);
+  if (measurement.process_max_s.size() > 1)
+    json.values("per_process_max_times_us", measurement.process_max_s,
+                [&](const std::vector<double>& times_s) { json.array(times_s, write_time); });
   json.close_object();
 }
 
@@ -143,10 +127,7 @@ void write_summary(JsonText& json, const RunEnd& end) {
   }
   json.field("okay", end.min_busbw_bytes_per_s ? truth(fast_enough(end)) : "unchecked");
   json.close_object();
-  json.key("errors");
-  json.open_array();
-  if (!end.message.empty()) json.value(end.message);
-  json.close_array();
+  json.values("errors", end.message.empty() ? std::vector<std::string>{} : std::vector{end.message});
 }
 
 /// One number stands for both placements; where a stopping rule made them differ it is the larger.
@@ -183,14 +164,8 @@ void NcclTestsJson::begin(const RunInfo& run) {
   json_.open_object();
   json_.field("version", kFormatVersion);
   json_.field("start_time", run.start_time);
-  json_.key("args");
-  json_.open_array();
-  for (const std::string& argument : run.args) json_.value(argument);
-  json_.close_array();
-  json_.key("env");
-  json_.open_array();
-  for (const auto& [name, value] : run.environment) json_.value(name + "=" + value);
-  json_.close_array();
+  json_.values("args", run.args);
+  json_.values("env", run.environment, [this](const auto& entry) { json_.value(entry.first + "=" + entry.second); });
   json_.field("nccl_version", nccl_version(run));
   write_config(json_, run);
   json_.key("results");
@@ -265,10 +240,7 @@ std::string NcclTestsJson::closing(const RunEnd* end) const {
   json.open_object();
   json.field("version", busbw_version_);
   json.field("backend", backend_);
-  json.key("warnings");
-  json.open_array();
-  for (const std::string& sentence : warnings_) json.value(sentence);
-  json.close_array();
+  json.values("warnings", warnings_);
   json.field("end_reason", end != nullptr ? std::optional(end->reason) : std::nullopt);
   json.close_object();
   json.close_object();

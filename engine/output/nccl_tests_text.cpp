@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "output/memory_line.hpp"
+#include "output/units.hpp"
 #include "output/verdict.hpp"
 #include "support/error.hpp"
 
@@ -18,8 +19,6 @@ namespace busbw {
 namespace {
 
 constexpr std::string_view kLayoutVersion = "2.19.6";  // of nccl-tests, for parsers that look
-constexpr double kUs = 1e6;
-constexpr double kBytesPerGb = 1e9;
 constexpr int kTimeWidth = 7;
 constexpr int kBandwidthWidth = 6;
 constexpr std::string_view kMissing = "N/A";

@@ -3,11 +3,11 @@
 #include <array>
 #include <utility>
 
+#include "output/units.hpp"
+
 namespace busbw {
 namespace {
 
-constexpr double kUs = 1e6;
-constexpr double kBytesPerGb = 1e9;
 constexpr double kPerMega = 1e-6;
 constexpr int kSampleDecimals = 3;  // of a microsecond: what the clocks can tell
 
@@ -19,14 +19,6 @@ std::string_view name(StoppedBy reason) {
 std::string_view name(CheckResult::State state) {
   constexpr std::array<std::string_view, 3> names{"not_checked", "not_applicable", "checked"};
   return names[static_cast<std::size_t>(state)];
-}
-
-template <class Texts>
-void write_texts(JsonText& line, std::string_view key, const Texts& texts) {
-  line.key(key);
-  line.open_array();
-  for (const std::string& text : texts) line.value(text);
-  line.close_array();
 }
 
 void write_pairs(JsonText& line, std::string_view key, const std::vector<std::pair<std::string, std::string>>& pairs) {
@@ -61,13 +53,10 @@ void write_settings(JsonText& line, const RunSettings& settings) {
   line.field("max_bytes", settings.max_bytes);
   line.field("step_bytes", sizes_given || by_factor ? std::nullopt : std::optional(settings.step_bytes));
   line.field("step_factor", sizes_given || !by_factor ? std::nullopt : std::optional(settings.step_factor));
-  line.key("sizes_bytes");
   if (sizes_given) {
-    line.open_array();
-    for (const std::uint64_t size : settings.sizes_bytes) line.value(size);
-    line.close_array();
+    line.values("sizes_bytes", settings.sizes_bytes);
   } else {
-    line.value(nullptr);
+    line.field("sizes_bytes", nullptr);
   }
   line.field("warmup_iterations", settings.warmup_iterations);
   line.field("iterations", settings.iterations);
@@ -107,9 +96,7 @@ void write_library(JsonText& line, const std::optional<LibraryInfo>& library) {
 }
 
 void write_ranks(JsonText& line, const std::vector<RankInfo>& ranks) {
-  line.key("ranks");
-  line.open_array();
-  for (const RankInfo& rank : ranks) {
+  line.values("ranks", ranks, [&line](const RankInfo& rank) {
     line.open_object();
     line.field("rank", rank.rank);
     line.field("group", rank.group);
@@ -122,8 +109,11 @@ void write_ranks(JsonText& line, const std::vector<RankInfo>& ranks) {
     write_library(line, rank.library);
     line.field("most_clock_mhz", scaled(rank.most_clock_hz, kPerMega));
     line.close_object();
-  }
-  line.close_array();
+  });
+}
+
+void write_times(JsonText& line, std::string_view key, const std::vector<double>& times_s) {
+  line.values(key, times_s, [&line](double time_s) { line.value(time_s * kUs); });
 }
 
 void write_statistics(JsonText& line, const Statistics& statistics) {
@@ -139,14 +129,10 @@ void write_statistics(JsonText& line, const Statistics& statistics) {
   line.field("max_us", statistics.max_s * kUs);
   line.field("stdev_us", statistics.stdev_s * kUs);
   line.field("cv_percent", statistics.cv * 100);
-  line.key("median_ci95_us");
-  if (statistics.median_ci95_s) {
-    line.open_array();
-    line.value(statistics.median_ci95_s->first * kUs);
-    line.value(statistics.median_ci95_s->second * kUs);
-    line.close_array();
+  if (const auto& interval_s = statistics.median_ci95_s) {
+    write_times(line, "median_ci95_us", {interval_s->first, interval_s->second});
   } else {
-    line.value(nullptr);
+    line.field("median_ci95_us", nullptr);
   }
   line.close_object();
 }
@@ -159,9 +145,7 @@ void write_check(JsonText& line, const CheckResult& check) {
   line.field("wrong_elements", checked ? std::optional(check.wrong_elements) : std::nullopt);
   line.field("wrong_ranks", checked ? std::optional(check.wrong_ranks) : std::nullopt);
   line.field("policy", checked ? unless_empty(check.policy) : std::nullopt);
-  line.key("first_wrong");
-  line.open_array();
-  for (const WrongElement& wrong : check.first_wrong) {
+  line.values("first_wrong", check.first_wrong, [&line](const WrongElement& wrong) {
     line.open_object();
     line.field("rank", wrong.rank);
     line.field("place", wrong.place);
@@ -169,37 +153,24 @@ void write_check(JsonText& line, const CheckResult& check) {
     line.field("expected", wrong.expected);
     line.field("got", wrong.got);
     line.close_object();
-  }
-  line.close_array();
+  });
   line.close_object();
 }
 
-void write_times(JsonText& line, std::string_view key, const std::vector<double>& times_s) {
-  line.key(key);
-  line.open_array();
-  for (const double time_s : times_s) line.value(time_s * kUs);
-  line.close_array();
-}
-
 void write_clocks(JsonText& line, const std::vector<DeviceClock>& clocks) {
-  line.key("rank_clocks");
-  line.open_array();
-  for (const DeviceClock& clock : clocks) {
+  line.values("rank_clocks", clocks, [&line](const DeviceClock& clock) {
     line.open_object();
     line.field("before_mhz", scaled(clock.before_hz, kPerMega));
     line.field("after_mhz", scaled(clock.after_hz, kPerMega));
     line.field("most_mhz", scaled(clock.most_hz, kPerMega));
-    write_texts(line, "slowed_by", clock.slowed_by);
+    line.values("slowed_by", clock.slowed_by);
     line.close_object();
-  }
-  line.close_array();
+  });
 }
 
 void write_memory(JsonText& line, const std::vector<RankMemory>& ranks) {
-  line.key("memory");
-  if (ranks.empty()) return line.value(nullptr);
-  line.open_array();
-  for (const RankMemory& rank : ranks) {
+  if (ranks.empty()) return line.field("memory", nullptr);
+  line.values("memory", ranks, [&line](const RankMemory& rank) {
     line.open_object();
     line.field("rank", rank.rank);
     line.field("context_bytes", rank.context_bytes);
@@ -207,19 +178,13 @@ void write_memory(JsonText& line, const std::vector<RankMemory>& ranks) {
     line.field("buffer_bytes", rank.buffer_bytes);
     line.field("collective_bytes", rank.collective_bytes);
     line.close_object();
-  }
-  line.close_array();
+  });
 }
 
 void write_samples(JsonText& line, const std::vector<std::vector<double>>& rank_samples_s) {
-  line.key("samples_us");
-  line.open_array();
-  for (const auto& samples_s : rank_samples_s) {
-    line.open_array();
-    for (const double sample_s : samples_s) line.fixed(sample_s * kUs, kSampleDecimals);
-    line.close_array();
-  }
-  line.close_array();
+  const auto write_sample = [&line](double sample_s) { line.fixed(sample_s * kUs, kSampleDecimals); };
+  line.values("samples_us", rank_samples_s,
+              [&](const std::vector<double>& samples_s) { line.array(samples_s, write_sample); });
 }
 
 }  // namespace
@@ -240,13 +205,13 @@ void Records::begin(const RunInfo& run) {
   line_.field("run_id", run.run_id);
   line_.field("program", run.program);
   line_.field("collective", run.collective);
-  write_texts(line_, "args", run.args);
+  line_.values("args", run.args);
   line_.field("start_time", run.start_time_iso);
   write_pairs(line_, "environment", run.environment);
   write_pairs(line_, "machine", run.machine);
   write_settings(line_, run.settings);
   write_ranks(line_, run.ranks);
-  write_texts(line_, "notes", run.notes);
+  line_.values("notes", run.notes);
   finish_line();
   for (const std::string& sentence : run.warnings) {
     start_line("warning");
@@ -269,7 +234,7 @@ void Records::end(const RunEnd& end) {
   line_.field("reason", end.reason);
   line_.field("exit_code", end.exit_code);
   line_.field("message", unless_empty(end.message));
-  write_texts(line_, "details", end.details);
+  line_.values("details", end.details);
   line_.field("rows", end.rows);
   line_.field("out_of_bounds", end.out_of_bounds);
   line_.field("average_busbw_gbps", scaled(end.average_busbw_bytes_per_s, 1 / kBytesPerGb));
@@ -308,7 +273,7 @@ void Records::write_row(const Row& row, Placement placement, const Measurement& 
   write_times(line_, "rank_arrivals_us", measurement.rank_arrivals_s);
   write_clocks(line_, measurement.rank_clocks);
   write_samples(line_, measurement.rank_samples_s);
-  write_texts(line_, "warnings", measurement.warnings);
+  line_.values("warnings", measurement.warnings);
   line_.field("timestamp", row.timestamp);
   finish_line();
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <vector>
 
 using busbw::JsonText;
 using busbw::quoted;
@@ -43,6 +45,20 @@ TEST_CASE("commas stand between members and values and nowhere else") {
   json.follow_value();
   json.value(3);
   CHECK(json.text() == ",3");
+}
+
+TEST_CASE("a list becomes an array of its values, or of what is written for each") {
+  const std::vector<int> numbers{1, 2};
+  JsonText json;
+  json.open_object();
+  json.values("a", numbers);
+  json.values("b", std::vector<std::string>{"x\""});
+  json.values("c", std::vector<int>{});
+  json.values("d", std::vector{numbers, {}},
+              [&](const std::vector<int>& inner) { json.array(inner, [&](int number) { json.fixed(number, 1); }); });
+  json.field("e", true);
+  json.close_object();
+  CHECK(json.text() == R"({"a":[1,2],"b":["x\""],"c":[],"d":[[1.0,2.0],[]],"e":true})");
 }
 
 TEST_CASE("numbers keep nine digits, and what JSON cannot hold is null") {
