@@ -5,25 +5,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
+#include "fastpath/number.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {
 namespace {
 
-constexpr std::size_t kMostMib = 1 << 20;
-constexpr int kWarp = 32;
-
-/// A whole number that is all of the text, from `least` to `most`.
-std::optional<std::size_t> number_in(std::string_view text, std::size_t least, std::size_t most) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most) return std::nullopt;
-  return number;
-}
+constexpr int kMostMib = 1 << 20;
 
 /// "exchange,8,512", or "nccl".
 std::optional<Choice> choice_in(std::string_view text) {
@@ -35,10 +26,10 @@ std::optional<Choice> choice_in(std::string_view text) {
   const auto rest = text.substr(first + 1);
   const auto second = rest.find(',');
   if (second == rest.npos) return std::nullopt;
-  const auto blocks = number_in(rest.substr(0, second), 1, Choice::kMostBlocks);
-  const auto threads = number_in(rest.substr(second + 1), kWarp, Choice::kMostThreads);
-  if (!blocks || !threads || *threads % kWarp != 0) return std::nullopt;
-  return Choice{*method, static_cast<int>(*blocks), static_cast<int>(*threads)};
+  const auto blocks = number_between(rest.substr(0, second), 1, Choice::kMostBlocks);
+  const auto threads = number_between(rest.substr(second + 1), kWarpThreads, Choice::kMostThreads);
+  if (!blocks || !threads || *threads % kWarpThreads != 0) return std::nullopt;
+  return Choice{*method, *blocks, *threads};
 }
 
 /// Reads variables one by one and keeps what was wrong with them.
@@ -59,10 +50,10 @@ class Reader {
     return Mode::off;
   }
 
-  std::size_t number(const std::string& variable, std::size_t otherwise, std::size_t most) {
+  int number(const std::string& variable, int otherwise, int most) {
     const std::string value = text(variable);
     if (value.empty()) return otherwise;
-    if (const auto number = number_in(value, 1, most)) return *number;
+    if (const auto number = number_between(value, 1, most)) return *number;
     complain(variable, value, fmt::format("a whole number from 1 to {}", most));
     return otherwise;
   }
@@ -75,7 +66,7 @@ class Reader {
       complain(
           variable, value,
           fmt::format("nccl, or a method, blocks up to {} and threads up to {}, a multiple of {}, as in exchange,8,512",
-                      Choice::kMostBlocks, Choice::kMostThreads, kWarp));
+                      Choice::kMostBlocks, Choice::kMostThreads, kWarpThreads));
     return choice;
   }
 
@@ -127,7 +118,8 @@ ReadSettings read_settings(Environment environment) {
     settings.modes[static_cast<std::size_t>(collective)] = reader.mode(variable_of(collective), of_all);
   settings.log = reader.text("BUSBW_FASTPATH_LOG");
   settings.table = reader.text("BUSBW_FASTPATH_TABLE");
-  settings.scratch_bytes = reader.number("BUSBW_FASTPATH_MIB", settings.scratch_bytes >> 20, kMostMib) << 20;
+  const int usual_mib = static_cast<int>(settings.scratch_bytes >> 20);
+  settings.scratch_bytes = std::size_t(reader.number("BUSBW_FASTPATH_MIB", usual_mib, kMostMib)) << 20;
   settings.nvls_is_off = nccl_number("NCCL_NVLS_ENABLE", environment) == 0;
   settings.forced = reader.choice("BUSBW_FASTPATH_METHOD");
   auto complaints = std::move(reader).complaints();

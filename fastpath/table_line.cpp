@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fastpath/number.hpp"
 #include "support/error.hpp"
 #include "support/printable.hpp"
 #include "support/quantity.hpp"
@@ -12,14 +13,6 @@ namespace busbw::fastpath {
 namespace {
 
 constexpr std::string_view kForm = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512";
-
-/// The number, where `text` is one from `least` to `most`.
-std::optional<int> number_between(std::string_view text, int least, int most) {
-  const auto value = parse_integer(text);
-  if (text.find_first_not_of("0123456789") != std::string_view::npos || !value || *value < least || *value > most)
-    return std::nullopt;
-  return static_cast<int>(*value);
-}
 
 std::string_view take_word(std::string_view& text) {
   constexpr std::string_view blank = " \t\r";
@@ -115,10 +108,10 @@ void TableLines::assign(std::string_view word, std::string_view key, std::string
     line.blocks = *blocks;
   } else if (key == "threads") {
     once(line.threads, key);
-    const auto threads = number_between(value, 32, Choice::kMostThreads);
-    if (!threads || *threads % 32 != 0) {
+    const auto threads = number_between(value, kWarpThreads, Choice::kMostThreads);
+    if (!threads || *threads % kWarpThreads != 0) {
       refuse(fmt::format("\"{}\" is no number of threads", shown(word)),
-             fmt::format("give a multiple of 32 up to {}", Choice::kMostThreads));
+             fmt::format("give a multiple of {} up to {}", kWarpThreads, Choice::kMostThreads));
     }
     line.threads = *threads;
   } else {

@@ -101,7 +101,7 @@ TEST_CASE("what is not understood switches off and is named") {
   REQUIRE(mode.complaints.size() == 1);
   CHECK(mode.complaints[0] ==
         "BUSBW_FASTPATH=yes is not understood, and the fast path is off: allowed is off, on or verify");
-  for (const char* wrong : {"0", "-1", "1.5", "64M", " 64", "1048577", "99999999999999999999"}) {
+  for (const char* wrong : {"0", "-1", "1.5", "64M", " 64", "064", "1048577", "99999999999999999999"}) {
     CAPTURE(wrong);
     const auto number = read({{"BUSBW_FASTPATH_MIB", wrong}});
     CHECK(number.settings.all_off());
