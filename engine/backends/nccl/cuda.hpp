@@ -23,8 +23,7 @@ inline void check_cuda(cudaError_t error, std::string_view where, const char* do
 class OnDevice {
  public:
   explicit OnDevice(int device) {
-    cudaGetDevice(&before_);
-    changed_ = before_ != device && cudaSetDevice(device) == cudaSuccess;
+    changed_ = cudaGetDevice(&before_) == cudaSuccess && before_ != device && cudaSetDevice(device) == cudaSuccess;
   }
   ~OnDevice() {
     if (changed_) cudaSetDevice(before_);
