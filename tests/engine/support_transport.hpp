@@ -1,7 +1,10 @@
 #pragma once
 // The host backend's two transports, so that a test runs over both: memory that ranks share, and sockets.
 #include <array>
+#include <cstddef>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -24,6 +27,23 @@ inline std::unique_ptr<Backend> backend_over(Transport transport, int ranks, std
   }
   backend->reserve(ranks, buffer_bytes);
   return backend;
+}
+
+/// Adds up the world ranks of the communicator's members, in one element and in `many`: the ways that an all-reduce takes
+/// differ. Returns a complaint.
+inline std::string sum_of_ranks(Communicator& communicator, int world_rank, int expected, std::size_t many) {
+  for (const std::size_t count : {std::size_t{1}, many}) {
+    auto* const send = communicator.send_buffer().data();
+    auto* const recv = communicator.recv_buffer().data();
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(send + 4 * i, &world_rank, 4);
+    communicator.all_reduce(send, recv, count, Dtype::int32, Redop::sum);
+    for (std::size_t i = 0; i < count; ++i) {
+      int got = 0;
+      std::memcpy(&got, recv + 4 * i, 4);
+      if (got != expected) return "got " + std::to_string(got) + ", not " + std::to_string(expected) + "; ";
+    }
+  }
+  return {};
 }
 
 }  // namespace busbw

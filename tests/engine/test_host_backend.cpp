@@ -2,35 +2,15 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
 #include "backends/host/workspace.hpp"
 #include "support/error.hpp"
 #include "support_ranks.hpp"
+#include "support_transport.hpp"
 
 using namespace busbw;
-
-namespace {
-
-/// Adds up the world ranks of the communicator's members, both ways that an all-reduce takes.
-std::string sum_of_ranks(Communicator& communicator, int world_rank, int expected) {
-  for (const std::size_t count : {std::size_t{1}, kStagingBytes}) {
-    auto* const send = communicator.send_buffer().data();
-    auto* const recv = communicator.recv_buffer().data();
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(send + 4 * i, &world_rank, 4);
-    communicator.all_reduce(send, recv, count, Dtype::int32, Redop::sum);
-    for (std::size_t i = 0; i < count; ++i) {
-      int got = 0;
-      std::memcpy(&got, recv + 4 * i, 4);
-      if (got != expected) return "got " + std::to_string(got) + ", not " + std::to_string(expected) + "; ";
-    }
-  }
-  return {};
-}
-
-}  // namespace
 
 TEST_CASE("HostBackend: says what it is") {
   const HostBackend backend(1, 2, "1.2.3");
@@ -82,14 +62,16 @@ TEST_CASE("HostBackend: buffers are each rank's own and as long as reserved") {
 
 TEST_CASE("HostBackend: groups work side by side, and a new communicator follows an old one") {
   const auto body = [](HostBackend& backend, Team& world) {
-    std::string complaint = sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5);
+    std::string complaint =
+        sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5, kStagingBytes);
     const int colour = world.rank() % 2;
     for (int again = 0; again < 3; ++again) {
       const auto group = world.split(colour);
-      complaint += sum_of_ranks(*backend.connect(world, *group), world.rank(), colour == 0 ? 0 + 2 + 4 : 1 + 3 + 5);
+      complaint += sum_of_ranks(*backend.connect(world, *group), world.rank(), colour == 0 ? 0 + 2 + 4 : 1 + 3 + 5,
+                                kStagingBytes);
     }
     world.barrier();
-    return complaint + sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5);
+    return complaint + sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5, kStagingBytes);
   };
   HostBackend threads(1, 6, "0");
   threads.reserve(6, 4 * kStagingBytes);

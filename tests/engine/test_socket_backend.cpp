@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -14,26 +13,13 @@
 #include "support/error.hpp"
 #include "support_errors.hpp"
 #include "support_ranks.hpp"
+#include "support_transport.hpp"
 
 using namespace busbw;
 
 namespace {
 
-/// Adds up the world ranks of the communicator's members.
-std::string sum_of_ranks(Communicator& communicator, int world_rank, int expected) {
-  for (const std::size_t count : {1, 50'000}) {
-    auto* const send = communicator.send_buffer().data();
-    auto* const recv = communicator.recv_buffer().data();
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(send + 4 * i, &world_rank, 4);
-    communicator.all_reduce(send, recv, count, Dtype::int32, Redop::sum);
-    for (std::size_t i = 0; i < count; ++i) {
-      int got = 0;
-      std::memcpy(&got, recv + 4 * i, 4);
-      if (got != expected) return "got " + std::to_string(got) + ", not " + std::to_string(expected) + "; ";
-    }
-  }
-  return {};
-}
+constexpr std::size_t kMany = 50'000;  // elements: a whole buffer
 
 }  // namespace
 
@@ -75,8 +61,9 @@ TEST_CASE("SocketBackend: interfaces are chosen by BUSBW_SOCKET_IFNAME") {
   unsetenv("BUSBW_SOCKET_IFNAME");
   check_names(sentence, {"BUSBW_SOCKET_IFNAME=nowhere"});
   backend.reserve(2, 200'000);
-  CHECK(run_threads(2, [&](Team& world) { return sum_of_ranks(*backend.connect(world, world), world.rank(), 1); }) ==
-        "");
+  CHECK(run_threads(2, [&](Team& world) {
+          return sum_of_ranks(*backend.connect(world, world), world.rank(), 1, kMany);
+        }) == "");
   CHECK(backend.facts().at(1) == std::pair<std::string, std::string>{"transport_addresses", "127.0.0.1 (lo)"});
 }
 
@@ -91,11 +78,12 @@ TEST_CASE(
   }
   const auto body = [&](Team& world) {
     SocketBackend& backend = *backends[static_cast<std::size_t>(world.rank() / kThreads)];
-    std::string complaint = sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5);
+    std::string complaint = sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5, kMany);
     const int colour = world.rank() % 2;
     for (int again = 0; again < 3; ++again) {
       const auto group = world.split(colour);
-      complaint += sum_of_ranks(*backend.connect(world, *group), world.rank(), colour == 0 ? 0 + 2 + 4 : 1 + 3 + 5);
+      complaint +=
+          sum_of_ranks(*backend.connect(world, *group), world.rank(), colour == 0 ? 0 + 2 + 4 : 1 + 3 + 5, kMany);
     }
     return complaint;
   };
