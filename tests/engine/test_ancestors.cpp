@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "temporary_folder.hpp"
+
 using namespace busbw;
 
 namespace {
@@ -15,20 +17,15 @@ namespace {
 /// A made-up /proc, gone again with the object.
 class Proc {
  public:
-  Proc() : path_("/tmp/busbw-proc-XXXXXX") { REQUIRE(mkdtemp(path_.data()) != nullptr); }
-  ~Proc() { std::filesystem::remove_all(path_); }
-  Proc(const Proc&) = delete;
-  Proc& operator=(const Proc&) = delete;
-
   void add(long pid, const std::string& stat) {
-    const auto folder = std::filesystem::path(path_) / std::to_string(pid);
+    const auto folder = std::filesystem::path(path()) / std::to_string(pid);
     std::filesystem::create_directory(folder);
     std::ofstream(folder / "stat") << stat;
   }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
 
  private:
-  std::string path_;
+  test::TemporaryFolder folder_;
 };
 
 std::string commands(const Ancestors& ancestors) {

@@ -1,7 +1,6 @@
 #include "fastpath/log.hpp"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,25 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "tests/engine/temporary_folder.hpp"
+
 using namespace busbw::fastpath;
+using busbw::test::TemporaryFolder;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = fs::temp_directory_path() / "fastpath.XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::vector<std::string> lines_of(const fs::path& file) {
   std::ifstream stream(file);
@@ -40,10 +28,10 @@ std::vector<std::string> lines_of(const fs::path& file) {
 constexpr Started kSmall{Collective::all_reduce, "half", 1024, 4, false, {Method::exchange, 8, 512}};
 
 TEST_CASE("an operation is written down when it is first started, and each that differs is another") {
-  const Folder folder;
-  Log log(folder / "log");
+  const TemporaryFolder folder;
+  Log log(folder.file("log"));
   CHECK(log.is_on());
-  CHECK_FALSE(fs::exists(folder / "log"));
+  CHECK_FALSE(fs::exists(folder.file("log")));
   for (int i = 0; i < 3; ++i) log.started(kSmall);
   Started other = kSmall;
   other.in_place = true;
@@ -55,7 +43,7 @@ TEST_CASE("an operation is written down when it is first started, and each that 
   other.type = "float";
   log.started(other);
   log.say("a word\nand more");
-  CHECK(lines_of(folder / "log") ==
+  CHECK(lines_of(folder.file("log")) ==
         std::vector<std::string>{"all_reduce half 1024 B out of place ranks=4: exchange blocks=8 threads=512",
                                  "all_reduce half 1024 B in place ranks=4: exchange blocks=8 threads=512",
                                  "all_reduce half 1073741824 B in place ranks=4: nccl",
@@ -70,8 +58,8 @@ TEST_CASE("without a place nothing is written") {
 }
 
 TEST_CASE("lines of many threads are whole, and no two are the same") {
-  const Folder folder;
-  Log log(folder / "log");
+  const TemporaryFolder folder;
+  Log log(folder.file("log"));
   std::vector<std::jthread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&log] {
@@ -82,14 +70,14 @@ TEST_CASE("lines of many threads are whole, and no two are the same") {
       }
     });
   threads.clear();
-  auto lines = lines_of(folder / "log");
+  auto lines = lines_of(folder.file("log"));
   CHECK(lines.size() == 50);
   for (const auto& line : lines) CHECK(line.ends_with(" B out of place ranks=4: exchange blocks=8 threads=512"));
 }
 
 TEST_CASE("each process has a file of its own where its number is in the name, one that is forked later too") {
-  const Folder folder;
-  Log log(folder / "%p-%%p");
+  const TemporaryFolder folder;
+  Log log(folder.file("%p-%%p"));
   log.say("parent");
   const pid_t child = fork();
   if (child == 0) {
@@ -98,14 +86,16 @@ TEST_CASE("each process has a file of its own where its number is in the name, o
   }
   int status = 1;
   waitpid(child, &status, 0);
-  const auto file = [&](pid_t process) { return folder / (std::to_string(process) + "-%" + std::to_string(process)); };
+  const auto file = [&](pid_t process) {
+    return folder.file(std::to_string(process) + "-%" + std::to_string(process));
+  };
   CHECK(lines_of(file(getpid())) == std::vector<std::string>{"parent"});
   CHECK(lines_of(file(child)) == std::vector<std::string>{"child"});
 }
 
 TEST_CASE("a file that cannot be written to is no error of the program's") {
-  const Folder folder;
-  Log log(folder / "absent/log");
+  const TemporaryFolder folder;
+  Log log(folder.file("absent/log"));
   log.started(kSmall);
   log.say("a word");
   CHECK(fs::is_empty(folder.path()));

@@ -1,12 +1,12 @@
 #include "fastpath/real_library.hpp"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "support/error.hpp"
+#include "tests/engine/temporary_folder.hpp"
 
 using namespace busbw;
 using namespace busbw::fastpath;
@@ -89,8 +89,8 @@ TEST_CASE("the search knows the variables and the wheels near the program") {
 }
 
 TEST_CASE("a wheel is found in the packages and in the environment of a file") {
-  std::string pattern = fs::temp_directory_path() / "fastpath.XXXXXX";
-  const fs::path root = mkdtemp(pattern.data());
+  const busbw::test::TemporaryFolder folder;
+  const fs::path root = folder.path();
   const auto packages = root / "env/lib/python3.11/site-packages";
   const auto library = packages / "nvidia/nccl/lib/libnccl.so.2";
   fs::create_directories(library.parent_path());
@@ -102,7 +102,6 @@ TEST_CASE("a wheel is found in the packages and in the environment of a file") {
   CHECK(wheels_near({root / "env/bin/program"}) == std::vector<std::string>{library});
   CHECK(wheels_near({root / "env/bin/program", packages / "busbw/lib/ours.so"}) == std::vector<std::string>{library});
   CHECK(wheels_near({root / "lonely", root / "absent", ""}).empty());
-  fs::remove_all(root);
 }
 
 }  // namespace

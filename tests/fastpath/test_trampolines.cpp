@@ -1,12 +1,13 @@
 // The library as programs meet it: each case is a program of its own (fakes/caller.cpp) with its own environment.
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
+
+#include "tests/engine/temporary_folder.hpp"
 
 namespace {
 
@@ -44,19 +45,14 @@ std::string called_directly() { return output(std::string(CALLER) + " " + NEW_NC
 /// A folder in which this library lies under the name of the real one.
 class InDisguise {
  public:
-  InDisguise() {
-    std::string pattern = fs::temp_directory_path() / "fastpath.XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    fs::copy_file(FORWARD, folder_ / "libnccl.so.2");
-  }
-  ~InDisguise() { fs::remove_all(folder_); }
-  std::string file() const { return folder_ / "libnccl.so.2"; }
+  InDisguise() { fs::copy_file(FORWARD, file()); }
+  std::string file() const { return folder_.file("libnccl.so.2"); }
   std::string library_path(const std::string& further = "") const {
-    return "LD_LIBRARY_PATH=" + folder_.string() + further + " ";
+    return "LD_LIBRARY_PATH=" + folder_.path() + further + " ";
   }
 
  private:
-  fs::path folder_;
+  busbw::test::TemporaryFolder folder_;
 };
 
 TEST_CASE("every kind of argument and result comes through as if the real library were called") {
@@ -101,11 +97,9 @@ TEST_CASE("without a real library calls fail, and that is said once") {
 }
 
 TEST_CASE("a real library that comes later is found then") {
-  std::string pattern = fs::temp_directory_path() / "fastpath.XXXXXX";
-  const fs::path folder = mkdtemp(pattern.data());
-  const auto link = (folder / "nccl.so").string();
+  const busbw::test::TemporaryFolder folder;
+  const auto link = folder.file("nccl.so");
   const auto said = output("BUSBW_FASTPATH_NCCL=" + link + " " + kOpened + "late " + NEW_NCCL + " " + link);
-  fs::remove_all(folder);
   const auto expected = output(std::string(CALLER) + " " + NEW_NCCL + " after " + NEW_NCCL);
   CHECK(count(said, "libbusbw_nccl.so: ") == 1);
   CHECK(said.find("\n2\n" + expected) != said.npos);
