@@ -23,16 +23,16 @@ test: ## set up all that is needed, then run every test, with the sanitizers too
 lint: ## check the formatting, the style and the types
 	@tools/setup.sh lint
 	clang-format --dry-run --Werror $(CPP)
-	ruff format --check src tests bench
-	ruff check src tests bench
+	ruff format --check src tests bench tools
+	ruff check src tests bench tools
 	mypy
 	hadolint deploy/Dockerfile
 
 format: ## lay the sources out as `make lint` demands
 	@tools/setup.sh lint
 	clang-format -i $(CPP)
-	ruff format src tests bench
-	ruff check --fix-only src tests bench
+	ruff format src tests bench tools
+	ruff check --fix-only src tests bench tools
 
 bench: ## measure this project's own speed beside its peers
 	@tools/setup.sh run

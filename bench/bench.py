@@ -30,7 +30,9 @@ HERE = Path(__file__).parent
 
 def run(command: list[str], **kwargs: Any) -> str:
     """The command's stdout; its failure is ours."""
-    done = subprocess.run(command, check=True, capture_output=True, text=True, **kwargs)
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, check=True, capture_output=True, text=True, **kwargs
+    )
     return done.stdout
 
 
@@ -211,7 +213,7 @@ def main() -> int:
             records_of(arguments.programs / "all_reduce_perf", ["-b", "8", "-e", "8", "-n", "1"])[0]
         ),
     }
-    steps = {
+    steps: dict[str, Callable[[], dict[str, Any]]] = {
         "overhead": lambda: overhead(arguments.programs, arguments.build),
         "startup": lambda: startup(arguments.programs),
         "check_speed": lambda: check_speed(arguments.build),

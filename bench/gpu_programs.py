@@ -124,7 +124,7 @@ def without_paths(value: Any) -> Any:
 def version_text(header: dict[str, Any]) -> str:
     """Of the program that wrote a record, with the build where it is known: "0.1.0 (build 211e74be2afc)"."""
     build = header.get("busbw_build")
-    return header["busbw_version"] + (f" (build {build[:12]})" if build else "")
+    return f"{header['busbw_version']}" + (f" (build {build[:12]})" if build else "")
 
 
 def provenance(ours: Ours, gpus: int, folder: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def complaints(wheel: Path) -> list[str]:
     """A sentence for each thing that is not as it should be."""
     with zipfile.ZipFile(wheel) as archive:
         sizes = {each.filename: each.file_size for each in archive.infolist()}
-    programs = {found[1]: name for name in sizes if (found := PROGRAMS.fullmatch(name))}
+    programs = {match[1]: name for name in sizes if (match := PROGRAMS.fullmatch(name))}
     collectives = Path(__file__).parents[1].joinpath("engine/collectives/all.cpp").read_text()
     needed = ["busbw-engine", *(f"{name}_perf" for name in re.findall(r'{"([a-z_]+)", make_', collectives))]
     found = [f"it lacks the program {name}" for name in needed if name not in programs]

@@ -36,7 +36,8 @@ def exports(version: str) -> tuple[set[str], set[str]]:
         with zipfile.ZipFile(wheel) as archive:
             library = archive.extract("nvidia/nccl/lib/libnccl.so.2", folder)
         listed = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)
-    functions, others = set(), set()
+    functions: set[str] = set()
+    others: set[str] = set()
     for line in listed.stdout.splitlines():
         kind, name = line.split()[-2:]
         (functions if kind in "TWi" else others).add(name.partition("@")[0])
