@@ -92,7 +92,6 @@ class Slurm:
         self.private = folder / "private"
         """Every node, and this machine, has a folder of its own at this path."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._ports: dict[str, int] = {}
 
     def start(self) -> None:
         """Returns when every node is idle."""

@@ -22,7 +22,6 @@ from busbw.launchers.kubernetes.from_system import on_system
 from busbw.launchers.kubernetes.manifests import owned_by, resumption, suspended
 from busbw.launchers.kubernetes.where import Kind, Toleration
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 ONE_EACH = replace(JOB, processes_per_node=1, program="all_reduce_perf")
 GPUS = replace(ONE_EACH, arguments=("-t", "8", *JOB.arguments), ranks_per_process=8)
 CPU = Where(image="registry.example/busbw:cpu")

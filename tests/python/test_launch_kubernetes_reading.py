@@ -42,9 +42,12 @@ def test_pauses_grow_until_a_line_comes(tmp_path: Path, monkeypatch: pytest.Monk
             clock.now_s += STEP_S
         return found
 
-    with reading.Reading(Where(image="busbw:1"), "pod") as log_reading:
+    log_reading = reading.Reading(Where(image="busbw:1"), "pod")
+    try:
         assert connections(60) == [0, 1, 3, 7, 15, 31, 47]
         assert log_reading.failures == (7 if code else 0)
         log.write_text("2026-11-21T10:00:00.1Z a line\n")
         assert connections(10) == [3, 4, 6]
         assert log_reading.failures == (3 if code else 0)
+    finally:
+        log_reading.disconnect()

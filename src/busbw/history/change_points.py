@@ -63,7 +63,6 @@ def change_points(
     values: Sequence[float] | NDArray[np.float64],
     *,
     false_alarms: float = FALSE_ALARMS,
-    least_runs: int = LEAST_RUNS,
     smallest_shift: float = SMALLEST_SHIFT,
 ) -> list[Change]:
     """The changes of level in a series of positive values, in order.
@@ -75,19 +74,18 @@ def change_points(
     Args:
         values: In order of time; positive.
         false_alarms: For a series without a change the chance that one is reported; at most.
-        least_runs: The shortest level.
         smallest_shift: As a part of the level before; smaller changes are not reported.
     """
     import numpy as np
 
     series = np.asarray(values, dtype=np.float64)
-    if len(series) < 2 * least_runs:
+    if len(series) < 2 * LEAST_RUNS:
         return []
-    cuts = sorted(_cuts(series, 0, len(series), false_alarms, least_runs))
+    cuts = sorted(_cuts(series, 0, len(series), false_alarms))
     ends = [0, *cuts, len(series)]
     for number in range(1, len(ends) - 1):
         low, high = ends[number - 1], ends[number + 1]
-        ends[number] = low + _largest_shift(_logarithms(series[low:high]), least_runs)[1]
+        ends[number] = low + _largest_shift(_logarithms(series[low:high]))[1]
     return _worth_a_word(series, ends, smallest_shift)
 
 
@@ -112,21 +110,21 @@ def _worth_a_word(series: NDArray[np.float64], ends: list[int], smallest_shift: 
         ends.remove(small.at)
 
 
-def _cuts(series: NDArray[np.float64], low: int, high: int, level: float, least: int) -> Iterator[int]:
+def _cuts(series: NDArray[np.float64], low: int, high: int, level: float) -> Iterator[int]:
     import numpy as np
 
-    if high - low < 2 * least:
+    if high - low < 2 * LEAST_RUNS:
         return
     for scores in (_ranks(series[low:high]), _logarithms(series[low:high])):
-        seen, place = _largest_shift(scores, least)
-        if _is_rare(scores, seen, level / _WAYS, least, np.random.default_rng(high - low)):
+        seen, place = _largest_shift(scores)
+        if _is_rare(scores, seen, level / _WAYS, np.random.default_rng(high - low)):
             yield low + place
-            yield from _cuts(series, low, low + place, level, least)
-            yield from _cuts(series, low + place, high, level, least)
+            yield from _cuts(series, low, low + place, level)
+            yield from _cuts(series, low + place, high, level)
             return
 
 
-def _is_rare(scores: NDArray[np.float64], seen: float, level: float, least: int, random: np.random.Generator) -> bool:
+def _is_rare(scores: NDArray[np.float64], seen: float, level: float, random: np.random.Generator) -> bool:
     """Whether at most `level` of the orders, the one that was seen among them, has a shift as large."""
     import numpy as np
 
@@ -137,7 +135,7 @@ def _is_rare(scores: NDArray[np.float64], seen: float, level: float, least: int,
         count = min(left, max(1, _CHUNK // len(scores)), 200)
         shuffled = random.permuted(np.tile(scores, (count, 1)), axis=1)
         # A hair less than what was seen, so that rounding does not tell equal shifts apart.
-        larger += int(np.count_nonzero(_shifts(shuffled, least).max(axis=1) >= seen * (1 - 1e-9)))
+        larger += int(np.count_nonzero(_shifts(shuffled).max(axis=1) >= seen * (1 - 1e-9)))
         left -= count
         if larger > most:
             return False
@@ -169,18 +167,18 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return scores
 
 
-def _shifts(scores: NDArray[np.float64], least: int) -> NDArray[np.float64]:
+def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """For each place where it can be cut: how far the sum before it is from none, in its standard deviations' unit."""
     import numpy as np
 
     count = scores.shape[-1]
-    before = np.arange(least, count - least + 1)
+    before = np.arange(LEAST_RUNS, count - LEAST_RUNS + 1)
     sums = np.cumsum(scores, axis=-1)[..., before - 1]
     shifts: NDArray[np.float64] = np.abs(sums) / np.sqrt(before * (count - before) / count)
     return shifts
 
 
-def _largest_shift(scores: NDArray[np.float64], least: int) -> tuple[float, int]:
-    shifts = _shifts(scores, least)
+def _largest_shift(scores: NDArray[np.float64]) -> tuple[float, int]:
+    shifts = _shifts(scores)
     place = int(shifts.argmax())
-    return float(shifts[place]), place + least
+    return float(shifts[place]), place + LEAST_RUNS

@@ -28,7 +28,6 @@ class Measured(Struct, kw_only=True, frozen=True):
     """The same, and the time too."""
     spread: float | None = None
     """How far the slow twentieth of the iterations is from the median, as a share; None without statistics."""
-    repeats: int = 1
 
 
 class Series(Struct, kw_only=True, frozen=True):
@@ -162,7 +161,6 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
         median_interval_us=intervals[0] if interval else None,
         interval_us=interval,
         spread=max(spreads) if spreads else None,
-        repeats=len(times),
     )
 
 

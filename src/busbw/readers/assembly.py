@@ -40,9 +40,7 @@ class Assembler:
         self._pending: _Pending | None = None
         self._takes_quick = False
         self._has_rows = False
-        self._is_loose = False
         self._last_columns = Columns()
-        self._saw_header = False
 
     @property
     def columns(self) -> Columns:
@@ -153,7 +151,7 @@ class Assembler:
             self._last_columns = self._facts.columns
         self._facts = self._settler = None
         self._entries = []
-        self._has_rows = self._is_loose = False
+        self._has_rows = False
 
     def _begin(self, line: int) -> None:
         self._facts = Facts(first_line=line)

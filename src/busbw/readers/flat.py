@@ -62,7 +62,6 @@ class FlatTables:
         self._key: tuple[object, ...] | None = None
         self._settler: Settler | None = None
         self._first_line = 0
-        self._raws: list[RawRow] = []
         self._flats: list[list[Flat]] = []
         facts.columns = facts.columns._replace(cpu_time=not has_time)
 

@@ -27,7 +27,6 @@ _NO_PREFIX = "\0"
 """Begins no line, so the short way is closed."""
 _MOST_ALONE = 10_000
 _TYPES = frozenset(DTYPES)
-_TABLE_WORD = re.compile(r"<\s*(?:table|tr|td|th)\b", re.IGNORECASE)
 _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
 
 

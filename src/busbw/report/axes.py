@@ -1,7 +1,7 @@
 """Logarithmic axes: where a value lies on paper, and which values are written beside it."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -99,21 +99,21 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def value_axis(scale: Scale, title: str, ticks: Sequence[float] | None = None) -> Markup:
+def value_axis(scale: Scale, title: str) -> Markup:
     """Grid lines and labels at the left."""
     marks = [
         group(
             element("path", d=f"M{LEFT:g} {scale(tick):.1f}H{RIGHT:g}", class_="grid"),
             element("text", number(tick), x=LEFT - 6, y=scale(tick) + 4, class_="tick end"),
         )
-        for tick in (value_ticks(scale) if ticks is None else ticks)
+        for tick in value_ticks(scale)
     ]
     middle = (TOP + BOTTOM) / 2
     label = element("text", title, x=12.0, y=middle, class_="axis mid", transform=f"rotate(-90 12 {middle:g})")
     return group(*marks, label)
 
 
-def size_axis(scale: Scale, sizes: Iterable[int], title: str = "message size, bytes") -> Markup:
+def size_axis(scale: Scale, sizes: Iterable[int]) -> Markup:
     """Labels below."""
     marks = [
         group(
@@ -122,7 +122,8 @@ def size_axis(scale: Scale, sizes: Iterable[int], title: str = "message size, by
         )
         for tick in size_ticks(sizes)
     ]
-    return group(*marks, element("text", title, x=(LEFT + RIGHT) / 2, y=HEIGHT - 8, class_="axis mid"))
+    title = element("text", "message size, bytes", x=(LEFT + RIGHT) / 2, y=HEIGHT - 8, class_="axis mid")
+    return group(*marks, title)
 
 
 def frame() -> Markup:

@@ -29,6 +29,6 @@ def numbers_of(text: str) -> tuple[int, ...] | None:
     return tuple(sorted(found))
 
 
-def bits_of(words: Sequence[int], bits: int = 64) -> tuple[int, ...]:
-    """The numbers whose bits are set in a mask of several words, the lowest word first."""
-    return tuple(place * bits + bit for place, word in enumerate(words) for bit in range(bits) if word >> bit & 1)
+def bits_of(words: Sequence[int]) -> tuple[int, ...]:
+    """The numbers whose bits are set in a mask of several words of 64 bits, the lowest word first."""
+    return tuple(place * 64 + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1)

@@ -17,7 +17,7 @@ _LONGEST_PAUSE_S = 16.0
 
 
 class Reading:
-    """One pod's log, each line once. Use it in a `with`."""
+    """One pod's log, each line once. Whoever connects it disconnects it, whatever happens between."""
 
     def __init__(self, where: Where, pod: str) -> None:
         self.words = ""
@@ -33,12 +33,6 @@ class Reading:
         self._joiner = LogJoiner()
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
-
-    def __enter__(self) -> "Reading":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.disconnect()
 
     @property
     def is_connected(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from busbw.launchers import shell
 from busbw.launchers.hosts import Host, total
 from busbw.launchers.job import PLACE, Job
+from busbw.units import count_text
 
 _NAME_OF_STEP = "step-{step}"
 BATCH_LOG = "batch.log"
@@ -33,8 +34,6 @@ with SIGINT and SIGQUIT ignored, until it heeds them itself, and with /dev/null 
 _SAID_BY_FILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
 EXPORT = "--export=ALL"
 """Hands the environment on, the token in it: a site may have told Slurm not to (SBATCH_EXPORT, SLURM_EXPORT_ENV)."""
-_PORT_FIRST = 23000
-_PORT_COUNT = 8000
 
 
 @dataclass(frozen=True)
@@ -162,11 +161,6 @@ def step_file(step: int, end: str) -> str:
     return f"{_NAME_OF_STEP.format(step=step)}.{end}"
 
 
-def port_of(name: str) -> int:
-    """A port for a job of that name, below those that Linux gives to outgoing connections."""
-    return _PORT_FIRST + sum(index * ord(letter) for index, letter in enumerate(name, start=1)) % _PORT_COUNT
-
-
 def script(job: Job, where: Where, made_by: str = "busbw launch slurm") -> str:
     """The batch script; it makes the job's token, runs the steps, and leaves what they say in the folder.
 
@@ -202,11 +196,9 @@ def _title(job: Job, where: Where) -> str:
     nodes = len(where.hosts) or job.nodes
     each = "as the host file says" if where.hosts else f"with {job.processes_per_node} on each"
     count = total(where.hosts) if where.hosts else job.processes
-    return f"{Path(job.program).name} on {_count(nodes, 'node')}, {_count(count, 'process', 'es')} {each}"
-
-
-def _count(number: int, what: str, plural: str = "s") -> str:
-    return f"{number} {what}{'' if number == 1 else plural}"
+    return (
+        f"{Path(job.program).name} on {count_text(nodes, 'node')}, {count_text(count, 'process', 'processes')} {each}"
+    )
 
 
 def _header(option: str) -> str:
