@@ -21,7 +21,7 @@ from busbw.launchers.kubernetes.manifests import (
     resumption,
     suspension,
 )
-from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, Task
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
 from busbw.launchers.kubernetes.where import Where
 
 _ORDER = """\
@@ -84,21 +84,18 @@ def render(job: Job, where: Where) -> InCluster:
             f"{job.processes_per_node} processes per node need --kind mpijob: with {where.kind} a pod is one process",
             remedy=f"give one process {job.processes_per_node} ranks with -t, or use --kind mpijob",
         )
-    task = Task(job.name, job.command, dict(job.environment), job.nodes, job.processes_per_node, job.ranks_per_process)
-    made = manifests(task, where, job.token)
+    made = manifests(job, where)
     kind = made.workload["kind"].lower()
     selector = f"{INSTANCE}={job.name}"
-    create = ("create", "-f", "-", "-o", "json")
     change = resumption(made)
-    resume = ("patch", kind, job.name, "--type=merge", "-p", patch_text(change), "-o", "name")
-    sent = (create, create, resume) if change and not where.queue else (create, create)
+    resumed = change and not where.queue
+    sent = (calls.CREATE, calls.CREATE, *((calls.patch(kind, job.name, change),) if resumed else ()))
     look = ("get", "pods", "-l", selector, "-o", "json")
     follow = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
-    delete = ("delete", kind, job.name, "--ignore-not-found", "--cascade=background", "--wait=false")
     return InCluster(
         commands=tuple(Command(calls.request(where, *words)) for words in sent),
         watched=(Command(calls.request(where, *look)), Command(calls.command(where, *follow))),
-        cleanup=() if where.keep else (Command(calls.request(where, *delete)),),
+        cleanup=() if where.keep else (Command(calls.request(where, *calls.delete(kind, job.name))),),
         remarks=_remarks(where),
         token=job.token,
         where=where,

@@ -36,22 +36,27 @@ _KILLED_S = 1.0
 
 Answered = TypeVar("Answered")
 
-# What kubectl says, in part, and what a person can do about it.
+# What kubectl says, in part, and what a person can do about it; the first that fits.
 _REMEDIES = (
-    ("no matches for kind", "the cluster lacks that kind: have its operator installed, or use --kind job"),
-    ("doesn't have a resource type", "the cluster lacks that kind: have its operator installed, or use --kind job"),
-    ("(Forbidden)", "ask for the rights in deploy/kubernetes/role.yaml, or use another --namespace or --context"),
-    ("is forbidden", "ask for the rights in deploy/kubernetes/role.yaml, or use another --namespace or --context"),
-    ("(Unauthorized)", "log in again; `kubectl get pods` must work first"),
-    ("You must be logged in", "log in again; `kubectl get pods` must work first"),
-    ("getting credentials", "log in again; `kubectl get pods` must work first"),
-    ("does not exist", "`kubectl config get-contexts` lists what there is"),
-    ("namespaces", "name one that is there with --namespace, or make it: kubectl create namespace NAME"),
-    ("was refused", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
-    ("connection refused", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
-    ("no such host", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
-    ("Unable to connect", "choose a cluster with --context, or check that it can be reached: kubectl cluster-info"),
-    ("no configuration has been provided", "set KUBECONFIG, or choose a cluster with --context"),
+    (
+        ("no matches for kind", "doesn't have a resource type"),
+        "the cluster lacks that kind: have its operator installed, or use --kind job",
+    ),
+    (
+        ("(Forbidden)", "is forbidden"),
+        "ask for the rights in deploy/kubernetes/role.yaml, or use another --namespace or --context",
+    ),
+    (
+        ("(Unauthorized)", "You must be logged in", "getting credentials"),
+        "log in again; `kubectl get pods` must work first",
+    ),
+    (("does not exist",), "`kubectl config get-contexts` lists what there is"),
+    (("namespaces",), "name one that is there with --namespace, or make it: kubectl create namespace NAME"),
+    (
+        ("was refused", "connection refused", "no such host", "Unable to connect"),
+        "choose a cluster with --context, or check that it can be reached: kubectl cluster-info",
+    ),
+    (("no configuration has been provided",), "set KUBECONFIG, or choose a cluster with --context"),
 )
 
 _PREAMBLE = re.compile(
@@ -95,6 +100,20 @@ def command(where: Where, *words: str) -> tuple[str, ...]:
 def request(where: Where, *words: str) -> tuple[str, ...]:
     """The same for a call that is answered at once: kubectl itself gives up a request that hangs."""
     return (*command(where, *words), f"--request-timeout={_REQUEST_LIMIT_S}s")
+
+
+CREATE = ("create", "-f", "-", "-o", "json")
+"""The words of a call that creates what it reads from stdin."""
+
+
+def patch(kind: str, name: str, change: dict[str, Any]) -> tuple[str, ...]:
+    """The words of one that merges a change into an object."""
+    return ("patch", kind, name, "--type=merge", "-p", patch_text(change), "-o", "name")
+
+
+def delete(kind: str, name: str) -> tuple[str, ...]:
+    """The words of one that deletes an object, and with it all that it owns; fine when it is gone already."""
+    return ("delete", kind, name, "--ignore-not-found", "--cascade=background", "--wait=false")
 
 
 def start(call: Sequence[str], *, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
@@ -150,7 +169,7 @@ class Calls:
     def create(self, manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Creates objects and returns what the cluster made of the last one."""
         text = "\n".join(json.dumps(manifest) for manifest in manifests)
-        created = self._good(self.answer("create", "-f", "-", "-o", "json", stdin=text), "create the job")
+        created = self._good(self.answer(*CREATE, stdin=text), "create the job")
         document: dict[str, Any] = {}
         end, at = len(created), 0
         decoder, decoded = json.JSONDecoder(), created.decode()
@@ -161,13 +180,11 @@ class Calls:
 
     def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Merges a change into an object."""
-        words = ("patch", kind, name, "--type=merge", "-p", patch_text(change), "-o", "name")
-        self._good(self.answer(*words), "let the job start")
+        self._good(self.answer(*patch(kind, name, change)), "let the job start")
 
     def delete(self, kind: str, name: str) -> None:
         """Deletes an object, and with it all that it owns; fine when it is gone already."""
-        words = ("delete", kind, name, "--ignore-not-found", "--cascade=background", "--wait=false")
-        self._good(self.answer(*words), "delete the job")
+        self._good(self.answer(*delete(kind, name)), "delete the job")
 
     def get(self, form: type[Answered], kind: str, *words: str) -> Answered:
         """Objects of a kind.
@@ -220,7 +237,10 @@ class Calls:
     def _good(self, answer: Answer, what: str) -> bytes:
         if answer.code == 0:
             return answer.out
-        remedy = next((remedy for words, remedy in _REMEDIES if words in answer.err), "run it by hand: see --dry-run")
+        remedy = next(
+            (remedy for said, remedy in _REMEDIES if any(words in answer.err for words in said)),
+            "run it by hand: see --dry-run",
+        )
         if "strict decoding error" in answer.err or "is invalid" in answer.err:
             raise UsageError(f"the cluster cannot {what}: {answer.words}", remedy="correct what was asked for")
         raise RefusedError(f"the cluster cannot {what}: {answer.words}", remedy=remedy)

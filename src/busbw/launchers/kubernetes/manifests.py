@@ -10,8 +10,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from busbw.launchers.job import Job
 from busbw.launchers.kubernetes import pods
-from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, TOKEN_KEY, Manifest, Task
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, TOKEN_KEY, Manifest
 from busbw.launchers.kubernetes.where import Where
 
 _JOIN_LIMIT_S = "600"
@@ -36,11 +37,11 @@ class Manifests:
     """What each of the pods that measure asks for."""
 
 
-def manifests(task: Task, where: Where, token: str) -> Manifests:
+def manifests(job: Job, where: Where) -> Manifests:
     """The objects of a job."""
     make = {"job": _job, "jobset": _jobset, "mpijob": _mpijob}[where.kind]
-    workload, services, suspend_path, count = make(task, where)
-    return Manifests(workload, (*services, _secret(task, where, token)), suspend_path, count, pods.requests(where))
+    workload, services, suspend_path, count = make(job, where)
+    return Manifests(workload, (*services, _secret(job, where)), suspend_path, count, pods.requests(where))
 
 
 def suspended(made: Manifests) -> Manifest:
@@ -78,75 +79,75 @@ def owned_by(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
-def _job(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _job(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(task.name, task, where),
+        "metadata": _metadata(job.name, job, where),
         "spec": {
             "clusterIP": "None",
             # Ranks look for each other before their pods count as ready.
             "publishNotReadyAddresses": True,
-            "selector": {INSTANCE: task.name},
+            "selector": {INSTANCE: job.name},
             "ports": [{"name": "rendezvous", "port": where.port}],
         },
     }
     workload = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(task.name, task, where, is_workload=True),
-        "spec": _indexed(task, where, root=f"{task.name}-0.{task.name}", subdomain=task.name)
+        "metadata": _metadata(job.name, job, where, is_workload=True),
+        "spec": _indexed(job, where, root=f"{job.name}-0.{job.name}", subdomain=job.name)
         | {"ttlSecondsAfterFinished": where.ttl_s},
     }
-    return workload, [service], ("spec", "suspend"), task.nodes
+    return workload, [service], ("spec", "suspend"), job.nodes
 
 
-def _jobset(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _jobset(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
     workload = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": _metadata(task.name, task, where, is_workload=True),
+        "metadata": _metadata(job.name, job, where, is_workload=True),
         "spec": {
-            "network": {"enableDNSHostnames": True, "subdomain": task.name, "publishNotReadyAddresses": True},
+            "network": {"enableDNSHostnames": True, "subdomain": job.name, "publishNotReadyAddresses": True},
             "failurePolicy": {"maxRestarts": 0},
             "ttlSecondsAfterFinished": where.ttl_s,
             "replicatedJobs": [
                 {
                     "name": _RANKS,
                     "replicas": 1,
-                    "template": {"spec": _indexed(task, where, root=f"{task.name}-{_RANKS}-0-0.{task.name}")},
+                    "template": {"spec": _indexed(job, where, root=f"{job.name}-{_RANKS}-0-0.{job.name}")},
                 }
             ],
         },
     }
-    return workload, [], ("spec", "suspend"), task.nodes
+    return workload, [], ("spec", "suspend"), job.nodes
 
 
-def _mpijob(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
-    per_node = str(task.processes_per_node)
+def _mpijob(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+    per_node = str(job.processes_per_node)
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
-        **task.environment,
+        **dict(job.environment),
         "BUSBW_LAUNCHER": "openmpi",
-        "BUSBW_RENDEZVOUS": f"tcp://{task.name}-worker-0.{task.name}:{where.port}",
+        "BUSBW_RENDEZVOUS": f"tcp://{job.name}-worker-0.{job.name}:{where.port}",
     }
     # By name only: mpirun takes the values from its own environment, so none stands on a command line.
     passed_on = [word for name in (*environment, "BUSBW_TOKEN") for word in ("-x", name)]
-    mpirun = ["mpirun", "-np", str(task.processes), "--map-by", f"ppr:{per_node}:node", "--bind-to", "none"]
+    mpirun = ["mpirun", "-np", str(job.processes), "--map-by", f"ppr:{per_node}:node", "--bind-to", "none"]
     root_may = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     launcher = pods.pod_template(
-        task,
+        job,
         where,
         {
             "name": CONTAINER,
             **pods.image(where),
-            "command": [*mpirun, "--hostfile", _HOSTFILE, *passed_on, *map(pods.literal, task.command)],
-            "env": pods.env({**environment, **root_may}, task),
+            "command": [*mpirun, "--hostfile", _HOSTFILE, *passed_on, *map(pods.literal, job.command)],
+            "env": pods.env({**environment, **root_may}, job),
         },
         measures=False,
     )
     worker = pods.pod_template(
-        task,
+        job,
         where,
         {"name": CONTAINER, **pods.image(where), **pods.resources(where), **pods.added(where), **pods.mounts(where)},
         measures=True,
@@ -154,9 +155,9 @@ def _mpijob(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[s
     workload = {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
-        "metadata": _metadata(task.name, task, where, is_workload=True),
+        "metadata": _metadata(job.name, job, where, is_workload=True),
         "spec": {
-            "slotsPerWorker": task.processes_per_node,
+            "slotsPerWorker": job.processes_per_node,
             "sshAuthMountPath": where.ssh_folder,
             "launcherCreationPolicy": "WaitForWorkersReady",
             "runPolicy": {
@@ -166,58 +167,58 @@ def _mpijob(task: Task, where: Where) -> tuple[Manifest, list[Manifest], tuple[s
             },
             "mpiReplicaSpecs": {
                 "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},
-                "Worker": {"replicas": task.nodes, "restartPolicy": "Never", "template": worker},
+                "Worker": {"replicas": job.nodes, "restartPolicy": "Never", "template": worker},
             },
         },
     }
     # Not suspended: the operator would make the launcher at once then, and resume it whether its workers run or not. It
     # makes it last, and only the launcher needs the Secret.
-    return workload, [], (), task.nodes + 1
+    return workload, [], (), job.nodes + 1
 
 
-def _indexed(task: Task, where: Where, *, root: str, subdomain: str = "") -> Manifest:
+def _indexed(job: Job, where: Where, *, root: str, subdomain: str = "") -> Manifest:
     """An Indexed Job's specification: a pod for each node, which knows its number and where number 0 listens."""
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
-        **task.environment,
+        **dict(job.environment),
         "BUSBW_LAUNCHER": "kubernetes",
-        "BUSBW_SIZE": str(task.nodes),
+        "BUSBW_SIZE": str(job.nodes),
         "BUSBW_RENDEZVOUS": f"tcp://{root}:{where.port}",
     }
     container = {
         "name": CONTAINER,
         **pods.image(where),
-        "command": [pods.literal(task.command[0])],
-        "args": [pods.literal(word) for word in task.command[1:]],
-        "env": pods.env(environment, task),
+        "command": [pods.literal(job.command[0])],
+        "args": [pods.literal(word) for word in job.command[1:]],
+        "env": pods.env(environment, job),
         **pods.resources(where),
         **pods.security(where),
         **pods.mounts(where),
     }
     return {
         "completionMode": "Indexed",
-        "completions": task.nodes,
-        "parallelism": task.nodes,
+        "completions": job.nodes,
+        "parallelism": job.nodes,
         # A pod that fails is not tried again, and the others are left to say what they know and to end by themselves:
         # a limit for the whole job (backoffLimit 0) would kill them, and their logs, at once.
         "backoffLimitPerIndex": 0,
-        "template": pods.pod_template(task, where, container, measures=True, subdomain=subdomain),
+        "template": pods.pod_template(job, where, container, measures=True, subdomain=subdomain),
     }
 
 
-def _secret(task: Task, where: Where, token: str) -> Manifest:
+def _secret(job: Job, where: Where) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": _metadata(task.name, task, where),
+        "metadata": _metadata(job.name, job, where),
         "type": "Opaque",
         "immutable": True,
-        "stringData": {TOKEN_KEY: token},
+        "stringData": {TOKEN_KEY: job.token},
     }
 
 
-def _metadata(name: str, task: Task, where: Where, *, is_workload: bool = False) -> Manifest:
-    labels = pods.labels(task) | ({_QUEUE: where.queue} if is_workload and where.queue else {})
+def _metadata(name: str, job: Job, where: Where, *, is_workload: bool = False) -> Manifest:
+    labels = pods.labels(job) | ({_QUEUE: where.queue} if is_workload and where.queue else {})
     return {"name": name} | ({"namespace": where.namespace} if where.namespace else {}) | {"labels": labels}
 
 

@@ -1,9 +1,9 @@
 """A pod of the job: its container, what it asks for and where it may run; pure functions of what runs and where."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from busbw.launchers.job import Job
 from busbw.launchers.kubernetes.where import Where
 
 Manifest = dict[str, Any]
@@ -16,27 +16,7 @@ INSTANCE = "app.kubernetes.io/instance"
 _MEMORY_FOR_HUGE_PAGES = "1Gi"
 
 
-@dataclass(frozen=True)
-class Task:
-    """What runs in the pods."""
-
-    name: str
-    """Of the workload; unique in its namespace."""
-    command: tuple[str, ...]
-    """The program as the image has it, and its arguments."""
-    environment: Mapping[str, str]
-    """Tuning variables; those of the rendezvous are added here."""
-    nodes: int
-    processes_per_node: int = 1
-    ranks_per_process: int = 1
-
-    @property
-    def processes(self) -> int:
-        """Of the whole job."""
-        return self.nodes * self.processes_per_node
-
-
-def pod_template(task: Task, where: Where, container: Manifest, *, measures: bool, subdomain: str = "") -> Manifest:
+def pod_template(job: Job, where: Where, container: Manifest, *, measures: bool, subdomain: str = "") -> Manifest:
     """A pod with this container; `measures`: it is one of those that the job is about, not MPIJob's launcher."""
     spec: Manifest = {} if where.kind == "mpijob" else {"restartPolicy": "Never"}  # there the replicas say so
     spec |= {
@@ -57,18 +37,18 @@ def pod_template(task: Task, where: Where, container: Manifest, *, measures: boo
         spec["nodeSelector"] = dict(where.node_selector)
     if where.tolerations:
         spec["tolerations"] = [one.manifest() for one in where.tolerations]
-    if measures and not where.share_nodes and task.nodes > 1:
-        spec["affinity"] = _one_per_node(task, where)
+    if measures and not where.share_nodes and job.nodes > 1:
+        spec["affinity"] = _one_per_node(job, where)
     if where.run_as_user is not None:
         spec["securityContext"] = {"runAsUser": where.run_as_user, "runAsNonRoot": where.run_as_user != 0}
     spec["containers"] = [container]
     if where.shm and measures:
         spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": where.shm}}]
-    return {"metadata": {"labels": labels(task)}, "spec": spec}
+    return {"metadata": {"labels": labels(job)}, "spec": spec}
 
 
-def _one_per_node(task: Task, where: Where) -> Manifest:
-    selector: Manifest = {"matchLabels": {INSTANCE: task.name}}
+def _one_per_node(job: Job, where: Where) -> Manifest:
+    selector: Manifest = {"matchLabels": {INSTANCE: job.name}}
     if where.kind == "mpijob":
         # The launcher measures nothing and may stand beside a worker.
         expression = {"key": "training.kubeflow.org/job-role", "operator": "In", "values": ["worker"]}
@@ -77,10 +57,10 @@ def _one_per_node(task: Task, where: Where) -> Manifest:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def env(environment: Mapping[str, str], task: Task) -> list[Manifest]:
+def env(environment: Mapping[str, str], job: Job) -> list[Manifest]:
     """The container's variables, and the token from the job's Secret."""
     plain = [{"name": name, "value": literal(value)} for name, value in environment.items()]
-    secret = {"secretKeyRef": {"name": task.name, "key": TOKEN_KEY}}
+    secret = {"secretKeyRef": {"name": job.name, "key": TOKEN_KEY}}
     return [*plain, {"name": "BUSBW_TOKEN", "valueFrom": secret}]
 
 
@@ -132,6 +112,6 @@ def mounts(where: Where) -> Manifest:
     return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]} if where.shm else {}
 
 
-def labels(task: Task) -> dict[str, str]:
+def labels(job: Job) -> dict[str, str]:
     """By which all objects of a job, and of all jobs of busbw, are found."""
-    return {"app.kubernetes.io/name": "busbw", INSTANCE: task.name}
+    return {"app.kubernetes.io/name": "busbw", INSTANCE: job.name}
