@@ -17,7 +17,9 @@ class Exit(IntEnum):
     OUTPUT_CLOSED = 141
 
 
-STOPPED = frozenset({int(Exit.INTERRUPTED), 128 + signal.SIGTERM, 128 + signal.SIGHUP})
+SIGNALLED = 128
+"""Of a program that a signal ended, the exit code is this and the signal's number."""
+STOPPED = frozenset({int(Exit.INTERRUPTED), SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGHUP})
 """Of what somebody ended, and that did not fail."""
 
 
@@ -27,7 +29,7 @@ class EndedError(KeyboardInterrupt):
 
 def code_of_interrupt(interrupt: KeyboardInterrupt) -> int:
     """The exit code of a command that ends because of it."""
-    return 128 + signal.SIGTERM if isinstance(interrupt, EndedError) else Exit.INTERRUPTED
+    return SIGNALLED + signal.SIGTERM if isinstance(interrupt, EndedError) else Exit.INTERRUPTED
 
 
 class BusbwError(Exception):

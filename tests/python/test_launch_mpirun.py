@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import BusbwError
-from busbw.launchers import Watch, mpirun
+from busbw.launchers import Watch, mpirun, processes
 
 HYDRA = """HYDRA build details:
     Version:                                 5.0.2
@@ -101,7 +101,7 @@ def test_after_a_failure_the_others_have_their_time() -> None:
     assert not listener.is_over()
     listener.error(ended(1, 3), None)
     assert not listener.is_over()
-    clock[0] = mpirun.GRACE_S + 0.1
+    clock[0] = processes.GRACE_S + 0.1
     assert listener.is_over()
 
 

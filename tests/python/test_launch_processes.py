@@ -20,7 +20,7 @@ import pytest
 from busbw.errors import BusbwError
 from busbw.launchers import Command, File, Watch, children
 from busbw.launchers.children import Ended
-from busbw.launchers.processes import deaths, job_code, placed, run, run_all
+from busbw.launchers.processes import Rules, deaths, job_code, placed, run, run_all
 
 HANG_GUARD_S = 60.0
 
@@ -156,18 +156,18 @@ def test_a_limit_that_stays_is_named() -> None:
 
 def test_one_that_fails_gives_the_others_their_time() -> None:
     heard = Heard()
-    ended = run_all([shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, grace_s=5.0)
+    ended = run_all([shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, Rules(grace_s=5.0))
     assert ended == [Ended(4), Ended(3), Ended(143, by_us=True)]
 
 
 def test_without_a_failure_nobody_is_hurried() -> None:
-    ended = run_all([shell("sleep 0.5"), shell("exit 0")], Heard().watch, grace_s=0.0)
+    ended = run_all([shell("sleep 0.5"), shell("exit 0")], Heard().watch, Rules(grace_s=0.0))
     assert ended == [Ended(0), Ended(0)]
 
 
 def test_a_limit_and_a_reason_end_all() -> None:
-    assert run_all([shell("sleep 600")], Heard().watch, limit_s=0.2) == [Ended(143, by_us=True)]
-    assert run_all([shell("sleep 600")], Heard().watch, is_over=lambda: True) == [Ended(143, by_us=True)]
+    assert run_all([shell("sleep 600")], Heard().watch, Rules(limit_s=0.2)) == [Ended(143, by_us=True)]
+    assert run_all([shell("sleep 600")], Heard().watch, Rules(is_over=lambda: True)) == [Ended(143, by_us=True)]
 
 
 @pytest.mark.parametrize(
@@ -291,13 +291,13 @@ def test_a_signal_in_the_last_moment_before_a_wait_ends_it(monkeypatch: pytest.M
 PROGRAM = """
 import sys
 from busbw.launchers import Command, Watch
-from busbw.launchers.processes import run_all, job_code
+from busbw.launchers.processes import Rules, run_all, job_code
 def shell(script, **more):
     return Command(("/bin/sh", "-c", script), **more)
 def line(text):
     sys.stdout.buffer.write(text); sys.stdout.flush()
 watch = Watch(line, lambda: None, lambda text: line(b"status " + text.encode() + b"\\n"), lambda text, who: line(text))
-ended = run_all({commands}, watch, **{more})
+ended = run_all({commands}, watch, Rules(**{more}))
 print([each.code for each in ended], flush=True)
 """
 

@@ -14,7 +14,7 @@ from busbw.ab import container
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import Observations, observations
 from busbw.compare.result import Point
-from busbw.errors import STOPPED, BusbwError, Exit
+from busbw.errors import SIGNALLED, STOPPED, BusbwError, Exit
 from busbw.launchers import Job, Watch, local
 from busbw.logs import Figure
 from busbw.readers import own_records
@@ -38,8 +38,8 @@ class BlockEndedError(BusbwError):
 
 def _documented(code: int) -> int:
     """One of ours: an engine that a hang-up reached before it could take it ends with 129, and was terminated, too."""
-    if code == 128 + signal.SIGHUP:
-        return 128 + signal.SIGTERM
+    if code == SIGNALLED + signal.SIGHUP:
+        return SIGNALLED + signal.SIGTERM
     return code if code in {*Exit, *STOPPED} else Exit.ENVIRONMENT
 
 

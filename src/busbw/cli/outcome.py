@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from busbw import plot
-from busbw.errors import Exit
+from busbw.errors import SIGNALLED, Exit
 from busbw.readers import own_records
 from busbw.records import RecordsError, read
 from busbw.terminal import width_of
@@ -18,13 +18,12 @@ from busbw.to_stdout import ToStdout
 from busbw.units import count_text
 from busbw.verdict import correctness
 
-_SIGNALLED = 128
 _CUT_SHORT: dict[int, str] = {
     Exit.RANK_LOST: "lost a process",
     Exit.OUTPUT_CLOSED: "ended when nobody read its table any more",
     Exit.INTERRUPTED: "was interrupted",
-    _SIGNALLED + signal.SIGTERM: "was terminated",
-    _SIGNALLED + signal.SIGHUP: "ended with its terminal",
+    SIGNALLED + signal.SIGTERM: "was terminated",
+    SIGNALLED + signal.SIGHUP: "ended with its terminal",
 }
 """What became of a run whose record has no end, by its exit code."""
 _PATIENCE_S = 2.0
@@ -69,7 +68,7 @@ def say_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
 
 def finish_stdout(stdout: ToStdout, code: int) -> None:
     """Waits for the reader of the table; after an interrupt only for a moment, and says what it did not get."""
-    lost_bytes = stdout.finish(patience_s=_PATIENCE_S if code > _SIGNALLED else None)
+    lost_bytes = stdout.finish(patience_s=_PATIENCE_S if code > SIGNALLED else None)
     if lost_bytes:
         what = f"the last {count_text(lost_bytes, 'byte')} of the table were not read and are lost; the record is whole"
         click.echo(f"busbw: {what}", err=True)
@@ -77,7 +76,7 @@ def finish_stdout(stdout: ToStdout, code: int) -> None:
 
 def _death(code: int) -> str:
     """The sentence on an engine that did not end by itself; it had no time to say one."""
-    number = code - 128
+    number = code - SIGNALLED
     if number == signal.SIGKILL:
         return (
             "the engine was killed (SIGKILL), most often because the memory was used up; look at dmesg or the job's "

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import IO
 
 from busbw import end_signals
-from busbw.errors import BusbwError
+from busbw.errors import SIGNALLED, BusbwError
 from busbw.launchers.job import PLACE, Command, Watch
 
 _TICK_S = 1.0
@@ -40,15 +40,23 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Rules:
-    """When and how processes are ended; `processes.run_all` says what each means."""
+    """When and how processes are ended."""
 
     on_interrupt: Callable[[], int | None] | None = None
+    """Called at the first interrupt in place of passing it on, for what is ended in another way, or by the signal that
+    it returns."""
     end_signal: int = signal.SIGKILL
+    """Ends a command at once: at the second interrupt, and when this process dies without a word."""
     grace_s: float | None = None
+    """When a command fails the others may take so long to end by themselves; then they are ended."""
     limit_s: float | None = None
+    """All are ended after so long."""
     is_over: Callable[[], bool] | None = None
+    """Asked now and then; all are ended once it is true."""
     last_signal: Callable[[], int] = lambda: signal.SIGTERM
+    """What those that are ended get first; 10 s later they are killed."""
     asks_for: Callable[[], int | None] | None = None
+    """Asked now and then for a signal that all are to get."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class Children:
         self._selector.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
-        heeded = any(child.process.returncode < 0 or child.process.returncode >= 128 for child in self._children)
+        heeded = any(child.process.returncode < 0 or child.process.returncode >= SIGNALLED for child in self._children)
         if error[0] is None and self._received and not heeded and not self._has_own_interrupt():
             os.kill(os.getpid(), self._received[0])
 
@@ -179,7 +187,7 @@ class Children:
     def ended(self) -> list[Ended]:
         """How each ended, in the order of their start."""
         codes = [(child.process.returncode, child.by_us) for child in self._children]
-        return [Ended(code if code >= 0 else 128 - code, by_us) for code, by_us in codes]
+        return [Ended(code if code >= 0 else SIGNALLED - code, by_us) for code, by_us in codes]
 
     def _hold(self, *, is_wanted: bool) -> None:
         """Leaves in its pipe what the first one says, while the reader of what it said before has paused."""
@@ -335,6 +343,6 @@ def _dies_with_us(number: int) -> Callable[[], None]:
     def ask() -> None:
         control(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:
-            os._exit(128 + number)  # it died before that took effect
+            os._exit(SIGNALLED + number)  # it died before that took effect
 
     return ask

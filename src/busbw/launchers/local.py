@@ -15,10 +15,6 @@ class Where:
     """Where process 0 listens; a free one. Not needed for a single process."""
 
 
-GRACE_S = 15.0
-"""How long processes may take to end by themselves after one has failed; they notice a lost one within 10 s."""
-
-
 def render(job: Job, where: Where | None = None) -> Rendered:
     """A single process is the program with its arguments; its ranks are its own threads and processes."""
     if job.processes == 1:
@@ -40,10 +36,10 @@ def submit(rendered: Rendered, watch: Watch | None = None) -> int:
     """Runs it to its end and returns its exit code. Without a watch its stdout goes to ours, byte for byte."""
     if len(rendered.commands) == 1:
         # An orderly end keeps the rows, and the engine's own processes go with it.
-        return processes.run_all(rendered.commands, watch, end_signal=signal.SIGTERM)[0].code
+        return processes.run_all(rendered.commands, watch, processes.Rules(end_signal=signal.SIGTERM))[0].code
     if watch:
         watch.on_status(f"starting: {len(rendered.commands)} processes meet each other")
-    ended = processes.run_all(rendered.commands, watch, grace_s=GRACE_S)
+    ended = processes.run_all(rendered.commands, watch, processes.Rules(grace_s=processes.GRACE_S))
     if watch and watch.on_error and (sentence := processes.deaths(ended)):
         watch.on_error(f"busbw: {sentence}\n".encode(), None)
     return processes.job_code(ended)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal
 
-from busbw.errors import BusbwError, Exit
+from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers import processes, shell
 from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host, total
@@ -17,19 +17,16 @@ from busbw.launchers.job import Command, Job, Rendered, Watch
 Family = Literal["openmpi", "mpich"]
 """Whose command line mpirun has, by the engine's names of launchers; that of Intel MPI and others is MPICH's."""
 
-GRACE_S = 15.0
-"""How long the others may take to end by themselves after one has failed."""
-
 _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) \d")
 _HYDRA = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|MVAPICH", re.IGNORECASE)
 
 _ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
 """What the shell around each program says on stderr: if mpirun had the exit code, it would end the others at once."""
 
-_ENDED_BY_US = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+_ENDED_BY_US = (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL)
 """How mpirun ends when it is interrupted again."""
 
-_TOO_EARLY = 128 + signal.SIGUSR1
+_TOO_EARLY = SIGNALLED + signal.SIGUSR1
 """How it ends when it is interrupted before it heeds that signal."""
 
 _REMEDIES = (
@@ -138,8 +135,7 @@ def submit(rendered: Rendered, watch: Watch) -> int:
     ended = processes.run_all(
         rendered.commands,
         replace(watch, on_line=listener.line, on_error=listener.error),
-        end_signal=signal.SIGTERM,
-        is_over=listener.is_over,
+        processes.Rules(end_signal=signal.SIGTERM, is_over=listener.is_over),
     )[0]
     return listener.exit_code(ended.code)
 
@@ -174,7 +170,7 @@ class Listener:
 
     def is_over(self) -> bool:
         """Whether one has failed and the others had their time to notice."""
-        return self._failed_s is not None and self._now_s() - self._failed_s > GRACE_S
+        return self._failed_s is not None and self._now_s() - self._failed_s > processes.GRACE_S
 
     def exit_code(self, mpirun_code: int) -> int:
         """The job's, where mpirun ended with that one.

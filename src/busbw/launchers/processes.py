@@ -2,15 +2,16 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from busbw.errors import BusbwError, Exit
+from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.children import Children, Ended, Rules, make_room
 from busbw.launchers.job import Command, File, Watch
 
-_SIGNALLED = 128
-_ORDERLY = {_SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
+GRACE_S = 15.0
+"""How long processes may take to end by themselves after one has failed: they notice a lost one within 10 s."""
+_ORDERLY = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
 """Exit codes of signals that the engine heeds, and of a reader that went away."""
 
 
@@ -19,18 +20,7 @@ def run(command: Command, watch: Watch | None = None) -> int:
     return run_all([command], watch)[0].code
 
 
-def run_all(
-    commands: Sequence[Command],
-    watch: Watch | None = None,
-    *,
-    on_interrupt: Callable[[], int | None] | None = None,
-    end_signal: int = signal.SIGKILL,
-    grace_s: float | None = None,
-    limit_s: float | None = None,
-    is_over: Callable[[], bool] | None = None,
-    last_signal: Callable[[], int] = lambda: signal.SIGTERM,
-    asks_for: Callable[[], int | None] | None = None,
-) -> list[Ended]:
+def run_all(commands: Sequence[Command], watch: Watch | None = None, rules: Rules | None = None) -> list[Ended]:
     """Runs commands at once, to their end.
 
     Each gets a session of its own, so that a Ctrl-C reaches it once, from here, and not twice. Interrupts, hang-ups and
@@ -41,14 +31,7 @@ def run_all(
     Args:
         commands: The first one's stdout is the job's.
         watch: Without it the output of the commands goes where ours goes; without `on_error` their stderr does.
-        on_interrupt: Called at the first interrupt in place of passing it on, for what is ended in another way, or by
-            the signal that it returns.
-        end_signal: Ends a command at once: at the second interrupt, and when this process dies without a word.
-        grace_s: When a command fails the others may take so long to end by themselves; then they are ended.
-        limit_s: All are ended after so long.
-        is_over: Asked now and then; all are ended once it is true.
-        last_signal: What those that are ended get first; 10 s later they are killed.
-        asks_for: Asked now and then for a signal that all are to get.
+        rules: When and how they are ended; without any they end by themselves.
 
     Returns:
         How each ended, in their order.
@@ -57,7 +40,7 @@ def run_all(
         BusbwError: One cannot be started; those that were are ended.
     """
     make_room(len(commands))
-    with Children(watch, Rules(on_interrupt, end_signal, grace_s, limit_s, is_over, last_signal, asks_for)) as children:
+    with Children(watch, rules or Rules()) as children:
         for command in commands:
             children.start(command)
         children.go_on()
@@ -101,7 +84,7 @@ def deaths(ended: Sequence[Ended]) -> str:
     """What to say where nobody is left who could have said it: all were killed or have crashed. Empty otherwise."""
     if not all(map(_was_lost, ended)):
         return ""
-    names = dict.fromkeys(_signal_name(each.code - _SIGNALLED) for each in ended)
+    names = dict.fromkeys(_signal_name(each.code - SIGNALLED) for each in ended)
     return (
         f"every process was killed or crashed ({', '.join(names)}); look at dmesg or the memory limit where it was "
         "SIGKILL, or else repeat it with NCCL_DEBUG=INFO and report both"
@@ -109,7 +92,7 @@ def deaths(ended: Sequence[Ended]) -> str:
 
 
 def _was_lost(each: Ended) -> bool:
-    return each.code > _SIGNALLED and each.code not in _ORDERLY and not each.by_us
+    return each.code > SIGNALLED and each.code not in _ORDERLY and not each.by_us
 
 
 def _signal_name(number: int) -> str:
@@ -119,4 +102,4 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-__all__ = ["Ended", "deaths", "job_code", "placed", "run", "run_all"]
+__all__ = ["GRACE_S", "Ended", "Rules", "deaths", "job_code", "placed", "run", "run_all"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic, sleep
 
-from busbw.errors import BusbwError, Exit
+from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.job import Watch
 from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.calls import Calls, InterruptedCallError, RefusedError
@@ -80,7 +80,7 @@ class Following:
             self._watch.on_status("")
             if not self._where.keep or self._received:
                 self._remove()
-        return 128 + self._received[0] if self._received else self._failed_code or code
+        return SIGNALLED + self._received[0] if self._received else self._failed_code or code
 
     def _create(self) -> None:
         self._watch.on_status(f"waiting for the cluster to take the {self._made.workload['kind']} {self._name}")

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import msgspec
 
-from busbw.errors import BusbwError, UsageError
+from busbw.errors import SIGNALLED, BusbwError, UsageError
 from busbw.launchers import processes
 from busbw.launchers.job import PLACE, Command, File, Job, Rendered, Watch, as_pairs
 from busbw.launchers.slurm import follow, queue, script, step
@@ -28,7 +28,7 @@ JOB_FILE = "job.json"
 FOLDERS = "busbw-slurm"
 """Holds the folders of jobs, where nobody named one."""
 MOST_STEPS = 10_000
-LEFT = 128 + signal.SIGHUP
+LEFT = SIGNALLED + signal.SIGHUP
 """The exit code where the terminal went away and the job goes on."""
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import msgspec
 
-from busbw.errors import BusbwError, Exit
+from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.job import Watch
 from busbw.launchers.slurm.refusals import NO_BINDING, NOT_STARTED, remedy_for, words_of
 
@@ -78,7 +78,7 @@ def judged(code: int, heard: Heard) -> int:
         raise BusbwError("the program is not there on the nodes", remedy="name its path or its folder: --program-path")
     if code == Exit.WRONG_DATA and heard.end_code is None:
         raise BusbwError("srun failed (exit code 1)", remedy="see what it says above")
-    if code in {*Exit, 128 + signal.SIGTERM}:
+    if code in {*Exit, SIGNALLED + signal.SIGTERM}:
         return code
     heard.say(f"{_name(code)}: a process of the job was lost")
     return Exit.RANK_LOST
@@ -86,5 +86,5 @@ def judged(code: int, heard: Heard) -> int:
 
 def _name(code: int) -> str:
     with suppress(ValueError):
-        return f"ended by {signal.Signals(code - 128).name}"
+        return f"ended by {signal.Signals(code - SIGNALLED).name}"
     return f"exit code {code}"

@@ -10,7 +10,7 @@ from time import monotonic
 from types import FrameType
 
 from busbw import end_signals
-from busbw.errors import BusbwError, Exit
+from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.job import Watch
 from busbw.launchers.slurm import queue
 from busbw.launchers.slurm.end import Heard, judged
@@ -115,7 +115,7 @@ class Follower:
 
     @staticmethod
     def _interrupted(received: "Received") -> int | None:
-        return 128 + received[0] if received else None
+        return SIGNALLED + received[0] if received else None
 
     def _read(self, *, at_end: bool = False) -> None:
         self._files.read(at_end=at_end)

@@ -33,15 +33,14 @@ def run(command: Command, files: Sequence[File], name: str, watch: Watch) -> int
     with processes.placed(files):
         inner = replace(watch, on_line=step.take, on_wait=step.wait, on_error=step.take_error)
         # srun takes SIGTERM for "end the step at once"; killed, it would leave its step behind.
-        code = processes.run_all(
-            [command],
-            inner,
+        rules = processes.Rules(
             on_interrupt=step.interrupt,
             end_signal=signal.SIGTERM,
             is_over=lambda: step.must_end,
             last_signal=step.last_signal,
             asks_for=step.asks_for,
-        )[0].code
+        )
+        code = processes.run_all([command], inner, rules)[0].code
     if step.interrupted_code is None:
         return judged(code, step.heard)
     step.end(is_orderly=code == Exit.INTERRUPTED)

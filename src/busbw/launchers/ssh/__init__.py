@@ -19,9 +19,6 @@ OPTIONS = (
 )
 """Of OpenSSH's client; the first of several settings of an option counts, so what a user gives goes before these."""
 
-GRACE_S = 15.0
-"""How long hosts may take to end by themselves after one has failed: they notice a lost one within 10 s."""
-
 LOST = 255
 """The exit code of ssh itself; no program of ours has it."""
 
@@ -92,7 +89,8 @@ def submit(rendered: SshRendered, watch: Watch) -> int:
     preflight.check(rendered.checks, watch)
     watch.on_status("starting")
     after_mark = _AfterMark(watch)
-    ended = processes.run_all(rendered.commands, replace(watch, on_line=after_mark.take), grace_s=GRACE_S)
+    inner = replace(watch, on_line=after_mark.take)
+    ended = processes.run_all(rendered.commands, inner, processes.Rules(grace_s=processes.GRACE_S))
     return processes.job_code(
         [_judged(command, each, watch) for command, each in zip(rendered.commands, ended, strict=True)]
     )

@@ -10,7 +10,7 @@ from busbw.launchers import shell
 from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host
 from busbw.launchers.job import Command, Watch
-from busbw.launchers.processes import run_all
+from busbw.launchers.processes import Rules, run_all
 from busbw.launchers.ssh import scripts
 from busbw.units import count_text, plain
 
@@ -54,8 +54,7 @@ def check(checks: Sequence[Command], watch: Watch) -> None:
     ended = run_all(
         checks,
         replace(watch, on_line=lambda _line: None, on_error=listen),
-        on_interrupt=_break_off,
-        limit_s=_LIMIT_S,
+        Rules(on_interrupt=_break_off, limit_s=_LIMIT_S),
     )
     demand([understood(host, each, said[host]) for host, each in zip(said, ended, strict=True)])
 
