@@ -15,7 +15,6 @@ from busbw.store.layout import (
     write_run_file,
 )
 from busbw.store.query import (
-    LARGEST,
     Filter,
     Measured,
     Point,
@@ -26,6 +25,7 @@ from busbw.store.query import (
     list_points,
     list_runs,
 )
+from busbw.store.rows import LARGEST
 
 __all__ = [
     "LARGEST",

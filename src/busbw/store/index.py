@@ -21,7 +21,7 @@ from busbw import readers
 from busbw.errors import BusbwError
 from busbw.logs import Log
 from busbw.store.layout import Entry, entries
-from busbw.store.rows import insert
+from busbw.store.rows import LARGEST, insert
 
 VERSION = 2
 """Of the tables below and what is put into them; an index of another version is built anew."""
@@ -213,7 +213,7 @@ def _update(connection: sqlite3.Connection, there: dict[str, Entry]) -> None:
         for name, size_bytes, mtime_ns in connection.execute("SELECT name, size_bytes, mtime_ns FROM files")
     }
     gone = known.keys() - there.keys()
-    changed = [entry for name, entry in there.items() if known.get(name) != (entry.size_bytes, entry.mtime_ns)]
+    changed = [entry for name, entry in there.items() if known.get(name) != (entry.size_bytes, _changed_ns(entry))]
     if gone:
         with _transaction(connection):
             connection.executemany("DELETE FROM files WHERE name = ?", [(name,) for name in gone])
@@ -227,13 +227,18 @@ def _take(connection: sqlite3.Connection, entry: Entry) -> None:
     """Puts a log in the place of what was known of it."""
     connection.execute("DELETE FROM files WHERE name = ?", (entry.name,))
     log, problem = _read(entry)
-    values = (entry.name, entry.size_bytes, entry.mtime_ns, problem)
+    values = (entry.name, entry.size_bytes, _changed_ns(entry), problem)
     with closing(connection.cursor()) as cursor:
         cursor.execute("INSERT INTO files(name, size_bytes, mtime_ns, problem) VALUES (?, ?, ?, ?)", values)
         file = cursor.lastrowid
         assert file is not None
         if log:
-            insert(cursor, file, log, changed_s=entry.mtime_ns / 1e9)
+            insert(cursor, file, log, changed_s=_changed_ns(entry) / 1e9)
+
+
+def _changed_ns(entry: Entry) -> int:
+    """When its log was changed, as far as the index can hold that: a file's time may be anything."""
+    return min(max(entry.mtime_ns, 0), LARGEST)
 
 
 def _read(entry: Entry) -> tuple[Log | None, str | None]:

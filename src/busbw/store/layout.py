@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from busbw.errors import UsageError
 from busbw.files import replace_file
-from busbw.store.query import LARGEST
 
 STORE_VARIABLE = "BUSBW_STORE"
 """Names the folder of the store; without it, it is `busbw-records` in the current folder."""
@@ -118,9 +117,9 @@ def entries(store: Path) -> Iterator[Entry]:
             status = log.stat()
             if not stat.S_ISREG(status.st_mode):
                 continue
-            # The index and what is printed are text; and a time may be beyond what 64 bits hold.
+            # The index and what is printed are text.
             name = os.fsencode(item.name).decode(errors="backslashreplace")
-            yield Entry(name, log, status.st_size, min(max(status.st_mtime_ns, 0), LARGEST))
+            yield Entry(name, log, status.st_size, status.st_mtime_ns)
 
 
 def find(text: str, store: Path | None = None) -> Path:

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from busbw.logs import Placement
+from busbw.store.rows import LARGEST
+
 _RUN_COLUMNS = (
     "name, number, time_s, time_source, program, backend, library, hosts, host_count, device, runs.ranks, complete,"
     " runs.rows, wrong, checked"
 )
-
-LARGEST = (1 << 63) - 1
-"""That SQLite can hold."""
 
 
 class Filter(Struct, kw_only=True, frozen=True):
@@ -33,7 +33,7 @@ class Filter(Struct, kw_only=True, frozen=True):
     """A part of the hosts' or the device's names, in any case."""
     since_s: float | None = None
     until_s: float | None = None
-    placement: str | None = None
+    placement: Placement | None = None
     min_bytes: int | None = None
     max_bytes: int | None = None
 
@@ -85,7 +85,7 @@ class Point(Struct, frozen=True):
     group: int
     variant: str | None
     size_bytes: int
-    placement: str
+    placement: Placement
     cycle: int
     line: int
     time_us: float | None
@@ -114,7 +114,7 @@ class Measured(NamedTuple):
     ranks: int | None
     group: int
     variant: str | None
-    placement: str
+    placement: Placement
     times_us: dict[int, float]
     """By size in bytes."""
 
@@ -167,7 +167,7 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
         (*values, *placements, low, high),
     )
     for series, points in groupby(rows, key=itemgetter(0)):
-        by_placement: dict[str, dict[int, float]] = {}
+        by_placement: dict[Placement, dict[int, float]] = {}
         for _, placement, size_bytes, time_us in points:
             by_placement.setdefault(placement, {})[size_bytes] = time_us
         for placement, times_us in by_placement.items():

@@ -10,6 +10,9 @@ import msgspec
 
 from busbw.logs import Log, Row, Table
 
+LARGEST = (1 << 63) - 1
+"""The largest number that the index, which is SQLite's, can hold."""
+
 _METHOD = {
     "aggregated_iterations": ("aggregated_iterations", "1"),
     "agg iters": ("aggregated_iterations", "1"),
