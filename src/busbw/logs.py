@@ -14,6 +14,8 @@ Placement = Literal["out_of_place", "in_place", "unstated"]
 """`unstated`: the log does not say which; published tables rarely do."""
 
 PLACEMENTS: tuple[Placement, ...] = ("out_of_place", "in_place", "unstated")
+PLACEMENT_WORDS: dict[Placement, str] = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
+"""For people; nothing where the log does not say."""
 
 
 class Figure(Struct, kw_only=True, frozen=True, gc=False):

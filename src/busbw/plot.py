@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import plotext
 
-from busbw.logs import Figure, Placement, Row
+from busbw.logs import PLACEMENT_WORDS, Figure, Placement, Row
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 80, 16
 _MOST_SERIES = 6
 _MARKERS = ("braille", "dot", "x", "+", "*", "o")
-_PLACEMENTS: dict[Placement, str] = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
 
 
 class _Curve(NamedTuple):
@@ -149,7 +148,7 @@ def _label(curve: _Curve, curves: list[_Curve]) -> str:
         "group": f"group {curve.group}",
     }
     parts = [text for field, text in texts.items() if len({getattr(other, field) for other in curves}) > 1]
-    return " ".join(filter(None, [*parts, _PLACEMENTS[curve.placement]]))
+    return " ".join(filter(None, [*parts, PLACEMENT_WORDS[curve.placement]]))
 
 
 def _ticks(sizes: list[int], most: int) -> list[int]:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from busbw.logs import PLACEMENT_WORDS
 from busbw.records import Header, Record, Row, Settings
 from busbw.to_stdout import ToStdout
 from busbw.units import size_text
@@ -150,7 +151,7 @@ class Progress:
             return f"measuring the first size, {elapsed}"
         row = self._done
         place, total = place_in_sweep(self._settings, row.requested_bytes)
-        what = " ".join(filter(None, [row.dtype, row.redop, row.placement.replace("_", " ")]))
+        what = " ".join(filter(None, [row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
         return f"done: {size_text(row.requested_bytes)} {what}, size {place} of {total}, {elapsed}{self._left()}"
 
     def _left(self) -> str:

@@ -1,5 +1,6 @@
 """Whether the data were right: one sentence over a whole run."""
 
+from busbw.logs import PLACEMENT_WORDS
 from busbw.records import Row, Run
 from busbw.units import count_text, size_text
 
@@ -46,7 +47,7 @@ def _table_row(row: Row) -> tuple[object, ...]:
 
 
 def _wrong_text(row: Row) -> str:
-    what = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, row.redop, row.placement.replace("_", " ")]))
+    what = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
     first = row.check.first_wrong[0] if row.check.first_wrong else None
     where = f", first at rank {first.rank}, {first.place}, index {first.index}" if first else ""
     return f"{what} ({count_text(row.check.wrong_elements or 0, 'element')}{where})"

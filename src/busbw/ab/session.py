@@ -13,6 +13,7 @@ from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import by_configuration
 from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult, Verdict
 from busbw.errors import Exit, UsageError, code_of_interrupt
+from busbw.logs import PLACEMENT_WORDS
 from busbw.units import count_text, size_text
 
 
@@ -118,7 +119,7 @@ class Session:
             if wrong:
                 self.state.wrong.append(
                     f"{name} has wrong data in {len(wrong)} of {count_text(len(block), 'measurement')}, first at "
-                    f"{size_text(wrong[0].size_bytes)} {wrong[0].placement.replace('_', ' ')}."
+                    f"{size_text(wrong[0].size_bytes)} {PLACEMENT_WORDS[wrong[0].placement]}."
                 )
         a, b = blocks["A"], blocks["B"]
         self.state.points = sorted((point for point in a if point in b), key=by_configuration)

@@ -3,6 +3,7 @@
 import click
 from rich.table import Table
 
+from busbw.logs import PLACEMENT_WORDS
 from busbw.reference import Reference, Sweep, find, references
 from busbw.terminal import StreamConsole
 from busbw.units import size_text
@@ -72,8 +73,8 @@ def _show(reference: Reference) -> None:
 
 
 def _sweep_table(sweep: Sweep) -> Table:
-    words = [sweep.collective, sweep.dtype, sweep.placement.replace("_", " "), sweep.variant, sweep.algorithm]
-    title = " ".join(word for word in words if word and word != "unstated")
+    words = [sweep.collective, sweep.dtype, PLACEMENT_WORDS[sweep.placement], sweep.variant, sweep.algorithm]
+    title = " ".join(word for word in words if word)
     if sweep.kind == "floor":
         title += " (a floor, no measurement)"
     table = Table(title=title, caption=sweep.command, title_justify="left", box=None, pad_edge=False)

@@ -7,6 +7,7 @@ import msgspec
 from rich.text import Text
 
 from busbw.compare.result import Comparison, Difference, Point, Quantity, Side, SizeResult, Verdict
+from busbw.logs import PLACEMENT_WORDS
 from busbw.terminal import Cell, Column, lines
 from busbw.units import count_text, plain, size_text
 
@@ -111,8 +112,7 @@ def _configuration(point: Point) -> str:
         words.append(count_text(point.ranks, "rank"))
     if point.group:
         words.append(f"group {point.group}")
-    if point.placement != "unstated":
-        words.append(point.placement.replace("_", " "))
+    words.append(PLACEMENT_WORDS[point.placement])
     return " ".join(filter(None, words))
 
 

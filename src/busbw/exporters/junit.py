@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import BinaryIO
 from xml.etree import ElementTree
 
-from busbw.logs import Figure, Log, Row, Table
+from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text, size_text
 
 SUFFIX = ".xml"
@@ -52,10 +52,10 @@ def _end(suite: ElementTree.Element, table: Table) -> None:
         ElementTree.SubElement(case, "error", message=_text(reason), type="no end")
 
 
-def _case(suite: ElementTree.Element, table: Table, row: Row, placement: str, figure: Figure) -> None:
+def _case(suite: ElementTree.Element, table: Table, row: Row, placement: Placement, figure: Figure) -> None:
     collective = row.collective or table.collective or "unknown collective"
     kind = ".".join(_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
-    parts = [size_text(row.size_bytes), placement.replace("_", " ") if placement != "unstated" else ""]
+    parts = [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]
     parts += [f"root {row.root}" if row.root is not None else "", f"group {row.group}" if row.group else ""]
     parts += [f"cycle {row.cycle}" if row.cycle else ""]
     case = ElementTree.SubElement(suite, "testcase", classname=kind, name=" ".join(filter(None, parts)))

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from busbw.logs import Figure, Log, Row, Table
+from busbw.logs import PLACEMENT_WORDS, Figure, Log, Row, Table
 from busbw.units import count_text, size_text
 
 SUFFIX = ".md"
 
 _SAMENESS = ("collective", "dtype", "redop", "root", "ranks", "group", "cycle", "variant")
-_PLACEMENTS = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
 
 
 def write(logs: Sequence[Log], out: BinaryIO) -> None:
@@ -38,10 +37,10 @@ def _table(table: Table) -> str:
     if not table.rows:
         return "No row."
     varying = [name for name in _SAMENESS if len({getattr(row, name) for row in table.rows}) > 1]
-    placements = [name for name in _PLACEMENTS if any(name in row.figures for row in table.rows)]
+    placements = [name for name in PLACEMENT_WORDS if any(name in row.figures for row in table.rows)]
     header = ["size", *varying]
     for placement in placements:
-        where = f" {_PLACEMENTS[placement]}" if len(placements) > 1 else ""
+        where = f" {PLACEMENT_WORDS[placement]}" if len(placements) > 1 else ""
         header += [f"time{where} (us)", f"algbw{where} (GB/s)", f"busbw{where} (GB/s)", f"wrong{where}"]
     lines = [header, ["---:"] * len(header)]
     for row in table.rows:

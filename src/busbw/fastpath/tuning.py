@@ -14,7 +14,7 @@ from busbw.fastpath import search
 from busbw.fastpath.search import Decision, Shape, SideBySide, Times
 from busbw.fastpath.table import DIRECT, HANDED_OVER, METHOD_VARIABLE, TABLE_VARIABLE, Range, table_text
 from busbw.files import replace_file
-from busbw.logs import Placement
+from busbw.logs import PLACEMENT_WORDS, Placement
 from busbw.units import size_text
 
 REDUCING = {"all_reduce", "reduce_scatter"}
@@ -200,7 +200,7 @@ class Tuning:
         times: dict[int, dict[Placement, float]] = {}
         for point, figure in block.items():
             if checked and figure.wrong_elements:
-                where = f"{size_text(point.size_bytes)} {point.placement.replace('_', ' ')}"
+                where = f"{size_text(point.size_bytes)} {PLACEMENT_WORDS[point.placement]}"
                 raise WrongDataError(
                     f"WRONG DATA: {name} with the fast path, first at {where} ({self.folder / label}.jsonl)",
                     remedy="set BUSBW_FASTPATH=off and report it with that record and the .table beside it",

@@ -16,6 +16,7 @@ import msgspec
 
 from busbw.bands import BANDS, BandName, band_of, plateau_from
 from busbw.history.change_points import FALSE_ALARMS, Change, change_points, fewest_runs
+from busbw.logs import Placement
 from busbw.store import Filter, Measured, list_measured
 
 COMMON_PART = 0.5
@@ -32,7 +33,7 @@ class Sameness(NamedTuple):
     ranks: int | None
     group: int
     variant: str | None
-    placement: str
+    placement: Placement
     backend: str | None
     hosts: str
     """All of them, or only how many there are where any will do."""

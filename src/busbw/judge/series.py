@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.expect import COLLECTIVES, bus_factor
-from busbw.logs import Figure, Log, Placement, Row, Table
+from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
 _CONTRADICTS = 0.03
@@ -98,7 +98,8 @@ def _one(table: Table, rows: list[Row]) -> Series:
     for row in rows:
         for placement, figure in row.figures.items():
             if figure.wrong_elements:
-                wrong.append(f"line {row.line}: {figure.wrong_elements:,} wrong, {placement.replace('_', ' ')}")
+                what = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
+                wrong.append(f"line {row.line}: {', '.join(what)}")
             unchecked += figure.check != "checked"
             if sentence := _contradiction(table, row, figure):
                 contradictions.append(sentence)

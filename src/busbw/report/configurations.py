@@ -8,12 +8,12 @@ from busbw.judge import Against, judge
 from busbw.judge.nearest import nearest, of_name
 from busbw.judge.series import Series, series_of
 from busbw.judge.yardstick import Yardstick, of_series
-from busbw.logs import PLACEMENTS, Figure, Log, Placement, Row, Table
+from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.report import curves, lateness, spread
 from busbw.report.curves import Line, Sight, Span
 from busbw.report.glance import glance
 from busbw.report.page import Configuration, Glance, Picture, Verdict
-from busbw.report.raw import PLACEMENT_WORDS, grid
+from busbw.report.raw import grid
 from busbw.report.verdicts import shown
 from busbw.system import System
 from busbw.units import count_text

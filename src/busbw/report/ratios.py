@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from busbw.compare import Comparison, Point, Side, SizeResult, Verdict
 from busbw.compare.result import Quantity
+from busbw.logs import PLACEMENT_WORDS
 from busbw.report import axes, curves
 from busbw.report.axes import number
 from busbw.report.curves import Line, Sight
@@ -78,7 +79,6 @@ def _side(side: Side) -> str:
 def _configuration(result: SizeResult) -> str:
     point = result.point
     words = [(point.collective or "unknown collective"), point.dtype, point.redop]
-    placement = point.placement.replace("_", " ") if point.placement != "unstated" else None
     return ", ".join(
         filter(
             None,
@@ -87,7 +87,7 @@ def _configuration(result: SizeResult) -> str:
                 count_text(point.ranks, "rank") if point.ranks else None,
                 f"root {point.root}" if point.root is not None else None,
                 f"group {point.group}" if point.group else None,
-                placement,
+                PLACEMENT_WORDS[point.placement],
             ],
         )
     )
@@ -253,7 +253,7 @@ def _only(comparison: Comparison) -> list[str]:
 
 def _points(points: Sequence[Point]) -> str:
     named = [
-        f"{size_text(point.size_bytes)} {point.collective or ''} {point.placement.replace('_', ' ')}"
+        " ".join(filter(None, [size_text(point.size_bytes), point.collective, PLACEMENT_WORDS[point.placement]]))
         for point in points[:_MOST_ONLY]
     ]
     more = f" and {len(points) - _MOST_ONLY} more" if len(points) > _MOST_ONLY else ""

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from busbw.expect import Estimate
-from busbw.logs import PLACEMENTS, Figure, Placement, Row
+from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Placement, Row
 from busbw.report.page import Column, Grid
 from busbw.units import count_text
 
 MOST_ROWS = 2000
 """In one table: browsers become slow beyond."""
-
-PLACEMENT_WORDS: dict[Placement, str] = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
 
 
 def grid(caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate | None]) -> Grid:

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from rich.text import Text
 
 from busbw import plot
-from busbw.logs import PLACEMENTS, Figure, Log, Placement, Row, Table
+from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.terminal.tables import Cell, Column, lines
 from busbw.units import count_text, plain, size_text
 
@@ -18,7 +18,6 @@ _BESIDE_WIDTH = 110
 """From here on two pictures stand next to each other."""
 
 _MOST_SENTENCES = 8
-_TITLES: dict[Placement, str] = {"out_of_place": "out of place", "in_place": "in place", "unstated": ""}
 
 
 class Span(Protocol):
@@ -107,7 +106,7 @@ def verdict(table: Table) -> Text:
         return Text(f"data: no row{end}", style="red")
     if wrong:
         row, name, figure = wrong[0]
-        where = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, _TITLES[name]])))
+        where = plain(" ".join(filter(None, [size_text(row.size_bytes), row.dtype, PLACEMENT_WORDS[name]])))
         first = figure.first_wrong[0] if figure.first_wrong else None
         at = f", first at rank {first.rank}, index {first.index}" if first else ""
         count = count_text(figure.wrong_elements or 0, "element")
@@ -175,7 +174,7 @@ def _columns(sides: _Sides) -> list[Column]:
 def _side(sides: _Sides, placement: Placement) -> list[Column]:
     rows = sides.table.rows
     figures = [row.figures.get(placement, Figure()) for row in rows]
-    group = _TITLES[placement]
+    group = PLACEMENT_WORDS[placement]
     times = [_number(figure.time_us if figure.time_us is not None else figure.cpu_time_us) for figure in figures]
     busbw = [
         Cell(_number(figure.busbw_gbps), _style(figure, sides.expected(row)))
@@ -247,7 +246,7 @@ def _row_warnings(table: Table) -> list[str]:
     for row in table.rows:
         for name, figure in row.figures.items():
             for warning in figure.warnings:
-                where = " ".join(filter(None, [size_text(row.size_bytes), _TITLES[name]]))
+                where = " ".join(filter(None, [size_text(row.size_bytes), PLACEMENT_WORDS[name]]))
                 places.setdefault(warning, []).append(where)
     return [
         f"{where[0]}{f' and {len(where) - 1} more' if len(where) > 1 else ''}: {warning}"
