@@ -1,7 +1,6 @@
 """Finds the engine's programs, and asks them about themselves; `launchers/` runs them. No bindings."""
 
 import os
-import re
 import subprocess
 import sys
 import sysconfig
@@ -143,8 +142,13 @@ def _say(flag: str) -> str:
 
 def collective_of(name: str) -> str:
     """The collective that a user named, with or without `_perf`; empty when there is none of that name."""
-    bare = re.sub(r"_perf$", "", name)
+    bare = bare_name(name)
     return bare if bare in COLLECTIVES else ""
+
+
+def bare_name(name: str) -> str:
+    """A collective's name, from that or from its program's."""
+    return name.removesuffix("_perf")
 
 
 __all__ = [
@@ -152,6 +156,7 @@ __all__ = [
     "ENGINE",
     "FASTPATH_LIBRARY",
     "PROGRAMS_VARIABLE",
+    "bare_name",
     "collective_of",
     "default_ranks",
     "devices",

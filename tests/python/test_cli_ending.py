@@ -24,7 +24,7 @@ def test_a_command_that_lets_it_through_has_that_code(monkeypatch: pytest.Monkey
         with ended_like_interrupted():
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("busbw.cli.runs.default_folder", measured)
+    monkeypatch.setattr("busbw.cli.kept_runs.default_folder", measured)
     assert main(["runs"]) == 128 + signal.SIGTERM
 
 

@@ -1,28 +1,20 @@
 """`busbw ab`: two ways of running a collective, measured interleaved."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
-from shutil import rmtree
 
 import click
 import msgspec
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from busbw import engine
 from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
-from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
-from busbw.cli.compare import exit_code, share, show
+from busbw.ab.plan import FIRST_LOOK
+from busbw.cli.comparing import exit_code, json_option, not_slower_option, quadruples_option, resolution_option, show
 from busbw.cli.ending import Ending, ended_like_interrupted
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
-from busbw.cli.values import NamedPath, Seconds
-from busbw.compare import RESOLUTION, Comparison
-from busbw.errors import BusbwError, Exit, UsageError
-from busbw.store import default_folder, new_run, run_name
+from busbw.cli.new_folder import folder_option, new_folder
+from busbw.cli.values import Seconds
+from busbw.compare import Comparison
+from busbw.terminal import live_line
 
 _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
 
@@ -38,31 +30,13 @@ _SWEEP = ("-b", "1K", "-e", "16M", "-f", "4")
 )
 @click.option("--a", "text_a", default="", metavar="SIDE", help="What side A changes.  [default: nothing]")
 @click.option("--b", "text_b", default="", metavar="SIDE", help="What side B changes.  [default: nothing]")
-@click.option(
-    "--resolution",
-    type=share,
-    default=f"{RESOLUTION:.0%}",
-    show_default=True,
-    metavar="SHARE",
-    help="The smallest change that matters: SAME means less than this.",
-)
-@click.option(
-    "--quadruples",
-    type=click.IntRange(min=FIRST_LOOK),
-    default=MOST_QUADRUPLES,
-    show_default=True,
-    help="Stop after so many groups of four blocks, decided or not.",
-)
+@resolution_option()
+@quadruples_option("Stop after so many groups of four blocks, decided or not.")
 @click.option("--noise/--no-noise", default=True, show_default=True, help="Measure A against A first: half the time.")
 @click.option("--budget", "budget_s", type=Seconds(), metavar="SECONDS", help="Stop then.")
-@click.option(
-    "--folder",
-    type=NamedPath(),
-    metavar="FOLDER",
-    help="Where the blocks' records go; a new folder in place of one in the store.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
-@click.option("--not-slower", is_flag=True, help="Exit with 5 where any size is SLOWER.")
+@folder_option
+@json_option
+@not_slower_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
 def ab(
     text_a: str,
@@ -106,7 +80,7 @@ def measure(
     measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: Rules, ending: Ending
 ) -> tuple[Comparison, State]:
     """Runs an A/B measurement with its progress on stderr."""
-    with _progress() as draw:
+    with live_line() as draw:
         session = Session(
             measurement,
             sides,
@@ -115,15 +89,6 @@ def measure(
             on_end=ending.has_begun,
         )
         return session.run(), session.state
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    if not sys.stderr.isatty():
-        yield lambda _text: None
-        return
-    with Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True) as live:
-        yield lambda text: live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
 
 
 def _line(state: State, session: Session) -> str:
@@ -139,29 +104,3 @@ def defaults(given: set[str]) -> tuple[str, ...]:
     if not sized:
         return (*rank_flags(given), *_SWEEP)
     return (*rank_flags(given), *(() if given & {"-f", "-i", "--sizes"} else ("-f", "2")))
-
-
-@contextmanager
-def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
-    """Makes the folder of a measurement; it goes again when nothing could be measured because of the command line.
-
-    Raises:
-        UsageError: It is there already, or cannot be made.
-    """
-    made = _made(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
-    try:
-        yield made
-    except BusbwError as error:
-        if error.exit_code == Exit.USAGE:
-            rmtree(made)
-        raise
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError as error:
-        raise UsageError(f"the folder {folder} is there already", remedy="name a new one") from error
-    except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}: {error.strerror}", remedy="give --folder FOLDER") from error
-    return folder

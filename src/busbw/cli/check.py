@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from busbw import readers, system
-from busbw.cli.expect import with_given_nics
+from busbw.cli.nics import nics_option, with_given_nics
 from busbw.cli.references import against_of
 from busbw.errors import Exit, UsageError
 from busbw.judge import EXIT_OF, BandVerdict, Grade, Judged, Verdict, judge, worst
@@ -41,7 +41,7 @@ _MOST_FEATURES = 3
     show_default=True,
     help="What it ran on; auto: what the log says of its devices; here: this machine, with its NICs.",
 )
-@click.option("--nics", metavar="COUNTxGBIT", help="The NICs of a node, such as 8x400.")
+@nics_option
 @click.option("--all", "show_all", is_flag=True, help="The evidence of every configuration, not only of the worst.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool, as_json: bool) -> int:

@@ -23,18 +23,31 @@ def named_collective(words: Sequence[str]) -> str:
     Raises:
         UsageError: It does not.
     """
-    allowed = ", ".join(engine.COLLECTIVES)
     if not words:
-        raise UsageError("no collective is named", remedy=f"name one of {allowed}")
+        raise UsageError("no collective is named", remedy=f"name one of {', '.join(engine.COLLECTIVES)}")
     if words[0].startswith("-"):
         raise UsageError(
             f'"{words[0]}" stands where the collective belongs', remedy="name it first, then the engine's options"
         )
-    if collective := engine.collective_of(words[0]):
+    return known_collective(words[0])
+
+
+def known_collective(name: str, before: str = "") -> str:
+    """The collective of that name, with or without `_perf`.
+
+    Args:
+        name: As the user has it.
+        before: What the sentence begins with, where the name is an option's: "--collective: ".
+
+    Raises:
+        UsageError: There is none.
+    """
+    if collective := engine.collective_of(name):
         return collective
-    close = difflib.get_close_matches(words[0], engine.COLLECTIVES, n=1)
+    allowed = ", ".join(engine.COLLECTIVES)
+    close = difflib.get_close_matches(name, engine.COLLECTIVES, n=1)
     remedy = f"did you mean {close[0]}? Allowed are {allowed}" if close else f"allowed are {allowed}"
-    raise UsageError(f'there is no collective "{words[0]}"', remedy=remedy)
+    raise UsageError(f'{before}there is no collective "{name}"', remedy=remedy)
 
 
 def given_flags(words: Sequence[str]) -> set[str]:

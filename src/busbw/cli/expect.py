@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 import click
 import msgspec
 
-from busbw import engine, system
+from busbw import system
+from busbw.cli.engine_flags import named_collective
+from busbw.cli.nics import nics_option, with_given_nics
 from busbw.cli.references import against_of
 from busbw.errors import UsageError
-from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, Job, Limit, Range, Route, with_nics
+from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, Job, Limit, Range, Route
 from busbw.expect import expect as expectation_of
 from busbw.judge import Beside, beside
 from busbw.readers.quantities import DTYPES, ELEMENT_BYTES
-from busbw.system import System
 from busbw.system.detect import Machine, look, system_here
 from busbw.terminal import console, width_of
 from busbw.units import size_text
@@ -48,7 +49,7 @@ _MOST_RANKS = 1 << 32
     help="Show beside it what was measured: published figures (`busbw refs`), a log or record, a .toml file; auto: the "
     "nearest comparable published figures.",
 )
-@click.option("--nics", metavar="COUNTxGBIT", help="The NICs of a node, such as 8x400.")
+@nics_option
 @click.option("--nvls/--no-nvls", "nvls", default=True, help="Whether the switch may reduce.  [default: --nvls]")
 @click.option("--algorithm", metavar="NAME", help="Only this one: Ring, Tree, NVLS, NVLSTree (NCCL_ALGO).")
 @click.option("--explain", is_flag=True, help="Show where each constant is from.")
@@ -78,7 +79,7 @@ def expect(
         for line in _systems():
             out.print(line)
         return
-    name = _collective(collective)
+    name = named_collective((collective,) if collective else ())
     machine = look() if where == "auto" else None
     place, how = system_here(machine) if machine else (system.find(where), "")
     if nics is not None:
@@ -102,23 +103,6 @@ def expect(
         return
     for line in _page(expectation, machine, how, reference, explain=explain):
         out.print(line)
-
-
-def with_given_nics(place: System, text: str) -> System:
-    """The system with the NICs of --nics."""
-    found = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)", text)
-    if not found or not int(found[1]) or not float(found[2]):
-        raise UsageError(f'--nics "{text}" is not understood', remedy="give count and Gb/s of each, such as 8x400")
-    return with_nics(place, int(found[1]), float(found[2]), "given with --nics")
-
-
-def _collective(name: str | None) -> str:
-    found = engine.collective_of(name or "")
-    if not found:
-        allowed = f"allowed are {', '.join(engine.COLLECTIVES)}"
-        what = f'there is no collective "{name}"' if name else "no collective is named"
-        raise UsageError(what, remedy=allowed)
-    return found
 
 
 def _dtype(name: str | None) -> str | None:

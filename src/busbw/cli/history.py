@@ -10,9 +10,10 @@ import msgspec
 from rich.text import Text
 
 from busbw.cli.filters import filter_options, made_filter
-from busbw.cli.runs import opened_index, store_folder, tell, time_text
+from busbw.cli.kept_runs import opened_index, store_folder, tell, time_text
 from busbw.errors import UsageError
 from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
+from busbw.logs import PLACEMENT_WORDS
 from busbw.terminal import at_work, console, width_of
 from busbw.units import count_text, size_text
 
@@ -75,7 +76,7 @@ def history(
 def _lines(trend: Trend, picture_width: int) -> Iterator[Text]:
     same = trend.same
     kind = [same.collective, same.dtype, same.redop, None if same.root is None else f"root {same.root}"]
-    kind += [f"group {same.group}" if same.group else None, same.variant, same.placement.replace("_", " "), same.method]
+    kind += [f"group {same.group}" if same.group else None, same.variant, PLACEMENT_WORDS[same.placement], same.method]
     yield Text(" ".join(part for part in kind if part), style="bold")
     ranks = "unknown number of ranks" if same.ranks is None else count_text(same.ranks, "rank")
     yield Text(

@@ -12,7 +12,8 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from busbw import engine, readers
+from busbw import readers
+from busbw.cli.engine_flags import known_collective
 from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.logs import Log, Refusal, Table
@@ -82,7 +83,7 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
         raise UsageError("--json and --rows exclude each other", remedy="give one of them")
     if redacted and not as_json:
         raise UsageError("--redact goes with --json", remedy="add --json")
-    claims = Claims(_collective(collective))
+    claims = Claims(None if collective is None else known_collective(collective, "--collective: "))
     tally = _Tally()
     show: Callable[[Path, Claims, _Tally], None] = _print_summary
     if as_rows:
@@ -97,16 +98,6 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
     if tally.failures:
         raise tally.failures[-1]
     return Exit.WRONG_DATA if tally.refused else Exit.GOOD
-
-
-def _collective(name: str | None) -> str | None:
-    if name is None:
-        return None
-    found = engine.collective_of(name)
-    if not found:
-        allowed = ", ".join(engine.COLLECTIVES)
-        raise UsageError(f'--collective: there is no collective "{name}"', remedy=f"allowed are {allowed}")
-    return found
 
 
 def _files(paths: tuple[Path, ...], tally: _Tally) -> Iterator[Path]:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import click
 import msgspec
@@ -16,11 +17,16 @@ from busbw.cli.values import NamedPath
 from busbw.errors import UsageError
 from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
 
-Command = TypeVar("Command", bound=Callable[..., int])
 
+def keeping_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Gives a command `--records` and `--store`, as `records_path` and `store`, of which one at most is given."""
 
-def keeping_options(command: Command) -> Command:
-    """Gives a command `--records` and `--store`, as `records_path` and `store`."""
+    @wraps(command)
+    def with_one_place(*, records_path: Path | None, store: Path | None, **own: Any) -> int:
+        if records_path is not None and store is not None:
+            raise UsageError("--records and --store both say where the record goes", remedy="give one of them")
+        return command(records_path=records_path, store=store, **own)
+
     records = click.option(
         "--records",
         "records_path",
@@ -34,7 +40,7 @@ def keeping_options(command: Command) -> Command:
         metavar="FOLDER",
         help=f"Where the run is kept.  [default: ${STORE_VARIABLE}, or busbw-records here]",
     )
-    return records(store(command))
+    return records(store(with_one_place))
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,8 @@ def kept(records_path: Path | None, store: Path | None, collective: str) -> Iter
     Folders that were made for it go again when nothing was written.
 
     Raises:
-        UsageError: Both a file and a store were named, or the folder cannot be made.
+        UsageError: The folder cannot be made.
     """
-    if records_path is not None and store is not None:
-        raise UsageError("--records and --store both say where the record goes", remedy="give one of them")
     if records_path is not None:
         yield Kept(records_path, lambda _code: None)
         return

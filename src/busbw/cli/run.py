@@ -38,8 +38,6 @@ def run(
     words: tuple[str, ...],
 ) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
-    if records_path is not None and store is not None:
-        raise UsageError("--records and --store both say where the record goes", remedy="give one of them")
     collective = named_collective(words)
     given = given_flags(words[1:])
     if ranks is not None and "-t" in given:

@@ -10,7 +10,9 @@ import click
 import msgspec
 
 from busbw.cli.filters import filter_options, made_filter
+from busbw.cli.kept_runs import opened_index, store_folder, tell, time_text
 from busbw.errors import UsageError
+from busbw.logs import PLACEMENT_WORDS
 from busbw.store import (
     LARGEST,
     Filter,
@@ -19,14 +21,11 @@ from busbw.store import (
     RunLine,
     count_points,
     count_runs,
-    default_folder,
     list_points,
     list_runs,
 )
-from busbw.terminal import Cell, Column, at_work, console, lines, width_of
+from busbw.terminal import Cell, Column, console, lines, width_of
 from busbw.units import count_text, size_text
-
-_MOST_PROBLEMS = 3
 
 
 @click.command()
@@ -67,35 +66,6 @@ def runs(
             things = count_text(total, "measurement" if wants_rows else "run")
             click.echo(f"the newest {shown} of {things}; --limit 0 lists all", err=True)
         tell(index)
-
-
-def store_folder(store: Path | None) -> Path:
-    """The folder that was named, which must be there, or the usual one, which need not."""
-    if store is not None and not store.is_dir():
-        raise UsageError(f"--store {store} is not a folder", remedy="name the folder that holds the runs")
-    return store or default_folder()
-
-
-def opened_index(folder: Path, *, rebuild: bool = False) -> Index:
-    """The index of a store, up to date; that may take reading all its logs."""
-    with at_work(f"reading what is new in {folder}"):
-        return Index(folder, rebuild=rebuild)
-
-
-def tell(index: Index) -> None:
-    """What a user should know of the index, and of files that could not be read."""
-    problems = index.problems()
-    for sentence in index.words:
-        click.echo(f"busbw: {sentence}", err=True)
-    for name, problem in problems[:_MOST_PROBLEMS]:
-        click.echo(f"left out: {name}: {problem}", err=True)
-    if len(problems) > _MOST_PROBLEMS:
-        click.echo(f"left out: and {len(problems) - _MOST_PROBLEMS} more files", err=True)
-
-
-def time_text(time_s: float, source: str = "log") -> str:
-    """In UTC, to the minute; one that is the file's and not the log's is marked."""
-    return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M}" + ("" if source == "log" else " (file)")
 
 
 def _list_runs(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
@@ -201,7 +171,7 @@ def _row_columns(found: Sequence[Point]) -> list[Column]:
         column("redop", (point.redop for point in found), 5, right=False),
         column("ranks", (point.ranks for point in found), 4),
         column("size", (size_text(point.size_bytes) for point in found)),
-        column("placement", (point.placement.replace("_", " ") for point in found), 6, right=False),
+        column("placement", (PLACEMENT_WORDS[point.placement] or "unstated" for point in found), 6, right=False),
         column("time us", (number(point.time_us) for point in found)),
         column("algbw GB/s", (number(point.algbw_gbps) for point in found), 3),
         column("busbw GB/s", (number(point.busbw_gbps) for point in found)),

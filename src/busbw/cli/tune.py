@@ -1,26 +1,20 @@
 """`busbw tune`: settings that make a collective faster, found and confirmed."""
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from busbw import engine, records
 from busbw.ab import Measurement, Rules, parse_side
 from busbw.ab.blocks import PROOF
-from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
-from busbw.cli.ab import new_folder
-from busbw.cli.compare import share
+from busbw.cli.comparing import quadruples_option, resolution_option
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
-from busbw.cli.values import NamedPath
-from busbw.compare import RESOLUTION, SizeResult
+from busbw.cli.new_folder import folder_option, new_folder
+from busbw.compare import SizeResult
 from busbw.errors import UsageError
-from busbw.terminal import Cell, Column, console, lines, width_of
+from busbw.logs import PLACEMENT_WORDS
+from busbw.terminal import Cell, Column, console, lines, live_line, width_of
 from busbw.tune import (
     TUNER_FORMAT,
     Screened,
@@ -55,27 +49,9 @@ TUNER_FILE = "nccl_tuner.conf"
 )
 @click.option("--with", "common", default="", metavar="SIDE", help="What all runs have, as a side of `busbw ab`.")
 @click.option("--confirm", "most", type=click.IntRange(min=1), default=4, show_default=True, help="Confirm so many.")
-@click.option(
-    "--resolution",
-    type=share,
-    default=f"{RESOLUTION:.0%}",
-    show_default=True,
-    metavar="SHARE",
-    help="The smallest change that matters when confirming.",
-)
-@click.option(
-    "--quadruples",
-    type=click.IntRange(min=FIRST_LOOK),
-    default=MOST_QUADRUPLES,
-    show_default=True,
-    help="Most groups of four blocks per confirmation.",
-)
-@click.option(
-    "--folder",
-    type=NamedPath(),
-    metavar="FOLDER",
-    help="Where records and results go; a new folder in place of one in the store.",
-)
+@resolution_option("The smallest change that matters when confirming.")
+@quadruples_option("Most groups of four blocks per confirmation.")
+@folder_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
 def tune(
     knobs: tuple[str, ...],
@@ -96,7 +72,7 @@ def tune(
         raise UsageError("tune measures few sizes, and a sweep is asked for", remedy="name them: --sizes 8K,1M,64M")
     sizes = () if "--sizes" in asked else ("--sizes", ",".join(SIZES))
     program = engine.program(f"{collective}_perf")
-    with new_folder(folder, f"{collective}-tune") as where, progress() as say:
+    with new_folder(folder, f"{collective}-tune") as where, live_line() as say:
         measurement = Measurement(program, (*rank_flags(asked), *sizes, *flags), where)
         say("checking the settings as they are")
         measured = measurement.block(base, "proof-000", *PROOF)
@@ -116,16 +92,6 @@ def tune(
     _write(where, collective, tuning, size_list, hosts=hosts, ranks=len(header.ranks))
     click.echo(f"Records: {where}", err=True)
     return tuning.exit_code
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """A line on the terminal that says what goes on; nothing where stderr is none."""
-    if not sys.stderr.isatty():
-        yield lambda _text: None
-        return
-    with Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True) as live:
-        yield lambda text: live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
 
 
 def _show_screening(screened: Sequence[Screened], sizes: Sequence[int]) -> None:
@@ -148,7 +114,7 @@ def _percent(gain: float | None) -> str:
 def _effects(changed: Sequence[SizeResult]) -> str:
     """What was confirmed: ', FASTER at 1 MiB in place (1.043x)'."""
     words = [
-        f"{each.verdict.value} at {size_text(each.point.size_bytes)} {each.point.placement.replace('_', ' ')} "
+        f"{each.verdict.value} at {size_text(each.point.size_bytes)} {PLACEMENT_WORDS[each.point.placement]} "
         f"({each.speedup or 0:.3f}x)"
         for each in changed
     ]

@@ -3,7 +3,7 @@
 from busbw.terminal.console import StreamConsole, console, width_of
 from busbw.terminal.screen import Expected, screen
 from busbw.terminal.tables import Cell, Column, fitted, lines
-from busbw.terminal.waiting import at_work
+from busbw.terminal.waiting import at_work, live_line
 
 __all__ = [
     "Cell",
@@ -14,6 +14,7 @@ __all__ = [
     "console",
     "fitted",
     "lines",
+    "live_line",
     "screen",
     "width_of",
 ]

@@ -15,7 +15,6 @@ from busbw.ab import BlockEndedError
 from busbw.cli.ending import ended_like_interrupted
 from busbw.cli.fastpath.path import library_here
 from busbw.cli.output import require_place, write_whole
-from busbw.cli.tune import progress
 from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError, code_of_interrupt
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, Range
@@ -26,6 +25,7 @@ from busbw.fastpath.tuning import Asked, NoWindowsError, Tuning
 from busbw.files import replace_file
 from busbw.records import Header
 from busbw.store import default_folder
+from busbw.terminal import live_line
 
 _DTYPES = ("half", "bfloat16", "float")
 
@@ -130,7 +130,7 @@ def tune(
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """A line that changes on a terminal; otherwise a line for each block, since minutes pass."""
-    with progress() as draw:
+    with live_line() as draw:
         yield draw if sys.stderr.isatty() else lambda words: click.echo(words, err=True)
 
 

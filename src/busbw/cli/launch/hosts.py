@@ -10,7 +10,7 @@ from busbw.cli.launch.asked import require_possible
 from busbw.cli.values import NamedPath
 from busbw.errors import UsageError
 from busbw.files import read_written
-from busbw.launchers.hosts import Host, parse_hostfile, parse_hosts, total
+from busbw.launchers.hosts import Host, is_address, parse_hostfile, parse_hosts, total
 
 PORTS = range(20000, 32000)
 """Below those that a machine gives to its outgoing connections, and above those of services."""
@@ -20,6 +20,20 @@ port_option = click.option(
     type=click.IntRange(1, 65535),
     metavar="PORT",
     help=f"Where the first process listens.  [default: one of {PORTS.start} to {PORTS.stop - 1}]",
+)
+
+
+def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    if text and not is_address(text):  # an empty one is refused with all other empty words
+        raise UsageError(f'--root-address "{text}" is no address', remedy="give a name or an address")
+    return text
+
+
+root_address_option = click.option(
+    "--root-address",
+    metavar="ADDRESS",
+    callback=_address,
+    help="By which the others reach the first host.  [default: its name]",
 )
 
 

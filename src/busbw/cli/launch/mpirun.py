@@ -12,11 +12,11 @@ import click
 from busbw import engine
 from busbw.cli.launch.asked import COMMAND, Asked, common_options
 from busbw.cli.launch.carry_out import carry_out
-from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, words_of
+from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
 from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import mpirun as launcher
-from busbw.launchers.hosts import Host, in_url, is_address, root_by_name
+from busbw.launchers.hosts import Host, in_url, root_by_name
 from busbw.launchers.job import Job
 
 
@@ -39,9 +39,7 @@ from busbw.launchers.job import Job
 @click.option(
     "--mpirun-arg", "more", multiple=True, metavar="WORD", help="A further word for mpirun; may be given again."
 )
-@click.option(
-    "--root-address", metavar="ADDRESS", help="By which the others reach the first host.  [default: its name]"
-)
+@root_address_option
 @port_option
 @click.option(
     "--store-folder",
@@ -73,8 +71,6 @@ def mpirun(
         raise UsageError(
             f"mpirun takes names of hosts, and {strange} is more", remedy="name it in ~/.ssh/config or /etc/hosts"
         )
-    if root_address is not None and not is_address(root_address):
-        raise UsageError(f'--root-address "{root_address}" is no address', remedy="give a name or an address")
     if store_folder is not None and (root_address or port):
         raise UsageError("--store-folder and an address both say where the processes meet", remedy="give one of them")
     programs = asked.programs_there()

@@ -7,10 +7,10 @@ import click
 
 from busbw.cli.launch.asked import COMMAND, Asked, common_options, require_possible
 from busbw.cli.launch.carry_out import carry_out
-from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, words_of
+from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
-from busbw.launchers.hosts import is_address, root_by_name, total
+from busbw.launchers.hosts import root_by_name, total
 from busbw.launchers.ssh.preflight import known_name
 
 
@@ -19,9 +19,7 @@ from busbw.launchers.ssh.preflight import known_name
 @click.option(
     "--ssh", "ssh_text", default="ssh", show_default=True, metavar="COMMAND", help="With options: 'ssh -p 2222'."
 )
-@click.option(
-    "--root-address", metavar="ADDRESS", help="By which the others reach the first host.  [default: its name]"
-)
+@root_address_option
 @port_option
 @common_options
 def ssh(
@@ -38,8 +36,6 @@ def ssh(
     if not named:
         raise UsageError("no host is named", remedy="give --hosts a,b or --hostfile FILE")
     require_possible(total(named), asked.ranks_per_process)
-    if root_address is not None and not is_address(root_address):
-        raise UsageError(f'--root-address "{root_address}" is no address', remedy="give a name or an address")
     ssh_words = words_of("--ssh", ssh_text)
     programs = tuple(dict.fromkeys(asked.programs_there()))
     where = launcher.Where(

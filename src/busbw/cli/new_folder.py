@@ -1,0 +1,46 @@
+"""The folder of a measurement that consists of several runs, where each keeps its records."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from shutil import rmtree
+
+import click
+
+from busbw.cli.values import NamedPath
+from busbw.errors import BusbwError, Exit, UsageError
+from busbw.store import default_folder, new_run, run_name
+
+folder_option = click.option(
+    "--folder",
+    type=NamedPath(),
+    metavar="FOLDER",
+    help="Where records and results go; a new folder in place of one in the store.",
+)
+
+
+@contextmanager
+def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
+    """Makes the folder of a measurement; it goes again when nothing could be measured because of the command line.
+
+    Raises:
+        UsageError: It is there already, or cannot be made.
+    """
+    made = _made(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
+    try:
+        yield made
+    except BusbwError as error:
+        if error.exit_code == Exit.USAGE:
+            rmtree(made)
+        raise
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise UsageError(f"the folder {folder} is there already", remedy="name a new one") from error
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror}", remedy="give --folder FOLDER") from error
+    return folder
