@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from busbw import engine, records, stats
+from busbw import engine, records
 from busbw.ab import container
 from busbw.ab.sides import SideSpec
+from busbw.compare.figures import time_us
 from busbw.compare.pairing import Observations, observations
 from busbw.compare.result import Point
 from busbw.errors import SIGNALLED, STOPPED, BusbwError, Exit
@@ -104,7 +105,4 @@ def first_figures(found: Observations) -> Block:
 
 def median_us(figure: Figure) -> float:
     """The median over iterations of the slowest rank; NaN where the block has no time."""
-    if figure.samples_us and figure.samples_us[0]:
-        ordered = sorted(stats.slowest_rank_us(figure.samples_us))
-        return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-    return figure.time_us if figure.time_us else math.nan
+    return time_us(figure) or math.nan

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 
 from busbw import stats
 from busbw.ab.blocks import Block, median_us
+from busbw.compare.figures import side_figures
 from busbw.compare.pairing import adjacent_sizes, both_placements
 from busbw.compare.result import Point, Quantity, SideFigures, SizeResult, Verdict
-from busbw.logs import Figure
 
 
 @dataclass(frozen=True)
@@ -139,28 +138,7 @@ def _verdict(
 
 
 def _figures(point: Point, quadruples: Sequence[Quadruple], side: str) -> SideFigures:
-    figures = [block[point] for each in quadruples for block in each.of(side) if point in block]
-    wrong = [figure.wrong_elements for figure in figures if figure.wrong_elements is not None]
-    medians = [time for figure in figures if math.isfinite(time := median_us(figure))]
-    return SideFigures(
-        time_us=_median([figure.time_us for figure in figures]),
-        algbw_gbps=_median([figure.algbw_gbps for figure in figures]),
-        busbw_gbps=_median([figure.busbw_gbps for figure in figures]),
-        median_us=median(medians) if medians else None,
-        device_time_us=_median([figure.device_time_us for figure in figures]),
-        samples=sum(_samples(figure) for figure in figures),
-        runs=len(figures),
-        wrong_elements=sum(wrong) if wrong else None,
-    )
-
-
-def _samples(figure: Figure) -> int:
-    return len(figure.samples_us[0]) if figure.samples_us else 0
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    return side_figures([block[point] for each in quadruples for block in each.of(side) if point in block])
 
 
 def noise(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> dict[Point, float]:

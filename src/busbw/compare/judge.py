@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from busbw import stats
+from busbw.compare.figures import side_figures, time_us
 from busbw.compare.pairing import Observation, adjacent_sizes
-from busbw.compare.result import Basis, Point, Quantity, SideFigures, SizeResult, Verdict
+from busbw.compare.result import Basis, Point, Quantity, SizeResult, Verdict
 from busbw.logs import Figure
 from busbw.units import size_text
 
@@ -74,8 +75,8 @@ def judge(
         results.append(
             SizeResult(
                 point=points[i],
-                a=side_figures(a),
-                b=side_figures(b),
+                a=side_figures([each.figure for each in a]),
+                b=side_figures([each.figure for each in b]),
                 speedup=each.speedup,
                 interval=_exp(each.interval),
                 rounding=each.rounding,
@@ -111,28 +112,6 @@ def _step(point: Point, evidence: _Evidence, resolution: float, on_host: bool) -
     return max(resolution, floor, evidence.spread)
 
 
-def side_figures(found: Sequence[Observation]) -> SideFigures:
-    """One side's figures at a point; over several runs the median of each."""
-    values = {}
-    for name in _PRINTED:
-        known = [value for each in found if (value := getattr(each.figure, name)) is not None]
-        values[name] = median(known) if known else None
-    wrong = [each.figure.wrong_elements for each in found if each.figure.wrong_elements is not None]
-    return SideFigures(
-        **values,
-        median_us=_median_of_samples(found),
-        samples=sum(len(each.figure.samples_us[0]) for each in found if each.figure.samples_us),
-        runs=len(found),
-        wrong_elements=sum(wrong) if wrong else None,
-    )
-
-
-def _median_of_samples(found: Sequence[Observation]) -> float | None:
-    if not all(each.figure.samples_us and each.figure.samples_us[0] for each in found):
-        return None
-    return median(median(stats.slowest_rank_us(each.figure.samples_us)) for each in found)
-
-
 def _evidence(a: list[Observation], b: list[Observation], alpha: float) -> _Evidence:
     if min(len(a), len(b)) >= LEAST_RUNS:
         logs_a, logs_b = _log_times(a), _log_times(b)
@@ -153,15 +132,8 @@ def _useful(interval: stats.Interval) -> stats.Interval | None:
 
 
 def _log_times(found: list[Observation]) -> list[float] | None:
-    times = [_time_us(each.figure) for each in found]
+    times = [time_us(each.figure) for each in found]
     return [math.log(time) for time in times if time] if all(times) else None
-
-
-def _time_us(figure: Figure) -> float | None:
-    """The median over iterations of the slowest rank where the log has them, its own time otherwise."""
-    if figure.samples_us and figure.samples_us[0]:
-        return median(stats.slowest_rank_us(figure.samples_us))
-    return figure.time_us
 
 
 def _stretches(figure: Figure) -> stats.Summary | None:
