@@ -69,6 +69,11 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     figures: dict[Placement, Figure]
     timestamp: str | None = None
 
+    @property
+    def configuration(self) -> tuple[object, ...]:
+        """What rows of a table have in common that differ only in their size and pass; the variant last."""
+        return (self.collective, self.dtype, self.redop, self.root, self.ranks, self.group, self.variant)
+
 
 class Rank(Struct, kw_only=True, frozen=True):
     """One line of a device list."""
@@ -121,6 +126,19 @@ class Table(Struct, kw_only=True, frozen=True):
     def hosts(self) -> tuple[str, ...]:
         """The different hosts of the rank list, in its order."""
         return tuple(dict.fromkeys(rank.host for rank in self.rank_list if rank.host))
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The different kinds of device of the rank list, in its order."""
+        return tuple(dict.fromkeys(rank.device_name for rank in self.rank_list if rank.device_name))
+
+    def collective_of(self, row: Row) -> str | None:
+        """What one of its rows measures, where it is known."""
+        return row.collective or self.collective
+
+    def ranks_of(self, row: Row) -> int | None:
+        """How many ranks took part in one of its rows; none took part in nothing, so 0 is not known."""
+        return row.ranks or self.ranks or None
 
 
 class Refusal(Struct, kw_only=True, frozen=True):

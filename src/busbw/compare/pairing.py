@@ -51,11 +51,11 @@ def observations(tables: Iterable[Table]) -> Observations:
         for row in table.rows:
             for placement, figure in row.figures.items():
                 point = Point(
-                    collective=row.collective or table.collective,
+                    collective=table.collective_of(row),
                     dtype=row.dtype,
                     redop=row.redop,
                     root=row.root,
-                    ranks=row.ranks or table.ranks,
+                    ranks=table.ranks_of(row),
                     group=row.group,
                     placement=placement,
                     size_bytes=row.size_bytes,

@@ -14,10 +14,9 @@ from busbw.system import System, by_words, find, nics_from_text
 
 def system_of(table: Table) -> System | None:
     """The system that a log's device names, or its title, are of."""
-    devices = {rank.device_name for rank in table.rank_list if rank.device_name}
     if any(rank.bus_id == "cpu" for rank in table.rank_list):
         return find("host")
-    found = {system.name: system for device in devices if (system := by_words(device))}
+    found = {system.name: system for device in table.devices if (system := by_words(device))}
     if len(found) > 1:
         return None  # several kinds of GPU: no description fits
     title = table.title or ""
@@ -40,11 +39,6 @@ def _after_device(title: str, system: System) -> str:
     return ""
 
 
-def ranks_of(table: Table, row: Row) -> int | None:
-    """How many ranks a row is of."""
-    return row.ranks or table.ranks
-
-
 def ranks_per_node_of(table: Table, ranks: int, system: System) -> int:
     """Counted in the device list where it is whole; else as many as such a node has."""
     hosts = table.hosts
@@ -55,8 +49,7 @@ def ranks_per_node_of(table: Table, ranks: int, system: System) -> int:
 
 def job_of(table: Table, row: Row, system: System) -> Job | None:
     """The job of a row; None where the number of ranks, or what the collective moves, is not known."""
-    collective = row.collective or table.collective
-    ranks = ranks_of(table, row)
+    collective, ranks = table.collective_of(row), table.ranks_of(row)
     if collective not in COLLECTIVES or ranks is None:
         return None
     return Job(

@@ -72,7 +72,6 @@ def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:
 def _flat(log: Log, number: int, table: Table, row: Row, placement: str, figure: Figure) -> FlatRow:
     stats = figure.stats
     interval = stats.median_ci95_us if stats else None
-    devices = dict.fromkeys(rank.device_name for rank in table.rank_list if rank.device_name)
     return FlatRow(
         log=log.source,
         table=number,
@@ -82,14 +81,14 @@ def _flat(log: Log, number: int, table: Table, row: Row, placement: str, figure:
         library=table.library,
         backend=table.settings.get("backend"),
         hosts=" ".join(table.hosts) or None,
-        device_name=", ".join(devices) or None,
-        collective=row.collective or table.collective,
+        device_name=", ".join(table.devices) or None,
+        collective=table.collective_of(row),
         size_bytes=row.size_bytes,
         count=row.count,
         dtype=row.dtype,
         redop=row.redop,
         root=row.root,
-        ranks=row.ranks if row.ranks is not None else table.ranks,
+        ranks=table.ranks_of(row),
         group=row.group,
         cycle=row.cycle,
         variant=row.variant,

@@ -53,7 +53,7 @@ def _end(suite: ElementTree.Element, table: Table) -> None:
 
 
 def _case(suite: ElementTree.Element, table: Table, row: Row, placement: Placement, figure: Figure) -> None:
-    collective = row.collective or table.collective or "unknown collective"
+    collective = table.collective_of(row) or "unknown collective"
     kind = ".".join(_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
     parts = [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]
     parts += [f"root {row.root}" if row.root is not None else "", f"group {row.group}" if row.group else ""]

@@ -21,8 +21,7 @@ def _heading(log: Log, table: Table) -> str:
     title = _plain(table.title or table.program or table.collective or log.source)
     shared = [f"{name} {value}" for name in _SAMENESS if (value := _shared(table, name)) not in (None, "")]
     hosts = count_text(len(table.hosts), "host") if table.hosts else None
-    devices = dict.fromkeys(rank.device_name for rank in table.rank_list if rank.device_name)
-    facts = [*shared, hosts, ", ".join(devices), table.library, table.start_time]
+    facts = [*shared, hosts, ", ".join(table.devices), table.library, table.start_time]
     return f"### {title}\n\n" + _plain("; ".join(fact for fact in facts if fact))
 
 

@@ -35,7 +35,7 @@ class Beside(Struct, kw_only=True, frozen=True):
 
 def beside(expectation: Expectation, against: Against) -> Beside:
     """The figures of a reference at the sizes of an expectation; without any, `how_near` says why."""
-    found = _yardstick(_series(expectation), against)
+    found = reference_of(_series(expectation), against)
     if found is None:
         why = f"it has no figures of {expectation.job.collective}"
         return Beside(name=against.name, how_near=f"not comparable: {why}", is_comparable=False)
@@ -75,7 +75,8 @@ def _series(expectation: Expectation) -> Series:
     )
 
 
-def _yardstick(run: Series, against: Against) -> Yardstick | None:
+def reference_of(run: Series, against: Against) -> Yardstick | None:
+    """The nearest of what was named, or of all published figures where nothing was; None without any to compare."""
     if against.log is not None:
         others = [of_series(against.name, other, run) for other in series_of(against.log) if other.points]
         return min(others, key=lambda one: (len(one.unlike), len(one.differs)), default=None)

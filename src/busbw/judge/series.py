@@ -48,12 +48,12 @@ class Series(Struct, kw_only=True, frozen=True):
     @property
     def collective(self) -> str | None:
         """Where it is known."""
-        return self.row.collective or self.table.collective
+        return self.table.collective_of(self.row)
 
     @property
     def ranks(self) -> int | None:
         """Where it is known."""
-        return self.row.ranks or self.table.ranks
+        return self.table.ranks_of(self.row)
 
     @property
     def title(self) -> str:
@@ -87,8 +87,7 @@ def _median_of(point: Measured) -> Measured:
 def _by_configuration(table: Table) -> list[list[Row]]:
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in table.rows:
-        key = (row.collective, row.dtype, row.redop, row.root, row.ranks, row.group, row.variant)
-        groups.setdefault(key, []).append(row)
+        groups.setdefault(row.configuration, []).append(row)
     return list(groups.values())
 
 
@@ -118,7 +117,7 @@ def _one(table: Table, rows: list[Row]) -> Series:
 
 
 def _factor(table: Table, row: Row) -> float | None:
-    collective, ranks = row.collective or table.collective, row.ranks or table.ranks
+    collective, ranks = table.collective_of(row), table.ranks_of(row)
     return bus_factor(collective, ranks) if collective in COLLECTIVES and ranks else None
 
 
@@ -129,7 +128,7 @@ def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
     factor = _factor(table, row)
     if factor and figure.busbw_gbps:
         return row.size_bytes * factor / figure.busbw_gbps / 1e3
-    if figure.algbw_gbps and (row.collective or table.collective) not in (None, "hypercube"):
+    if figure.algbw_gbps and table.collective_of(row) not in (None, "hypercube"):
         return row.size_bytes / figure.algbw_gbps / 1e3
     return None
 
@@ -175,7 +174,7 @@ def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
     time_us, algbw, busbw = given.get("time_us"), given.get("algbw_gbps"), given.get("busbw_gbps")
     if row.size_bytes <= 0:
         return None
-    collective, ranks = row.collective or table.collective, row.ranks or table.ranks
+    collective, ranks = table.collective_of(row), table.ranks_of(row)
     in_algbw, in_busbw = 1.0, _factor(table, row)
     if collective == "hypercube" and in_busbw is not None:
         in_algbw, in_busbw = in_busbw, 1.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from busbw.bands import BandName, band_of, plateau_from
+from busbw.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, plateau_from
 from busbw.expect import Expectation, Range, bus_factor, system_of
 from busbw.judge.series import Series
 from busbw.logs import Placement
@@ -57,11 +57,11 @@ def of_expectation(expectation: Expectation) -> Yardstick:
     best = expectation.best.limit_gbps * expectation.best.efficiency.typical if expectation.best else 0.0
     curve = [(size, estimate.busbw_gbps.typical) for size, estimate in known.items()]
     # The plateau is that of the system, which a short sweep may not reach.
-    reached = [size for size, busbw in curve if busbw >= 0.9 * best]
+    reached = [size for size, busbw in curve if busbw >= PLATEAU_SHARE * best]
     return Yardstick(
         name=f"what {expectation.system.title} reaches when healthy",
         range_us=lambda size, _placement: known[size].time_us if size in known else None,
-        plateau_from_bytes=max(min(reached), 8193) if reached else None,
+        plateau_from_bytes=max(min(reached), LATENCY_BYTES + 1) if reached else None,
     )
 
 
@@ -122,9 +122,8 @@ def of_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> 
 
 def _gpu(series: Series) -> str | None:
     """The devices that the log names, or the kind of system that its title does."""
-    names = {rank.device_name for rank in series.table.rank_list if rank.device_name}
     system = system_of(series.table)
-    return ", ".join(sorted(names)) or (system.title if system else None)
+    return ", ".join(sorted(series.table.devices)) or (system.title if system else None)
 
 
 def _kind(words: str) -> str | None:

@@ -169,15 +169,14 @@ def _table(table: Table, place: Place, anchor: str) -> TablePart:
 
 
 def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Fact, ...]:
-    collectives = list(dict.fromkeys(row.collective or table.collective for row in table.rows))
-    devices = dict.fromkeys(rank.device_name for rank in table.rank_list if rank.device_name)
+    collectives = list(dict.fromkeys(table.collective_of(row) for row in table.rows))
     hosts = table.hosts
     named = [
         ("collective", ", ".join(name for name in collectives if name)),
         ("ranks", f"{ranks:,}" if ranks else ""),
         ("ranks known from", table.settings.get("ranks from", "")),
         ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MOST_RANKS])}" if hosts else ""),
-        ("devices", ", ".join(devices)),
+        ("devices", ", ".join(table.devices)),
         ("held against", system.title if system else ""),
         ("library", table.library or ""),
         ("program", table.program_version or table.program or ""),

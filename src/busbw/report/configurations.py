@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from busbw.expect import Estimate, Range, bus_factor, estimator
 from busbw.judge import Against, judge
-from busbw.judge.nearest import nearest, of_name
+from busbw.judge.beside import reference_of
 from busbw.judge.series import Series, series_of
-from busbw.judge.yardstick import Yardstick, of_series
+from busbw.judge.yardstick import Yardstick
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.report import curves, lateness, spread
 from busbw.report.curves import Line, Sight, Span
@@ -49,9 +49,9 @@ def configurations(place: Place, anchor: str) -> list[Configuration]:
     together: dict[tuple[object, ...], list[tuple[Series, Verdict]]] = {}
     expected = estimator(place.table, place.system)
     for series, verdict in zip(series_of(alone), verdicts, strict=True):
-        row = series.row
-        key = (row.collective, row.dtype, row.redop, row.root, row.ranks, row.group)
-        together.setdefault(key, []).append((series, shown(verdict, _glance(place.table, series, expected))))
+        *but_variant, _ = series.row.configuration
+        told = shown(verdict, _glance(place.table, series, expected))
+        together.setdefault(tuple(but_variant), []).append((series, told))
     return [
         _one(place, f"{anchor}-{number}", pairs, expected) for number, pairs in enumerate(together.values(), start=1)
     ]
@@ -65,14 +65,14 @@ def _without_rows(anchor: str, verdicts: Sequence[Verdict]) -> Configuration:
 def _glance(table: Table, series: Series, expected: Expected) -> Glance | None:
     """The first placement's curve: two would not be told apart at that size."""
     busbw, _ = _lines([series])
-    rows = [row for row in table.rows if _key(row) == _key(series.row)]
+    rows = [row for row in table.rows if row.configuration == series.row.configuration]
     span = _span({row.size_bytes: known for row in rows if (known := expected(row)) is not None}, "busbw_gbps")
     return glance(busbw[0].points, span.points if span else {}) if busbw else None
 
 
 def _one(place: Place, anchor: str, pairs: Sequence[tuple[Series, Verdict]], expected: Expected) -> Configuration:
-    keys = {_key(series.row) for series, _ in pairs}
-    rows = [row for row in place.table.rows if _key(row) in keys]
+    keys = {series.row.configuration for series, _ in pairs}
+    rows = [row for row in place.table.rows if row.configuration in keys]
     first = pairs[0][0]
     title = _title(first)
     pictures: list[Picture] = []
@@ -90,10 +90,6 @@ def _one(place: Place, anchor: str, pairs: Sequence[tuple[Series, Verdict]], exp
         grid=grid(f"Rows of {title}", rows, expected),
         omissions=tuple(omissions),
     )
-
-
-def _key(row: Row) -> tuple[object, ...]:
-    return (row.collective, row.dtype, row.redop, row.root, row.ranks, row.group, row.variant)
 
 
 def _title(series: Series) -> str:
@@ -173,16 +169,7 @@ def _span(by_size: Mapping[int, Estimate], field: str) -> Span | None:
 
 def _reference(series: Series, against: Against | None) -> Yardstick | None:
     """What was named; without a name the nearest published figures, if they are comparable."""
-    found = None
-    if against is not None and against.log is not None:
-        others = [of_series(against.name, other, series) for other in series_of(against.log) if other.points]
-        found = min(others, key=lambda one: (len(one.unlike), len(one.differs)), default=None)
-    elif against is not None and against.reference is not None:
-        close = of_name(series, against.name, against.reference)
-        found = close.yardstick if close else None
-    else:
-        close = nearest(series)
-        found = close.yardstick if close else None
+    found = reference_of(series, against or Against())
     return found if found is not None and not found.unlike else None
 
 

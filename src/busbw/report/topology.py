@@ -46,7 +46,7 @@ class Layout:
 def layout(table: Table, ranks: int | None, system: System | None) -> Layout:
     """Puts together what the log says and what the description of its system adds."""
     fabric = system.fabrics[0] if system and system.fabrics else None
-    devices = tuple(dict.fromkeys(rank.device_name for rank in table.rank_list if rank.device_name))
+    devices = table.devices
     nodes, said = _nodes(table, ranks, system)
     several = len(nodes) > 1
     unknown = []

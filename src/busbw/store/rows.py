@@ -54,7 +54,7 @@ def insert(cursor: sqlite3.Cursor, file: int, log: Log, *, changed_s: float) -> 
             "library": table.library,
             "hosts": " ".join(sorted(table.hosts)),
             "host_count": len(table.hosts),
-            "device": ", ".join(sorted({rank.device_name for rank in table.rank_list if rank.device_name})) or None,
+            "device": ", ".join(sorted(table.devices)) or None,
             "ranks": table.ranks,
             "method": method_of(table),
             "circumstances": msgspec.json.encode(_circumstances(table)).decode(),
@@ -118,9 +118,8 @@ def _circumstances(table: Table) -> dict[str, str]:
 
 
 def _configuration(table: Table, row: Row) -> tuple[object, ...]:
-    collective = row.collective or table.collective
-    ranks = row.ranks if row.ranks is not None else table.ranks
-    return (collective, row.dtype, row.redop, row.root, ranks, row.group, row.variant)
+    ranks = table.ranks_of(row)
+    return (table.collective_of(row), row.dtype, row.redop, row.root, ranks, row.group, row.variant)
 
 
 def _insert_series(cursor: sqlite3.Cursor, run: int, table: Table) -> None:

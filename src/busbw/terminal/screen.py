@@ -130,7 +130,6 @@ def _heading(table: Table, which: str) -> list[Text]:
     names = list(dict.fromkeys(row.collective for row in table.rows if row.collective))
     title = ", ".join(names) or table.collective or table.program or "unknown collective"
     hosts = table.hosts
-    devices = dict.fromkeys(rank.device_name for rank in table.rank_list if rank.device_name)
     where = f"{count_text(len(hosts), 'host')} ({', '.join(hosts[:3])}{', ...' if len(hosts) > 3 else ''})"
     kinds = ("dtype", "redop", "root", "ranks")
     shared = {kind: next(iter({getattr(row, kind) for row in table.rows})) for kind in kinds if _agree(table, kind)}
@@ -143,7 +142,7 @@ def _heading(table: Table, which: str) -> list[Text]:
     facts = [
         count_text(ranks, "rank") if ranks else "unknown number of ranks",
         f"on {where}" if hosts else "",
-        ", ".join(devices),
+        ", ".join(table.devices),
     ]
     made.append(Text(plain("ran: " + " ".join(filter(None, facts[:2])) + (f", {facts[2]}" if facts[2] else ""))))
     by = [table.library, table.program_version, table.start_time, f"format {table.format}"]
