@@ -80,6 +80,7 @@ PYTHON_ARROWS = {
     "launchers": CORE | {"end_signals", "engine", "files", "shelf"},
     "readers": CORE,
     "shelf": {"errors", "files"},
+    "svg": set[str](),
     "reference": CORE | {"bands", "shelf"},
     "store": CORE | {"files", "readers"},
     "history": CORE | {"bands", "store"},
@@ -90,13 +91,13 @@ PYTHON_ARROWS = {
     "tune": CORE | {"ab", "compare"},
     "fastpath": CORE | {"ab", "engine", "files", "store"},
     "system": CORE | {"shelf"},
-    "topology": CORE | {"report", "terminal"},
+    "topology": CORE | {"svg", "terminal"},
     "bands": CORE,
     "fit": CORE,
     "expect": CORE | {"system"},
     "judge": CORE | {"bands", "expect", "fit", "reference", "system"},
     "exporters": CORE,
-    "report": CORE | {"bands", "compare", "expect", "fit", "judge", "plot", "reference", "system", "verdict"},
+    "report": CORE | {"bands", "compare", "expect", "fit", "judge", "plot", "reference", "svg", "system", "verdict"},
     "cli": None,
 }
 

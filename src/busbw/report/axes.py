@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from busbw.report.markup import element, group
+from busbw import svg
+from busbw.svg import element, group
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 460.0, 300.0
@@ -131,7 +132,6 @@ def frame() -> Markup:
     return element("rect", x=LEFT, y=TOP, width=RIGHT - LEFT, height=BOTTOM - TOP, class_="frame")
 
 
-def drawing(*children: Markup, label: str, width: float = WIDTH, height: float = HEIGHT, **more: str | None) -> Markup:
+def drawing(*children: Markup, label: str, **more: str | None) -> Markup:
     """The whole picture."""
-    box = f"0 0 {width:g} {height:g}"
-    return element("svg", *children, viewBox=box, role="img", aria_label=label, class_="drawing", **more)
+    return svg.drawing(*children, label=label, width=WIDTH, height=HEIGHT, **more)

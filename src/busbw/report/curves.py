@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from busbw.report import axes
 from busbw.report.axes import Scale, number
-from busbw.report.markup import element, group
 from busbw.report.page import Key, Picture
+from busbw.svg import element, group
 from busbw.units import size_text
 
 STYLES = 6

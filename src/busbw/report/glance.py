@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from markupsafe import Markup
 
 from busbw.report.axes import Scale, number
-from busbw.report.markup import element
 from busbw.report.page import Glance
+from busbw.svg import element
 from busbw.units import size_text
 
 _WIDTH, _HEIGHT, _EDGE = 150.0, 40.0, 4.0

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from busbw.logs import Figure
-from busbw.report.axes import drawing, number, short_size
-from busbw.report.markup import element, group
+from busbw.report.axes import number, short_size
 from busbw.report.page import Key, Picture
+from busbw.svg import drawing, element, group
 from busbw.units import size_text
 
 MOST_RANKS = 32

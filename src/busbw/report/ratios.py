@@ -11,8 +11,8 @@ from busbw.logs import PLACEMENT_WORDS
 from busbw.report import axes, curves
 from busbw.report.axes import number
 from busbw.report.curves import Line, Sight
-from busbw.report.markup import element, group
 from busbw.report.page import Column, ComparisonPart, Fact, Grid, Key, Picture
+from busbw.svg import element, group
 from busbw.units import count_text, size_text
 
 _MARKS: dict[Verdict, str] = {

@@ -7,8 +7,8 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from busbw.report.markup import clean
 from busbw.report.page import Page
+from busbw.svg import clean
 
 
 def render(page: Page) -> str:

@@ -8,8 +8,8 @@ from markupsafe import Markup
 from busbw.logs import Figure
 from busbw.report import axes
 from busbw.report.axes import Scale, number
-from busbw.report.markup import element, group
 from busbw.report.page import Key, Picture
+from busbw.svg import element, group
 from busbw.units import count_text, size_text
 
 _MOST_DOTS = 1500

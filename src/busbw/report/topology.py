@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from busbw.logs import Rank, Table
-from busbw.report.axes import drawing
-from busbw.report.markup import element, group
 from busbw.report.page import Key, Picture
+from busbw.svg import drawing, element, group
 from busbw.system import System
 from busbw.units import count_text
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from busbw.report.markup import element, group
+from busbw.svg import element, group
 from busbw.topology.types import Topology
 
 _BAR_HEIGHT, _ARC_HEIGHT = 44.0, 120.0

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from busbw.report.axes import drawing
-from busbw.report.markup import element, group
+from busbw.svg import drawing, element, group
 from busbw.topology.arrangement import Island, Node, arrange
 from busbw.topology.captions import captions, in_words
 from busbw.topology.nvlink_picture import height_of, nvlinks

@@ -1,4 +1,4 @@
-"""Elements of SVG as text: every attribute and every text is escaped here, and nowhere else."""
+"""Pictures as SVG: every attribute and every text is escaped here, and nowhere else."""
 
 import unicodedata
 
@@ -32,6 +32,12 @@ def element(name: str, *children: Markup | str, **attributes: str | float | None
 def group(*children: Markup | str, **attributes: str | float | None) -> Markup:
     """A `g`."""
     return element("g", *children, **attributes)
+
+
+def drawing(*children: Markup, label: str, width: float, height: float, **more: str | None) -> Markup:
+    """The whole picture; `label` is what it says to who does not see it."""
+    box = f"0 0 {width:g} {height:g}"
+    return element("svg", *children, viewBox=box, role="img", aria_label=label, class_="drawing", **more)
 
 
 def _text(value: str | float) -> str:
