@@ -142,13 +142,13 @@ def _say(flag: str) -> str:
 
 def collective_of(name: str) -> str:
     """The collective that a user named, with or without `_perf`; empty when there is none of that name."""
-    bare = bare_name(name)
+    bare = collective_name(name)
     return bare if bare in COLLECTIVES else ""
 
 
-def bare_name(name: str) -> str:
-    """A collective's name, from that or from its program's."""
-    return name.removesuffix("_perf")
+def collective_name(program: str) -> str:
+    """What a program measures, by its name; that of a collective itself stays."""
+    return program.removesuffix("_perf")
 
 
 __all__ = [
@@ -156,7 +156,7 @@ __all__ = [
     "ENGINE",
     "FASTPATH_LIBRARY",
     "PROGRAMS_VARIABLE",
-    "bare_name",
+    "collective_name",
     "collective_of",
     "default_ranks",
     "devices",

@@ -6,7 +6,6 @@ from typing import TypeVar
 
 import click
 
-from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.compare import RESOLUTION, Comparison, Verdict
 from busbw.compare.text import render
 from busbw.errors import Exit, UsageError
@@ -30,17 +29,6 @@ def resolution_option(
     """`--resolution`, as a fraction."""
     return click.option(
         "--resolution", type=share, default=f"{RESOLUTION:.0%}", show_default=True, metavar="SHARE", help=help_text
-    )
-
-
-def quadruples_option(help_text: str) -> Callable[[Command], Command]:
-    """`--quadruples`, the most of them."""
-    return click.option(
-        "--quadruples",
-        type=click.IntRange(min=FIRST_LOOK),
-        default=MOST_QUADRUPLES,
-        show_default=True,
-        help=help_text,
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from busbw import engine
 from busbw.cli.values import NamedPath
+from busbw.engine import collective_name
 from busbw.errors import UsageError
 from busbw.store import LARGEST, STORE_VARIABLE, Filter
 
@@ -58,7 +58,7 @@ def made_filter(now: datetime, collective: str | None, **given: Any) -> Filter:
     low, high = _sizes(given.pop("sizes"))
     since, until = given.pop("since"), given.pop("until")
     return Filter(
-        collective=engine.bare_name(collective) if collective else None,
+        collective=collective_name(collective) if collective else None,
         since_s=moment(since, now, "--since"),
         until_s=moment(until, now, "--until"),
         min_bytes=low,

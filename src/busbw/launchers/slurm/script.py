@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw import engine
+from busbw.engine import collective_name
 from busbw.launchers import shell
 from busbw.launchers.hosts import Host, total
 from busbw.launchers.job import PLACE, Job
@@ -76,7 +76,7 @@ class Where:
 
 def collective_of(job: Job) -> str:
     """What its program measures."""
-    return engine.bare_name(Path(job.program).name)
+    return collective_name(Path(job.program).name)
 
 
 def option_name(option: str) -> str:

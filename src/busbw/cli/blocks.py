@@ -1,16 +1,20 @@
-"""The folder of a measurement that consists of several runs, where each keeps its records."""
+"""What the commands that measure in blocks have in common: how many at most, and the folder of their records."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from shutil import rmtree
+from typing import TypeVar
 
 import click
 
+from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
 from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.store import default_folder, new_run, run_name
+
+Command = TypeVar("Command", bound=Callable[..., int])
 
 folder_option = click.option(
     "--folder",
@@ -18,6 +22,17 @@ folder_option = click.option(
     metavar="FOLDER",
     help="Where records and results go; a new folder in place of one in the store.",
 )
+
+
+def quadruples_option(help_text: str) -> Callable[[Command], Command]:
+    """`--quadruples`, the most of them."""
+    return click.option(
+        "--quadruples",
+        type=click.IntRange(min=FIRST_LOOK),
+        default=MOST_QUADRUPLES,
+        show_default=True,
+        help=help_text,
+    )
 
 
 @contextmanager
