@@ -1,10 +1,10 @@
 """The programs, found where a user has them."""
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import waiting
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 
 from busbw.engine import COLLECTIVES
@@ -47,7 +47,4 @@ def slurm(_slurm_of_the_session: real_slurm.Slurm) -> Iterator[real_slurm.Slurm]
 @pytest.fixture
 def free_port() -> int:
     """A port of the loopback interface that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return waiting.free_port()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .programs import HANG_GUARD_S
+from waiting import HANG_GUARD_S
 
 BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.start import main; sys.exit(main())"]
 
@@ -90,22 +90,6 @@ def launch(words: list[str], folder: Path, environment: dict[str, str] | None = 
     """Runs it to its end."""
     with Launching(words, folder, environment) as launching:
         return launching.finish()
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is such a process that has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for_end(pids: list[int]) -> None:
-    """Until none of them runs."""
-    end_s = time.monotonic() + HANG_GUARD_S
-    while any(map(is_running, pids)):
-        assert time.monotonic() < end_s, f"still there: {[pid for pid in pids if is_running(pid)]}"
-        time.sleep(0.02)
 
 
 def processes_with(text: str) -> list[int]:

@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from waiting import free_port
+
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 _START_LIMIT_S = 30.0
 _SEPARATION = Path("/run/sshd")
@@ -28,7 +30,7 @@ class PrivateSshd:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self.client = folder / "client"
 
     def __enter__(self) -> "PrivateSshd":
@@ -101,10 +103,3 @@ def children_of(pid: int) -> list[int]:
             if int(fields.split()[1]) == pid:
                 found.append(int(name.split(" ", 1)[0]))
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

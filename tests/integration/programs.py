@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from waiting import HANG_GUARD_S, wait_until
 
 from busbw.engine import COLLECTIVES
 
@@ -17,9 +18,6 @@ REDUCING = ["all_reduce", "reduce_scatter", "reduce"]
 ROOTED = ["broadcast", "reduce", "gather", "scatter"]
 
 OUTPUTS = ["-J", "out.json", "--records", "out.jsonl"]
-
-# Far more than any run here takes on a loaded machine: it guards against hangs and asserts nothing about speed.
-HANG_GUARD_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -184,13 +182,6 @@ def of_kind(records: Iterable[dict[str, Any]], kind: str) -> list[dict[str, Any]
     return [line for line in records if line["kind"] == kind]
 
 
-def wait_until(condition: Callable[[], bool], what: str, pause_s: float = 0.005) -> None:
-    deadline = time.monotonic() + HANG_GUARD_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(pause_s)
-
-
 def wait_for_rows(running: Running, rows: int) -> None:
     """Waits until the record holds so many rows."""
 
@@ -206,15 +197,6 @@ def wait_for_text(path: Path) -> None:
     wait_until(lambda: path.exists() and path.stat().st_size > 0, f"something in {path.name}")
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process runs. One that has ended and only waits for its parent to notice does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
-
-
 def wait_for_ranks(running: Running) -> None:
     """Until there is a thread or a process of a rank beside the program's first thread."""
 
@@ -223,10 +205,6 @@ def wait_for_ranks(running: Running) -> None:
         return threads > 1 or len(group_members(running.pid)) > 1
 
     wait_until(there, "the ranks")
-
-
-def wait_for_the_end_of(pids: set[int]) -> None:
-    wait_until(lambda: not any(map(is_alive, pids)), f"the end of processes {pids}")
 
 
 def group_members(group: int) -> set[int]:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from waiting import free_ports
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "salloc", "squeue", "scontrol", "scancel", "sinfo")
 CPUS = 4
 GPUS = ("/dev/null", "/dev/zero")
@@ -192,7 +194,7 @@ class Slurm:
             _kill(pid)
 
     def _configure(self) -> None:
-        controller_port, *node_ports = _free_ports(1 + len(self.nodes))
+        controller_port, *node_ports = free_ports(1 + len(self.nodes))
         first_port = _free_range(100)
         lines = [
             f"NodeName={node} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} "
@@ -286,18 +288,6 @@ def _program(pid: int) -> str:
 def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports of loopback on which nobody listens; they are kept apart from each other by asking for all at once."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 def _free_range(count: int) -> int:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from waiting import free_port
 
 from .programs import Finished, Programs, of_kind, read_records, used_from
-from .test_launched import port, variables
+from .test_launched import variables
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "gpu-compile"
 ENGINE = "busbw-engine-pretended"
@@ -40,7 +41,7 @@ def start(
     each: list[dict[str, str]],
     **all_have: str,
 ) -> list[Finished]:
-    store = f"tcp://127.0.0.1:{port()}"
+    store = f"tcp://127.0.0.1:{free_port()}"
     pretend = {"BUSBW_NCCL_LIBRARY": str(BUILD / "libpretended_nccl.so")} | all_have
     arguments = [collective, *flags, "--sizes", 64, "-n", 1, "-c", 0, "--records", "out.jsonl"]
     job = [

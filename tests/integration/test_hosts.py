@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from waiting import HANG_GUARD_S, wait_until
 
 from .namespaces import Host, Network, network, why_not
-from .programs import HANG_GUARD_S, installed_in, plain_environment, wait_until
+from .programs import installed_in, plain_environment
 from .table import footer, rows_by_pattern
 from .test_faults import PHASES
 

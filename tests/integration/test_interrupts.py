@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S, wait_for_end, wait_until
 
 from .programs import (
-    HANG_GUARD_S,
     OUTPUTS,
     Finished,
     Programs,
@@ -25,8 +25,6 @@ from .programs import (
     wait_for_ranks,
     wait_for_rows,
     wait_for_text,
-    wait_for_the_end_of,
-    wait_until,
 )
 from .table import rows_by_pattern
 
@@ -192,7 +190,7 @@ def test_killed_at_any_moment(programs: Programs, ranks: list[object]) -> None:
         os.kill(running.pid, signal.SIGKILL)
         finished = running.finish()
         assert (finished.code, finished.stderr) == (-signal.SIGKILL, "")
-        wait_for_the_end_of(pids)
+        wait_for_end(pids)
         expect_no_process_left(running)
 
         results = read_json(running.json_path())["results"]

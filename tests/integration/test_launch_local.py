@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S, wait_for_end
 
 from busbw import engine
 
-from .launching import Launching, launch, processes_with, wait_for_end
-from .programs import HANG_GUARD_S
+from .launching import Launching, launch, processes_with
 
 SMALL = ["-b", "8", "-e", "4K", "-n", "2"]
 ENDLESS = [*SMALL, "-N", "0"]

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_for_end
 
 from busbw.launchers.mpirun import family_of
 
 from . import mpi, private_sshd
-from .launching import Launching, launch, processes_with, wait_for_end
+from .launching import Launching, launch, processes_with
 
 SMALL = ["-b", "8", "-e", "4K", "-n", "2"]
 ENDLESS = [*SMALL, "-N", "0"]

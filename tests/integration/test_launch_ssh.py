@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_for_end
 
 from busbw import engine
 
-from .launching import Launched, Launching, launch, processes_with, wait_for_end
+from .launching import Launched, Launching, launch, processes_with
 from .private_sshd import PrivateSshd, children_of, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())

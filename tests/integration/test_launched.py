@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from waiting import free_port
 
 from busbw.engine import COLLECTIVES
 
@@ -32,14 +33,6 @@ SMALL = ["-b", 64, "-e", 256, "-f", 2, "-n", 2]
 LIMIT_S = 8
 
 
-def port() -> int:
-    """One that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number: int = probe.getsockname()[1]
-        return number
-
-
 def variables(process: int, processes: int, store: str) -> dict[str, str]:
     return {
         "BUSBW_RANK": str(process),
@@ -62,7 +55,7 @@ def start(
     leave_out: int | None = None,
 ) -> list[Running]:
     """The processes of one job, all in one folder as on a shared file system."""
-    where = store or f"tcp://127.0.0.1:{port()}"
+    where = store or f"tcp://127.0.0.1:{free_port()}"
     return [
         programs.start(
             collective,
@@ -179,7 +172,7 @@ def test_wrong_data_and_too_slow_are_the_first_process_s_exit_code(programs: Pro
 
 
 def test_different_command_lines_are_refused_at_all(programs: Programs) -> None:
-    store = f"tcp://127.0.0.1:{port()}"
+    store = f"tcp://127.0.0.1:{free_port()}"
     job = [
         programs.start("all_reduce", "-b", 64, "-e", size, environment=variables(process, 2, store))
         for process, size in enumerate(["1K", "2K"])
@@ -192,7 +185,7 @@ def test_different_command_lines_are_refused_at_all(programs: Programs) -> None:
 
 
 def test_other_numbers_of_ranks_or_processes_are_refused_at_all(programs: Programs) -> None:
-    stores = [f"tcp://127.0.0.1:{port()}" for _ in range(2)]
+    stores = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
     ranks = [
         programs.start("all_reduce", "-t", 1 + process, environment=variables(process, 2, stores[0]))
         for process in range(2)
@@ -222,7 +215,7 @@ def test_a_process_that_does_not_come_is_named(programs: Programs) -> None:
 
 
 def test_another_token_is_turned_away(programs: Programs) -> None:
-    store = f"tcp://127.0.0.1:{port()}"
+    store = f"tcp://127.0.0.1:{free_port()}"
     job = [
         programs.start(
             "all_reduce",

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S, wait_for_end
 
 from busbw.engine import COLLECTIVES
 
 from . import mpi
-from .launching import processes_with, wait_for_end
-from .programs import HANG_GUARD_S, REDUCING, ROOTED, Finished, installed_in, of_kind, plain_environment, read_records
+from .launching import processes_with
+from .programs import REDUCING, ROOTED, Finished, installed_in, of_kind, plain_environment, read_records
 from .slurm import Slurm
 from .table import rows_by_blanks, rows_by_pattern
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
-from .programs import Finished, Programs, Running, compile_fake, installed_in, used_from, wait_until
+from .programs import Finished, Programs, Running, compile_fake, installed_in, used_from
 
 WITH_GPU_ENGINE = Path(__file__).parents[2] / "build" / "gpu-compile"
 

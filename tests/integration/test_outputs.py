@@ -9,19 +9,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from waiting import HANG_GUARD_S, wait_until
 
-from .programs import (
-    HANG_GUARD_S,
-    OUTPUTS,
-    Finished,
-    Programs,
-    document_of,
-    of_kind,
-    plain_environment,
-    records_of,
-    run_and_record,
-    wait_until,
-)
+from .programs import OUTPUTS, Finished, Programs, document_of, of_kind, plain_environment, records_of, run_and_record
 from .table import rows_by_blanks, rows_by_pattern
 
 SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "records.schema.json"

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from .launching import BUSBW, Launched, Launching
-from .programs import Finished, Programs, wait_until
+from .programs import Finished, Programs
 from .slurm import Slurm
 
 SWEEP = ["-b", "8", "-e", "4K", "-f", "8", "-n", "2"]

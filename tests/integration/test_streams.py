@@ -5,8 +5,9 @@ import signal
 import subprocess
 
 import pytest
+from waiting import HANG_GUARD_S
 
-from .programs import HANG_GUARD_S, Programs, of_kind, read_records
+from .programs import Programs, of_kind, read_records
 
 SMALL = "-t 2 -b 8 -e 64 -f 2 -n 2"
 

@@ -7,13 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import BUSBW, GOLDEN_RECORD, Busbw, one_sentence
 from stand_in import TABLE, install
+from waiting import HANG_GUARD_S, is_running, wait_until
 
 from busbw.cli.launch import KINDS
 from busbw.cli.main import main
@@ -21,7 +20,6 @@ from busbw.cli.outcome import say_outcome
 from busbw.launchers import LAUNCHERS
 from busbw.launchers.systems import load
 
-HANG_GUARD_S = 60.0
 SHOWN = "".join(f"{line}\n" for line in TABLE)
 
 
@@ -44,20 +42,6 @@ def environment(told: Path, rank: int) -> dict[str, str]:
     found = got(told, rank)["environment"]
     assert isinstance(found, dict)
     return found
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + HANG_GUARD_S
-    while not condition():
-        assert time.monotonic() < end_s, "waited in vain"
-        time.sleep(0.02)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 # ---- a run ----------------------------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import BUSBW, Busbw, FakeEngine, one_sentence
+from waiting import is_running, wait_until
 
 from busbw import engine, records
 from busbw.cli.main import main
@@ -252,13 +252,6 @@ def endless(here: Path) -> "Iterator[subprocess.Popen[str]]":
             process.kill()
 
 
-def wait_until(condition: Callable[[], bool], limit_s: float = 120) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_ends_all_and_keeps_the_rows(
     endless: "subprocess.Popen[str]", here: Path, number: signal.Signals, code: int
@@ -276,14 +269,6 @@ def test_an_interrupt_ends_all_and_keeps_the_rows(
     assert record.end is not None
     assert record.end.exit_code == code
     assert not any(is_running(rank.pid) for rank in record.header.ranks)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_a_closed_pipe_is_no_traceback(endless: "subprocess.Popen[str]") -> None:

@@ -5,20 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import BUSBW, GOLDEN_RECORD
+from waiting import HANG_GUARD_S, wait_until
 
 from busbw.launchers.kubernetes.pods import INSTANCE
 from busbw.launchers.kubernetes.status import INDEX
 
 ANSWERS = Path(__file__).resolve().parents[1] / "golden" / "launch" / "kubernetes" / "answers"
-HANG_GUARD_S = 60
 
 # Answers `get` with the next file of that kind, the last one again and again; whatever has an .err file fails with it.
 KUBECTL = f"""#!{sys.executable}
@@ -143,13 +141,6 @@ def cluster(tmp_path: Path) -> FakeCluster:
     kubectl.chmod(0o755)
     (tmp_path / "log").write_bytes(LOG)
     return FakeCluster(tmp_path)
-
-
-def wait_for(condition: Callable[[], Any], what: str) -> None:
-    end = time.monotonic() + HANG_GUARD_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
 
 
 def test_a_run_from_its_creation_to_its_end(cluster: FakeCluster) -> None:
@@ -282,9 +273,9 @@ def test_ctrl_c_deletes_the_job_and_reads_on_to_its_end(cluster: FakeCluster) ->
     (cluster.folder / "open").touch()
     cluster.says("pods", [running(0), running(1)])
     process = cluster.start()
-    wait_for(lambda: "logs" in cluster.verbs(), "the log")
-    wait_for(lambda: list(cluster.folder.glob("here/busbw-records/*/records.jsonl")), "the records")
-    wait_for(lambda: cluster.record(), "a record")
+    wait_until(lambda: "logs" in cluster.verbs(), "the log")
+    wait_until(lambda: list(cluster.folder.glob("here/busbw-records/*/records.jsonl")), "the records")
+    wait_until(lambda: cluster.record(), "a record")
     cluster.says("pods", [ended(0, 143), ended(1, 143)])
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=HANG_GUARD_S)
@@ -340,9 +331,9 @@ def test_a_kubectl_that_hangs_does_not_hold_up_an_interrupt(cluster: FakeCluster
     process = cluster.start()
     if verb == "delete":
         (cluster.folder / "open").touch()
-        wait_for(lambda: "logs" in cluster.verbs(), "the log")
+        wait_until(lambda: "logs" in cluster.verbs(), "the log")
         process.send_signal(signal.SIGINT)
-    wait_for((cluster.folder / f"{verb}.hanging").exists, "the call that hangs")
+    wait_until((cluster.folder / f"{verb}.hanging").exists, "the call that hangs")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=HANG_GUARD_S)
     assert process.returncode == 130

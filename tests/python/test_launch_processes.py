@@ -9,20 +9,18 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import HANG_GUARD_S, is_running, wait_until
 
 from busbw.errors import BusbwError
 from busbw.launchers import Command, File, Watch, children
 from busbw.launchers.children import Ended
 from busbw.launchers.processes import Rules, deaths, job_code, placed, run, run_all
-
-HANG_GUARD_S = 60.0
 
 
 def shell(script: str, *, process: int | str | None = None, **more: object) -> Command:
@@ -315,21 +313,6 @@ def read_until(process: "subprocess.Popen[str]", text: str) -> list[str]:
         if text in line:
             return lines
     raise AssertionError(f"{text} did not come: {lines}")
-
-
-def is_running(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + HANG_GUARD_S
-    while not condition():
-        assert time.monotonic() < end_s, "waited in vain"
-        time.sleep(0.02)
 
 
 POLITE = "trap 'echo got >&2; exit 130' INT; echo up $$; while :; do sleep 0.05; done"

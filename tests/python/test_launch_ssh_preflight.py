@@ -103,6 +103,8 @@ def test_hosts_may_have_different_gpu_engines() -> None:
         understood(host, Ended(0), [*GOOD, *more])
         for host, more in (("a", []), ("b", ["backend nccl, built with the headers of 2.28.9\n"]))
     ]
+    assert [look.trouble for look in looks] == ["", ""]
+    assert looks[0].versions == looks[1].versions != ()
     demand(looks)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
+from waiting import wait_until
 
 from busbw.logs import Log, Row, Table
 from busbw.records import Stats
@@ -285,10 +286,7 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("busbw.terminal.waiting._UNNOTICED_S", 0.01)
     shown = re.compile(r"reading job\.log, \d+ s")
     with suppress(ZeroDivisionError), at_work("reading job.log"):
-        end_s = time.monotonic() + 60
-        while not shown.search(screen.getvalue()):
-            assert time.monotonic() < end_s, "waited in vain"
-            time.sleep(0.01)
+        wait_until(lambda: shown.search(screen.getvalue()), "a line")
         if fails:
             _ = 1 / 0
     said = screen.getvalue()

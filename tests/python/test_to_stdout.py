@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +13,9 @@ from pathlib import Path
 import pytest
 from conftest import BUSBW
 from stand_in import TABLE, install
+from waiting import HANG_GUARD_S, wait_until
 
 from busbw.to_stdout import ToStdout
-
-HANG_GUARD_S = 60
 
 
 @contextmanager
@@ -71,14 +69,6 @@ def launched(tmp_path: Path, writing: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=writing, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(path: Path) -> None:
-    """Until a process of the stand-in runs."""
-    end_s = time.monotonic() + HANG_GUARD_S
-    while not path.exists():
-        assert time.monotonic() < end_s, "waited in vain"
-        time.sleep(0.02)
-
-
 def full_pipe() -> tuple[int, int, int]:
     """A pipe without any room: its ends, and how much is in it."""
     reading, writing = os.pipe()
@@ -92,7 +82,7 @@ def test_an_interrupt_ends_a_launch_whose_table_nobody_reads(tmp_path: Path) -> 
     with launched(tmp_path, writing) as process:
         os.close(writing)
         for rank in range(2):
-            wait_for(tmp_path / f"{rank}.json")
+            wait_until((tmp_path / f"{rank}.json").exists, "a process of the stand-in")
         process.send_signal(signal.SIGINT)
         try:
             _, errors = process.communicate(timeout=HANG_GUARD_S)
@@ -110,7 +100,7 @@ def test_a_launch_waits_for_a_reader_that_pauses(tmp_path: Path, is_blocking: bo
     with launched(tmp_path, writing) as process, os.fdopen(reading, "rb") as out:
         os.close(writing)
         for rank in range(2):
-            wait_for(tmp_path / f"{rank}.json")
+            wait_until((tmp_path / f"{rank}.json").exists, "a process of the stand-in")
         assert out.read(size_bytes) == b"-" * size_bytes
         assert out.read().decode().splitlines() == TABLE
         _, errors = process.communicate(timeout=HANG_GUARD_S)
