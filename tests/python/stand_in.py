@@ -31,7 +31,7 @@ def ended(number, _frame):
     if folder:
         open(f"{{folder}}/{{rank}}.ended", "w").close()
         together("ended")
-    print(f"stand-in: signal {{number}}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"stand-in: signal {{number}}\\n")
     sys.exit(128 + number)
 signal.signal(signal.SIGINT, ended)
 signal.signal(signal.SIGTERM, ended)
@@ -41,7 +41,7 @@ if folder:
         json.dump(about, file)
     os.rename(f"{{folder}}/.{{rank}}", f"{{folder}}/{{rank}}.json")
     together("json")
-print("stand-in: here", file=sys.stderr, flush=True)
+sys.stderr.write("stand-in: here\\n")  # in one piece: a signal may come at any time, and its words between two
 pause_s = float(os.environ.get("STAND_IN_PAUSE_S", "0"))
 records = open({str(GOLDEN_RECORD)!r}, "rb").read().splitlines(keepends=True)
 for line, record in zip({TABLE!r}, [*records, b""]):
