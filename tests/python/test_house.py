@@ -5,9 +5,12 @@ The arrows are those of docs/architecture.md. A new part must be given its place
 
 import ast
 import re
+from keyword import iskeyword
 from pathlib import Path
 
 import pytest
+
+from busbw.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -207,6 +210,17 @@ def test_the_engine_keeps_the_rules() -> None:
 
 def test_the_command_keeps_the_rules() -> None:
     assert python_violations(ROOT) == []
+
+
+def test_no_command_imports_another() -> None:
+    """What several share stands in modules that are no commands."""
+    folder = ROOT / "src" / "busbw" / "cli"
+    modules = {f"busbw.cli.{name}_" if iskeyword(name) else f"busbw.cli.{name}" for name in COMMANDS}
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        found += [f"{path.name}: {node.module}" for node in imports if node.module in modules]
+    assert found == []
 
 
 def test_there_is_something_to_look_at() -> None:
