@@ -195,7 +195,7 @@ def test_verify_finds_nothing(fast: FastPath, collective: str) -> None:
 @pytest.mark.parametrize("busy_blocks", [0, 256])
 def test_no_line_is_read_in_parts(gpus: Machine, busy_blocks: int) -> None:
     """What the fast path takes for granted of a line (docs/fastpath.md), billions of times over; one GPU will do."""
-    words = [beside(gpus, "fastpath_lines"), "4000000", str(busy_blocks)]
+    words = [str(beside(gpus, "fastpath_lines")), "4000000", str(busy_blocks)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PROGRAM_LIMIT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(": 0 cells that were not what the tag says\n")
