@@ -1,7 +1,9 @@
 """The expectation: limits by wire against figures worked out by hand, and what must hold for every job."""
 
 import math
+from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,8 +102,9 @@ def test_over_two_nodes_a_tree_uses_each_nic_once() -> None:
     tree = route_of("Tree", "a100-p4d", 16)
     ring = route_of("Ring", "a100-p4d", 16)
     assert ring.limit_gbps == pytest.approx(48)
-    assert tree.limit_gbps == pytest.approx(96)
-    assert tree.binding.traffic == 0.5  # busbw is twice what the NICs carry
+    assert tree.limit_gbps == pytest.approx(90)
+    assert tree.binding.traffic == pytest.approx(16 / 30)  # S crosses each way, busbw counts 2 S (n-1)/n
+    assert route_of("Tree", "a100-p4d", 2, per_node=1).limit_gbps == pytest.approx(12)  # two ranks send no more than S
     assert route_of("Tree", "a100-p4d", 32).limit_gbps == pytest.approx(48)
 
 
@@ -238,6 +241,55 @@ def test_ranks_per_node_are_counted_in_the_device_list() -> None:
     job = job_of(logged, row(), find("h200-sxm"))
     assert job is not None
     assert (job.ranks, job.ranks_per_node) == (8, 4)
+
+
+def split(by: Callable[[int], int], ranks: int = 16) -> Table:
+    """Two nodes of H100 whose ranks form groups (NCCL_TESTS_SPLIT)."""
+    listed = tuple(
+        Rank(rank=number, group=by(number), host=f"n{number * 2 // ranks}", device_name="NVIDIA H100")
+        for number in range(ranks)
+    )
+    return Table(format="a test", collective="all_reduce", ranks=ranks, rank_list=listed)
+
+
+@pytest.mark.parametrize(
+    ("by", "ranks", "per_node", "groups", "gbps"),
+    [
+        (lambda number: number % 8, 2, 1, 8, 48),  # a rail each: one of eight NICs
+        (lambda number: number % 4, 4, 2, 4, 96),
+        (lambda number: number // 8, 8, 8, 1, None),  # a node each
+        (lambda number: number // 4, 4, 4, 1, None),
+    ],
+)
+def test_a_group_has_nodes_of_its_own(
+    by: Callable[[int], int], ranks: int, per_node: int, groups: int, gbps: float | None
+) -> None:
+    system = find("h100-sxm")
+    one = msgspec.structs.replace(row(), ranks=ranks, group=1)
+    job = job_of(split(by), one, system)
+    assert job is not None
+    assert (job.ranks, job.ranks_per_node, job.groups) == (ranks, per_node, groups)
+    found = expect(job, system, [8])
+    assert found.nodes == ranks // per_node
+    nics = [limit.capacity_gbps for route in found.routes for limit in route.limits if limit.wire == "NIC"]
+    assert nics == pytest.approx([gbps] * len(nics))
+    assert bool(nics) == (gbps is not None)
+
+
+def test_groups_share_the_nics_that_they_cross() -> None:
+    system = with_nics(find("h100-sxm"), 4, 400, "a test")
+    job = job_of(split(lambda number: number % 8), msgspec.structs.replace(row(), ranks=2), system)
+    assert job is not None
+    (ring, _) = expect(job, system, [8]).routes
+    assert ring.limit_gbps == pytest.approx(24)
+    assert "shared by 8 groups" in ring.binding.why
+
+
+def test_a_rank_alone_on_its_node_uses_no_links() -> None:
+    for name in GPU_SYSTEMS:
+        if find(name).rack_ranks is None:
+            found = expect(Job(collective="all_reduce", ranks=2, ranks_per_node=1), find(name), [1 << 30])
+            assert {limit.wire for route in found.routes for limit in route.limits} == {"NIC"}
 
 
 @pytest.mark.parametrize(

@@ -299,11 +299,42 @@ def test_a_slow_plateau_is_compared_with_known_figures(gbps: float, words: str) 
 
 
 def test_missing_nics_are_recognised() -> None:
-    half = {size: 25 + size * 1.875 / 46 / 1e3 for size in SIZES}
+    half = {size: 25 + size * 1.875 / 42 / 1e3 for size in SIZES}
     slow = log(half, device="NVIDIA A100-SXM4-40GB", ranks=16, hosts=2)
     found = only(judge(slow, system=find_system("a100-p4d")))
     assert found.grade == "SLOW"
     assert any("2 of the 4 NICs" in cause for cause in found.causes)
+
+
+# --- groups (NCCL_TESTS_SPLIT)
+
+
+def rails(gbps: dict[int, float]) -> Log:
+    """All 16 GPUs of two nodes in pairs across them, one a rail, with the plateau of each group."""
+    table = log({}, device="NVIDIA H100 80GB HBM3", ranks=16, hosts=2).tables[0]
+    rows = tuple(
+        Row(
+            line=1, size_bytes=size, dtype="float", redop="sum", ranks=2, group=group,
+            figures={"out_of_place": figure(size, 30 + size / one / 1e3, 2)},
+        )
+        for size in SIZES
+        for group, one in gbps.items()
+    )  # fmt: skip
+    ranks = tuple(msgspec.structs.replace(rank, group=rank.rank % 8) for rank in table.rank_list)
+    return Log(source="a test", tables=(msgspec.structs.replace(table, rows=rows, rank_list=ranks),))
+
+
+def test_pairs_across_nodes_are_held_against_their_nics() -> None:
+    found = judge(rails({group: 23 if group == 3 else 46 for group in range(8)}), system=find_system("h100-sxm"))
+    assert [one.grade for one in found] == ["GOOD"] * 3 + ["SLOW"] + ["GOOD"] * 4
+    assert not any("NVLink" in cause for one in found for cause in one.causes)
+
+
+def test_the_hosts_of_a_group_are_compared() -> None:
+    run, pair = rails({0: 46}), log(GOOD_H200_X4, device="NVIDIA H100 80GB HBM3", ranks=2)
+    found = only(judge(run, against=Against(name="a node", log=pair)))
+    assert "hosts 2 against 1" in found.reasons[0]
+    assert only(judge(run, against=Against(name="itself", log=run))).grade == "GOOD"
 
 
 # --- references

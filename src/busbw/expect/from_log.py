@@ -1,6 +1,7 @@
 """What a log says of the job and of the system that it ran on; what it does not say stays unknown."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -39,12 +40,18 @@ def _after_device(title: str, system: System) -> str:
     return ""
 
 
-def ranks_per_node_of(table: Table, ranks: int, system: System) -> int:
-    """Counted in the device list where it is whole; else as many as such a node has."""
-    hosts = table.hosts
-    if hosts and len(table.rank_list) == ranks:
-        return max(sum(rank.host == host for rank in table.rank_list) for host in hosts)
-    return min(ranks, system.ranks_per_node)
+def hosts_of(table: Table, row: Row) -> Counter[str]:
+    """How many ranks of a row's group the device list has on each host, in its order."""
+    return Counter(rank.host for rank in table.rank_list if rank.group == row.group and rank.host)
+
+
+def _groups_beside(table: Table, hosts: Counter[str]) -> int:
+    """How many groups that leave their nodes, and so share the NICs, have ranks on one of these hosts; at least one."""
+    where: dict[int, set[str | None]] = {}
+    for rank in table.rank_list:
+        where.setdefault(rank.group, set()).add(rank.host)
+    crossing = [found for found in where.values() if len(found) > 1]
+    return max((sum(host in found for found in crossing) for host in hosts), default=0) or 1
 
 
 def job_of(table: Table, row: Row, system: System) -> Job | None:
@@ -52,10 +59,13 @@ def job_of(table: Table, row: Row, system: System) -> Job | None:
     collective, ranks = table.collective_of(row), table.ranks_of(row)
     if collective not in COLLECTIVES or ranks is None:
         return None
+    hosts = hosts_of(table, row)
+    is_whole = hosts.total() == ranks
     return Job(
         collective=collective,
         ranks=ranks,
-        ranks_per_node=ranks_per_node_of(table, ranks, system),
+        ranks_per_node=max(hosts.values()) if is_whole else min(ranks, system.ranks_per_node),
+        groups=_groups_beside(table, hosts) if is_whole else 1,
         dtype=row.dtype,
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
         gpus_per_thread=_gpus_per_thread(table),

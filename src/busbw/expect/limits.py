@@ -35,9 +35,14 @@ def fabric_gbps(fabric: Fabric, ranks: int) -> float:
     return links * fabric.link_gbps.value
 
 
-def nics_gbps(nics: Nics, ranks: int, system: System) -> float:
-    """What the NICs of `ranks` ranks of one domain carry, one way: their share of the node's, at least one."""
-    used = max(1.0, nics.count * ranks / system.ranks_per_node)
+def nics_gbps(job: Job, system: System, nics: Nics) -> float:
+    """What the NICs of a job's ranks of one domain carry, one way: their share of the node's.
+
+    It is one NIC at least, unless there are more groups than NICs.
+    """
+    used = max(1.0, nics.count * domain_ranks(job, system) / system.ranks_per_node)
+    if job.groups > 1:
+        used = min(used, nics.count / job.groups)
     return used * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 
@@ -61,11 +66,17 @@ def between(job: Job, system: System, nics: Nics, traffic: float, why: str) -> L
     return Limit(
         wire="NIC",
         per="node",
-        capacity_gbps=nics_gbps(nics, domain_ranks(job, system), system),
+        capacity_gbps=nics_gbps(job, system, nics),
         traffic=traffic,
-        why=f"{why} ({nics.text} per {system.ranks_per_node} GPUs)",
+        why=f"{why} ({nics_text(job, system, nics)})",
         source=f"{NIC_SOURCE}; {nics.source}",
     )
+
+
+def nics_text(job: Job, system: System, nics: Nics) -> str:
+    """What the NICs of a node are, and who shares them."""
+    shared = f", shared by {job.groups} groups" if job.groups > 1 else ""
+    return f"{nics.text} per {system.ranks_per_node} GPUs{shared}"
 
 
 def bus_factor(collective: str, ranks: int) -> float:

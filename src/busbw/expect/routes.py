@@ -10,10 +10,12 @@ import math
 from busbw.expect.limits import (
     RING_COLLECTIVES,
     between,
+    bus_factor,
     domain_ranks,
     fabric_of,
     inside,
     nics_gbps,
+    nics_text,
     node_count,
 )
 from busbw.expect.types import Efficiency, Job, Limit, Protocol, Route
@@ -49,7 +51,7 @@ TREE_PAIR = Efficiency(
     low=0.72,
     typical=0.92,
     high=1.0,
-    source=f"{TUNING}: a tree reaches 0.92; published 2-node plateaus spread from 0.74 to 0.93 of it",
+    source=f"{TUNING}: a tree reaches 0.92; published 2-node plateaus spread from 0.74 to 0.96 of it",
 )
 TREE_NET = Efficiency(low=0.75, typical=0.92, high=1.0, source=f"{TUNING}: a tree reaches 0.92")
 PAIRWISE = Efficiency(
@@ -100,9 +102,10 @@ _PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 
 def routes(job: Job, system: System) -> tuple[Route, ...]:
     """Every way that the library may go; empty where the wires are not known."""
-    fabric = fabric_of(domain_ranks(job, system), system)
+    inner = domain_ranks(job, system)
+    fabric = fabric_of(inner, system) if inner > 1 else None  # a rank alone on its node uses no links
     nodes = node_count(job, system)
-    if domain_ranks(job, system) > 1 and fabric is None:
+    if inner > 1 and fabric is None:
         return ()
     if nodes > 1 and system.nics is None:
         return ()
@@ -204,8 +207,8 @@ def _tree(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:
 def _tree_nics(job: Job, system: System, nodes: int) -> Limit:
     assert system.nics is not None
     if nodes == 2:
-        why = "between two nodes a tree sends the data once each way where a ring sends them nearly twice"
-        return between(job, system, system.nics, 0.5, why)
+        why = "between two nodes a tree sends the data once each way, where busbw counts them up to twice"
+        return between(job, system, system.nics, 1 / bus_factor("all_reduce", job.ranks), why)
     return between(job, system, system.nics, 1.0, "a node inside the tree sends up and down")
 
 
@@ -262,7 +265,7 @@ def _pairwise(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Ro
     if fabric is not None:
         limits.append(inside(job, system, fabric, 1.0, "every byte of busbw crosses the GPU's links"))
     if nodes > 1 and system.nics is not None:
-        own = nics_gbps(system.nics, inner, system) / inner
+        own = nics_gbps(job, system, system.nics) / inner
         hops = job.collective in ("sendrecv", "hypercube")
         traffic = 1.0 if hops else (job.ranks - inner) / (job.ranks - 1)
         whose = "each GPU's share of the NICs carries what it sends to other nodes"
@@ -272,7 +275,7 @@ def _pairwise(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Ro
                 per="GPU",
                 capacity_gbps=own,
                 traffic=traffic,
-                why=f"{whose} ({system.nics.text} per {system.ranks_per_node} GPUs)",
+                why=f"{whose} ({nics_text(job, system, system.nics)})",
                 source=between(job, system, system.nics, 1.0, "").source,
             )
         )

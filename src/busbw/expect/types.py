@@ -16,6 +16,8 @@ class Job(Struct, kw_only=True, frozen=True):
     collective: str
     ranks: int
     ranks_per_node: int
+    groups: int = 1
+    """How many groups like this one run at once and share a node's NICs (NCCL_TESTS_SPLIT)."""
     dtype: str | None = None
     nvls: bool = True
     """Whether the switch may reduce (NCCL_NVLS_ENABLE)."""

@@ -5,7 +5,7 @@ import statistics
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import COLLECTIVES, bus_factor
+from busbw.expect import COLLECTIVES, bus_factor, hosts_of
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
@@ -54,6 +54,11 @@ class Series(Struct, kw_only=True, frozen=True):
     def ranks(self) -> int | None:
         """Where it is known."""
         return self.table.ranks_of(self.row)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Those of its group, as far as the device list has them."""
+        return tuple(hosts_of(self.table, self.row))
 
     @property
     def title(self) -> str:
