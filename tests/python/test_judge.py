@@ -270,6 +270,27 @@ def test_an_interval_wholly_beyond_the_range_is_slow() -> None:
     assert only(judge(log(rows))).grade == "SLOW"
 
 
+def launched(launch_us: float) -> Log:
+    """A record of our own on GPUs: samples and intervals of what operations take on the device, time with launching."""
+    rows = []
+    for size, device_us in GOOD_H200_X4.items():
+        _, figures = noisy(size, device_us, (0.99 * device_us, 1.01 * device_us))
+        stats = figures["out_of_place"].stats
+        one = figure(size, max(launch_us, device_us), stats=stats, device_time_us=device_us, launch_time_us=launch_us)
+        rows.append((size, {"out_of_place": one}))
+    return log(rows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("launch_us", "grade"), [(5, "GOOD"), (12, "GOOD"), (40, "SLOW"), (200, "SLOW"), (1000, "SLOW")]
+)
+def test_the_samples_of_a_gpu_say_nothing_of_launching(launch_us: float, grade: str) -> None:
+    found = only(judge(launched(launch_us)))
+    assert found.grade == grade
+    assert grades(found)["plateau"] == "GOOD"
+    assert only(judge(launched(launch_us), against=Against(name="good", log=launched(12)))).grade == grade
+
+
 def test_placements_that_disagree_are_unsure() -> None:
     rows: list[tuple[int, dict[Placement, Figure]]] = [
         (size, {"out_of_place": figure(size, time), "in_place": figure(size, time * 3)})

@@ -12,6 +12,9 @@ from busbw.units import count_text
 _CONTRADICTS = 0.03
 """A share by which time, bytes and bandwidth may differ: more than their last printed digit, which is added apart."""
 
+_HELD_BACK_BELOW_US = 300.0
+"""Operations that take the device less are sampled behind a gate (docs/measuring.md, "What is timed")."""
+
 
 class Measured(Struct, kw_only=True, frozen=True):
     """One size in one placement, over all passes of it."""
@@ -21,7 +24,8 @@ class Measured(Struct, kw_only=True, frozen=True):
     time_us: float
     busbw_gbps: float | None
     median_us: float | None = None
-    """Of single iterations, each as long as its slowest rank took; None without statistics or over several passes."""
+    """Of single iterations, each as long as its slowest rank took; None without statistics or over several passes. The
+    time itself where the iterations were sampled without what launching costs."""
     median_interval_us: tuple[float, float] | None = None
     """95 % interval of the median, where the log has one."""
     interval_us: tuple[float, float] | None = None
@@ -148,7 +152,8 @@ def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
 def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row, Figure]]) -> Measured:
     times = [time for row, figure in figures if (time := _time_us(table, row, figure))]
     buses = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
-    stats = [figure.stats for _, figure in figures if figure.stats]
+    known = [figure.stats for _, figure in figures if figure.stats]
+    stats = [figure.stats for _, figure in figures if figure.stats and not _held_back(figure)]
     intervals = [one.median_ci95_us for one in stats if one.median_ci95_us]
     # A mean that a few late iterations have raised lies outside its own median's interval: the wider of the two counts.
     interval = None
@@ -157,16 +162,24 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
     spreads = [one.p95_us / one.median_us - 1 for one in stats if one.median_us > 0]
     if len(times) > 1:
         spreads.append((max(times) - min(times)) / statistics.median(times))
+    median_us = None
+    if known and len(figures) == 1:
+        median_us = stats[0].median_us if stats else times[0]
     return Measured(
         size_bytes=key[0],
         placement=key[1],
         time_us=statistics.median(times),
         busbw_gbps=statistics.median(buses) if buses else None,
-        median_us=stats[0].median_us if stats and len(figures) == 1 else None,
+        median_us=median_us,
         median_interval_us=intervals[0] if interval else None,
         interval_us=interval,
         spread=max(spreads) if spreads else None,
     )
+
+
+def _held_back(figure: Figure) -> bool:
+    """Whether the samples are what operations take on the device: they say nothing of a time with launching in it."""
+    return figure.device_time_us is not None and figure.device_time_us < _HELD_BACK_BELOW_US
 
 
 def _contradiction(table: Table, row: Row, figure: Figure) -> str | None:
