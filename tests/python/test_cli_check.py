@@ -167,7 +167,7 @@ def test_json_has_grade_and_bands(capsys: pytest.CaptureFixture[str]) -> None:
         ([str(H200_X4), "--reference", "nowhere"], 'no reference "nowhere"'),
         ([str(H200_X4), "--reference", "nowhere.toml"], "cannot read nowhere.toml"),
         ([str(H200_X4), "--system", "nowhere"], 'no system "nowhere"'),
-        ([str(H200_X4), "--nics", "8x400"], "--nics needs --system"),
+        ([str(H200_X4), "--nics", ""], '--nics "" is not understood'),
         ([str(H200_X4), "--system", "h200-sxm", "--nics", "many"], '--nics "many" is not understood'),
     ],
 )
@@ -179,6 +179,12 @@ def test_a_doubt_is_one_sentence_and_exit_2(
     assert shown == ""
     assert len(said.splitlines()) == 1
     assert words in said
+
+
+def test_nics_are_those_of_any_system(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, shown, _ = check(capsys, seed("000"), "--nics", "1x100", "--all")
+    assert code == 5  # the tables of one node are as slow as before
+    assert "over 1 x 100 Gb/s per node" in shown
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\x7fELF" * 100, b"nothing to see\n"])

@@ -11,6 +11,7 @@ from busbw.judge import EXIT_OF, Against, Verdict, judge, worst
 from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
 from busbw.records import Stats
 from busbw.reference import find as find_reference
+from busbw.system import Nics
 from busbw.system import find as find_system
 
 SIZES = tuple(8 << (2 * step) for step in range(15))
@@ -325,6 +326,56 @@ def test_missing_nics_are_recognised() -> None:
     found = only(judge(slow, system=find_system("a100-p4d")))
     assert found.grade == "SLOW"
     assert any("2 of the 4 NICs" in cause for cause in found.causes)
+
+
+# --- NICs that nobody has stated
+
+
+def over_nodes(gbps: float, *, ranks: int = 16, device: str = "NVIDIA H100 80GB HBM3", **more: object) -> Log:
+    times = {size: 40 + size * 2 * (ranks - 1) / ranks / gbps / 1e3 for size in SIZES}
+    return log(times, device=device, ranks=ranks, hosts=ranks // 8, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("gbps", "device"),
+    [(328, "NVIDIA H100 80GB HBM3"), (78.3, "NVIDIA A100-SXM4-40GB")],  # A3 Mega and p4de, both healthy
+)
+def test_over_nics_that_nobody_has_stated_nothing_is_slow(gbps: float, device: str) -> None:
+    found = only(judge(over_nodes(gbps, device=device)))
+    assert found.grade == "UNSURE"
+    assert "SLOW" not in grades(found).values()
+    assert "per node (assumed)" in found.yardstick
+    assert "nobody says what NICs" in found.reasons[0]
+    assert "--nics 8x400" in found.advice[0]
+    assert found.causes == ()
+    assert any("NICs not said by the run" in sentence for sentence in found.beside)
+
+
+def test_over_nics_that_somebody_has_stated_a_run_is_slow() -> None:
+    run = over_nodes(150)
+    assert only(judge(run)).grade == "UNSURE"
+    assert only(judge(run, system=find_system("h100-sxm"))).grade == "SLOW"
+    assert only(judge(run, nics=Nics(count=8, gbit=400, source="a test"))).grade == "SLOW"
+    titled = only(judge(over_nodes(150, title="2x 8 H100 8x400Gbps")))
+    assert titled.grade == "SLOW"
+    assert "over 8 x 400 Gb/s per node" in titled.yardstick
+    assert "assumed" not in titled.yardstick
+    healthy = only(judge(run, nics=Nics(count=8, gbit=100, source="a test")))
+    assert healthy.grade == "GOOD"
+
+
+def test_with_nics_that_nobody_has_stated_a_run_may_be_good() -> None:
+    found = only(judge(over_nodes(470)))
+    assert found.grade == "GOOD"
+    assert "(assumed)" in found.yardstick
+
+
+def test_auto_does_not_decide_over_nics_that_nobody_has_stated() -> None:
+    auto = Against(name="auto", nearest=True)
+    found = only(judge(over_nodes(328), against=auto))
+    assert found.grade == "UNSURE"
+    assert "nobody says what NICs" in found.reasons[0]
+    assert only(judge(over_nodes(328), against=auto, system=find_system("h100-p5"))).grade == "SLOW"
 
 
 # --- groups (NCCL_TESTS_SPLIT)

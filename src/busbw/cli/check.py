@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from busbw import readers, system
-from busbw.cli.nics import nics_option, with_given_nics
+from busbw.cli.nics import given_nics, nics_option
 from busbw.cli.references import against_of
-from busbw.errors import Exit, UsageError
+from busbw.errors import Exit
 from busbw.judge import EXIT_OF, BandVerdict, Grade, Judged, Verdict, judge, worst
 from busbw.store import find
 from busbw.system.detect import look, system_here
@@ -49,12 +49,9 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
     with at_work(f"reading {run}"):
         log = readers.read(find(run))
     place = _place(where)
-    if nics:
-        if place is None:
-            raise UsageError("--nics needs --system", remedy="name the system whose NICs they are")
-        place = with_given_nics(place, nics)
+    given = given_nics(nics) if nics is not None else None
     with at_work(f"judging {run}"):
-        verdicts = judge(log, system=place, against=against_of(against))
+        verdicts = judge(log, system=place, nics=given, against=against_of(against))
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:

@@ -12,6 +12,8 @@ from busbw.expect.types import Estimate, Job
 from busbw.logs import Row, Table
 from busbw.system import System, by_words, find, nics_from_text
 
+_TITLE = "the log's own title"
+
 
 def system_of(table: Table) -> System | None:
     """The system that a log's device names, or its title, are of."""
@@ -25,10 +27,16 @@ def system_of(table: Table) -> System | None:
     if system is None:
         return None
     beside = _after_device(title, system)
-    nics = nics_from_text(beside, "the log's own title")
+    nics = nics_from_text(beside, _TITLE)
     if nics is None or not system.nics:
         return system
     return msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=system.nics.latency_us))
+
+
+def says_nics(table: Table) -> bool:
+    """Whether the log says what NICs a node has; else they are those that nodes with its GPUs usually have."""
+    system = system_of(table)
+    return system is not None and system.nics is not None and system.nics.source == _TITLE
 
 
 def _after_device(title: str, system: System) -> str:

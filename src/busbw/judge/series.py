@@ -47,7 +47,7 @@ class Series(Struct, kw_only=True, frozen=True):
     unchecked: int = 0
     contradictions: tuple[str, ...] = ()
     nics: str | None = None
-    """Of a node: '8 x 400 Gb/s'; logs rarely say."""
+    """Of a node, '8 x 400 Gb/s', where log or user say and the job goes over them; logs rarely do."""
 
     @property
     def collective(self) -> str | None:

@@ -5,7 +5,7 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import COLLECTIVES, Expectation, bus_factor, expect, job_of, system_of
+from busbw.expect import COLLECTIVES, Expectation, bus_factor, expect, job_of, says_nics, system_of, with_nics
 from busbw.fit import Feature, features, fit, half_bandwidth_bytes
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import grade_bands
@@ -15,7 +15,7 @@ from busbw.judge.types import BandVerdict, Verdict, worst
 from busbw.judge.yardstick import Yardstick, of_expectation, of_series
 from busbw.logs import Log, Placement, Table
 from busbw.reference import Reference
-from busbw.system import System
+from busbw.system import Nics, System
 from busbw.units import count_text, size_text
 
 _MOST_NAMED = 3
@@ -33,19 +33,23 @@ class Against(Struct, kw_only=True, frozen=True):
     """The nearest published figures (auto)."""
 
 
-def judge(log: Log, *, system: System | None = None, against: Against | None = None) -> tuple[Verdict, ...]:
+def judge(
+    log: Log, *, system: System | None = None, nics: Nics | None = None, against: Against | None = None
+) -> tuple[Verdict, ...]:
     """A verdict for each configuration of a log.
 
     Args:
         log: What is judged.
         system: What it ran on; without it what the log says of its devices.
+        nics: Of a node; without them those of the system.
         against: A reference that decides instead of the expectation.
     """
     chosen = against or Against()
     empty = (_without_rows(table) for table in log.tables if not table.rows)
     refused = _refused_by_table(log)
     verdicts = (
-        _with_refused(_verdict(series, system, chosen), refused[series.table.first_line]) for series in series_of(log)
+        _with_refused(_verdict(series, system, nics, chosen), refused[series.table.first_line])
+        for series in series_of(log)
     )
     return (*verdicts, *empty)
 
@@ -82,13 +86,19 @@ def _without_rows(table: Table) -> Verdict:
     )
 
 
-def _verdict(series: Series, system: System | None, against: Against) -> Verdict:
-    expectation = _expectation(series, system)
+def _verdict(series: Series, system: System | None, nics: Nics | None, against: Against) -> Verdict:
+    expectation = _expectation(series, system, nics)
+    is_over_nics = expectation is not None and expectation.nodes > 1 and expectation.system.nics is not None
+    assumes_nics = is_over_nics and system is None and nics is None and not says_nics(series.table)
+    if is_over_nics and not assumes_nics:
+        assert expectation is not None
+        assert expectation.system.nics is not None
+        series = replace(series, nics=expectation.system.nics.text)
     if against.log is not None:
         series, others = _alike(series, against)
         yardstick, reasons, beside = _of_log(series, against.name, others)
     else:
-        yardstick, reasons, beside = _yardstick(series, expectation, against)
+        yardstick, reasons, beside = _yardstick(series, expectation, against, assumes_nics=assumes_nics)
     verdict = Verdict(
         grade="UNSURE",
         title=series.title,
@@ -112,12 +122,15 @@ def _verdict(series: Series, system: System | None, against: Against) -> Verdict
     if yardstick.unlike:
         reason = "not comparable: " + "; ".join(yardstick.unlike)
         return replace(verdict, reasons=(reason,), advice=("give a reference of the same job (--reference FILE)",))
-    return _graded(verdict, series, yardstick, expectation)
+    graded = _graded(verdict, series, yardstick, expectation)
+    by_expectation = against.log is None and against.reference is None and not against.nearest
+    return _unstated_nics(graded, expectation) if by_expectation and assumes_nics and expectation else graded
 
 
 _BROKEN_ADVICE = (
     "repeat it with -c 1 -n 1 over the same sizes; with the same result suspect the library, then the hardware"
 )
+_NICS_ADVICE = "say the NICs of a node: --nics 8x400, or --system NAME where they are the usual ones of such a machine"
 _NO_EXPECTATION_ADVICE = "give a good run of the same machine (--reference FILE)"
 _NO_YARDSTICK_ADVICE = (
     "say what it ran on (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "
@@ -125,16 +138,30 @@ _NO_YARDSTICK_ADVICE = (
 )
 
 
-def _expectation(series: Series, system: System | None) -> Expectation | None:
+def _expectation(series: Series, system: System | None, nics: Nics | None) -> Expectation | None:
     where = system or system_of(series.table)
+    if where is not None and nics is not None:
+        where = with_nics(where, nics.count, nics.gbit, nics.source)
     job = job_of(series.table, series.row, where) if where else None
     if job is None or where is None:
         return None
     return expect(job, where, sorted({point.size_bytes for point in series.points}))
 
 
+def _unstated_nics(verdict: Verdict, expectation: Expectation) -> Verdict:
+    """What is slow beside NICs that nobody has spoken of may be what other NICs carry."""
+    nics = expectation.system.nics
+    if verdict.grade != "SLOW" or nics is None:
+        return verdict
+    reason = f"nobody says what NICs a node has: {nics.text} are assumed, and with others this may be healthy"
+    bands = tuple(replace(band, grade="UNSURE") if band.grade == "SLOW" else band for band in verdict.bands)
+    return replace(
+        verdict, grade="UNSURE", reasons=(reason, *verdict.reasons), bands=bands, causes=(), advice=(_NICS_ADVICE,)
+    )
+
+
 def _yardstick(
-    series: Series, expectation: Expectation | None, against: Against
+    series: Series, expectation: Expectation | None, against: Against, *, assumes_nics: bool
 ) -> tuple[Yardstick | None, list[str], list[str]]:
     """What decides, why nothing does, and what is only shown beside."""
     if against.reference is not None:
@@ -150,12 +177,14 @@ def _yardstick(
         if not close.yardstick.unlike and any(text.startswith("GPU not said") for text in close.yardstick.differs):
             # Nobody has said that these are alike: with a name or a file the user does.
             return replace(close.yardstick, unlike=("the log does not say which GPU it ran on",)), [], beside
+        if not close.yardstick.unlike and assumes_nics:
+            return replace(close.yardstick, unlike=("nobody says what NICs a node has (--nics 8x400)",)), [], beside
         return close.yardstick, [], beside
     if expectation is None:
         return None, [_why_no_expectation(series)], beside
     if expectation.unknown:
         return None, [expectation.unknown], beside
-    return of_expectation(expectation), [], beside
+    return of_expectation(expectation, assumes_nics=assumes_nics), [], beside
 
 
 def _why_no_expectation(series: Series) -> str:

@@ -51,15 +51,17 @@ class Yardstick(Struct, kw_only=True, frozen=True):
         return band_of(size_bytes, self.plateau_from_bytes)
 
 
-def of_expectation(expectation: Expectation) -> Yardstick:
-    """An expectation's ranges."""
+def of_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
+    """An expectation's ranges; `assumes_nics`: nobody has said what NICs a node has."""
     known = {estimate.size_bytes: estimate for estimate in expectation.estimates}
     best = expectation.best.limit_gbps * expectation.best.efficiency.typical if expectation.best else 0.0
     curve = [(size, estimate.busbw_gbps.typical) for size, estimate in known.items()]
     # The plateau is that of the system, which a short sweep may not reach.
     reached = [size for size, busbw in curve if busbw >= PLATEAU_SHARE * best]
+    nics = expectation.system.nics if expectation.nodes > 1 else None
+    over = f", over {nics.text} per node{' (assumed)' if assumes_nics else ''}" if nics else ""
     return Yardstick(
-        name=f"what {expectation.system.title} reaches when healthy",
+        name=f"what {expectation.system.title} reaches when healthy{over}",
         range_us=lambda size, _placement: known[size].time_us if size in known else None,
         plateau_from_bytes=max(min(reached), LATENCY_BYTES + 1) if reached else None,
     )
@@ -112,12 +114,18 @@ def of_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> 
             "type": sweep.dtype,
             "operator": None,
             "library": reference.library,
-            **({"NICs": reference.nics} if reference.nodes > 1 and run.nics else {}),
+            **({"NICs": reference.nics} if _is_over_nics(reference) else {}),
         },
     )
     if sweep.kind == "floor":
         unlike.append("it is a floor that somebody demands, and no measurement")
     return _of_points(f"{name} ({reference.title})", points, differs, unlike)
+
+
+def _is_over_nics(reference: Reference) -> bool:
+    """Several nodes meet over NICs, unless NVLink joins them in one rack."""
+    system = by_words(reference.gpu)
+    return reference.nodes > 1 and not (system and system.rack_ranks and system.rack_ranks >= reference.ranks)
 
 
 def _gpu(series: Series) -> str | None:
