@@ -79,7 +79,7 @@ def test_a_host_run_alone_is_unsure(capsys: pytest.CaptureFixture[str], tmp_path
     assert "--reference FILE" in " ".join(shown.split())
 
 
-@pytest.mark.parametrize(("times", "code"), [(1.0, 0), (1.02, 0), (0.5, 0), (1.5, 5)])
+@pytest.mark.parametrize(("times", "code"), [(1.0, 0), (1.02, 0), (0.5, 0), (2.2, 0), (2.5, 5)])
 def test_a_host_run_against_a_good_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, times: float, code: int
 ) -> None:

@@ -99,6 +99,9 @@ def _verdict(series: Series, system: System | None, nics: Nics | None, against: 
         yardstick, reasons, beside = _of_log(series, against.name, others)
     else:
         yardstick, reasons, beside = _yardstick(series, expectation, against, assumes_nics=assumes_nics)
+    if yardstick is not None and yardstick.scatter and not yardstick.unlike:
+        apart = f"two starts of the same may be {yardstick.scatter}: `busbw ab` tells smaller differences"
+        beside = [*beside, apart]
     verdict = Verdict(
         grade="UNSURE",
         title=series.title,

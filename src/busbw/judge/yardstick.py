@@ -12,12 +12,13 @@ from busbw.expect import Expectation, Range, bus_factor, system_of
 from busbw.judge.series import Series
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
+from busbw.scatter import Way, scatter_factor, scatter_text, way_of
 from busbw.system import by_words
 
 SPREAD: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """How far two runs of one healthy machine differ at one size: two runs of the same sweep on 4 x H200, an hour apart,
-differed by up to 16 % (at one size) to 8 KiB, 9 % between and 0.3 % on the plateau. A reference's own spread counts
-where it is larger."""
+differed by up to 16 % (at one size) to 8 KiB, 9 % between and 0.3 % on the plateau. What launching adds (`scatter`), or
+a reference's own spread, counts where it is larger."""
 
 FURTHEST = 4.0
 """Between two sizes of a reference that are at most this factor apart its time is interpolated by logarithms."""
@@ -36,6 +37,8 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     """Why it must not decide."""
     sizes_bytes: frozenset[int] = frozenset()
     """Those that it has a figure of its own for; between two of them it is interpolated. Empty for an expectation."""
+    scatter: str | None = None
+    """How far two starts lie apart by chance, where that widens its ranges."""
 
     @property
     def how_near(self) -> str:
@@ -87,7 +90,7 @@ def of_series(name: str, reference: Series, run: Series) -> Yardstick:
     )
     if reference.table.complete is False:
         differs.append("the reference ended early")
-    return _of_points(name, points, differs, unlike)
+    return _of_points(name, points, differs, unlike, (way_of(run.table), way_of(reference.table)))
 
 
 def of_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> Yardstick:
@@ -119,7 +122,7 @@ def of_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> 
     )
     if sweep.kind == "floor":
         unlike.append("it is a floor that somebody demands, and no measurement")
-    return _of_points(f"{name} ({reference.title})", points, differs, unlike)
+    return _of_points(f"{name} ({reference.title})", points, differs, unlike, (way_of(run.table),))
 
 
 def _is_over_nics(reference: Reference) -> bool:
@@ -179,7 +182,8 @@ def _same(key: str, one: object, other: object) -> bool:
 Points = Sequence[tuple[int, Placement, float, float, "float | None"]]
 
 
-def _of_points(name: str, points: Points, differs: list[str], unlike: list[str]) -> Yardstick:
+def _of_points(name: str, points: Points, differs: list[str], unlike: list[str], ways: tuple[Way, ...]) -> Yardstick:
+    """Ranges about these points; `ways`: how operations were launched in the run, and here where it is known."""
     by_placement: dict[Placement, dict[int, tuple[float, float]]] = {}
     for size, placement, time_us, spread, _ in points:
         by_placement.setdefault(placement, {})[size] = (time_us, spread)
@@ -193,7 +197,8 @@ def _of_points(name: str, points: Points, differs: list[str], unlike: list[str])
         time_us, spread = found
         others = [table[size][0] for table in by_placement.values() if size in table]
         own = (max(others) - min(others)) / time_us if len(others) > 1 else 0.0
-        wide = max(SPREAD[band_of(size, plateau)], spread, own)
+        launching = max(scatter_factor(way, size) for way in ways) - 1
+        wide = max(SPREAD[band_of(size, plateau)], spread, own, launching)
         return Range(low=time_us / (1 + wide), typical=time_us, high=time_us * (1 + wide))
 
     if not points:
@@ -205,6 +210,7 @@ def _of_points(name: str, points: Points, differs: list[str], unlike: list[str])
         differs=tuple(differs),
         unlike=tuple(unlike),
         sizes_bytes=frozenset(size for size, *_ in points),
+        scatter=next((text for way in ways if (text := scatter_text(way))), None),
     )
 
 
