@@ -42,6 +42,40 @@ def test_it_fits_the_width(busbw: Busbw, kept: Path, columns: int) -> None:
     assert max(map(len, done.stdout.splitlines())) <= columns
 
 
+def break_data(folder: Path, *, sizes: int | None = None) -> None:
+    """A run whose first sizes come out quick and wrong."""
+    head, *rows = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
+    for row in rows[:sizes]:
+        row["time_us"] /= 10
+        row["check"] |= {"state": "checked", "wrong_elements": 5}
+    (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (head, *rows)))
+
+
+def test_wrong_data_are_no_speed(busbw: Busbw, here: Path) -> None:
+    store = here / "busbw-records"
+    for day in range(30):
+        add_run(store, day)
+    for number in range(20, 30):
+        break_data(store / f"run-{number:04}", sizes=1)
+    done = busbw("history", "all_reduce", "--no-plot")
+    assert done.returncode == 0
+    assert "10 measurements of 10 runs left out: the data were wrong" in done.stderr
+    assert "faster" not in done.stdout
+    assert "30 runs" in done.stdout
+    (trend,) = [json.loads(line) for line in busbw("history", "all_reduce", "--json").stdout.splitlines()]
+    assert trend["changes"] == []
+    assert trend["runs"][-1]["speed"]["latency"] is None
+
+
+def test_nothing_but_wrong_data_is_no_trend(busbw: Busbw, here: Path) -> None:
+    add_run(here / "busbw-records", 0)
+    break_data(here / "busbw-records" / "run-0000")
+    done = busbw("history", "all_reduce")
+    assert done.returncode == 2
+    assert "3 measurements of 1 run left out" in done.stderr
+    assert "all of what matches had wrong data" in done.stderr
+
+
 def test_json(busbw: Busbw, kept: Path) -> None:
     (trend,) = [json.loads(line) for line in busbw("history", "all_reduce_perf", "--json").stdout.splitlines()]
     assert len(trend["runs"]) == 30

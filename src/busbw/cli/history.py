@@ -14,6 +14,7 @@ from busbw.cli.kept_runs import opened_index, store_folder, tell, time_text
 from busbw.errors import UsageError
 from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
 from busbw.logs import PLACEMENT_WORDS
+from busbw.store import count_wrong
 from busbw.terminal import at_work, console, width_of
 from busbw.units import count_text, size_text
 
@@ -58,7 +59,15 @@ def history(
             found = index.ask(
                 lambda connection: trends(connection, wanted, any_host=any_host, false_alarms=false_alarms)
             )
+        wrong, runs = index.ask(lambda connection: count_wrong(connection, wanted))
         tell(index)
+    if wrong:
+        left_out = f"{count_text(wrong, 'measurement')} of {count_text(runs, 'run')} left out: the data were wrong"
+        click.echo(f"{left_out}, and how fast that was says nothing (busbw runs --rows)", err=True)
+    if wrong and not found:
+        raise UsageError(
+            f"all of what matches had wrong data in {folder}", remedy="busbw runs --rows lists what is there"
+        )
     if not found:
         raise UsageError(f"no run of {wanted.collective} in {folder} matches", remedy="busbw runs lists what is there")
     if as_json:

@@ -144,7 +144,8 @@ def count_runs(connection: sqlite3.Connection, wanted: Filter) -> int:
 def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Measured]:
     """All configurations that match, each placement by itself; cycles of a size are averaged.
 
-    Where the placement is left open, it is out of place, or what a log has that does not say.
+    Where the placement is left open, it is out of place, or what a log has that does not say. Measurements whose data
+    were wrong are left out: `count_wrong` counts them.
     """
     text, values = _where(wanted)
     series_of = {
@@ -156,15 +157,11 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
             values,
         )
     }
-    placements = (wanted.placement,) if wanted.placement else ("out_of_place", "unstated")
-    low = 0 if wanted.min_bytes is None else wanted.min_bytes
-    high = LARGEST if wanted.max_bytes is None else wanted.max_bytes
+    which, values = _timed(wanted)
     rows = connection.execute(
-        "SELECT series, placement, size_bytes, avg(time_us) FROM points"
-        f" WHERE series IN (SELECT series.id FROM runs JOIN series ON series.run = runs.id{text})"
-        f" AND placement IN ({', '.join('?' * len(placements))}) AND time_us > 0 AND size_bytes BETWEEN ? AND ?"
+        f"SELECT series, placement, size_bytes, avg(time_us) FROM points{which} AND coalesce(wrong, 0) = 0"
         " GROUP BY series, size_bytes, placement",
-        (*values, *placements, low, high),
+        values,
     )
     for series, points in groupby(rows, key=itemgetter(0)):
         by_placement: dict[Placement, dict[int, float]] = {}
@@ -172,6 +169,30 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
             by_placement.setdefault(placement, {})[size_bytes] = time_us
         for placement, times_us in by_placement.items():
             yield Measured._make((*series_of[series], placement, times_us))
+
+
+def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, int]:
+    """How many measurements `list_measured` leaves out because their data were wrong, and of how many runs."""
+    which, values = _timed(wanted)
+    counts: tuple[int, int] = connection.execute(
+        f"SELECT count(*), count(DISTINCT series.run) FROM points JOIN series ON series.id = points.series{which}"
+        " AND wrong > 0",
+        values,
+    ).fetchone()
+    return counts
+
+
+def _timed(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
+    """The points with a time that match, as SQL and its values."""
+    text, values = _where(wanted)
+    placements = (wanted.placement,) if wanted.placement else ("out_of_place", "unstated")
+    low = 0 if wanted.min_bytes is None else wanted.min_bytes
+    high = LARGEST if wanted.max_bytes is None else wanted.max_bytes
+    return (
+        f" WHERE points.series IN (SELECT series.id FROM runs JOIN series ON series.run = runs.id{text})"
+        f" AND placement IN ({', '.join('?' * len(placements))}) AND time_us > 0 AND size_bytes BETWEEN ? AND ?",
+        (*values, *placements, low, high),
+    )
 
 
 def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[Point]:
