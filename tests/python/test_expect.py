@@ -276,6 +276,23 @@ def test_a_group_has_nodes_of_its_own(
     assert bool(nics) == (gbps is not None)
 
 
+@pytest.mark.parametrize("counts", [(8, 4, 4), (8, 1), (8, 8, 1)])
+def test_unequal_nodes_are_not_guessed(counts: tuple[int, ...]) -> None:
+    hosts = [f"n{node}" for node, count in enumerate(counts) for _ in range(count)]
+    listed = tuple(Rank(rank=rank, host=host, device_name="NVIDIA H100") for rank, host in enumerate(hosts))
+    one = Table(format="a test", collective="all_reduce", ranks=len(hosts), rank_list=listed)
+    job = job_of(one, row(), find("h100-sxm"))
+    assert job is not None
+    found = expect(job, find("h100-sxm"), [8])
+    assert found.nodes == len(counts)
+    assert found.unknown is not None
+    assert f"unequal numbers of ranks, {min(counts)} to 8" in found.unknown
+    # In a rack the trays of a job are one domain.
+    rack = job_of(one, row(), find("gb200-nvl72"))
+    assert rack is not None
+    assert expect(rack, find("gb200-nvl72"), [8]).unknown is None
+
+
 def test_groups_share_the_nics_that_they_cross() -> None:
     system = with_nics(find("h100-sxm"), 4, 400, "a test")
     job = job_of(split(lambda number: number % 8), msgspec.structs.replace(row(), ranks=2), system)

@@ -378,6 +378,18 @@ def test_auto_does_not_decide_over_nics_that_nobody_has_stated() -> None:
     assert only(judge(over_nodes(328), against=auto, system=find_system("h100-p5"))).grade == "SLOW"
 
 
+def test_unequal_nodes_need_a_reference() -> None:
+    table = over_nodes(87).tables[0]
+    ranks = tuple(msgspec.structs.replace(rank, host="n0" if rank.rank < 8 else "n1") for rank in table.rank_list[:9])
+    rows = log({size: 40 + size * 16 / 9 / 87 / 1e3 for size in SIZES}, ranks=9).tables[0].rows
+    run = Log(source="a test", tables=(msgspec.structs.replace(table, ranks=9, rank_list=ranks, rows=rows),))
+    found = only(judge(run, system=find_system("h100-sxm")))
+    assert found.grade == "UNSURE"
+    assert "unequal" in found.reasons[0]
+    assert "--reference FILE" in found.advice[0]
+    assert only(judge(run, against=Against(name="itself", log=run))).grade == "GOOD"
+
+
 # --- groups (NCCL_TESTS_SPLIT)
 
 

@@ -73,6 +73,7 @@ def job_of(table: Table, row: Row, system: System) -> Job | None:
         collective=collective,
         ranks=ranks,
         ranks_per_node=max(hosts.values()) if is_whole else min(ranks, system.ranks_per_node),
+        node_ranks=tuple(hosts.values()) if is_whole else (),
         groups=_groups_beside(table, hosts) if is_whole else 1,
         dtype=row.dtype,
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",

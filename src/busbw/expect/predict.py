@@ -27,6 +27,10 @@ def expect(job: Job, system: System, sizes_bytes: Iterable[int]) -> Expectation:
     ways = routes(job, system)
     if not ways:
         return _nothing(job, system, nodes, _why_unknown(job, system, nodes))
+    fewest, most = min(job.node_ranks, default=0), max(job.node_ranks, default=0)
+    if nodes > 1 and not system.rack_ranks and fewest != most:
+        why = f"the nodes have unequal numbers of ranks, {fewest} to {most}: what that costs is not in the model"
+        return _nothing(job, system, len(job.node_ranks), why)
     best = max(ways, key=_plateau_gbps)
     return Expectation(
         job=job,

@@ -16,6 +16,8 @@ class Job(Struct, kw_only=True, frozen=True):
     collective: str
     ranks: int
     ranks_per_node: int
+    node_ranks: tuple[int, ...] = ()
+    """How many each node has, where a log lists them; empty: `ranks_per_node` on each."""
     groups: int = 1
     """How many groups like this one run at once and share a node's NICs (NCCL_TESTS_SPLIT)."""
     dtype: str | None = None
