@@ -119,6 +119,29 @@ def test_alltoall_uses_a_gpus_own_nic(ranks: int, gbps: float) -> None:
     assert route.limit_gbps == pytest.approx(gbps)
 
 
+@pytest.mark.parametrize(
+    ("collective", "system", "gbps"),
+    [
+        # p4d: four NICs of 12 GB/s for eight GPUs, of which one sends to other nodes.
+        ("sendrecv", "a100-p4d", 12),
+        ("gather", "a100-p4d", 12 * 15 / 8),
+        ("scatter", "a100-p4d", 12 * 15 / 8),
+        ("alltoall", "a100-p4d", 6 * 15 / 8),
+        # p5: 32 NICs of 12 GB/s, four for each GPU.
+        ("sendrecv", "h100-p5", 48),
+        ("gather", "h100-p5", 48 * 15 / 8),
+        # Of 15 parts 7 go over NVLink, then 8 over the NIC.
+        ("hypercube", "h100-sxm", 15 / (7 / 370.8 + 8 / 48)),
+    ],
+)
+def test_pairwise_over_two_nodes(collective: str, system: str, gbps: float) -> None:
+    assert route_of("Pairwise", system, 16, collective=collective).limit_gbps == pytest.approx(gbps, rel=0.003)
+
+
+def test_a_hypercube_of_nodes_with_one_rank_each_crosses_with_every_part() -> None:
+    assert route_of("Pairwise", "h100-sxm", 4, 1, "hypercube").limit_gbps == pytest.approx(48)
+
+
 def test_a_rack_is_one_domain() -> None:
     job = Job(collective="all_reduce", ranks=72, ranks_per_node=4)
     found = expect(job, find("gb200-nvl72"), [LARGE])

@@ -73,6 +73,11 @@ def between(job: Job, system: System, nics: Nics, traffic: float, why: str) -> L
     )
 
 
+def one_nic_gbps(job: Job, nics: Nics) -> float:
+    """What one NIC carries, one way, or what is left of it to each of more groups than NICs."""
+    return min(1.0, nics.count / job.groups) * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
+
+
 def nics_text(job: Job, system: System, nics: Nics) -> str:
     """What the NICs of a node are, and who shares them."""
     shared = f", shared by {job.groups} groups" if job.groups > 1 else ""

@@ -17,6 +17,7 @@ from busbw.expect.limits import (
     nics_gbps,
     nics_text,
     node_count,
+    one_nic_gbps,
 )
 from busbw.expect.types import Efficiency, Job, Limit, Protocol, Route
 from busbw.system import Fabric, System
@@ -258,6 +259,18 @@ def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, la
     )
 
 
+def _hypercube_steps(job: Job, inner: int, within: list[Limit]) -> tuple[float, float]:
+    """What crosses a GPU's NICs for each GB of busbw, and how long the steps before it take that stay in the node.
+
+    Step k swaps 2^k of the n - 1 parts with the rank whose number differs in bit k. It stays in the node where blocks
+    of 2^(k+1) ranks do, so that all but n - b parts stay there; b is the largest power of two that divides `inner`.
+    """
+    block = inner & -inner
+    crossing = (job.ranks - block) / (job.ranks - 1)
+    links = min((limit.busbw_gbps for limit in within), default=math.inf)
+    return crossing, (1 - crossing) / links
+
+
 def _pairwise(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:
     """Collectives made of single sends: each GPU's data for other nodes cross its own NIC."""
     inner = domain_ranks(job, system)
@@ -266,15 +279,22 @@ def _pairwise(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Ro
         limits.append(inside(job, system, fabric, 1.0, "every byte of busbw crosses the GPU's links"))
     if nodes > 1 and system.nics is not None:
         own = nics_gbps(job, system, system.nics) / inner
-        hops = job.collective in ("sendrecv", "hypercube")
-        traffic = 1.0 if hops else (job.ranks - inner) / (job.ranks - 1)
         whose = "each GPU's share of the NICs carries what it sends to other nodes"
+        if job.collective in ("sendrecv", "gather", "scatter"):
+            own = max(own, one_nic_gbps(job, system.nics))
+            whose = "one GPU of a node sends to others or receives from them, through a NIC of its own"
+        traffic = 1.0 if job.collective == "sendrecv" else (job.ranks - inner) / (job.ranks - 1)
+        elsewhere = 0.0
+        if job.collective == "hypercube":
+            traffic, elsewhere = _hypercube_steps(job, inner, limits)
+            whose += ", in steps that wait for each other"
         limits.append(
             Limit(
                 wire="NIC",
                 per="GPU",
                 capacity_gbps=own,
                 traffic=traffic,
+                elsewhere_s_per_gb=elsewhere,
                 why=f"{whose} ({nics_text(job, system, system.nics)})",
                 source=between(job, system, system.nics, 1.0, "").source,
             )

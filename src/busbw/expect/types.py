@@ -50,13 +50,15 @@ class Limit(Struct, kw_only=True, frozen=True):
     """What the wire of one GPU, or the wires of one node, carry each way."""
     traffic: float
     """GB/s on that wire for each GB/s of busbw; below 1 busbw exceeds the wire."""
+    elsewhere_s_per_gb: float = 0.0
+    """Seconds for each GB of busbw in which this wire waits for steps over others."""
     why: str
     source: str
 
     @property
     def busbw_gbps(self) -> float:
         """The busbw at which the wire is full."""
-        return self.capacity_gbps / self.traffic
+        return self.capacity_gbps / (self.traffic + self.elsewhere_s_per_gb * self.capacity_gbps)
 
 
 class Route(Struct, kw_only=True, frozen=True):
