@@ -117,13 +117,18 @@ def test_every_other_size_slow_is_not_good() -> None:
     assert found.grade in ("UNSURE", "SLOW")
 
 
-def test_several_sizes_apart_are_all_named() -> None:
-    limits = {8 << step: 20.0 * 1.5 ** (step - 12) for step in range(12, 24)}
+@pytest.mark.parametrize(
+    ("slow", "grade"),
+    [([], "GOOD"), ([20], "GOOD"), ([17, 20], "UNSURE"), ([15, 17, 20, 22], "UNSURE"), ([17, 18], "SLOW")],
+)
+def test_one_size_of_a_band_may_be_out_and_no_more(slow: list[int], grade: str) -> None:
+    limits = {1 << power: 20.0 * 1.5 ** (power - 15) for power in range(15, 27)}
     good = host(limits)
-    run = host({size: time * (1.3 if size in (8 << 14, 8 << 17) else 1) for size, time in limits.items()})
+    run = host({size: time * (1.3 if size.bit_length() - 1 in slow else 1) for size, time in limits.items()})
     (band,) = [one for one in only(judge(run, against=Against(name="good", log=good))).bands if one.band == "middle"]
-    assert "128 KiB" in band.reason
-    assert "1 MiB" in band.reason
+    assert band.grade == grade
+    assert ("128 KiB" in band.reason) == (17 in slow and 18 not in slow)
+    assert ("1 MiB" in band.reason) == (20 in slow)
 
 
 def test_wrong_data_is_broken_whatever_the_speed() -> None:

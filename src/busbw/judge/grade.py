@@ -17,6 +17,7 @@ _FALL, _FALLS = 0.15, 2
 """One such fall may be a switch of protocol; two of 15 % say that the machine was not quiet."""
 _ALONE = 1.2
 """A single size counts as slow only where it is this factor beyond the range: no neighbour can confirm it."""
+_MOST_NAMED = 3
 
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
@@ -84,10 +85,6 @@ def _falls(points: Sequence[Measured]) -> int:
     return found
 
 
-def _neighbours(slow: Sequence[int]) -> str:
-    return "its neighbours are" if len(slow) == 1 else "the neighbours of each are"
-
-
 def _decide(
     sizes: Sequence[int], slow: Sequence[int], unclear: Sequence[int], noisy: Sequence[int], worst: Judged
 ) -> tuple[Grade, str]:
@@ -105,10 +102,11 @@ def _decide(
             "UNSURE",
             f"the placements of {count_text(len(noisy), 'size')} disagree: measure on a quiet machine, longer",
         )
-    if 3 * len(slow) > len(sizes):
-        apart = f"{len(slow)} of {count_text(len(sizes), 'size')} are slower than the range, none beside another"
+    if len(slow) > 1 or 3 * len(slow) > len(sizes):
+        more = f" and {len(slow) - _MOST_NAMED} more" if len(slow) > _MOST_NAMED else ""
+        named = f"{', '.join(map(size_text, slow[:_MOST_NAMED]))}{more}"
+        apart = f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range, none beside another ({named})"
         return "UNSURE", f"{apart}: measure again, longer (-n 200)"
     if slow:
-        named = " and ".join(map(size_text, slow))
-        return "GOOD", f"only {named} {'is' if len(slow) == 1 else 'are'} beyond the range, {_neighbours(slow)} not"
+        return "GOOD", f"only {size_text(slow[0])} is beyond the range, its neighbours are not"
     return "GOOD", "every size within the range or better"
