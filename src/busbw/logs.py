@@ -137,8 +137,15 @@ class Table(Struct, kw_only=True, frozen=True):
         return row.collective or self.collective
 
     def ranks_of(self, row: Row) -> int | None:
-        """How many ranks took part in one of its rows; none took part in nothing, so 0 is not known."""
-        return row.ranks or self.ranks or None
+        """How many ranks took part in one of its rows; none took part in nothing, so 0 is not known.
+
+        Under NCCL_TESTS_SPLIT nccl-tests lists the ranks of all groups above the rows of one, and says nowhere how many
+        that one has.
+        """
+        ranks = row.ranks or self.ranks or None
+        if len(self.rank_list) != ranks:
+            return ranks
+        return sum(rank.group == row.group for rank in self.rank_list) or ranks
 
 
 class Refusal(Struct, kw_only=True, frozen=True):

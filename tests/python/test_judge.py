@@ -419,6 +419,23 @@ def test_pairs_across_nodes_are_held_against_their_nics() -> None:
     assert not any("NVLink" in cause for one in found for cause in one.causes)
 
 
+def test_rows_below_a_list_of_all_groups_are_of_one() -> None:
+    """As nccl-tests prints them: the rows are those of group 0, and 16 ranks are listed."""
+    table = rails({0: 46}).tables[0]
+    rows = tuple(msgspec.structs.replace(row, ranks=16) for row in table.rows)
+    run = Log(source="a test", tables=(msgspec.structs.replace(table, rows=rows),))
+    found = only(judge(run, system=find_system("h100-sxm")))
+    assert found.grade == "GOOD"
+    assert "2 ranks" in found.title
+
+
+def test_a_group_is_held_against_the_same_group() -> None:
+    good = Against(name="good", log=rails({group: 23 if group == 3 else 46 for group in range(8)}))
+    assert [one.grade for one in judge(good.log or rails({}), against=good)] == ["GOOD"] * 8
+    found = judge(rails(dict.fromkeys(range(8), 23)), against=good)
+    assert [one.grade for one in found] == ["SLOW"] * 3 + ["GOOD"] + ["SLOW"] * 4
+
+
 def test_the_hosts_of_a_group_are_compared() -> None:
     run, pair = rails({0: 46}), log(GOOD_H200_X4, device="NVIDIA H100 80GB HBM3", ranks=2)
     found = only(judge(run, against=Against(name="a node", log=pair)))

@@ -210,6 +210,7 @@ def _alike(series: Series, against: Against) -> tuple[Series, list[Series]]:
 
 
 def _of_log(series: Series, name: str, others: list[Series]) -> tuple[Yardstick | None, list[str], list[str]]:
+    others = sorted(others, key=lambda other: other.row.group != series.row.group)
     candidates = [of_series(name, other, series) for other in others]
     same = sorted(candidates, key=lambda one: (len(one.unlike), len(one.differs)))
     if not same:
