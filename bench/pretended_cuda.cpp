@@ -35,11 +35,11 @@ int devices() {
   return count;
 }
 
-/// The file that a variable names, if there is one.
+/// The file that a variable names, if there is one: others may write there, too.
 class Log {
  public:
   explicit Log(const char* variable) {
-    if (const char* const name = std::getenv(variable)) file_ = std::fopen(name, "w");
+    if (const char* const name = std::getenv(variable)) file_ = std::fopen(name, "a");
   }
   __attribute__((format(printf, 2, 3))) void note(const char* format, ...) {
     if (file_ == nullptr) return;

@@ -2,10 +2,13 @@
 // all-gathers in a group gather, for that is how the fast path's ranks meet, and everything else does nothing.
 //
 // BUSBW_PRETENDED_NCCL is the version that it gives, 21803 for 2.18.3.
+// BUSBW_PRETENDED_NCCL_LOG names a file to which the stream of each operation is written, but of all-gathers, when it is done:
+// those of a group at its end.
 // BUSBW_PRETENDED_CONFIG names a file to which the configuration of each communicator is written.
 // BUSBW_PRETENDED_STATE is the error that every communicator has noticed, 6 for a peer that was lost.
 #include <nccl.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +35,34 @@ struct Gathering {
 thread_local std::vector<Gathering> waiting;
 /// Whether it has a call of a communicator that does not wait.
 thread_local bool goes_on = false;
+
+/// Of groups that are open, and the streams of their operations.
+thread_local int depth = 0;
+thread_local std::vector<cudaStream_t> streams;
+
+std::FILE* operations() {
+  static std::FILE* const file = [] {
+    const char* const name = std::getenv("BUSBW_PRETENDED_NCCL_LOG");
+    return name ? std::fopen(name, "a") : nullptr;
+  }();
+  return file;
+}
+
+void launch() {
+  for (const cudaStream_t stream : streams) {
+    std::fprintf(operations(), "nccl stream %ju\n",
+                 static_cast<std::uintmax_t>(reinterpret_cast<std::uintptr_t>(stream)));
+    std::fflush(operations());
+  }
+  streams.clear();
+}
+
+ncclResult_t done(cudaStream_t stream) {
+  if (operations() == nullptr) return ncclSuccess;
+  streams.push_back(stream);
+  if (depth == 0) launch();
+  return ncclSuccess;
+}
 
 /// What NCCL from 2.30 on reads behind the configuration that these headers know; UNDEF where it is shorter.
 int most_p2p_peers(const ncclConfig_t& config) {
@@ -124,8 +155,12 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t communicator, int* device) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclGroupStart() { return ncclSuccess; }
+ncclResult_t ncclGroupStart() {
+  ++depth;
+  return ncclSuccess;
+}
 ncclResult_t ncclGroupEnd() {
+  if (--depth == 0) launch();
   for (const Gathering& from : waiting)
     for (const Gathering& to : waiting)
       std::memmove(to.all + static_cast<std::size_t>(from.rank) * from.bytes, from.own, from.bytes);
@@ -139,20 +174,31 @@ ncclResult_t ncclAllGather(const void* own, void* all, size_t bytes, ncclDataTyp
 }
 
 ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t communicator,
-                           cudaStream_t) {
+                           cudaStream_t stream) {
   if (communicator == nullptr) return ncclInvalidArgument;
   goes_on = goes_on || !communicator->waits;
-  return ncclSuccess;
+  return done(stream);
 }
-ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t) {
-  return ncclSuccess;
+ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                               cudaStream_t stream) {
+  return done(stream);
 }
-ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) { return ncclSuccess; }
-ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) { return ncclSuccess; }
-ncclResult_t ncclBroadcast(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-  return ncclSuccess;
+ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
+  return done(stream);
 }
-ncclResult_t ncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t) {
-  return ncclSuccess;
+ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) { return done(stream); }
+ncclResult_t ncclBroadcast(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
+  return done(stream);
 }
+ncclResult_t ncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t stream) {
+  return done(stream);
+}
+ncclResult_t ncclGather(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
+  return done(stream);
+}
+ncclResult_t ncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
+  return done(stream);
+}
+/// Without its arguments, which are newer than these headers.
+ncclResult_t ncclSignal() { return ncclSuccess; }
 }

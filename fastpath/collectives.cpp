@@ -83,20 +83,27 @@ std::optional<Call> call_of(Collective collective, const void* send, void* recei
   return call;
 }
 
+/// The real library does the call, which may be one of a group.
+bool hand_over(ncclComm_t communicator, cudaStream_t stream) {
+  if (Group& group = Group::of_thread(); group.is_open()) group.add(communicator, stream);
+  return false;
+}
+
 /// True where the call is the fast path's; `result` is what to return then.
 bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t stream, const RealNccl& nccl,
           ncclResult_t& result) noexcept try {
   Fast* fast = Process::here().find(communicator);
-  if (fast == nullptr || !call) return false;
+  if (fast == nullptr) return false;
+  if (!call) return hand_over(communicator, stream);
   const Choice choice = fast->clique->choose(*call);
   const Clique& clique = *fast->clique;
   if (log().is_on())
     log().started({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
                    is_in_place(*call, clique.rank()), choice});
-  if (choice.method == Method::handed_over) return false;
+  if (choice.method == Method::handed_over) return hand_over(communicator, stream);
   fast->tell_findings();
   Group& group = Group::of_thread();
-  const Pending pending{fast->shared_from_this(), *call, choice, stream};
+  const Pending pending{communicator, fast->shared_from_this(), *call, choice, stream};
   if (group.is_open()) {
     group.add(pending);
     result = ncclSuccess;

@@ -79,8 +79,10 @@ FASTPATH_EXPORT ncclResult_t ncclGroupStart() {
 FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_end == nullptr) return lacking("ncclGroupEnd");
+  Group& group = Group::of_thread();
+  const ncclResult_t joined = group.before_end();
   const ncclResult_t result = nccl->group_end();
-  return Group::of_thread().end(result, *nccl);
+  return group.end(joined == ncclSuccess ? result : joined, *nccl);
 }
 
 // It ends the group without doing what waited in it.

@@ -6,7 +6,6 @@
 #include <exception>
 #include <list>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "fastpath/cuda_check.hpp"
@@ -65,27 +64,28 @@ class Moment {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Whether calls of one communicator are on different streams. Most groups have none, and pay for no more than this.
-bool has_several_streams(const std::vector<Pending>& calls) {
-  for (auto one = calls.begin(); one != calls.end(); ++one)
-    for (auto other = calls.begin(); other != one; ++other)
-      if (one->fast == other->fast && one->stream != other->stream) return true;
-  return false;
-}
-
 /// As NCCL joins the streams of a communicator's calls in a group: what comes later in one of them comes after what was
-/// queued by now in all of them.
-void join_streams(const std::vector<Pending>& calls) {
-  if (!has_several_streams(calls)) return;
-  std::map<Fast*, std::set<cudaStream_t>> streams;
-  for (const Pending& pending : calls) streams[pending.fast.get()].insert(pending.stream);
-  for (const auto& [fast, several] : streams) {
-    if (several.size() < 2) continue;
-    const Device device(fast->clique->device());
+/// queued by now in all of them. Of communicators that have calls done here, NCCL's too where `between` them and these.
+void join_streams(const std::vector<Used>& used, bool between = false) {
+  struct Streams {
+    int device = -1;
+    bool has_handed_over = false;
+    std::vector<cudaStream_t> all;
+  };
+  std::map<ncclComm_t, Streams> of;
+  for (const Used& one : used) {
+    Streams& streams = of[one.communicator];
+    streams.device = std::max(streams.device, one.device);
+    streams.has_handed_over = streams.has_handed_over || one.is_handed_over;
+    streams.all.push_back(one.stream);
+  }
+  for (const auto& [communicator, streams] : of) {
+    if (streams.device < 0 || streams.all.size() < 2 || (between && !streams.has_handed_over)) continue;
+    const Device device(streams.device);
     std::list<Moment> now;
-    for (const cudaStream_t stream : several) now.emplace_back(stream);
+    for (const cudaStream_t stream : streams.all) now.emplace_back(stream);
     for (const Moment& moment : now)
-      for (const cudaStream_t stream : several) moment.before(stream);
+      for (const cudaStream_t stream : streams.all) moment.before(stream);
   }
 }
 
@@ -101,6 +101,20 @@ std::vector<Pending> in_turns(const std::vector<Pending>& calls) {
   return result;
 }
 
+/// Behind what NCCL has launched of the group, which has these streams where a communicator has several.
+ncclResult_t queue_group(const std::vector<Pending>& calls, const std::vector<Used>& several,
+                         const RealNccl& nccl) noexcept try {
+  // On other streams as on its own: on some GPUs the one might start first, on others the other, and where there is no room
+  // for both neither would end.
+  join_streams(several, true);
+  const ncclResult_t result = queue(calls, nccl);
+  if (result == ncclSuccess) join_streams(several);
+  return result;
+} catch (const std::exception& error) {
+  complain("libbusbw_nccl.so", error.what());
+  return ncclSystemError;
+}
+
 }  // namespace
 
 Group& Group::of_thread() {
@@ -112,14 +126,40 @@ void Group::give_up() {
   if (depth_ > 0) --depth_;
   if (depth_ > 0) return;
   pending_.clear();
+  forget_streams();
   joining_.clear();
   registered_.clear();
   finalized_.clear();
 }
 
+Used& Group::use(ncclComm_t communicator, cudaStream_t stream) {
+  // From behind: most calls are on the stream of the one before.
+  for (auto one = used_.rbegin(); one != used_.rend(); ++one) {
+    if (one->communicator != communicator) continue;
+    if (one->stream == stream) return *one;
+    has_several_streams_ = true;
+  }
+  return used_.emplace_back(Used{communicator, stream});
+}
+
+void Group::forget_streams() noexcept {
+  used_.clear();
+  has_several_streams_ = false;
+}
+
+ncclResult_t Group::before_end() noexcept try {
+  if (depth_ == 1 && has_several_streams_ && !pending_.empty()) join_streams(used_);
+  return ncclSuccess;
+} catch (const std::exception& error) {
+  complain("libbusbw_nccl.so", error.what());
+  return ncclSystemError;
+}
+
 ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   if (depth_ > 0) --depth_;
   if (depth_ > 0) return result;
+  const auto several = has_several_streams_ ? std::exchange(used_, {}) : std::vector<Used>();
+  forget_streams();
   const auto pending = std::exchange(pending_, {});
   auto joining = std::exchange(joining_, {});
   auto registered = std::exchange(registered_, {});
@@ -141,7 +181,7 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   }
   for (const Registration& registration : registered)
     if (result == ncclSuccess) result = note(registration, nccl);
-  if (result == ncclSuccess) result = queue(pending, nccl);
+  if (result == ncclSuccess) result = queue_group(pending, several, nccl);
   for (const auto& fast : finalized)
     if (result == ncclSuccess) result = fast->finish();
   return result == ncclSuccess && goes_on ? ncclInProgress : result;
@@ -179,11 +219,9 @@ ncclResult_t queue(const Pending& call) noexcept try {
 }
 
 ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept try {
-  join_streams(calls);
   if (std::none_of(calls.begin(), calls.end(), is_verified)) {
     for (const Pending& pending : in_turns(calls))
       if (const ncclResult_t result = queue(pending); result != ncclSuccess) return result;
-    join_streams(calls);
     return ncclSuccess;
   }
   std::vector<Pending> left = calls;
@@ -198,7 +236,6 @@ ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noex
     if (const ncclResult_t result = queue_verified(now, nccl); result != ncclSuccess) return result;
     left = std::move(later);
   }
-  join_streams(calls);
   return ncclSuccess;
 } catch (const std::exception& error) {
   complain("libbusbw_nccl.so", error.what());

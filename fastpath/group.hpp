@@ -13,6 +13,7 @@ namespace busbw::fastpath {
 
 /// A call that the fast path will do.
 struct Pending {
+  ncclComm_t communicator;
   std::shared_ptr<Fast> fast;
   Call call;
   Choice choice;
@@ -30,6 +31,14 @@ struct Registration {
 /// Lets the communicator's fast path know of a window, if it has one.
 ncclResult_t note(const Registration& registration, const RealNccl& nccl) noexcept;
 
+/// A stream that a communicator's calls of a group are on.
+struct Used {
+  ncclComm_t communicator;
+  cudaStream_t stream;
+  int device = -1;               ///< of the communicator; -1: none of these calls is done here
+  bool is_handed_over = false;  ///< one of them is
+};
+
 /// This thread's group.
 class Group {
  public:
@@ -37,13 +46,21 @@ class Group {
 
   bool is_open() const { return depth_ > 0; }
   void start() { ++depth_; }
+  /// The real library's end of the group comes next: the outermost one's work comes behind what was queued on any stream of a
+  /// communicator that has calls here.
+  ncclResult_t before_end() noexcept;
   /// The real library's end of a group has said `result`: the outermost end does what waited, if that was no failure.
   ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;
 
   /// The group ends and what waited in it is not done.
   void give_up();
 
-  void add(const Pending& pending) { pending_.push_back(pending); }
+  void add(const Pending& pending) {
+    pending_.push_back(pending);
+    use(pending.communicator, pending.stream).device = pending.fast->clique->device();
+  }
+  /// A call that is handed over.
+  void add(ncclComm_t communicator, cudaStream_t stream) { use(communicator, stream).is_handed_over = true; }
   /// A communicator will be there once the group has ended.
   void add(ncclComm_t* communicator) { joining_.push_back(communicator); }
   void add(const Registration& registration) { registered_.push_back(registration); }
@@ -51,8 +68,13 @@ class Group {
   void add(std::shared_ptr<Fast> finalized) { finalized_.push_back(std::move(finalized)); }
 
  private:
+  Used& use(ncclComm_t communicator, cudaStream_t stream);
+  void forget_streams() noexcept;
+
   int depth_ = 0;
   std::vector<Pending> pending_;
+  std::vector<Used> used_;
+  bool has_several_streams_ = false;  // some communicator has
   std::vector<ncclComm_t*> joining_;
   std::vector<Registration> registered_;
   std::vector<std::shared_ptr<Fast>> finalized_;

@@ -46,6 +46,11 @@ void find_all(const RealLibrary& library, RealNccl& real) {
   find(library, "ncclBroadcast", real.broadcast);
   find(library, "ncclBcast", real.bcast);
   find(library, "ncclAlltoAll", real.alltoall);
+  find(library, "ncclReduce", real.reduce);
+  find(library, "ncclGather", real.gather);
+  find(library, "ncclScatter", real.scatter);
+  find(library, "ncclSend", real.send);
+  find(library, "ncclRecv", real.recv);
 }
 
 }  // namespace

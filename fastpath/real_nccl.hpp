@@ -50,6 +50,11 @@ struct RealNccl {
   decltype(&::ncclBroadcast) broadcast = nullptr;
   decltype(&::ncclBcast) bcast = nullptr;
   decltype(&::ncclAlltoAll) alltoall = nullptr;
+  decltype(&::ncclReduce) reduce = nullptr;
+  decltype(&::ncclGather) gather = nullptr;
+  decltype(&::ncclScatter) scatter = nullptr;
+  decltype(&::ncclSend) send = nullptr;
+  decltype(&::ncclRecv) recv = nullptr;
 };
 
 /// This process's; null, which has been said on stderr, where there is no real library (fastpath/real_library.hpp).

@@ -30,6 +30,7 @@ def queued(folder: Path, calls: str, *, is_fast: bool = True, **variables: str) 
     if not library.exists():
         pytest.skip(f"there is no {library}: tools/test.sh builds it where it has CUDA's compiler")
     log, trail = folder / "queued", folder / "fastpath.log"
+    log.unlink(missing_ok=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BUSBW_", "NCCL_"))}
     environment = kept | {
         "BUSBW_FASTPATH_NCCL": str(nccl),
@@ -95,6 +96,97 @@ assert [all_reduce(0, 11), all_reduce(1, 21), all_reduce(0, 11), all_reduce(1, 2
 assert library.ncclGroupEnd() == 0
 """
     assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21"] * 2
+
+
+def all_before(lines: list[str]) -> dict[str, set[str]]:
+    """What has run before each operation, and before what is queued next on each stream ("behind 11").
+
+    The fast path's operations are called "launch stream 11" or "capture stream 1001", NCCL's "nccl stream 11"; further ones
+    of a stream have their number behind that.
+    """
+    before: dict[str, set[str]] = {}
+    seen: dict[str, set[str]] = {}
+    events: dict[str, set[str]] = {}
+    for line in lines:
+        if found := re.match(r"((?:launch|capture|nccl) stream (\d+))", line):
+            name = found[1] + "'" * sum(each.startswith(found[1]) for each in before)
+            before[name] = set(seen.setdefault(found[2], set()))
+            seen[found[2]].add(name)
+        elif found := re.fullmatch(r"record stream (\d+) event (\d+)", line):
+            events[found[2]] = set(seen.setdefault(found[1], set()))
+        elif found := re.fullmatch(r"wait stream (\d+) event (\d+)", line):
+            seen.setdefault(found[1], set()).update(events[found[2]])
+    return before | {f"behind {stream}": names for stream, names in seen.items()}
+
+
+HANDED_OVER = {
+    "all-reduce": "AllReduce(at, at, count, 8, 0, {})",  # of double
+    "own-operator": "AllReduce(at, at, count, 6, 9, {})",
+    "reduce": "Reduce(at, at, count, 6, 0, 0, {})",
+    "gather": "Gather(at, at, count, 6, 0, {})",
+    "scatter": "Scatter(at, at, count, 6, 0, {})",
+    "send": "Send(at, count, 6, 1, {})",
+    "receive": "Recv(at, count, 6, 1, {})",
+}
+
+
+@pytest.mark.parametrize("operation", HANDED_OVER)
+@pytest.mark.parametrize("first", ["here", "by-nccl"])
+@pytest.mark.parametrize("streams", [(11, 12), (1001, 1002)], ids=["eager", "captured"])
+def test_a_group_s_work_is_behind_all_its_streams_and_before_them(
+    tmp_path: Path, operation: str, first: str, streams: tuple[int, int]
+) -> None:
+    """Also where some of it is handed over: NCCL promises that the group is as if posted on every stream."""
+    here, by_nccl = streams
+    communicator_and_stream = f"pointer(communicators[0]), pointer({by_nccl})"
+    handed_over = f"assert library.nccl{HANDED_OVER[operation].format(communicator_and_stream)} == 0\n"
+    done_here = f"assert all_reduce(0, {here}) == 0\n"
+    both = done_here + handed_over if first == "here" else handed_over + done_here
+    earlier = f"assert all_reduce(1, {here}) == 0\n" + handed_over
+    calls = f"""
+at, count = pointer(ctypes.addressof(buffers[0])), ctypes.c_size_t(64)
+{earlier}library.ncclGroupStart()
+library.ncclGroupStart()
+{both}assert library.ncclGroupEnd() == 0
+assert library.ncclGroupEnd() == 0
+"""
+    found = queued(tmp_path, calls, BUSBW_PRETENDED_NCCL_LOG=str(tmp_path / "queued"))
+    done = all_before(found)
+    kernel = f"{'launch' if here < 1000 else 'capture'} stream {here}"
+    nccl = f"nccl stream {by_nccl}"
+    assert done[kernel + "'"] >= {kernel, nccl}
+    assert done[nccl + "'"] >= {kernel, nccl}, "NCCL's part of the group comes behind what was on the other stream"
+    group = {kernel + "'", nccl + "'"}
+    assert done[f"behind {here}"] >= group
+    assert done[f"behind {by_nccl}"] >= group
+    assert nccl + "'" in done[kernel + "'"], "there may be no room for both at a time"
+
+
+def test_a_group_that_is_handed_over_is_joined_by_nccl_alone(tmp_path: Path) -> None:
+    calls = """
+at, count = pointer(ctypes.addressof(buffers[0])), ctypes.c_size_t(64)
+assert [all_reduce(0, 11), all_reduce(1, 21)] == [0] * 2
+library.ncclGroupStart()
+for stream in (31, 32):
+    assert library.ncclSend(at, count, 6, 1, pointer(communicators[0]), pointer(stream)) == 0
+    assert library.ncclAllReduce(at, at, count, 8, 0, pointer(communicators[0]), pointer(stream)) == 0
+assert library.ncclGroupEnd() == 0
+"""
+    assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21"]
+
+
+def test_a_group_joins_no_streams_of_other_communicators(tmp_path: Path) -> None:
+    calls = """
+at, count = pointer(ctypes.addressof(buffers[0])), ctypes.c_size_t(64)
+library.ncclGroupStart()
+assert all_reduce(0, 11) == 0
+assert library.ncclSend(at, count, 6, 1, pointer(communicators[0]), pointer(11)) == 0
+assert library.ncclSend(at, count, 6, 0, pointer(communicators[1]), pointer(21)) == 0
+assert library.ncclSend(at, count, 6, 0, pointer(communicators[1]), pointer(22)) == 0
+assert library.ncclGroupEnd() == 0
+assert all_reduce(1, 21) == 0
+"""
+    assert queued(tmp_path, calls) == ["launch stream 11", "launch stream 21"]
 
 
 NOT_WAITING = """

@@ -1,0 +1,57 @@
+// NCCL's operations that are never done here: all are handed over. Their streams are those of a group, too, which may hold
+// calls that are done here.
+#include <nccl.h>
+
+#include <exception>
+
+#include "fastpath/exported.hpp"
+#include "fastpath/group.hpp"
+#include "fastpath/lacking.hpp"
+#include "fastpath/real_nccl.hpp"
+#include "support/complain.hpp"
+
+namespace busbw::fastpath {
+namespace {
+
+/// Calls the real library's function, which may be null, with these arguments, of which the last two are these.
+template <class... Types, class... Arguments>
+ncclResult_t hand_over(ncclResult_t (*RealNccl::*function)(Types...), const char* name, ncclComm_t communicator,
+                       cudaStream_t stream, Arguments... arguments) noexcept try {
+  const RealNccl* nccl = real_nccl();
+  if (nccl == nullptr || nccl->*function == nullptr) return lacking(name);
+  if (Group& group = Group::of_thread(); group.is_open()) group.add(communicator, stream);
+  return (nccl->*function)(arguments..., communicator, stream);
+} catch (const std::exception& error) {
+  complain("libbusbw_nccl.so", error.what());
+  return ncclSystemError;
+}
+
+}  // namespace
+}  // namespace busbw::fastpath
+
+using namespace busbw::fastpath;
+
+FASTPATH_EXPORT ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  return hand_over(&RealNccl::reduce, "ncclReduce", comm, stream, sendbuff, recvbuff, count, datatype, op, root);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                        int root, ncclComm_t comm, cudaStream_t stream) {
+  return hand_over(&RealNccl::gather, "ncclGather", comm, stream, sendbuff, recvbuff, count, datatype, root);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                         int root, ncclComm_t comm, cudaStream_t stream) {
+  return hand_over(&RealNccl::scatter, "ncclScatter", comm, stream, sendbuff, recvbuff, count, datatype, root);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                                      ncclComm_t comm, cudaStream_t stream) {
+  return hand_over(&RealNccl::send, "ncclSend", comm, stream, sendbuff, count, datatype, peer);
+}
+
+FASTPATH_EXPORT ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                                      cudaStream_t stream) {
+  return hand_over(&RealNccl::recv, "ncclRecv", comm, stream, recvbuff, count, datatype, peer);
+}
