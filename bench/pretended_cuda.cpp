@@ -6,6 +6,7 @@
 // BUSBW_PRETENDED_CAPABILITY is the devices' compute capability, 90 (9.0) without it.
 // BUSBW_PRETENDED_LOG names a file to which each event, wait and launch is written with its stream. Streams from 1000 on are
 // captured, those from 1000 to 1999 into graph 1 and so on; nodes of graphs have numbers.
+// BUSBW_PRETENDED_SETTING=1: between two operations on a captured stream the program sets what it follows to a node of its own.
 // BUSBW_PRETENDED_MEMORY_LOG names a file to which each allocation on a device and its end are written, and "host" where memory
 // of the host is freed.
 // BUSBW_PRETENDED_BUSY=1: what is queued never ends.
@@ -20,6 +21,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -76,9 +78,17 @@ cudaGraphNode_t new_node() {
 }
 
 /// Behind which a captured stream goes on.
-std::map<cudaStream_t, cudaGraphNode_t>& last_nodes() {
-  static std::map<cudaStream_t, cudaGraphNode_t> nodes;
-  return nodes;
+std::vector<cudaGraphNode_t>& nodes_before(cudaStream_t stream) {
+  static std::map<cudaStream_t, std::vector<cudaGraphNode_t>> nodes;
+  return nodes[stream];
+}
+
+/// The program's own, between two operations.
+void set_node_before(cudaStream_t stream) {
+  static const bool is_done = number_from("BUSBW_PRETENDED_SETTING", 0) != 0;
+  if (!is_done || graph_of(stream) == 0 || nodes_before(stream).empty()) return;
+  nodes_before(stream) = {new_node()};
+  queue().note("stream %llu is set to follow node %llu", number_of(stream), number_of(nodes_before(stream).front()));
 }
 
 cudaError_t last_error = cudaSuccess;
@@ -88,8 +98,8 @@ cudaError_t launched(cudaStream_t stream) {
   if (graph_of(stream) == 0) {
     queue().note("launch stream %llu", number_of(stream));
   } else {
-    last_nodes()[stream] = new_node();
-    queue().note("capture stream %llu: node %llu", number_of(stream), number_of(last_nodes()[stream]));
+    nodes_before(stream) = {new_node()};
+    queue().note("capture stream %llu: node %llu", number_of(stream), number_of(nodes_before(stream).front()));
   }
   return cudaSuccess;
 }
@@ -246,7 +256,9 @@ cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   *id = reinterpret_cast<std::uintptr_t>(stream);
   return cudaSuccess;
 }
+/// The first that is asked for an operation.
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  set_node_before(stream);
   *status = graph_of(stream) == 0 ? cudaStreamCaptureStatusNone : cudaStreamCaptureStatusActive;
   return cudaSuccess;
 }
@@ -255,12 +267,14 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
                                      std::size_t* count) {
   *id = graph_of(stream);
   *graph = reinterpret_cast<cudaGraph_t>(graph_of(stream));
-  *nodes = &last_nodes()[stream];
-  *count = **nodes == nullptr ? 0 : 1;
-  return cudaStreamIsCapturing(stream, status);
+  *nodes = nodes_before(stream).data();
+  *count = nodes_before(stream).size();
+  *status = graph_of(stream) == 0 ? cudaStreamCaptureStatusNone : cudaStreamCaptureStatusActive;
+  return cudaSuccess;
 }
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*,
                                                 std::size_t, unsigned) {
+  nodes_before(stream).push_back(*nodes);
   queue().note("stream %llu follows node %llu", number_of(stream), number_of(*nodes));
   return cudaSuccess;
 }

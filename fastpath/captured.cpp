@@ -1,5 +1,7 @@
 #include "fastpath/captured.hpp"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "fastpath/cuda_check.hpp"
@@ -9,11 +11,15 @@
 namespace busbw::fastpath {
 namespace {
 
-/// The capture that a stream is in, and the node that its next one will follow.
+/// The capture that a stream is in, and the nodes that its next one will follow: CUDA's own list, until something is done
+/// with the capture.
 struct Capture {
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
-  cudaGraphNode_t last = nullptr;
+  std::span<const cudaGraphNode_t> followed;
+
+  cudaGraphNode_t last() const { return followed.empty() ? nullptr : followed.back(); }
+  bool follows(cudaGraphNode_t node) const { return std::ranges::find(followed, node) != followed.end(); }
 };
 
 cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
@@ -31,7 +37,7 @@ cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
 #else
   const cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, &capture.id, &capture.graph, &nodes, &count);
 #endif
-  capture.last = count > 0 ? nodes[count - 1] : nullptr;
+  capture.followed = {nodes, count};
   return error;
 }
 
@@ -95,8 +101,9 @@ cudaError_t Captured::before(cudaStream_t stream, const BehindCalls& behind_call
   Capture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   if (const auto known = captures_.find(capture.id); known != captures_.end()) {
-    const One& one = known->second;
-    return one.last == nullptr || stream == one.stream ? cudaSuccess : follow(stream, one.last);
+    // On the stream of the last operation, too: the program may have set what that follows.
+    const cudaGraphNode_t last = known->second.last;
+    return last == nullptr || capture.follows(last) ? cudaSuccess : follow(stream, last);
   }
   if (!graphs_take_turns_) graphs_take_turns_ = graphs_take_turns();
   cudaGraphNode_t turn = nullptr;
@@ -108,7 +115,7 @@ cudaError_t Captured::before(cudaStream_t stream, const BehindCalls& behind_call
       return error;
     if (const cudaError_t error = follow(stream, turn); error != cudaSuccess) return error;
   }
-  captures_[capture.id] = {stream, turn};
+  captures_[capture.id] = {turn, nullptr};
   if (captures_.size() > kMostCaptures) captures_.erase(captures_.begin());
   return cudaSuccess;
 }
@@ -117,8 +124,7 @@ cudaError_t Captured::after(cudaStream_t stream) {
   Capture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   One& one = captures_[capture.id];
-  const cudaGraphNode_t before = std::exchange(one.last, capture.last);
-  one.stream = stream;
+  const cudaGraphNode_t before = std::exchange(one.last, capture.last());
   if (!*graphs_take_turns_) return cudaSuccess;
   if (one.record != nullptr) return move(capture.graph, one.record, before, one.last);
   return cudaGraphAddEventRecordNode(&one.record, capture.graph, &one.last, 1, launched_);

@@ -48,8 +48,7 @@ class Captured {
  private:
   /// Of one capture, nodes of its graph.
   struct One {
-    cudaStream_t stream = nullptr;     ///< of its last operation
-    cudaGraphNode_t last = nullptr;    ///< that operation, or before the first the graph's turn; null: neither yet
+    cudaGraphNode_t last = nullptr;  ///< its last operation, or before the first the graph's turn; null: neither yet
     cudaGraphNode_t record = nullptr;  ///< of launched_, behind it; null: none yet, or graphs do not take turns
   };
   /// So many captures are remembered, as nobody says when one has ended; of older ones nothing is known any more.
@@ -57,8 +56,8 @@ class Captured {
 
   void make_event(const BehindCalls& behind_calls);
 
-  std::optional<bool> graphs_take_turns_;     // asked when something is captured first
-  cudaEvent_t launched_ = nullptr;            // recorded by each graph and call; null: there is none yet
+  std::optional<bool> graphs_take_turns_;  // asked when something is captured first
+  cudaEvent_t launched_ = nullptr;  // recorded by each graph and call; null: there is none yet
   std::map<unsigned long long, One> captures_;  // by CUDA's number of the capture, which only grows
 };
 

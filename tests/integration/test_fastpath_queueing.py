@@ -109,7 +109,7 @@ def all_before(lines: list[str]) -> dict[str, set[str]]:
     events: dict[str, set[str]] = {}
     for line in lines:
         if found := re.match(r"((?:launch|capture|nccl) stream (\d+))", line):
-            name = found[1] + "'" * sum(each.startswith(found[1]) for each in before)
+            name = found[1] + "'" * sum(each.rstrip("'") == found[1] for each in before)
             before[name] = set(seen.setdefault(found[2], set()))
             seen[found[2]].add(name)
         elif found := re.fullmatch(r"record stream (\d+) event (\d+)", line):
@@ -271,6 +271,14 @@ def test_a_graph_waits_for_those_launched_before_and_records_its_end(tmp_path: P
         "node 3 no longer follows node 4",
         "node 3 follows node 5",
     ]
+
+
+def test_operations_stay_in_order_where_the_program_sets_what_a_stream_follows(tmp_path: Path) -> None:
+    """By cudaStreamUpdateCaptureDependencies, between two calls on one stream: that may be nothing of what was there."""
+    found = queued(tmp_path, capture(1001, 1001), BUSBW_PRETENDED_SETTING="1")
+    first, second = (i for i, line in enumerate(found) if line.startswith("capture stream 1001"))
+    assert any(line.startswith("stream 1001 is set to follow node") for line in found[first:second])
+    assert f"stream 1001 follows node {found[first].split()[-1]}" in found[first:second]
 
 
 def test_graphs_of_a_communicator_wait_for_each_other_and_for_no_other_s(tmp_path: Path) -> None:
