@@ -40,6 +40,8 @@ class Clique {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int device() const { return device_; }
+  /// The same on every rank, and of this communicator alone.
+  std::uint64_t id() const { return scratch_->tags_begin(); }
   /// Of scratch memory.
   std::size_t bytes() const { return share_.bytes(); }
 

@@ -10,7 +10,7 @@ namespace busbw::fastpath {
 
 /// One rank's facts, as they travel: plain bytes, the same in every process that runs the same library.
 struct Facts {
-  std::uint64_t layout = 0;                     ///< of this struct, the slots and the kernels
+  std::uint64_t layout = 0;                     ///< of this struct, the slots, the kernels and the order of calls
   std::uint64_t choices = 0;                    ///< a hash of everything that decides which method runs
   std::array<std::uint64_t, 2> host{};          ///< the boot of the machine; all zero: not known
   std::array<std::uint64_t, 2> process{};       ///< random; process ids repeat in containers
@@ -29,7 +29,7 @@ struct Facts {
 static_assert(sizeof(Facts) == 216);
 
 /// What this library's builds must agree on.
-inline constexpr std::uint64_t kLayout = 3;
+inline constexpr std::uint64_t kLayout = 4;
 
 /// Why these ranks can't have a fast path, in one sentence; empty where they can. Every rank comes to the same answer.
 std::string why_not(const std::vector<Facts>& ranks);

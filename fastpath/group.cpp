@@ -101,6 +101,12 @@ std::vector<Pending> in_turns(const std::vector<Pending>& calls) {
   return result;
 }
 
+/// Communicators in an order that all their ranks share, as NCCL sorts those of a group; calls of each in their own.
+void sort_by_communicator(std::vector<Pending>& calls) noexcept {
+  const auto is_before = [](const Pending& a, const Pending& b) { return a.fast->clique->id() < b.fast->clique->id(); };
+  if (!std::is_sorted(calls.begin(), calls.end(), is_before)) std::stable_sort(calls.begin(), calls.end(), is_before);
+}
+
 /// Behind what NCCL has launched of the group, which has these streams where a communicator has several.
 ncclResult_t queue_group(const std::vector<Pending>& calls, const std::vector<Used>& several,
                          const RealNccl& nccl) noexcept try {
@@ -160,7 +166,8 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   if (depth_ > 0) return result;
   const auto several = has_several_streams_ ? std::exchange(used_, {}) : std::vector<Used>();
   forget_streams();
-  const auto pending = std::exchange(pending_, {});
+  auto pending = std::exchange(pending_, {});
+  sort_by_communicator(pending);
   auto joining = std::exchange(joining_, {});
   auto registered = std::exchange(registered_, {});
   const auto finalized = std::exchange(finalized_, {});

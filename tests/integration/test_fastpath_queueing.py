@@ -162,6 +162,28 @@ assert library.ncclGroupEnd() == 0
     assert nccl + "'" in done[kernel + "'"], "there may be no room for both at a time"
 
 
+@pytest.mark.parametrize("mode", ["on", "verify"])
+def test_communicators_of_a_group_come_in_an_order_that_all_ranks_share(tmp_path: Path, mode: str) -> None:
+    """As with NCCL since 2.26: where rank 0 calls X, Y and rank 1 calls Y, X in a group, nobody waits for ever."""
+    calls = """
+others = (pointer * 2)()
+assert library.ncclCommInitAll(others, 2, None) == 0
+first = communicators
+for _ in range(4):
+    library.ncclGroupStart()
+    for rank, both in (0, (first, others)), (1, (others, first)):
+        for communicators in both:
+            assert all_reduce(rank, 10 * (rank + 1) + (communicators is others)) == 0
+    assert library.ncclGroupEnd() == 0
+"""
+    found = queued(tmp_path, calls, BUSBW_FASTPATH=mode, BUSBW_FASTPATH_MIB="1024")
+    launches = [line.split()[-1] for line in found if line.startswith("launch")]
+    order = ["X" if stream in ("10", "20") else "Y" for stream in launches]
+    per_rank = [[each for each, stream in zip(order, launches, strict=True) if stream[0] == rank] for rank in "12"]
+    assert per_rank[0] == per_rank[1]
+    assert len(per_rank[0]) == (8 if mode == "on" else 16)
+
+
 def test_a_group_that_is_handed_over_is_joined_by_nccl_alone(tmp_path: Path) -> None:
     calls = """
 at, count = pointer(ctypes.addressof(buffers[0])), ctypes.c_size_t(64)
