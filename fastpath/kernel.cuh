@@ -13,7 +13,8 @@ inline constexpr int kBlocksSideBySide = kMost <= 4 && kMethod == Method::exchan
 
 /// Tags live in GPU memory, a word for each block, and the kernels advance them: so an operation in a graph goes on from
 /// wherever the lane stands when it is replayed. All blocks' words are alike between kernels: block b reads word b and
-/// writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one.
+/// writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one. Kernels of other streams that wait for
+/// it look at them meanwhile (launch.cu).
 template <int kMost, class Work, Method kMethod>
 __global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMost, kMethod>))
     run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch, const int steps) {
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMost, kMethod
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
   for (unsigned word = blockIdx.x + threadIdx.x * gridDim.x; word < kMaxBlocks; word += blockDim.x * gridDim.x)
-    lane.tags[word] = last + static_cast<std::uint64_t>(steps);
+    *static_cast<volatile std::uint64_t*>(lane.tags + word) = last + static_cast<std::uint64_t>(steps);
 }
 
 /// A kernel has room in registers for 2, 4 or 8 ranks.

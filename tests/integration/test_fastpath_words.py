@@ -1,0 +1,38 @@
+"""What the compiler makes of the words by which kernels on different streams wait for each other."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KERNEL = """
+#include "fastpath/kernel.cuh"
+#include "fastpath/work.hpp"
+namespace busbw::fastpath {
+template __global__ void run<2, AllGather, Method::exchange>(
+    const __grid_constant__ Lane, const __grid_constant__ AllGather, const int, const int);
+}
+"""
+
+
+def compiled(folder: Path, text: str) -> str:
+    """In PTX."""
+    nvcc = next(ROOT.glob("build/cuda-env/lib/python3*/site-packages/nvidia/cu1*/bin/nvcc"), None)
+    if nvcc is None:
+        pytest.skip("CUDA's compiler is not installed: run tools/setup.sh")
+    source, ptx = folder / "kernel.cu", folder / "kernel.ptx"
+    source.write_text(text)
+    command: list[str | Path] = [nvcc, "-std=c++20", "-arch=sm_90", "-I", ROOT, "-ptx", source, "-o", ptx]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done
+    return ptx.read_text()
+
+
+def test_words_of_tags_are_written_and_read_past_caches(tmp_path: Path) -> None:
+    """CUDA says nothing of a plain write that another kernel, which runs at the same time, polls."""
+    words = r"\.volatile\.(?:global\.)?u64\s"  # lines have two
+    assert re.search("st" + words, compiled(tmp_path, KERNEL))
+    assert re.search("ld" + words, compiled(tmp_path, (ROOT / "fastpath" / "launch.cu").read_text()))
