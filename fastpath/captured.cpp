@@ -116,6 +116,7 @@ cudaError_t Captured::before(cudaStream_t stream, const BehindCalls& behind_call
     if (const cudaError_t error = follow(stream, turn); error != cudaSuccess) return error;
   }
   captures_[capture.id] = {turn, nullptr};
+  is_empty_.store(false, std::memory_order_release);
   if (captures_.size() > kMostCaptures) captures_.erase(captures_.begin());
   return cudaSuccess;
 }

@@ -2,6 +2,7 @@
 // What graphs hold of a communicator: the order of its operations within a graph, and of graphs and calls among each other.
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -38,8 +39,8 @@ class Captured {
   /// When it has been.
   cudaError_t after(cudaStream_t stream);
 
-  /// Whether nothing was ever captured.
-  bool is_empty() const noexcept { return captures_.empty(); }
+  /// Whether nothing was ever captured. Any thread may ask.
+  bool is_empty() const noexcept { return is_empty_.load(std::memory_order_acquire); }
   /// Whether graphs hold operations and no event, so that nobody knows whether one of them runs.
   bool is_untold() const noexcept { return !is_empty() && !graphs_take_turns_.value_or(true); }
   /// Until all that was launched by now has run, as far as events tell.
@@ -59,6 +60,7 @@ class Captured {
   std::optional<bool> graphs_take_turns_;  // asked when something is captured first
   cudaEvent_t launched_ = nullptr;  // recorded by each graph and call; null: there is none yet
   std::map<unsigned long long, One> captures_;  // by CUDA's number of the capture, which only grows
+  std::atomic<bool> is_empty_{true};
 };
 
 }  // namespace busbw::fastpath

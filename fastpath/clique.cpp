@@ -49,7 +49,7 @@ cudaError_t Clique::wait_for_calls() const noexcept {
 }
 
 void Clique::leave_windows() noexcept {
-  if (!is_aborted() || !used_windows_) return;
+  if (!is_aborted() || !used_windows_.load(std::memory_order_acquire)) return;
   const Device device(device_);
   const AmidCaptures amid;
   cudaStream_t stream = nullptr;
@@ -65,7 +65,7 @@ void Clique::leave_windows() noexcept {
     cudaMemcpyAsync(calls.data(), scratch_->lane(LaneOf::calls).tags, sizeof calls, cudaMemcpyDeviceToHost, stream);
     cudaMemcpyAsync(graphs.data(), scratch_->lane(LaneOf::graphs).tags, sizeof graphs, cudaMemcpyDeviceToHost, stream);
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
-    const bool have_left = *std::min_element(calls.begin(), calls.end()) >= last_tag_;
+    const bool have_left = *std::min_element(calls.begin(), calls.end()) >= last_tag();
     if (have_left && captured_.is_empty()) break;
     quiet = have_left && graphs == before ? quiet + 1 : 0;
     before = graphs;
@@ -98,7 +98,7 @@ cudaError_t Clique::queue(const Call& call, const Choice& choice, cudaStream_t s
   const Device device(device_);
   const auto operation = this->operation(call, choice);
   if (!operation) return cudaErrorInvalidValue;
-  if (operation->method == Method::direct) used_windows_ = true;
+  if (operation->method == Method::direct) used_windows_.store(true, std::memory_order_release);
   bool captured = false;
   if (const cudaError_t error = ask_captured(stream, captured); error != cudaSuccess) return error;
   if (const cudaError_t error = begin(stream, captured); error != cudaSuccess) return error;
@@ -141,13 +141,13 @@ cudaError_t Clique::launch_call(const Operation& operation, cudaStream_t stream)
     if (const cudaError_t error = launch_wait_for_calls(stream); error != cudaSuccess) return error;
   if (const cudaError_t error = launch(operation, scratch_->lane(LaneOf::calls), stream); error != cudaSuccess)
     return error;
-  last_tag_ += static_cast<std::uint64_t>(operation.grid.steps);
+  last_tag_.store(last_tag() + static_cast<std::uint64_t>(operation.grid.steps), std::memory_order_release);
   last_stream_ = number;
   return cudaSuccess;
 }
 
 cudaError_t Clique::launch_wait_for_calls(cudaStream_t stream) const noexcept {
-  return launch_wait(scratch_->lane(LaneOf::calls), last_tag_, stream);
+  return launch_wait(scratch_->lane(LaneOf::calls), last_tag(), stream);
 }
 
 }  // namespace busbw::fastpath

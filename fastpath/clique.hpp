@@ -3,6 +3,7 @@
 // all ranks agree.
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,7 +19,7 @@
 
 namespace busbw::fastpath {
 
-/// Used by one thread at a time, as a communicator is; abort() may come from any.
+/// Used by one thread at a time, as a communicator is; abort() and then leave_windows() may come from any.
 class Clique {
  public:
   /// `share` is that of the scratch memory.
@@ -79,7 +80,8 @@ class Clique {
   /// By a kernel of its own, since the streams that they were queued on may be gone.
   cudaError_t wait_for_calls() const noexcept;
   cudaError_t launch_wait_for_calls(cudaStream_t stream) const noexcept;
-  bool has_calls() const noexcept { return last_tag_ != scratch_->tags_begin(); }
+  std::uint64_t last_tag() const noexcept { return last_tag_.load(std::memory_order_acquire); }
+  bool has_calls() const noexcept { return last_tag() != scratch_->tags_begin(); }
 
   int rank_;
   int ranks_;
@@ -88,9 +90,11 @@ class Clique {
   std::unique_ptr<Scratch> scratch_;
   std::shared_ptr<const Choices> choices_;
   Windows windows_;
-  bool used_windows_ = false;
 
-  std::uint64_t last_tag_;              // of the lane of calls, once all that is queued has run
+  // Who aborts looks at these while the thread whose communicator it is may be in a call.
+  std::atomic<bool> used_windows_{false};
+  std::atomic<std::uint64_t> last_tag_;  // of the lane of calls, once all that is queued has run
+
   unsigned long long last_stream_ = 0;  // CUDA's number of the stream that was used last; 0: none yet
   Captured captured_;
 };
