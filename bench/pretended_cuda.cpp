@@ -9,9 +9,12 @@
 // BUSBW_PRETENDED_SETTING=1: between two operations on a captured stream the program sets what it follows to a node of its own.
 // BUSBW_PRETENDED_MEMORY_LOG names a file to which each allocation on a device and its end are written, and "host" where memory
 // of the host is freed.
+// BUSBW_PRETENDED_IPC_LOG names a file to which each opening, closing and freeing of memory on a device is written that processes
+// share, with its handle: the process and the address there.
 // BUSBW_PRETENDED_BUSY=1: what is queued never ends.
 // BUSBW_PRETENDED_OLD_ERROR=1: at each launch there is the error of some call before, for which nobody has asked yet.
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdint>
@@ -60,6 +63,12 @@ class Log {
 /// Of what is queued.
 Log& queue() {
   static Log log("BUSBW_PRETENDED_LOG");
+  return log;
+}
+
+/// Of memory that processes share.
+Log& shared() {
+  static Log log("BUSBW_PRETENDED_IPC_LOG");
   return log;
 }
 
@@ -210,6 +219,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return DeviceMemory::of_all().allocate(memory, bytes); }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocated(memory, bytes); }
 cudaError_t cudaFree(void* memory) {
+  shared().note("free %d:%llx", static_cast<int>(getpid()), number_of(memory));
   DeviceMemory::of_all().free(memory);
   return cudaSuccess;
 }
@@ -224,7 +234,18 @@ cudaError_t cudaHostGetDevicePointer(void** seen, void* memory, unsigned) {
 }
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
   *handle = {};
-  std::memcpy(handle, &memory, sizeof memory);
+  std::snprintf(handle->reserved, sizeof handle->reserved, "%d:%llx", static_cast<int>(getpid()), number_of(memory));
+  return cudaSuccess;
+}
+cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned) {
+  *memory = new cudaIpcMemHandle_t(handle);
+  shared().note("open %s", handle.reserved);
+  return cudaSuccess;
+}
+cudaError_t cudaIpcCloseMemHandle(void* memory) {
+  auto* const handle = static_cast<cudaIpcMemHandle_t*>(memory);
+  shared().note("close %s", handle->reserved);
+  delete handle;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {

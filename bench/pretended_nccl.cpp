@@ -1,6 +1,7 @@
-// A NCCL whose ranks are all in one thread, for what a call costs that is handed over: communicators know who they are,
+// A NCCL whose ranks are all in one thread, or each in a process, for what a call costs that is handed over: communicators know who they are,
 // all-gathers in a group gather, for that is how the fast path's ranks meet, and everything else does nothing.
 //
+// BUSBW_PRETENDED_MEETING names a folder by which ranks that are each in a process gather.
 // BUSBW_PRETENDED_NCCL is the version that it gives, 21803 for 2.18.3.
 // BUSBW_PRETENDED_NCCL_LOG names a file to which the stream of each operation is written, but of all-gathers, when it is done:
 // those of a group at its end.
@@ -8,10 +9,13 @@
 // BUSBW_PRETENDED_STATE is the error that every communicator has noticed, 6 for a peer that was lost.
 #include <nccl.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +33,7 @@ struct Gathering {
   char* all;
   std::size_t bytes;
   int rank;
+  int ranks;
 };
 
 /// Those of the group that is open.
@@ -39,6 +44,37 @@ thread_local bool goes_on = false;
 /// Of groups that are open, and the streams of their operations.
 thread_local int depth = 0;
 thread_local std::vector<cudaStream_t> streams;
+
+/// What one rank says in a gathering of processes: a file that appears with all of it.
+std::string file_of(const char* folder, int gathering, int rank) {
+  return std::string(folder) + "/" + std::to_string(gathering) + "-" + std::to_string(rank);
+}
+
+void tell(const std::string& name, const Gathering& from) {
+  const std::string unfinished = name + ".unfinished";
+  std::FILE* const file = std::fopen(unfinished.c_str(), "w");
+  if (!file) return;
+  std::fwrite(from.own, 1, from.bytes, file);
+  std::fclose(file);
+  std::rename(unfinished.c_str(), name.c_str());
+}
+
+void hear(const std::string& name, const Gathering& to, int rank) {
+  std::FILE* file = nullptr;
+  while (!(file = std::fopen(name.c_str(), "r"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::size_t heard = std::fread(to.all + static_cast<std::size_t>(rank) * to.bytes, 1, to.bytes, file);
+  std::fclose(file);
+  if (heard != to.bytes) std::abort();
+}
+
+void gather_from_processes(const char* folder) {
+  static int gatherings = 0;
+  for (const Gathering& one : waiting) {
+    const int gathering = gatherings++;
+    tell(file_of(folder, gathering, one.rank), one);
+    for (int rank = 0; rank < one.ranks; ++rank) hear(file_of(folder, gathering, rank), one, rank);
+  }
+}
 
 std::FILE* operations() {
   static std::FILE* const file = [] {
@@ -161,6 +197,10 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (--depth == 0) launch();
+  if (const char* const folder = std::getenv("BUSBW_PRETENDED_MEETING"); folder != nullptr && !waiting.empty()) {
+    gather_from_processes(folder);
+    waiting.clear();
+  }
   for (const Gathering& from : waiting)
     for (const Gathering& to : waiting)
       std::memmove(to.all + static_cast<std::size_t>(from.rank) * from.bytes, from.own, from.bytes);
@@ -169,7 +209,7 @@ ncclResult_t ncclGroupEnd() {
 }
 ncclResult_t ncclAllGather(const void* own, void* all, size_t bytes, ncclDataType_t, ncclComm_t communicator,
                            cudaStream_t) {
-  waiting.push_back({own, static_cast<char*>(all), bytes, communicator->rank});
+  waiting.push_back({own, static_cast<char*>(all), bytes, communicator->rank, communicator->ranks});
   return ncclSuccess;
 }
 

@@ -71,7 +71,7 @@ class Member {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  /// First round: who I am.
+  /// First round: who I am. What I had open of others' memory is closed where they may free it in the second.
   void introduce() {
     const Device device(device_);
     cudaDeviceProp properties{};
@@ -91,6 +91,8 @@ class Member {
       own_.cells = cells_that_fit(left_bytes, ranks_, &Scratch::bytes_for);
       return own_.cells > 0 ? Scratch::bytes_for(ranks_, own_.cells) : 0;
     });
+    if (own_.cells > 0 && choices_->does_any(ranks_))
+      company_.pool.prepare(device_, Scratch::bytes_for(ranks_, own_.cells));
     if (own_.process == std::array<std::uint64_t, 2>{}) own_.host = {};
   }
 

@@ -40,9 +40,23 @@ std::mutex& ScratchPool::making_on(int device) {
   return making_[device];
 }
 
-void ScratchPool::clear(int device) {
-  std::vector<ScratchMemory> kept;
+void ScratchPool::close_unused(int device) {
   std::vector<char*> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(opened_, [&](const auto& one) {
+      const bool goes = one.first.first == device && one.second.users == 0;
+      if (goes) unused.push_back(one.second.memory);
+      return goes;
+    });
+  }
+  for (char* const memory : unused) cudaIpcCloseMemHandle(memory);
+  cudaGetLastError();
+}
+
+void ScratchPool::clear(int device) {
+  close_unused(device);
+  std::vector<ScratchMemory> kept;
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(kept_, [&](const auto& one) {
@@ -50,18 +64,21 @@ void ScratchPool::clear(int device) {
       if (goes) kept.push_back(one.second);
       return goes;
     });
-    std::erase_if(opened_, [&](const auto& one) {
-      const bool goes = one.first.first == device && one.second.users == 0;
-      if (goes) unused.push_back(one.second.memory);
-      return goes;
-    });
   }
   for (const ScratchMemory& one : kept) {
     cudaFree(one.slots);
     cudaFreeHost(one.aborted);
   }
-  for (char* const memory : unused) cudaIpcCloseMemHandle(memory);
   cudaGetLastError();
+}
+
+void ScratchPool::prepare(int device, std::size_t bytes) {
+  const std::lock_guard one_at_a_time(making_on(device));
+  {
+    const std::lock_guard lock(mutex_);
+    if (kept_.contains({device, bytes})) return;
+  }
+  close_unused(device);
 }
 
 ScratchMemory ScratchPool::take(int device, std::size_t bytes) {

@@ -34,6 +34,10 @@ bool are_linked(const std::vector<Facts>& ranks, int rank, int device, HiddenGpu
 /// writes into memory that is kept, as each cell was taken, but a peer that aborts and starts a call afterwards.
 class ScratchPool {
  public:
+  /// Before a meeting whose ranks, this one on the current device, may want memory of that size: closes what nobody here uses of
+  /// other processes' memory, unless such memory is kept. For the others may have none and free what they keep, once all have
+  /// come to the meeting.
+  void prepare(int device, std::size_t bytes);
   /// Memory of that size on the current device; what is kept of another size makes room for it. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
   /// Like release(), does not wait for who frees memory.
@@ -49,7 +53,8 @@ class ScratchPool {
     int users = 0;
   };
 
-  /// Frees and closes what nobody uses on this device, which is the current one.
+  /// What nobody uses on this device, which is the current one: of others' memory, and that too which is kept here.
+  void close_unused(int device);
   void clear(int device);
   std::mutex& making_on(int device);
 

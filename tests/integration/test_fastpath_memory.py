@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_fastpath_queueing import queued
+from .test_fastpath_queueing import queued, started
 
 
 def held(log: Path) -> dict[int, list[int]]:
@@ -127,3 +127,59 @@ assert all_reduce(0, 11) == 0
 """
     )
     assert queued(tmp_path, calls, BUSBW_PRETENDED_DEVICES="4", BUSBW_PRETENDED_MIB="40") == ["launch stream 11"]
+
+
+MAKE_IN_PROCESSES = """
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+def make():
+    communicator = pointer()
+    assert library.ncclCommInitRank(ctypes.byref(communicator), 2, Id(), int(sys.argv[2])) == 0
+    return communicator
+"""
+
+
+def shared_memory(folder: Path, calls: str, **variables: str) -> list[list[str]]:
+    """What two ranks, each in a process, do with memory that both see: [what, handle]."""
+    log = folder / "shared"
+    variables |= {"BUSBW_PRETENDED_MEETING": str(folder), "BUSBW_PRETENDED_IPC_LOG": str(log)}
+    ranks = [started(folder, MAKE_IN_PROCESSES + calls, str(rank), **variables) for rank in range(2)]
+    for rank in ranks:
+        said = rank.communicate(timeout=60)
+        assert (rank.returncode, said) == (0, ("", ""))
+    return [line.split() for line in log.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_memory_of_another_size_is_freed_when_no_peer_has_it_open(tmp_path: Path, first: int) -> None:
+    """CUDA calls it undefined to free memory that another process has open; one rank may be ahead of the other."""
+    calls = f"""
+import time
+first, second = make(), make()
+assert library.ncclCommDestroy(first) == 0
+if int(sys.argv[2]) != {first}:
+    time.sleep(0.3)
+third = make()
+"""
+    done = shared_memory(tmp_path, calls)
+    opened: list[str] = []
+    freed = []
+    for what, handle in done:
+        if what == "open":
+            opened.append(handle)
+        elif what == "close":
+            opened.remove(handle)
+        else:
+            assert handle not in opened, done
+            freed.append(handle)
+    assert len(freed) == 2
+    assert len(opened) == 4
+
+
+def test_what_processes_see_of_each_other_is_kept_for_the_next_communicator(tmp_path: Path) -> None:
+    calls = """
+for _ in range(3):
+    assert library.ncclCommDestroy(make()) == 0
+"""
+    done = shared_memory(tmp_path, calls)
+    assert [what for what, _ in done] == ["open"] * 2

@@ -10,10 +10,12 @@ import pytest
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "gpu-compile"
 
-PROGRAM = """
+LOAD = """
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
 pointer = ctypes.c_void_p
+"""
+COMMUNICATORS = """
 communicators = (pointer * 2)()
 assert library.ncclCommInitAll(communicators, 2, None) == 0
 buffers = [(ctypes.c_char * 4096)() for _ in range(2)]
@@ -24,24 +26,29 @@ def all_reduce(rank, stream):
 """
 
 
-def queued(folder: Path, calls: str, *, is_fast: bool = True, **variables: str) -> list[str]:
-    """What a program's calls have queued, without what was queued to make communicators."""
+def started(folder: Path, program: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    """A program with the fast path's library, the arguments behind it."""
     library, nccl = BUILD / "libbusbw_nccl_pretended.so", BUILD / "libpretended_nccl.so"
     if not library.exists():
         pytest.skip(f"there is no {library}: tools/test.sh builds it where it has CUDA's compiler")
-    log, trail = folder / "queued", folder / "fastpath.log"
-    log.unlink(missing_ok=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BUSBW_", "NCCL_"))}
     environment = kept | {
         "BUSBW_FASTPATH_NCCL": str(nccl),
-        "BUSBW_FASTPATH_LOG": str(trail),
+        "BUSBW_FASTPATH_LOG": str(folder / "fastpath.log"),
         "BUSBW_FASTPATH_METHOD": "exchange,1,32",
-        "BUSBW_PRETENDED_LOG": str(log),
         **variables,
     }
-    command: list[str | Path] = [sys.executable, "-c", PROGRAM + calls, library]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done
+    command: list[str | Path] = [sys.executable, "-c", LOAD + program, library, *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def queued(folder: Path, calls: str, *, is_fast: bool = True, **variables: str) -> list[str]:
+    """What a program's calls have queued, without what was queued to make communicators."""
+    log, trail = folder / "queued", folder / "fastpath.log"
+    log.unlink(missing_ok=True)
+    done = started(folder, COMMUNICATORS + calls, BUSBW_PRETENDED_LOG=str(log), **variables)
+    said = done.communicate(timeout=60)
+    assert (done.returncode, said) == (0, ("", ""))
     assert ("exchange blocks=1" in trail.read_text()) == is_fast
     return log.read_text().splitlines() if log.exists() else []  # it is made when something is queued
 
