@@ -111,6 +111,13 @@ TEST_CASE("a line whose tag arrives before its data is read too early: the proto
   finds({2, {kernel(Task::all_gather, 1, 1)}, 0}, faults, "a wrong cell is taken");
 }
 
+TEST_CASE("a line whose data are read before its tag is taken too early: lines must be read whole, too") {
+  Faults faults;
+  faults.data_before_tag = true;
+  finds({2, {kernel(Task::all_gather, 1, 1)}, 0}, faults, "a wrong cell is taken");
+  finds({2, {kernel(Task::all_reduce_two_shot, 1, 2)}, 0}, faults, "a wrong cell is taken");
+}
+
 TEST_CASE("blocks that begin in any order need room for all of them") {
   Faults faults;
   faults.blocks_in_any_order = true;

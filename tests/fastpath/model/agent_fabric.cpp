@@ -22,6 +22,7 @@ bool AgentFabric::take(int region, int turn, std::uint64_t tag, Cell (&cells)[kM
     agent_.region = region;
     agent_.turn = turn;
     agent_.number = number;
+    if (machine_.faults_.data_before_tag) machine_.read_data(state_, rank_, number_);
     return false;
   }
   for (int peer = 0; peer < ranks(); ++peer)

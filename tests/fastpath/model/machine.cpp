@@ -34,6 +34,7 @@ State Machine::start() const {
   state.gpus.resize(ranks);
   state.agents.resize(ranks * at(agents_));
   state.slots.resize(ranks * ranks * kRegions * 2 * at(cells_));
+  if (faults_.data_before_tag) state.read.resize(state.slots.size());
   state.taken.resize(ranks * at(agents_ * stops_) * ranks);
   state.contents = memory_.start();
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
@@ -121,6 +122,16 @@ bool Machine::can_run(const State& state, int rank, int number) const {
     case Wait::nothing: break;
   }
   return true;
+}
+
+/// The data, when the agent begins to look for the tag: it might have read them any time later.
+void Machine::read_data(State& state, int rank, int number) const {
+  const Agent& agent = agent_of(state, rank, number);
+  for (int peer = 0; peer < program_.ranks; ++peer) {
+    if (!waits_for(agent.kernel, rank, peer)) continue;
+    const int slot = slot_of(rank, peer, agent.kernel, agent.region, agent.turn, agent.tag, number);
+    state.read[at(slot)] = state.slots[at(slot)].here;
+  }
 }
 
 bool Machine::have_cells_come(const State& state, int rank, int number) const {
@@ -262,14 +273,15 @@ void Machine::take(State& state, int rank, int number) const {
     if (!waits_for(agent.kernel, rank, peer)) continue;
     const int number_of_slot = slot_of(rank, peer, agent.kernel, agent.region, agent.turn, agent.tag, number);
     Slot& slot = state.slots[at(number_of_slot)];
-    if (!(slot.here.label == wanted))
+    const Letter& read = faults_.data_before_tag ? state.read[at(number_of_slot)] : slot.here;
+    if (!(read.label == wanted))
       throw Broken(fmt::format(
           "{}: a wrong cell is taken: with tag {} it has that of kernel {}, region {}, number {} where kernel {}, "
           "region {}, number {} is expected",
-          place(number_of_slot), agent.tag, slot.here.label.kernel, slot.here.label.region, slot.here.label.number,
-          wanted.kernel, wanted.region, wanted.number));
+          place(number_of_slot), agent.tag, read.label.kernel, read.label.region, read.label.number, wanted.kernel,
+          wanted.region, wanted.number));
     slot.is_taken = true;
-    came.emplace_back(slot.here.arrival, slot.here.data);
+    came.emplace_back(slot.here.arrival, read.data);
   }
   // Arrivals are all 0 where nothing is wrong: the peers stay in their order.
   std::stable_sort(came.begin(), came.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

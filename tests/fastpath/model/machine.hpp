@@ -3,7 +3,8 @@
 //
 // The memory is as weak as it may be for the schedules to hold: a write is under way until a move delivers it, which may be
 // at any time later, also after its kernel's end, and writes to different slots arrive in any order, those of one agent to
-// one peer too. What is taken for granted is that a line arrives whole, its data not after its tag.
+// one peer too. What is taken for granted is that a line arrives whole, its data not after its tag, and is read whole: the data
+// are those that were there when the tag was seen.
 //
 // An agent stands for the threads that write one line together; agents may start at any time, also one after another's end.
 // In a step it writes a batch of lines, of which each is under way by itself, and takes them one by one.
@@ -35,6 +36,7 @@ struct Faults {
   bool own_words_only = false;      ///< a block writes its own word only
   bool kernels_overlap = false;     ///< a kernel's agents do not wait for the end of the kernel before
   bool tag_before_data = false;     ///< a line's tag and its data arrive apart
+  bool data_before_tag = false;     ///< a line's data are read before its tag is
   bool blocks_in_any_order = false;  ///< where there is no room for all of a kernel's blocks
 
   bool no_first_meeting = false;     ///< a direct kernel moves its data as soon as it begins
@@ -84,6 +86,7 @@ class Machine {
   const Agent& agent_of(const State& state, int rank, int agent) const;
   bool waits_for(int kernel, int rank, int peer) const;
   int speaker_of(int kernel, int agent) const;
+  void read_data(State& state, int rank, int agent) const;
   bool have_cells_come(const State& state, int rank, int agent) const;
   bool has_block_come(const State& state, int rank, int speaker) const;
   std::size_t first_taken(int rank, int agent, int stop) const;

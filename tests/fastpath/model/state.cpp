@@ -31,6 +31,10 @@ std::pair<std::uint64_t, std::uint64_t> digest(const State& state) {
     add(slot.here.data ^ slot.under_way.tag << 40);
     add(slot.here.arrival << 48 ^ slot.under_way.data);
   }
+  for (const Letter& letter : state.read) {
+    add(letter.data);
+    add(number(letter.label.kernel) << 32 ^ number(letter.label.region) << 16 ^ number(letter.label.number));
+  }
   for (const std::uint64_t cell : state.taken) add(cell);
   for (const std::uint64_t word : state.contents.words) add(word);
   for (const int kernel : state.contents.inside) add(number(kernel));

@@ -70,8 +70,9 @@ struct State {
   std::vector<Gpu> gpus;
   std::vector<Agent> agents;
   std::vector<Slot> slots;
+  std::vector<Letter> read;  ///< of each slot, by the agent that waits for it; empty where lines are read whole
   std::vector<std::uint64_t> taken;  ///< the cells each agent took or read in its present kernel
-  std::vector<int> flights;          ///< the slots with something under way, in no order
+  std::vector<int> flights;  ///< the slots with something under way, in no order
   std::uint64_t arrivals = 0;
   Contents contents;
 };
