@@ -85,7 +85,7 @@ std::optional<Call> call_of(Collective collective, const void* send, void* recei
 
 /// The real library does the call, which may be one of a group.
 bool hand_over(ncclComm_t communicator, cudaStream_t stream) {
-  if (Group& group = Group::of_thread(); group.is_open()) group.add(communicator, stream);
+  if (Group::is_open()) Group::of_thread().add(communicator, stream);
   return false;
 }
 
@@ -102,10 +102,9 @@ bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t
                    is_in_place(*call, clique.rank()), choice});
   if (choice.method == Method::handed_over) return hand_over(communicator, stream);
   fast->tell_findings();
-  Group& group = Group::of_thread();
   const Pending pending{communicator, fast->shared_from_this(), *call, choice, stream};
-  if (group.is_open()) {
-    group.add(pending);
+  if (Group::is_open()) {
+    Group::of_thread().add(pending);
     result = ncclSuccess;
   } else if (fast->verifier) {
     result = queue(std::vector{pending}, nccl);

@@ -34,13 +34,13 @@ ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, boo
   if (!waits || result == ncclInProgress) {
     log().say("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
     // One that was ended past this library may have had the same handle.
-    if (!Group::of_thread().is_open())
+    if (!Group::is_open())
       for (int i = 0; i < count; ++i) Process::here().leave(communicators[i]);
     return result;
   }
   std::vector<ncclComm_t> now;
   for (int i = 0; i < count; ++i) {
-    if (Group::of_thread().is_open())
+    if (Group::is_open())
       Group::of_thread().add(&communicators[i]);
     else if (communicators[i] != nullptr)  // null: a split in which this rank has no part
       now.push_back(communicators[i]);
@@ -72,7 +72,7 @@ FASTPATH_EXPORT ncclResult_t ncclGroupStart() {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_start == nullptr) return lacking("ncclGroupStart");
   const ncclResult_t result = nccl->group_start();
-  if (result == ncclSuccess) Group::of_thread().start();
+  if (result == ncclSuccess) Group::start();
   return result;
 }
 
@@ -149,7 +149,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_finalize == nullptr) return lacking("ncclCommFinalize");
   if (Fast* fast = Process::here().find(comm)) {
-    if (Group::of_thread().is_open()) {
+    if (Group::is_open()) {
       const ncclResult_t result = nccl->comm_finalize(comm);
       if (result == ncclSuccess) Group::of_thread().add(fast->shared_from_this());
       return result;

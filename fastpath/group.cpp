@@ -123,6 +123,8 @@ ncclResult_t queue_group(const std::vector<Pending>& calls, const std::vector<Us
 
 }  // namespace
 
+constinit thread_local int Group::depth_ = 0;
+
 Group& Group::of_thread() {
   static thread_local Group group;
   return group;

@@ -44,8 +44,9 @@ class Group {
  public:
   static Group& of_thread();
 
-  bool is_open() const { return depth_ > 0; }
-  void start() { ++depth_; }
+  /// Of this thread: what most calls ask, and no more.
+  static bool is_open() { return depth_ > 0; }
+  static void start() { ++depth_; }
   /// The real library's end of the group comes next: the outermost one's work comes behind what was queued on any stream of a
   /// communicator that has calls here.
   ncclResult_t before_end() noexcept;
@@ -71,7 +72,8 @@ class Group {
   Used& use(ncclComm_t communicator, cudaStream_t stream);
   void forget_streams() noexcept;
 
-  int depth_ = 0;
+  static constinit thread_local int depth_;
+
   std::vector<Pending> pending_;
   std::vector<Used> used_;
   bool has_several_streams_ = false;  // some communicator has

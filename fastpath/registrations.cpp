@@ -28,9 +28,8 @@ FASTPATH_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff,
   const ncclResult_t result = nccl->comm_window_register(comm, buff, size, win, winFlags);
   if (result != ncclSuccess || !promises_symmetry(winFlags)) return result;
   const Registration registration{comm, buff, size, win};
-  Group& group = Group::of_thread();
-  if (!group.is_open()) return note(registration, *nccl);
-  group.add(registration);
+  if (!Group::is_open()) return note(registration, *nccl);
+  Group::of_thread().add(registration);
   return result;
 } catch (const std::exception& error) {
   busbw::complain("libbusbw_nccl.so", error.what());

@@ -19,7 +19,7 @@ ncclResult_t hand_over(ncclResult_t (*RealNccl::*function)(Types...), const char
                        cudaStream_t stream, Arguments... arguments) noexcept try {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->*function == nullptr) return lacking(name);
-  if (Group& group = Group::of_thread(); group.is_open()) group.add(communicator, stream);
+  if (Group::is_open()) Group::of_thread().add(communicator, stream);
   return (nccl->*function)(arguments..., communicator, stream);
 } catch (const std::exception& error) {
   complain("libbusbw_nccl.so", error.what());
