@@ -27,9 +27,9 @@ PAGE = """\
 The same function of a library that stands for NCCL and does nothing, called directly and through `libbusbw_nccl.so`:
 201 rounds of 20,000 calls each way, in turns. ns per call: median, and quartiles in brackets. The last column is what a
 call costs more, by round; the target is less than {limit:.0f} ns. `ncclSignal` stands for all functions that the fast
-path does not have: a jump. Of `ncclSend`, as of all that is never done here, it takes note in a group. `ncclAllReduce` is the fast path's own, of 8 GiB, which no table gives to it. There is no
-GPU: CUDA is pretended, for two devices in the host's memory (`bench/pretended_cuda.cpp`), by which communicators of
-two ranks get a fast path.
+path does not have: a jump. Of `ncclSend`, as of other operations that it never does, it takes note in a group.
+`ncclAllReduce` is the fast path's own, of 8 GiB, which no table gives to it. There is no GPU: CUDA is pretended, for
+two devices in the host's memory (`bench/pretended_cuda.cpp`), by which communicators of two ranks get a fast path.
 
 | function | communicator | direct | handed over | more |
 | --- | --- | ---: | ---: | ---: |

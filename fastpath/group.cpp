@@ -65,7 +65,8 @@ class Moment {
 };
 
 /// As NCCL joins the streams of a communicator's calls in a group: what comes later in one of them comes after what was
-/// queued by now in all of them. Of communicators that have calls done here, NCCL's too where `between` them and these.
+/// queued by now in all of them. Of communicators that have calls done here; where it is between NCCL's calls and these, of
+/// those that have both.
 void join_streams(const std::vector<Used>& used, bool between = false) {
   struct Streams {
     int device = -1;

@@ -108,8 +108,8 @@ assert library.ncclGroupEnd() == 0
 def all_before(lines: list[str]) -> dict[str, set[str]]:
     """What has run before each operation, and before what is queued next on each stream ("behind 11").
 
-    The fast path's operations are called "launch stream 11" or "capture stream 1001", NCCL's "nccl stream 11"; further ones
-    of a stream have their number behind that.
+    The fast path's operations are called "launch stream 11" or "capture stream 1001", NCCL's "nccl stream 11"; the
+    second of a stream is called "launch stream 11'".
     """
     before: dict[str, set[str]] = {}
     seen: dict[str, set[str]] = {}
@@ -303,7 +303,7 @@ def test_a_graph_waits_for_those_launched_before_and_records_its_end(tmp_path: P
 
 
 def test_operations_stay_in_order_where_the_program_sets_what_a_stream_follows(tmp_path: Path) -> None:
-    """By cudaStreamUpdateCaptureDependencies, between two calls on one stream: that may be nothing of what was there."""
+    """By cudaStreamUpdateCaptureDependencies, between calls on one stream: that may be nothing of what was there."""
     found = queued(tmp_path, capture(1001, 1001), BUSBW_PRETENDED_SETTING="1")
     first, second = (i for i, line in enumerate(found) if line.startswith("capture stream 1001"))
     assert any(line.startswith("stream 1001 is set to follow node") for line in found[first:second])
