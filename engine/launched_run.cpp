@@ -167,7 +167,8 @@ class Part {
     };
     const Bytes decision = job_.agree(facts_of(options_, *backend_, job_, memory, lacked).packed(), decide);
     MessageReader reader(decision);
-    memory.max_bytes = reader.take<std::uint64_t>();
+    if (const auto agreed = reader.take<std::uint64_t>(); agreed < memory.max_bytes)
+      memory = {agreed, {reduced_note(agreed), "another process has memory for no more"}};
     std::vector<Dtype> left_out(reader.take<std::size_t>());
     for (Dtype& dtype : left_out) dtype = reader.take<Dtype>();
     return without(options_.data, left_out);

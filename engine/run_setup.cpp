@@ -75,6 +75,7 @@ RunInfo run_info(const Options& options, const RunSettings& settings, const Back
   info.environment = tuning_environment(environ);
   info.machine = machine_facts();
   info.settings = settings;
+  if (settings.max_bytes < options.settings.max_bytes) info.asked_max_bytes = options.settings.max_bytes;
   info.notes = header_notes(options, memory);
   return info;
 }

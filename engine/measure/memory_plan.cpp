@@ -43,7 +43,11 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
   if (fits < settings.min_bytes || !settings.sizes_bytes.empty())
     throw EnvironmentError(
         fmt::format("{}: ask for sizes up to {} (-e, --sizes) or for fewer ranks", situation, size_text(fits)));
-  return {fits, {fmt::format("Reducing maxBytes to {} due to memory limitation", fits), situation}};
+  return {fits, {reduced_note(fits), situation}};
+}
+
+std::string reduced_note(std::uint64_t max_bytes) {
+  return fmt::format("Reducing maxBytes to {} due to memory limitation", max_bytes);
 }
 
 void require_room_for_samples(const RunSettings& settings, int ranks, std::size_t available_bytes) {

@@ -19,6 +19,9 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,
                        const std::string& scarcest = {});
 
+/// What a header says where sizes end at less than was asked for; nccl-tests' words.
+std::string reduced_note(std::uint64_t max_bytes);
+
 /// The samples of a row stay in memory until it is written. Throws EnvironmentError when one batch of -n does not fit into
 /// 90 % of `available_bytes`.
 void require_room_for_samples(const RunSettings& settings, int ranks, std::size_t available_bytes);

@@ -62,7 +62,7 @@ void write_config(JsonText& json, const RunInfo& run) {
   json.field("nthreads", settings.threads);
   json.field("ngpus", settings.gpus_per_thread);
   json.field("minimum_bytes", settings.min_bytes);
-  json.field("maximum_bytes", settings.max_bytes);
+  json.field("maximum_bytes", run.asked_max_bytes.value_or(settings.max_bytes));
   if (!settings.sizes_bytes.empty()) {
     json.values("sizes_bytes", settings.sizes_bytes);
   } else if (settings.step_factor > 1) {

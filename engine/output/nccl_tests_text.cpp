@@ -52,9 +52,10 @@ void append_settings(std::string& out, const RunInfo& run) {
   append(out,
          "# nThread {} nGpus {} minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} agg iters: {} "
          "validation: {} graph: {} unalign: {}\n",
-         settings.threads, settings.gpus_per_thread, settings.min_bytes, settings.max_bytes, step_text(settings),
-         settings.warmup_iterations, settings.iterations, settings.aggregated_iterations, settings.check_iterations,
-         settings.graph_launches, settings.unalign_elements);
+         settings.threads, settings.gpus_per_thread, settings.min_bytes,
+         run.asked_max_bytes.value_or(settings.max_bytes), step_text(settings), settings.warmup_iterations,
+         settings.iterations, settings.aggregated_iterations, settings.check_iterations, settings.graph_launches,
+         settings.unalign_elements);
   // The blanks at the line ends are nccl-tests' own.
   if (settings.blocking == 1) {
     out += "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n";

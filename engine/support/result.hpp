@@ -83,6 +83,7 @@ struct RunInfo {
   std::vector<RankInfo> ranks;
   std::vector<std::string> notes;  // sentences that the header shows as '#' lines after the settings
   std::vector<std::string> warnings;  // about the whole run, each saying what to do next; shown after the notes
+  std::optional<std::uint64_t> asked_max_bytes = {};  // -e, where memory made settings.max_bytes less
 };
 
 /// Order statistics over a series of times, in seconds.

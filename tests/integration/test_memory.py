@@ -38,8 +38,10 @@ def test_a_sweep_that_does_not_fit_is_reduced(programs: Programs) -> None:
     found = re.search(r"^# Reducing maxBytes to (\d+) due to memory limitation$", finished.stdout, flags=re.MULTILINE)
     assert found
     assert re.search(r"^# 2 buffers of 64 TiB for each of 1 ranks need ", finished.stdout, flags=re.MULTILINE)
-    assert f" maxBytes {found.group(1)} step: 2(factor) " in finished.stdout
-    assert document_of(programs)["config"]["maximum_bytes"] == int(found.group(1))
+    # As in nccl-tests the settings are those that were asked for.
+    asked = 65536 << 30
+    assert f" maxBytes {asked} step: 2(factor) " in finished.stdout
+    assert document_of(programs)["config"]["maximum_bytes"] == asked
     header = records_of(programs)[0]
     assert header["settings"]["max_bytes"] == int(found.group(1))
     assert any("Reducing maxBytes" in note for note in header["notes"])
