@@ -138,7 +138,7 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
 }
 
 std::string_view placement_text(Placement placement) {
-  return placement == Placement::in_place ? "in-place" : "out-of-place";
+  return placement == Placement::in_place ? "in place" : "out of place";
 }
 
 std::string operation_text(const Row& row) {
@@ -235,8 +235,8 @@ void NcclTestsText::rows(const CaseRows& rows) {
     append_placement_notes(out, row, Placement::in_place, settings_.report_times);
   }
   if (rows.size() > 1) {
-    append(out, "# Sum over {} groups: out-of-place {}, in-place {}\n", rows.size(), sum_text(rows, &Row::out_of_place),
-           sum_text(rows, &Row::in_place));
+    append(out, "# Sum over {} groups: {} {}, {} {}\n", rows.size(), placement_text(Placement::out_of_place),
+           sum_text(rows, &Row::out_of_place), placement_text(Placement::in_place), sum_text(rows, &Row::in_place));
   }
   stream_.write(out);
 }

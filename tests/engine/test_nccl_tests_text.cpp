@@ -200,8 +200,8 @@ TEST_CASE("the three times follow a row where they were asked for, and only ther
   run.settings.report_times = true;
   const std::string with = whole_table(run, {{row}}, made_up_end(1));
   const std::string lines =
-      "# Times: out-of-place: time 16.00 us, device time 8.00 us, launch time 2.00 us\n"
-      "# Times: in-place: time 32.00 us, device time N/A, launch time N/A\n";
+      "# Times: out of place: time 16.00 us, device time 8.00 us, launch time 2.00 us\n"
+      "# Times: in place: time 32.00 us, device time N/A, launch time N/A\n";
   const std::size_t at = with.find(lines);
   REQUIRE(at != std::string::npos);
   CHECK(with.substr(0, at) + with.substr(at + lines.size()) == without);

@@ -56,7 +56,7 @@ def test_one_flipped_bit_is_found(programs: Programs, collective: str, ranks: li
     verdict = "wrong data: the '#' lines under the rows name the first wrong elements"
     assert finished.sentence() == f"{collective}_perf: {verdict}"
 
-    placements = ["out-of-place"] if collective in UNCHECKED_IN_PLACE else ["out-of-place", "in-place"]
+    placements = ["out of place"] if collective in UNCHECKED_IN_PLACE else ["out of place", "in place"]
     (row,) = rows_by_pattern(finished.stdout)
     assert (row.out_of_place.wrong, row.in_place.wrong) == (1, None if len(placements) == 1 else 1)
     assert footer(finished.stdout)["Out of bounds values"] == f"{len(placements)} FAILED"

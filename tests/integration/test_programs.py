@@ -229,7 +229,7 @@ def test_groups(programs: Programs, environment: dict[str, str], members: dict[i
     expect_nothing_wrong(rows, "all_gather")
     results = read_json(programs.folder / "out.json")["results"]
     assert [(row["group"], row["size"]) for row in results] == [(group, row.size_bytes) for group, row in expected]
-    sums = re.findall(r"^# Sum over (\d+) groups: out-of-place algbw (\S+) ", table, flags=re.MULTILINE)
+    sums = re.findall(r"^# Sum over (\d+) groups: out of place algbw (\S+) ", table, flags=re.MULTILINE)
     for index, (groups, algbw) in enumerate(sums):
         assert int(groups) == len(members)
         case = results[index * len(members) : (index + 1) * len(members)]
