@@ -21,19 +21,19 @@ int main(int, char** argv) {
     return kExitEnvironment;
   }
   self[length] = '\0';
-  const char* name = strrchr(self, '/') + 1;
+  char* const name = strrchr(self, '/') + 1;
 
   char engine[PATH_MAX + sizeof kEngine];
   const auto directory_length = static_cast<size_t>(name - self);
   memcpy(engine, self, directory_length);
   memcpy(engine + directory_length, kEngine, sizeof kEngine);
 
-  // The file's name, not argv[0]: a link of another name to this file still means this collective.
-  char own_name[NAME_MAX + 1];
-  snprintf(own_name, sizeof own_name, "%s", name);
-  argv[0] = own_name;
+  // The file's name, so that a link of any name to this file means this collective; one that only adds to the name, as
+  // nccl-tests' NAME_SUFFIX does (all_reduce_perf_mpi), is what the table shows.
+  if (char* const slash = strrchr(argv[0], '/')) argv[0] = slash + 1;
+  if (strncmp(argv[0], name, strlen(name)) != 0) argv[0] = name;
   execv(engine, argv);
-  fprintf(stderr, "%s: cannot start %s: %s; the two belong together, install busbw again\n", own_name, engine,
+  fprintf(stderr, "%s: cannot start %s: %s; the two belong together, install busbw again\n", argv[0], engine,
           strerror(errno));
   return kExitEnvironment;
 }

@@ -28,7 +28,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kSuffix = "_perf";
+constexpr std::string_view kSuffix = "_perf";  // and what nccl-tests' NAME_SUFFIX put behind it: all_reduce_perf_mpi
 constexpr std::string_view kEngine = "busbw-engine";
 
 /// What is asked for: which collective, under which program name, with which arguments.
@@ -54,8 +54,8 @@ std::string_view without_folder(std::string_view path) { return path.substr(path
 /// By its own name the engine takes the collective as its first argument: `busbw-engine all_reduce -t 4`.
 Invocation read_invocation(std::string_view called_as, std::vector<std::string> arguments) {
   const std::string name(without_folder(called_as));
-  if (name.ends_with(kSuffix) && is_collective(name.substr(0, name.size() - kSuffix.size())))
-    return {name, name.substr(0, name.size() - kSuffix.size()), std::move(arguments)};
+  if (const auto end = name.find(kSuffix); end != name.npos && is_collective(name.substr(0, end)))
+    return {name, name.substr(0, end), std::move(arguments)};
   if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
     throw UsageError(fmt::format("{} {}: no such collective; allowed are{}, or a program name such as all_reduce_perf",
                                  kEngine, arguments.empty() ? "(nothing)" : arguments.front(), list_of_collectives()));

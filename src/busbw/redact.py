@@ -31,7 +31,7 @@ _NAMING_VARIABLE = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR|JO
 _SHARED_VARIABLE = re.compile(r"(?:NCCL|RCCL|UCX|FI|CUDA|HSA|HIP|OMPI_MCA|MSCCL|BUSBW)_")
 """Variables whose names may be shared; of the others not even the name is."""
 
-_PROGRAM = re.compile(r"^(?:\S*/)?(\w+_perf)$")
+_PROGRAM = re.compile(r"^(?:\S*/)?(\w+_perf(?:_mpi)?)$")
 _PLAIN_WORD = re.compile(
     r"-{1,2}[a-z][a-z-]*(?:=?\d+[KMGT]?)?|\d+(?:\.\d+)?[KMGT]?|all|sum|prod|max|min|avg|mulsum|in|out|both"
     r"|u?int(?:8|32|64)|half|float|double|bfloat16|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2|host|nccl|mpi",

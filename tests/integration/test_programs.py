@@ -161,6 +161,16 @@ def test_a_link_to_a_program(programs: Programs) -> None:
     assert "# Collective test starting: all_gather_perf\n" in table
 
 
+def test_a_suffix_of_the_name(programs: Programs) -> None:
+    """As nccl-tests built with NAME_SUFFIX=_mpi has it, which scripts then call."""
+    (programs.folder / "all_reduce_perf_mpi").symlink_to(programs.path("all_reduce_perf"))
+    linked = Programs(programs.folder, programs.folder)
+    table = passed(linked.run("all_reduce_perf_mpi", "-t", 2, "-b", 64, "-e", 64, "--records", "out.jsonl"))
+    assert "# Collective test starting: all_reduce_perf_mpi\n" in table
+    assert "# Collective test concluded: all_reduce_perf_mpi\n" in table
+    assert read_records(programs.folder / "out.jsonl")[0]["collective"] == "all_reduce"
+
+
 # ---- alltoallv's environment -----------------------------------------------------------------------------------------
 
 SUMMARY = "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"

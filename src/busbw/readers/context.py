@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from busbw.readers import collectives
 from busbw.readers.headers import Facts
 
-_COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf\b(?=\s+-|\s*$)")
+_COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b(?=\s+-|\s*$)")
 _HEADING = re.compile(r"(?:#{1,6}|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")
 _NUMBER_OF_GPUS = re.compile(
     r"\b(\d{1,6})\s*(?:[x\u00d7*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"

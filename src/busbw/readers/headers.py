@@ -15,7 +15,8 @@ _NTHREAD = re.compile(r"nThreads?:?\s+(\d+)\s+(.*)$")
 _PARAMETER = re.compile(r"([A-Za-z][A-Za-z ]*?):?\s+([\d.]+(?:\([a-z]+\))?)(?=\s|$)")
 _VERSION = re.compile(r"nccl-tests version (\S+)(.*)$")
 _LIBRARY = re.compile(r"\b(N|R)CCL version\s*:?\s*([\d.]+\S*)")
-_STARTING = re.compile(r"Collective test starting: ([a-z_]+?)(?:_perf)?\s*$")
+_STARTING = re.compile(r"Collective test starting: ([a-z_]+?)(_perf[\w.-]*)?\s*$")
+"""Behind `_perf` stands what the programs were built or linked with, as in all_reduce_perf_mpi."""
 _GROUP = re.compile(r"Group (\d+): (\d+) ranks")
 _AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:OK|FAILED)?\s*$")
 _BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
@@ -134,7 +135,7 @@ def _take_rccl_version(text: str, facts: Facts) -> bool:
 def _take_start(text: str, facts: Facts) -> bool:
     found = _STARTING.match(text)
     if found:
-        facts.program, facts.named = f"{found[1]}_perf", collectives.the_one_in(found[1])
+        facts.program, facts.named = f"{found[1]}{found[2] or '_perf'}", collectives.the_one_in(found[1])
     return found is not None
 
 
