@@ -59,6 +59,7 @@ void Reporter::rows(const CaseRows& rows) {
 
 void Reporter::count(const Measurement& measurement) {
   out_of_bounds_ += measurement.check.wrong_ranks;
+  wrong_elements_ += measurement.check.wrong_elements;
   busbw_sum_bytes_per_s_ += measurement.busbw_bytes_per_s;
   ++measurements_;
 }
@@ -70,6 +71,7 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
   end.end_time_iso = now.iso;
   end.rows = rows_;
   end.out_of_bounds = out_of_bounds_;
+  end.wrong_elements = wrong_elements_;
   if (measurements_ > 0) end.average_busbw_bytes_per_s = busbw_sum_bytes_per_s_ / static_cast<double>(measurements_);
   end.min_busbw_bytes_per_s = min_busbw_bytes_per_s_;
   end.memory = memory_;
@@ -78,6 +80,7 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
     exit = failure->exit;
     end.message = failure->message;
     end.details = failure->details;
+    end.timed_out = failure->timed_out;
   } else if (out_of_bounds_ > 0) {
     exit = Exit::wrong_data;
     end.message = "wrong data: the '#' lines under the rows name the first wrong elements";
@@ -93,9 +96,11 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
 
 int Reporter::finish(const std::optional<Failure>& failure) {
   RunEnd end = end_of(failure);
-  // A sink that cannot write must not keep the others from ending theirs.
+  int exit_code = end.exit_code;
+  // A sink that cannot write must not keep the others from ending theirs, of a run that has all its rows.
   const auto failed = [&](Exit exit, const char* why) {
-    if (end.exit_code == 0) end.exit_code = static_cast<int>(exit);
+    if (exit_code == 0) exit_code = static_cast<int>(exit);
+    end.output_failed = true;
     const bool told = failure && failure->message == why;
     if (exit != Exit::output_closed && !told) complain(info_.program, why);
   };
@@ -109,7 +114,7 @@ int Reporter::finish(const std::optional<Failure>& failure) {
     }
   }
   if (!failure && !end.message.empty()) complain(info_.program, end.message);
-  return end.exit_code;
+  return exit_code;
 }
 
 }  // namespace busbw

@@ -33,6 +33,7 @@ class Reporter {
   std::vector<std::unique_ptr<Sink>> sinks_;
   std::uint64_t rows_ = 0;
   std::uint64_t out_of_bounds_ = 0;
+  std::uint64_t wrong_elements_ = 0;
   double busbw_sum_bytes_per_s_ = 0;
   std::uint64_t measurements_ = 0;
   std::vector<RankMemory> memory_;

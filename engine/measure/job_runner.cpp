@@ -119,13 +119,18 @@ class Diagnostician {
     if (const auto stalled = watchdog_.look(monotonic_s())) {
       ask();  // while they hang: once the job is aborted they do something else
       job_.abort(Exit::rank_lost, *stalled);
+      stalled_ = *stalled;
     }
   }
 
   /// Why the job ended early, if it did, with what was found out.
   std::optional<Failure> failure() const {
     auto why = job_.failure();
-    if (why && why->exit == Exit::rank_lost) why->details = details_;
+    if (why && why->exit == Exit::rank_lost) {
+      why->details = details_;
+      // Another reason may have been given first; a long one is kept in part.
+      why->timed_out = !stalled_.empty() && stalled_.starts_with(why->message);
+    }
     return why;
   }
 
@@ -144,6 +149,7 @@ class Diagnostician {
   const JobCallbacks& callbacks_;
   Watchdog watchdog_;
   bool asked_ = false;
+  std::string stalled_;  // empty: the time limit has not passed
   std::vector<std::string> details_;
 };
 

@@ -111,7 +111,8 @@ void write_optional_us(JsonText& json, const std::optional<double>& time_s) {
   }
 }
 
-void write_summary(JsonText& json, const RunEnd& end) {
+/// Of a run that has all its rows, as in nccl-tests.
+void write_totals(JsonText& json, const RunEnd& end) {
   json.key("out_of_bounds");
   json.open_object();
   json.field("count", end.out_of_bounds);
@@ -127,6 +128,10 @@ void write_summary(JsonText& json, const RunEnd& end) {
   }
   json.field("okay", end.min_busbw_bytes_per_s ? truth(fast_enough(end)) : "unchecked");
   json.close_object();
+}
+
+void write_summary(JsonText& json, const RunEnd& end) {
+  if (!ended_early(end)) write_totals(json, end);
   json.values("errors", end.message.empty() ? std::vector<std::string>{} : std::vector{end.message});
 }
 

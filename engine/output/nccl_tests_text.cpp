@@ -137,6 +137,7 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
   line_end("%Y-%m-%d %H:%M:%S");
 }
 
+/// Never "out-of-place": parsers take the last line with that word as the table's heading.
 std::string_view placement_text(Placement placement) {
   return placement == Placement::in_place ? "in place" : "out of place";
 }
@@ -192,6 +193,20 @@ std::string sum_text(const CaseRows& rows, std::optional<Measurement> Row::* pla
   return fmt::format("algbw {:.2f} busbw {:.2f} GB/s", algbw / kBytesPerGb, busbw / kBytesPerGb);
 }
 
+/// Why a run failed. Empty where it did not, and where somebody ended it: nccl-tests prints nothing then either.
+std::string failure_text(const RunEnd& end) {
+  switch (static_cast<Exit>(end.exit_code)) {
+    case Exit::good: return end.output_failed ? "an output could not be written" : "";
+    case Exit::interrupted:
+    case Exit::terminated:
+    case Exit::output_closed: return "";
+    case Exit::wrong_data:
+      return fmt::format("wrong data in {} element{}", end.wrong_elements, end.wrong_elements == 1 ? "" : "s");
+    case Exit::slower_than_demanded: return fmt::format("{}: {}", end.reason, end.message);
+    default: return end.timed_out ? "Test timeout" : end.reason;
+  }
+}
+
 }  // namespace
 
 std::string fitted(double value, int width) {
@@ -243,13 +258,24 @@ void NcclTestsText::rows(const CaseRows& rows) {
 
 void NcclTestsText::end(const RunEnd& end) {
   std::string out;
-  if (!begun_) {
-    // There is no table, and stderr holds the one sentence.
-    for (const std::string& detail : end.details) append_comment(out, detail);
-    stream_.write(out);
-    return;
+  if (ended_early(end)) {
+    append_early_end(out, end);
+  } else if (begun_) {
+    append_footer(out, end);
   }
-  if (ended_early(end)) append_comment(out, "Run ended early: " + end.reason);
+  if (const std::string failure = failure_text(end); !failure.empty()) append_comment(out, "Test failure: " + failure);
+  stream_.write(out);
+}
+
+/// In place of the footer, whose words mean to scripts that the run has completed.
+void NcclTestsText::append_early_end(std::string& out, const RunEnd& end) const {
+  if (begun_) append_comment(out, "Run ended early: " + end.reason);
+  for (const std::string& detail : end.details) append_comment(out, detail);
+  // Without a table stderr holds the one sentence.
+  if (begun_ && !end.message.empty()) append_comment(out, "error: " + end.message);
+}
+
+void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {
   // Where nothing was measured, nothing was right.
   const std::string_view verdict = end.out_of_bounds > 0 ? "FAILED" : end.rows > 0 ? "OK" : kMissing;
   append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds, verdict);
@@ -258,14 +284,7 @@ void NcclTestsText::end(const RunEnd& end) {
          !end.min_busbw_bytes_per_s ? ""
          : fast_enough(end)         ? "OK"
                                     : "FAILED");
-  append(out, "#\n# Collective test concluded: {}\n{}#\n", program_, memory_line(end.memory));
-  if (ended_early(end) && !end.message.empty()) {
-    for (const std::string& detail : end.details) append_comment(out, detail);
-    append_comment(out, "error: " + end.message);
-  } else {
-    out += '\n';
-  }
-  stream_.write(out);
+  append(out, "#\n# Collective test concluded: {}\n{}#\n\n", program_, memory_line(end.memory));
 }
 
 void NcclTestsText::append_row(std::string& out, const Row& row) const {

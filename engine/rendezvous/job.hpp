@@ -17,6 +17,7 @@ struct Failure {
   Exit exit = Exit::good;
   std::string message;
   std::vector<std::string> details = {};  // what is known of the ranks besides, in this process alone
+  bool timed_out = false;                 // no rank got on for the time limit; known where that was noticed
 };
 
 /// How far a rank has got; steps are comparable between ranks, since all take the same.

@@ -189,6 +189,9 @@ struct RunEnd {
   std::string end_time, end_time_iso;
   std::uint64_t rows = 0;
   std::uint64_t out_of_bounds = 0;  // nccl-tests' footer: (rank, placement, row) triples with wrong data
+  std::uint64_t wrong_elements = 0;  // over all rows
+  bool timed_out = false;  // -T ended it
+  bool output_failed = false;  // one of the outputs could not be ended, so the exit code will not be 0
   std::optional<double> average_busbw_bytes_per_s;  // missing without a row
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
   std::vector<RankMemory> memory;  // of all ranks, with -M

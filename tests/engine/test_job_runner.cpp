@@ -26,6 +26,7 @@ struct Seen {
   std::atomic<pid_t> finished_in;
   std::atomic<int> exit_of_failure;  // -1: finish was called without a failure
   std::atomic<int> details;          // that finish was told
+  std::atomic<bool> timed_out;
   std::atomic<pid_t> asked_in;       // process that was asked what its ranks are doing
 };
 
@@ -39,6 +40,7 @@ JobCallbacks callbacks_of(const Shared<Seen>& seen, std::function<void(int rank)
             seen->finished_in = getpid();
             seen->exit_of_failure = failure ? static_cast<int>(failure->exit) : -1;
             seen->details = failure ? static_cast<int>(failure->details.size()) : 0;
+            seen->timed_out = failure && failure->timed_out;
             return failure ? static_cast<int>(failure->exit) : exit_code;
           },
           [&seen] {
@@ -302,15 +304,16 @@ TEST_CASE(
         team->barrier();
       }));
       run_job(job, {layout.processes, layout.threads, kLimit, "all_reduce"}, callbacks);
-      return std::to_string(seen->details) + (seen->asked_in == seen->finished_in ? " in the same process" : "");
+      return std::to_string(seen->details) + (seen->asked_in == seen->finished_in ? " in the same process" : "") +
+             (seen->timed_out ? ", timed out" : "");
     };
   };
   // Side by side, since each takes seconds.
   ChildProcess thread_hangs(job({1, 2}, false));
   ChildProcess process_hangs(job({2, 1}, false));
   ChildProcess process_dies(job({2, 1}, true));
-  CHECK(thread_hangs.said() == "3 in the same process");
-  CHECK(process_hangs.said() == "3 in the same process");
+  CHECK(thread_hangs.said() == "3 in the same process, timed out");
+  CHECK(process_hangs.said() == "3 in the same process, timed out");
   CHECK(process_dies.said() == "3 in the same process");
 }
 

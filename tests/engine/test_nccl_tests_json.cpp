@@ -87,6 +87,30 @@ TEST_CASE("the file is a whole document after every call") {
   CHECK(document().at("busbw").at("end_reason") == "completed");
 }
 
+TEST_CASE("the totals are those of a run that has all its rows") {
+  const auto document_of = [](int exit_code) {
+    const TemporaryFolder folder;
+    RunInfo run = made_up_run();
+    run.asked_max_bytes = 1ull << 40;
+    const auto sink = NcclTestsJson::open(folder.file("out.json"));
+    sink->begin(run);
+    sink->rows({made_up_row(8)});
+    RunEnd end = made_up_end(1);
+    end.exit_code = exit_code;
+    sink->end(end);
+    return json::parse(read_file(sink->path()));
+  };
+  for (const int exit_code : {0, 1, 5, 3, 4, 130, 143}) {
+    CAPTURE(exit_code);
+    const json document = document_of(exit_code);
+    const bool is_whole = exit_code == 0 || exit_code == 1 || exit_code == 5;
+    CHECK(document.contains("out_of_bounds") == is_whole);
+    CHECK(document.contains("average_bus_bandwidth") == is_whole);
+    for (const char* key : {"errors", "end_time", "results"}) CHECK(document.contains(key));
+    CHECK(document.at("config").at("maximum_bytes") == 1ull << 40);
+  }
+}
+
 TEST_CASE("NaN and infinity become null, odd strings stay valid") {
   const TemporaryFolder folder;
   RunInfo run = made_up_run();

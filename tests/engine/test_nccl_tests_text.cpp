@@ -243,22 +243,22 @@ TEST_CASE("golden: wrong data is named, and a check that is not exact too") {
   end.reason = "wrong data";
   end.message = "wrong data in 4 places";
   end.out_of_bounds = 4;
+  end.wrong_elements = 8194;
   check_golden("text_wrong_data.txt", whole_table(made_up_run(), {{row}, {moved}, {bounded}, {bounded}}, end));
 }
 
-TEST_CASE("without a table what is known of the ranks is all that is said") {
+TEST_CASE("without a table what is known of the ranks, and that the run failed, is all that is said") {
   CapturedText captured;
   RunEnd end = made_up_end(0);
   end.exit_code = 4;
+  end.reason = "rank lost";
   end.message = "rank 3 did not come";
-  captured.sink().end(end);
-  CHECK(captured.text() == "");
   end.details = {"NCCL's RAS service: DEAD"};
   captured.sink().end(end);
-  CHECK(captured.text() == "# NCCL's RAS service: DEAD\n");
+  CHECK(captured.text() == "# NCCL's RAS service: DEAD\n# Test failure: rank lost\n");
 }
 
-TEST_CASE("golden: an interrupted run and a lost rank keep their footer") {
+TEST_CASE("golden: an interrupted run and a lost rank have no footer, which would mean that the run has completed") {
   RunEnd end = made_up_end(1);
   end.exit_code = 130;
   end.reason = "interrupted";
@@ -272,6 +272,53 @@ TEST_CASE("golden: an interrupted run and a lost rank keep their footer") {
   end.min_busbw_bytes_per_s = 1e9;
   all += whole_table(made_up_run(), {}, end);
   check_golden("text_ended_early.txt", all);
+}
+
+TEST_CASE("why a run failed stands in the last line, in words that scripts look for, and only where it failed") {
+  const auto last_line = [](const RunEnd& end) {
+    std::string text = whole_table(made_up_run(), {{made_up_row(8)}}, end);
+    text.pop_back();
+    return text.substr(text.rfind('\n') + 1);
+  };
+  RunEnd end = made_up_end(1);
+  CHECK(last_line(end) == "");
+  end.output_failed = true;
+  CHECK(last_line(end) == "# Test failure: an output could not be written");
+  end.exit_code = 1;
+  end.wrong_elements = 1;
+  CHECK(last_line(end) == "# Test failure: wrong data in 1 element");
+  end.exit_code = 5;
+  end.reason = "slower than demanded";
+  end.message = "the average busbw is 1.00 GB/s";
+  CHECK(last_line(end) == "# Test failure: slower than demanded: the average busbw is 1.00 GB/s");
+  end.exit_code = 4;
+  end.reason = "rank lost or timed out";
+  CHECK(last_line(end) == "# Test failure: rank lost or timed out");
+  end.timed_out = true;
+  CHECK(last_line(end) == "# Test failure: Test timeout");
+  end.message = "ended from outside";
+  for (const int ended_by_somebody : {130, 141, 143}) {
+    end.exit_code = ended_by_somebody;
+    CHECK(last_line(end) == "# error: ended from outside");
+  }
+}
+
+TEST_CASE("comments do not use the word by which parsers find the table's heading, nor the footer's") {
+  RunInfo run = made_up_run();
+  run.settings.report_times = true;
+  Row row = made_up_row(8);
+  row.out_of_place->warnings = {"the times scatter"};
+  row.out_of_place->check.wrong_elements = 1;
+  row.out_of_place->check.first_wrong = {made_up_wrong(0, 1)};
+  const std::string text = whole_table(run, {{row, row}}, made_up_end(2));
+  CHECK(text.find("out-of-place") == text.rfind("out-of-place"));
+  CHECK(text.find("in-place") == text.rfind("in-place"));
+}
+
+TEST_CASE("the settings show the size that was asked for where memory allowed for less") {
+  RunInfo run = made_up_run();
+  run.asked_max_bytes = 1ull << 40;
+  CHECK(whole_table(run, {}, made_up_end(0)).find(" maxBytes 1099511627776 step:") != std::string::npos);
 }
 
 TEST_CASE("an end without a begin prints nothing") {

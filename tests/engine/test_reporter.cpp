@@ -127,6 +127,7 @@ TEST_CASE("reporter: wrong data is exit code 1, counted by ranks, placements and
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.end.reason == "wrong data");
   CHECK(outcome.end.out_of_bounds == 5);
+  CHECK(outcome.end.wrong_elements == 200);
   check_names(outcome.said, {"all_reduce_perf: ", "wrong data"});
 }
 
@@ -149,6 +150,8 @@ TEST_CASE("reporter: wrong data is worse than slow, a failure is worse than both
   CHECK(lost.exit_code == 4);
   CHECK(lost.end.details == std::vector<std::string>{"last issued: none"});
   CHECK(lost.end.out_of_bounds == 1);
+  CHECK_FALSE(lost.end.timed_out);
+  CHECK(outcome_of({}, Failure{.exit = Exit::rank_lost, .message = "slow", .timed_out = true}).end.timed_out);
 }
 
 TEST_CASE("reporter: a failure gives the exit code, a reason and its message, which others say") {
@@ -209,6 +212,10 @@ TEST_CASE("reporter: a sink that throws at the end does not keep the others from
     CHECK(stderr_of([&] { exit_code = reporter.finish({}); }) == expected.said);
     CHECK(exit_code == expected.code);
     CHECK(last.calls == std::vector<std::string>{"end"});
+    // The run has all its rows.
+    CHECK(last.ends[0].exit_code == 0);
+    CHECK(last.ends[0].reason == "completed");
+    CHECK(last.ends[0].output_failed);
   }
 }
 

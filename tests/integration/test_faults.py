@@ -60,6 +60,10 @@ def test_one_flipped_bit_is_found(programs: Programs, collective: str, ranks: li
     (row,) = rows_by_pattern(finished.stdout)
     assert (row.out_of_place.wrong, row.in_place.wrong) == (1, None if len(placements) == 1 else 1)
     assert footer(finished.stdout)["Out of bounds values"] == f"{len(placements)} FAILED"
+    assert finished.stdout.endswith(
+        f"#\n\n# Test failure: wrong data in {len(placements)} element{'s' * (len(placements) > 1)}\n"
+    )
+    assert finished.stdout.count("out-of-place") == 1  # parsers take the last line with it as the heading
     lines = [line for line in finished.stdout.splitlines() if line.startswith("# Wrong data: ")]
     for line, placement in zip(lines, placements, strict=True):
         operation = f"{row.redop} in float" if row.redop not in {"", "none"} else "float"
@@ -175,7 +179,12 @@ def expect_lost(running: Running, finished: Finished, phase: str) -> None:
         assert records[-1] == end
         assert (end["exit_code"], end["rows"], end["message"]) == (4, rows, message)
         assert "# Run ended early: rank lost or timed out\n" in finished.stdout
-        assert finished.stdout.endswith(f"# error: {message}\n")
+        why = "Test timeout" if "got on for" in message else "rank lost or timed out"
+        assert finished.stdout.endswith(f"# error: {message}\n# Test failure: {why}\n")
+        # Scripts take these words as a sign that the run has completed.
+        for word in ("Out of bounds", "Avg bus", "concluded"):
+            assert word not in finished.stdout
+        assert {"out_of_bounds", "average_bus_bandwidth"}.isdisjoint(document)
     expect_no_process_left(running)
 
 

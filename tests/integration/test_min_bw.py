@@ -31,6 +31,7 @@ def test_too_slow(programs: Programs) -> None:
     # The table is whole: being slow is no reason to lose rows.
     assert "# Collective test concluded: all_reduce_perf\n" in finished.stdout
     assert "Run ended early" not in finished.stdout
+    assert finished.stdout.splitlines()[-1].startswith("# Test failure: slower than demanded: the average busbw is ")
     document = read_json(programs.folder / "out.json")
     assert document["average_bus_bandwidth"]["okay"] == "false"
     assert len(document["results"]) == 3

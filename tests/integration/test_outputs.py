@@ -188,6 +188,8 @@ def test_a_full_disk_ends_the_run(programs: Programs, ranks: list[object]) -> No
     assert len(of_kind(records, "row")) // 2 - len(shown) in {0, 1}
     assert len(shown) > 2
     assert "# Run ended early: environment\n" in finished.stdout
+    assert finished.stdout.endswith("# Test failure: environment\n")
+    assert "concluded" not in finished.stdout
 
 
 def test_a_disk_that_was_full_before_leaves_nothing(programs: Programs) -> None:

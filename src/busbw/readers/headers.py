@@ -88,7 +88,9 @@ def take(text: str, facts: Facts) -> bool:
         facts.library = f"{found[1]}CCL {found[2]}"
         return True
     if ("Test " in text or "Invalid number" in text) and (found := _FAILED.search(text)):
-        facts.end_reason = facts.end_reason or found.group().strip()
+        # Behind the footer, which stands under all rows, it says again that data were wrong, or slower than demanded.
+        if not facts.has_footer:
+            facts.end_reason = facts.end_reason or found.group().strip()
         return True
     if text.startswith("#") and text.endswith("...") and facts.ranks:
         facts.list_is_cut = True

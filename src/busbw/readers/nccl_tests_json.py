@@ -16,6 +16,8 @@ from busbw.readers.layouts import Side
 from busbw.records import Stats
 
 VERSION = 3
+_WHOLE = ("completed", "wrong data", "slower than demanded")
+"""How our own runs end that have all their rows."""
 _SIZE_KEY = re.compile(rb'"size"\s*:')
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
 """The rest of the environment that nccl-tests writes down may hold secrets, and is left there."""
@@ -44,15 +46,23 @@ def stream(document: dict[str, Any], data: bytes, source: str, claims: Claims) -
     )
     tables = FlatTables("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
     is_cut = tolerant_json.CUT in document or "end_time" not in document
+    early = _early(document)
     for line, row in zip(lines, rows, strict=True):
         if not isinstance(row, dict) or tolerant_json.CUT in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
             continue
         for flat in _flats(line, row):
             for event in tables.add(flat):
-                yield _completed(event, document, is_cut)
+                yield _completed(event, document, early, is_cut=is_cut)
     for event in tables.end():
-        yield _completed(event, document, is_cut)
+        yield _completed(event, document, early, is_cut=is_cut)
+
+
+def _early(document: dict[str, Any]) -> str | None:
+    """Why rows are missing from a document of ours that has its end; nccl-tests' has none then."""
+    ours = document.get("busbw")
+    reason = ours.get("end_reason") if isinstance(ours, dict) else None
+    return reason if isinstance(reason, str) and reason not in _WHOLE else None
 
 
 def _lines(data: bytes, rows: int) -> list[int]:
@@ -65,7 +75,7 @@ def _lines(data: bytes, rows: int) -> list[int]:
     return lines if len(lines) == rows else [1] * rows
 
 
-def _completed(event: Event, document: dict[str, Any], is_cut: bool) -> Event:
+def _completed(event: Event, document: dict[str, Any], early: str | None, *, is_cut: bool) -> Event:
     """With what only the document knows."""
     if not isinstance(event, Piece):
         return event
@@ -74,8 +84,8 @@ def _completed(event: Event, document: dict[str, Any], is_cut: bool) -> Event:
         event.table,
         start_time=document.get("start_time") if isinstance(document.get("start_time"), str) else None,
         environment=_environment(document),
-        complete=not is_cut,
-        end_reason=errors[0][:300] if errors else "the document ends before its end" if is_cut else None,
+        complete=not is_cut and early is None,
+        end_reason=errors[0][:300] if errors else "the document ends before its end" if is_cut else early,
     )
     return Piece(table, event.is_last)
 
