@@ -87,9 +87,6 @@ void read_sizes(const Given& given, Options& options) {
   settings.max_bytes = given.size("--maxbytes", 32 * kMiB);
   settings.step_bytes = given.size("--stepbytes", kMiB);
   settings.step_factor = static_cast<std::uint64_t>(given.integer("--stepfactor", 1, 1));
-  if (given.has("--stepbytes") && settings.step_factor > 1)
-    throw UsageError(fmt::format("-i {} and -f {}: give a step in bytes or a factor, not both",
-                                 given.text("--stepbytes", ""), given.text("--stepfactor", "")));
   if (settings.min_bytes > settings.max_bytes)
     throw UsageError(
         fmt::format("-b {} (--minbytes) is more than -e {} (--maxbytes, 32M if not given); allowed is at most as much",
@@ -102,6 +99,9 @@ void read_sizes(const Given& given, Options& options) {
   if (given.has("--stepfactor") && settings.step_factor == 1)
     options.notes.push_back(
         fmt::format("-f 1 is no factor: sizes grow by the fixed step of {} bytes (-i)", settings.step_bytes));
+  if (given.has("--stepbytes") && settings.step_factor > 1)
+    options.notes.push_back(
+        fmt::format("-i {} is not used: -f {}", given.text("--stepbytes", ""), settings.step_factor));
 }
 
 template <class Value, class All>

@@ -221,6 +221,16 @@ TEST_CASE("options: -f 1 falls back to the fixed step, with a note") {
   CHECK(options_of("-b 8M -e 64M -i 8M -f 1").settings.step_bytes == 8 * kMiB);
 }
 
+TEST_CASE("options: -i beside a factor is not used, with a note") {
+  const Options options = options_of("-b 8 -e 64M -i 1M -f 2");
+  CHECK(options.settings.step_factor == 2);
+  CHECK(options.notes == std::vector<std::string>{"-i 1M is not used: -f 2"});
+  CHECK(options_of("-b 8 -e 64M -i 1M").notes.empty());
+  check_names(refusal_of("-b 8 -e 64M -i x -f 2"), {"-i", "x", "a size"});
+  // A step that would make too many sizes is none.
+  CHECK(options_of("-b 8 -e 64G -i 1 -f 2").notes.size() == 1);
+}
+
 TEST_CASE("options: a list of sizes sets the range, and excludes the flags of a range") {
   const Options options = options_of("--sizes 3000,1K,7M");
   CHECK(options.settings.min_bytes == 1024);

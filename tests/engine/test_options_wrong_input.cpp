@@ -39,7 +39,6 @@ TEST_CASE("options: wrong input is refused in a sentence that names option, valu
       {"-f -2", {"-f", "-2", "from 1"}},
       {"-f 1.5", {"-f", "1.5", "whole number"}},
       {"-i 0", {"-i", "0", "1 byte"}},
-      {"-i 1M -f 2", {"-i", "1M", "-f", "2"}},
       {"-n 0", {"-n", "0", "from 1"}},
       {"-n 10k", {"-n", "10k", "whole number"}},
       {"-n 1e3", {"-n", "1e3", "whole number"}},

@@ -75,8 +75,7 @@ REFUSED: list[tuple[str, list[str]]] = [
     ("-f 2x", ["-f", "--stepfactor", "2x", "whole number"]),
     ("-f 010", ["-f", "--stepfactor", "010", "whole number"]),
     ("-f 99999999999", ["-f", "--stepfactor", "99999999999", "whole number"]),
-    ("-i 1K -f 2", ["-i 1K", "-f 2", "not both"]),
-    ("-f 2 -i 1K", ["-i 1K", "-f 2", "not both"]),
+    ("-i x -f 2", ["-i", "--stepbytes", "x", SIZE]),
     ("-u -1", ["-u", "--unalign", "-1", "from 0"]),
     ("-u 1M", ["-u", "--unalign", "1M", "whole number"]),
     # counts
@@ -299,6 +298,8 @@ ACCEPTED: list[tuple[str, list[int]]] = [
     ("-b 8 -e 2M", [8, 1048584]),
     ("-b 8 -e 64 -b 16 -e 32 -f 4 -f 2", [16, 32]),
     ("-b 8 -e 16 -f 0x2", [8, 16]),
+    ("-b 8 -e 32 -i 1K -f 2", [8, 16, 32]),
+    ("--stepfactor 2 --stepbytes 1M -b 8 -e 32", [8, 16, 32]),
     ("-b 6 -e 6", [4]),
     ("-b 3 -e 3", [0]),
     ("-b 8 -e 8 -G 0 -R 0 -y 0 -D 0 -M 0 -I 0 -K 0 -C 0 -S 0 -T 0 -N 1 -u 0 -w 0 -m 1 -c 0 -a 1 -z 0 -p 0", [8]),
@@ -324,6 +325,22 @@ def test_factor_one_falls_back_to_the_fixed_step(programs: Programs) -> None:
     notes = [line for line in finished.stdout.splitlines() if line.startswith("# -f 1")]
     assert len(notes) == 1
     assert "1048576" in notes[0]
+
+
+def test_a_step_beside_a_factor_is_not_used(programs: Programs) -> None:
+    """Scripts that always give both run with nccl-tests, too."""
+    finished = programs.run("all_reduce", "-t", "2", "-n", "2", "-b", "8", "-e", "32", "-i", "1M", "-f", "2")
+    assert (finished.code, finished.stderr) == (0, "")
+    assert " step: 2(factor) " in finished.stdout
+    assert "# -i 1M is not used: -f 2\n" in finished.stdout
+
+
+def test_empty_variables_are_not_set(programs: Programs) -> None:
+    names = ("SPLIT", "SPLIT_MASK", "MIN_BW", "DEVICE", "ALLTOALLV_SPREAD", "ALLTOALLV_MATRIX_FILE")
+    environment = {f"NCCL_TESTS_{name}": "" for name in names}
+    finished = programs.run("alltoallv", "-t", "2", "-b", "1K", "-e", "1K", environment=environment)
+    assert (finished.code, finished.stderr) == (0, "")
+    assert "# Group" not in finished.stdout
 
 
 def test_no_check_shows_nothing_as_wrong(programs: Programs) -> None:
