@@ -187,7 +187,7 @@ void require_mpi_can(const Given& given, const Options& options) {
 }
 
 double number_of(Environment environment, const char* variable, double fallback, double most, const char* allowed) {
-  const auto text = environment(variable);
+  const auto text = set_to(environment, variable);
   if (!text) return fallback;
   const auto value = parse_number(*text);
   if (!value || *value > most) throw UsageError(fmt::format("{}={}: allowed is {}", variable, shown(*text), allowed));
@@ -195,7 +195,7 @@ double number_of(Environment environment, const char* variable, double fallback,
 }
 
 bool is_on(Environment environment, const char* variable) {
-  const auto text = environment(variable);
+  const auto text = set_to(environment, variable);
   if (!text) return false;
   const auto value = parse_integer(*text);
   if (!value || *value < 0 || *value > 1)
@@ -210,7 +210,7 @@ void read_alltoallv(Environment environment, Options& options) {
   settings.matrix_scale =
       number_of(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number from 0 on");
   settings.print_summary = is_on(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY");
-  const auto file = environment("NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
+  const auto file = set_to(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
   if (!file) return;
   settings.matrix = read_traffic_matrix(*file, settings.matrix_scale);
   settings.max_bytes = options.settings.max_bytes;
@@ -222,8 +222,8 @@ void read_alltoallv(Environment environment, Options& options) {
 }
 
 void read_environment(Environment environment, Options& options) {
-  options.split = parse_split(environment("NCCL_TESTS_SPLIT_MASK"), environment("NCCL_TESTS_SPLIT"));
-  if (const auto text = environment("NCCL_TESTS_MIN_BW")) {
+  options.split = parse_split(set_to(environment, "NCCL_TESTS_SPLIT_MASK"), set_to(environment, "NCCL_TESTS_SPLIT"));
+  if (const auto text = set_to(environment, "NCCL_TESTS_MIN_BW")) {
     const auto gbps = parse_number(*text);
     if (!gbps)
       throw UsageError(fmt::format("NCCL_TESTS_MIN_BW={}: allowed is a busbw in GB/s from 0 on", shown(*text)));

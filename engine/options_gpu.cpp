@@ -57,7 +57,7 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
            fmt::format("-g {0} (--ngpus): the {1} has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
                        "--processes {0}",
                        gpus, host));
-  if (const auto device = environment("NCCL_TESTS_DEVICE")) {
+  if (const auto device = set_to(environment, "NCCL_TESTS_DEVICE")) {
     refuse(options.host_cannot,
            fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the {} does not have; unset it", shown(*device), host));
     const auto number = parse_integer(*device);

@@ -8,6 +8,12 @@ namespace busbw {
 /// Looks a variable up (missing: not set).
 using Environment = std::optional<std::string> (*)(const char* variable);
 
+/// What it is set to: an empty variable, as job scripts leave it behind, is one that is not set.
+inline std::optional<std::string> set_to(Environment environment, const char* variable) {
+  auto value = environment(variable);
+  return value && !value->empty() ? value : std::nullopt;
+}
+
 /// The same, from the process's environment.
 std::optional<std::string> process_environment(const char* variable);
 

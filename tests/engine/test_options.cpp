@@ -287,10 +287,29 @@ TEST_CASE("options: groups from the environment, and roots within the smallest o
   check_names(refusal_of("--processes 5 -t 2 -r 4", halves), {"-r", "4", "0 to 3"});
 }
 
+TEST_CASE("options: an empty variable is one that is not set") {
+  for (const char* variable : {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK", "NCCL_TESTS_MIN_BW", "NCCL_TESTS_DEVICE",
+                               "NCCL_TESTS_ALLTOALLV_SPREAD", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE",
+                               "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"}) {
+    CAPTURE(variable);
+    const Options options = options_of("--processes 2", {{variable, ""}}, "alltoallv");
+    CHECK(options.split.op == Split::Op::none);
+    CHECK_FALSE(options.min_busbw_bytes_per_s);
+    CHECK_FALSE(options.first_device);
+    CHECK(options.host_cannot.empty());
+    CHECK(options.collective_settings.alltoallv.spread == 1);
+    CHECK(options.collective_settings.alltoallv.matrix_scale == 1);
+    CHECK(options.collective_settings.alltoallv.matrix.bytes.empty());
+    CHECK_FALSE(options.collective_settings.alltoallv.print_summary);
+  }
+  const Variables empty_mask{{"NCCL_TESTS_SPLIT_MASK", ""}, {"NCCL_TESTS_SPLIT", "MOD 2"}};
+  CHECK(options_of("--processes 2", empty_mask).split.op == Split::Op::modulo);
+}
+
 TEST_CASE("options: NCCL_TESTS_MIN_BW is in GB/s") {
   CHECK(options_of("", {{"NCCL_TESTS_MIN_BW", "1.5"}}).min_busbw_bytes_per_s == 1.5e9);
   CHECK(options_of("", {{"NCCL_TESTS_MIN_BW", "0"}}).min_busbw_bytes_per_s == 0);
-  for (const char* value : {"", "fast", "-1", "1GB", "nan"})
+  for (const char* value : {" ", "fast", "-1", "1GB", "nan"})
     check_names(refusal_of("", {{"NCCL_TESTS_MIN_BW", value}}), {std::string("NCCL_TESTS_MIN_BW=") + value, "GB/s"});
 }
 
@@ -312,9 +331,9 @@ TEST_CASE("options: alltoallv's variables, only where they matter") {
   const auto refused = [](const char* variable, const char* value) {
     check_names(refusal_of("", {{variable, value}}, "alltoallv"), {std::string(variable) + "=" + value, "allowed"});
   };
-  for (const char* value : {"1.1", "-0.1", "x", "", "50%"}) refused("NCCL_TESTS_ALLTOALLV_SPREAD", value);
-  for (const char* value : {"-1", "x", ""}) refused("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", value);
-  for (const char* value : {"yes", "", "0.5", "2", "-1"}) refused("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", value);
+  for (const char* value : {"1.1", "-0.1", "x", "50%"}) refused("NCCL_TESTS_ALLTOALLV_SPREAD", value);
+  for (const char* value : {"-1", "x"}) refused("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", value);
+  for (const char* value : {"yes", "0.5", "2", "-1"}) refused("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", value);
   const Variables no_summary{{"NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "0"}};
   CHECK_FALSE(options_of("", no_summary, "alltoallv").collective_settings.alltoallv.print_summary);
   check_names(refusal_of("", {{"NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "/nowhere"}}, "alltoallv"), {"/nowhere"});

@@ -212,7 +212,7 @@ def test_refused_without_a_value(programs: Programs, flag: str) -> None:
         ("all_reduce", {"NCCL_TESTS_SPLIT": "EVERY 2"}, [], ["NCCL_TESTS_SPLIT=EVERY 2", "AND, OR, MOD and DIV"]),
         ("all_reduce", {"NCCL_TESTS_SPLIT": "MOD 0"}, [], ["NCCL_TESTS_SPLIT=MOD 0"]),
         ("all_reduce", {"NCCL_TESTS_SPLIT": "DIV"}, [], ["NCCL_TESTS_SPLIT=DIV"]),
-        ("all_reduce", {"NCCL_TESTS_SPLIT": ""}, [], ["NCCL_TESTS_SPLIT="]),
+        ("all_reduce", {"NCCL_TESTS_SPLIT": " "}, [], ["NCCL_TESTS_SPLIT= "]),
         ("all_reduce", {"NCCL_TESTS_SPLIT_MASK": "0xZ"}, [], ["NCCL_TESTS_SPLIT_MASK=0xZ", "hexadecimal"]),
         ("all_reduce", {"NCCL_TESTS_DEVICE": "0"}, [], ["NCCL_TESTS_DEVICE=0", "unset"]),
         ("all_reduce", {"NCCL_TESTS_MIN_BW": "fast"}, [], ["NCCL_TESTS_MIN_BW=fast", "GB/s"]),
