@@ -6,6 +6,8 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "support/error.hpp"
@@ -33,19 +35,31 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
          });
 }
 
-std::optional<int> number(std::string_view text, int base) {
-  int value = 0;
+std::string_view without_blanks_around(std::string_view text) {
+  const auto is_blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<std::uint64_t> number(std::string_view text, int base) {
+  std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 
-std::optional<int> number_with_prefix(std::string_view text) {
+std::optional<std::uint64_t> number_with_prefix(std::string_view text) {
   if (starts_with_ignoring_case(text, "0X")) return number(text.substr(2), 16);
   if (starts_with_ignoring_case(text, "0B")) return number(text.substr(2), 2);
   if (text.size() > 1 && text.front() == '0') return std::nullopt;  // octal in nccl-tests, decimal to most people
   return number(text, 10);
 }
+
+constexpr std::uint64_t kMostOperand = std::numeric_limits<int>::max();
+
+/// Of a mask, however long, those bits count that the number of a process can have.
+int mask_of(std::uint64_t bits) { return static_cast<int>(bits & kMostOperand); }
 
 }  // namespace
 
@@ -69,19 +83,21 @@ std::map<int, std::vector<int>> Split::groups(int processes, int ranks_per_proce
 
 Split parse_split(const std::optional<std::string>& mask, const std::optional<std::string>& split) {
   if (mask) {
-    const std::string_view digits = starts_with_ignoring_case(*mask, "0X") ? std::string_view(*mask).substr(2) : *mask;
-    if (const auto value = number(digits, 16)) return {Split::Op::bit_and, *value};
+    std::string_view digits = without_blanks_around(*mask);
+    if (starts_with_ignoring_case(digits, "0X")) digits.remove_prefix(2);
+    if (const auto value = number(digits, 16)) return {Split::Op::bit_and, mask_of(*value)};
     throw UsageError(
         fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed is a hexadecimal number such as 0x7", shown(*mask)));
   }
   if (!split) return {};
   for (const Spelling& spelling : kSpellings) {
     if (!starts_with_ignoring_case(*split, spelling.text)) continue;
-    std::string_view rest = std::string_view(*split).substr(spelling.text.size());
-    while (!rest.empty() && std::isspace(static_cast<unsigned char>(rest.front()))) rest.remove_prefix(1);
-    const auto operand = number_with_prefix(rest);
+    const auto operand =
+        number_with_prefix(without_blanks_around(std::string_view(*split).substr(spelling.text.size())));
+    if (operand && spelling.op == Split::Op::bit_and) return {spelling.op, mask_of(*operand)};
     const bool divides = spelling.op == Split::Op::modulo || spelling.op == Split::Op::divide;
-    if (operand && !(divides && *operand == 0)) return {spelling.op, *operand};
+    if (operand && *operand <= kMostOperand && !(divides && *operand == 0))
+      return {spelling.op, static_cast<int>(*operand)};
   }
   throw UsageError(
       fmt::format("NCCL_TESTS_SPLIT={}: allowed are AND, OR, MOD and DIV (or & | % /) followed by a number, "

@@ -61,17 +61,31 @@ TEST_CASE("split: the mask is hexadecimal, with or without 0x, and comes first")
   CHECK(both.operand == 3);
 }
 
+TEST_CASE("split: of a mask those bits count that a process's number can have, and blanks around it none") {
+  const Colours own{0, 1, 2, 3, 4, 5, 6, 7};
+  for (const char* text : {"0xffffffff", "80000007", "0xFFFFFFFFFFFFFFFF", "123456789abcdef7"}) {
+    CAPTURE(text);
+    CHECK(colours(from_mask(text)) == own);
+  }
+  CHECK(colours(from_mask("0x100000000")) == Colours(8, 0));
+  for (const char* text : {"7 ", " 7", "\t0x7\n"}) CHECK(from_mask(text).operand == 7);
+  CHECK(colours(from_split("AND 0xffffffff")) == own);
+  CHECK(colours(from_split("AND 4294967295")) == own);
+  CHECK(from_split("MOD 8 ").operand == 8);
+  CHECK(from_split("DIV 0x7fffffff").operand == 0x7fffffff);
+}
+
 TEST_CASE("split: what is in doubt is refused, naming variable, value and what is allowed") {
   // nccl-tests reads a leading zero as octal, and makes one group of everything that it cannot read.
   for (const char* text :
-       {"",       " ",       "MOD",     "MOD x",  "MOD -1",          "MOD 0",          "DIV 0",    "% 0",
-        "/0x0",   "XOR 1",   "8",       " MOD 8", "MOD 8 ",          "MOD 8x",         "MOD 1.5",  "MOD 0x",
-        "MOD 0b", "MOD 0b2", "MOD 010", "AND 00", "MOD 99999999999", "AND 0x80000000", "MODULO 8", "AND 1 2"}) {
+       {"",       " ",       "MOD",     "MOD x",  "MOD -1",          "MOD 0",         "DIV 0",    "% 0",
+        "/0x0",   "XOR 1",   "8",       " MOD 8", "MOD 0x80000000",  "MOD 8x",        "MOD 1.5",  "MOD 0x",
+        "MOD 0b", "MOD 0b2", "MOD 010", "AND 00", "MOD 99999999999", "OR 0x80000000", "MODULO 8", "AND 1 2"}) {
     CAPTURE(text);
     check_names(sentence_of<UsageError>([&] { from_split(text); }),
                 {std::string("NCCL_TESTS_SPLIT=") + text, "AND", "OR", "MOD", "DIV", "0x7"});
   }
-  for (const char* text : {"", "x", "0x", "-1", "7 ", " 7", "0x80000000", "123456789", "0b1x", "AND 7"}) {
+  for (const char* text : {"", " ", "x", "0x", "-1", "7 7", "0x10000000000000000", "0b1x", "AND 7"}) {
     CAPTURE(text);
     check_names(sentence_of<UsageError>([&] { from_mask(text); }),
                 {std::string("NCCL_TESTS_SPLIT_MASK=") + text, "hexadecimal", "0x7"});
