@@ -167,8 +167,7 @@ class Part {
     };
     const Bytes decision = job_.agree(facts_of(options_, *backend_, job_, memory, lacked).packed(), decide);
     MessageReader reader(decision);
-    if (const auto agreed = reader.take<std::uint64_t>(); agreed < memory.max_bytes)
-      memory = {agreed, {reduced_note(agreed), "another process has memory for no more"}};
+    memory = at_most(std::move(memory), reader.take<std::uint64_t>());
     std::vector<Dtype> left_out(reader.take<std::size_t>());
     for (Dtype& dtype : left_out) dtype = reader.take<Dtype>();
     return without(options_.data, left_out);

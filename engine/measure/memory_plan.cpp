@@ -23,6 +23,10 @@ std::uint64_t whole_bytes(double bytes) {
   return bytes >= kTooMany ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(bytes);
 }
 
+std::string reduced_note(std::uint64_t max_bytes) {
+  return fmt::format("Reducing maxBytes to {} due to memory limitation", max_bytes);
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,
@@ -46,8 +50,9 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
   return {fits, {reduced_note(fits), situation}};
 }
 
-std::string reduced_note(std::uint64_t max_bytes) {
-  return fmt::format("Reducing maxBytes to {} due to memory limitation", max_bytes);
+MemoryPlan at_most(MemoryPlan own, std::uint64_t agreed_bytes) {
+  if (agreed_bytes >= own.max_bytes) return own;
+  return {agreed_bytes, {reduced_note(agreed_bytes), "another process has memory for no more"}};
 }
 
 void require_room_for_samples(const RunSettings& settings, int ranks, std::size_t available_bytes) {

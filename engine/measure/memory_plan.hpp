@@ -19,8 +19,8 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,
                        const std::string& scarcest = {});
 
-/// What a header says where sizes end at less than was asked for; nccl-tests' words.
-std::string reduced_note(std::uint64_t max_bytes);
+/// The plan of one process of several, of which one may have room for no more than `agreed_bytes`.
+MemoryPlan at_most(MemoryPlan own, std::uint64_t agreed_bytes);
 
 /// The samples of a row stay in memory until it is written. Throws EnvironmentError when one batch of -n does not fit into
 /// 90 % of `available_bytes`.
