@@ -42,6 +42,8 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """What a table of -I shows of a row's iterations: min_us, max_us, p99_us, cv_percent."""
     samples_us: tuple[tuple[float, ...], ...] = ()
     """Per rank, per iteration; empty where the log has none."""
+    arrivals_us: tuple[float, ...] = ()
+    """Per rank of the group: how long after the first rank it began; empty where the log does not say."""
     warnings: tuple[str, ...] = ()
 
 

@@ -1,68 +1,74 @@
 """Who came last: against arrivals that were made by hand."""
 
-import itertools
-import statistics
+import gzip
+import json
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from report_pages import svg_root
-from sample_logs import figure
+from sample_logs import figure, row, table
 
-from busbw.report.lateness import MOST_RANKS, Late, lateness, level, picture
+from busbw import readers
+from busbw.logs import Rank
+from busbw.report.configurations import Place, configurations
+from busbw.report.lateness import MOST_RANKS, arrivals, level, picture
+
+RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 
 
-@given(st.integers(2, 5), st.integers(1, 12), st.integers(1, 6), st.randoms(use_true_random=False))
-def test_lateness_is_the_distance_of_moments_within_a_batch(ranks: int, count: int, batch: int, random) -> None:  # type: ignore[no-untyped-def]
-    samples = [[random.uniform(1, 9) for _ in range(count)] for _ in range(ranks)]
-    found = lateness([figure(samples_us=tuple(map(tuple, samples)))], batch)
+def test_arrivals_are_the_median_over_passes() -> None:
+    passes = [figure(arrivals_us=late) for late in ((0.0, 4.0), (0.0, 2.0), (9.0, 0.0))]
+    assert arrivals(passes) == [0.0, 2.0]
+    assert arrivals([figure(), figure(arrivals_us=(0.0, 3.0))]) == [0.0, 3.0]
+
+
+@pytest.mark.parametrize("several", [[()], [(0.0, 1.0), (0.0, 1.0, 2.0)], []])
+def test_no_arrivals_where_none_are_known(several: list[tuple[float, ...]]) -> None:
+    # Samples, of which there are some, say nothing of it: the longest are of those who waited.
+    samples = ((315.0, 17.0), (17.0, 17.0))
+    assert arrivals([figure(samples_us=samples, arrivals_us=late) for late in several]) is None
+
+
+def test_the_rank_that_came_last_on_four_gpus_is_the_one_that_the_record_names(tmp_path: Path) -> None:
+    """Its first sample is the shortest, 17.6 us: it waited for nobody, and the others 297 us for it."""
+    header, found = None, None
+    with gzip.open(RESULTS / "h200-x4-half.jsonl.gz", "rt") as lines:
+        for line in lines:
+            one = json.loads(line)
+            header = line if one["kind"] == "run" else header
+            key = (one.get("collective"), one.get("size_bytes"), one.get("placement"))
+            if one["kind"] == "row" and key == ("all_gather", 1 << 20, "in_place"):
+                found = line
+                break
+    assert header is not None
     assert found is not None
-    moments = []
-    for own in samples:
-        batches = (own[start : start + batch] for start in range(0, count, batch))
-        moments.append([moment for each in batches for moment in itertools.accumulate(each)])
-    firsts = [min(done) for done in zip(*moments, strict=True)]
-    for rank, late in enumerate(found):
-        behind = [moment - first for moment, first in zip(moments[rank], firsts, strict=True)]
-        assert late.behind_us == pytest.approx(statistics.median(behind), abs=1e-9)
+    (tmp_path / "row.jsonl").write_text(header + found)
+    (read,) = readers.read(tmp_path / "row.jsonl").tables
+    (shown,) = configurations(Place(read, None, None, is_pictured=True), "x")
+    (made,) = (one for one in shown.pictures if one.title.startswith("Who came last"))
+    assert "The latest is rank 3 at 1 MiB: it began 297" in made.text
 
 
-def test_a_rank_that_arrives_late_is_seen_though_its_own_operations_are_short() -> None:
-    # Rank 1 dawdles before each operation, and the others wait for it: their samples are as long as its own.
-    found = lateness([figure(samples_us=((5.0, 10.0, 10.0), (10.0, 10.0, 10.0)))], 3)
-    assert found == [Late(behind_us=0.0, last_share=0.0), Late(behind_us=5.0, last_share=1.0)]
+def test_ranks_of_a_group_have_the_numbers_of_the_whole_job() -> None:
+    ranks = tuple(Rank(rank=number, group=number % 2) for number in range(4))
+    rows = (row(group=1, ranks=2, figures={"out_of_place": figure(arrivals_us=(0.0, 50.0))}),)
+    (shown,) = configurations(Place(table(rank_list=ranks, rows=rows), None, None, is_pictured=True), "x")
+    (made,) = (one for one in shown.pictures if one.title.startswith("Who came last"))
+    assert "rank 3 at 8 B" in made.text
+    names = [one.text for one in svg_root(made.svg).iter("text") if (one.text or "").startswith("rank ")]
+    assert names == ["rank 1", "rank 3"]
 
 
-def test_without_a_common_beginning_each_iteration_stands_alone() -> None:
-    found = lateness([figure(samples_us=((5.0, 10.0, 10.0), (10.0, 10.0, 10.0)))], None)
-    assert found is not None
-    assert [late.behind_us for late in found] == [0, 0]
-    assert [late.last_share for late in found] == pytest.approx([2 / 3, 1])
-
-
-@pytest.mark.parametrize("samples", [(), ((1.0, 2.0),), ((1.0, 2.0), (1.0,)), ((), ())])
-def test_no_figure_without_the_samples_of_two_ranks(samples: tuple[tuple[float, ...], ...]) -> None:
-    assert lateness([figure(samples_us=samples)], 2) is None
-
-
-def test_the_picture_names_the_worst_and_says_it_of_every_cell() -> None:
-    by_size = {8: [Late(0.0, 0.0), Late(2.0, 0.9)], 16: [Late(0.5, 0.1), Late(0.0, 0.0)]}
-    made = picture("Who came last", by_size, {8: 10.0, 16: 100.0}, is_arrival=True)
+def test_the_picture_names_the_latest_and_says_it_of_every_cell() -> None:
+    made = picture("Who came last", {8: [0.0, 20.0], 16: [0.5, 0.0]}, [0, 1])
     assert made is not None
-    assert "rank 1 at 8 B: 2 us behind the first, 20% of the operation" in made.text
-    root = svg_root(made.svg)
-    titles = [one.text for one in root.iter("title")]
-    assert titles == [
-        "0 us behind, last in 0% of the iterations",
-        "0.5 us behind, last in 10% of the iterations",
-        "2 us behind, last in 90% of the iterations",
-        "0 us behind, last in 0% of the iterations",
-    ]
+    assert "The latest is rank 1 at 8 B: it began 20 us after the first rank." in made.text
+    titles = [one.text for one in svg_root(made.svg).iter("title")]
+    assert titles == [f"{late} us after the first" for late in ("0", "0.5", "20", "0")]
 
 
 def test_of_very_many_ranks_the_latest_are_shown() -> None:
-    ranks = [Late(float(number == 70), 0.0) for number in range(100)]
-    made = picture("Who came last", {8: ranks}, {8: 2.0}, is_arrival=True)
+    made = picture("Who came last", {8: [float(number == 70) for number in range(100)]}, range(100))
     assert made is not None
     assert f"Of 100 ranks the {MOST_RANKS}" in made.note
     names = [one.text for one in svg_root(made.svg).iter("text") if (one.text or "").startswith("rank ")]
@@ -71,8 +77,10 @@ def test_of_very_many_ranks_the_latest_are_shown() -> None:
 
 
 def test_nothing_to_show() -> None:
-    assert picture("Who came last", {}, {}, is_arrival=True) is None
+    assert picture("Who came last", {}, [0, 1]) is None
+    assert picture("Who came last", {8: [0.0, 1.0]}, [0, 1, 2]) is None  # whose arrivals they are is not known
+    assert picture("Who came last", {8: [0.0]}, [0]) is None
 
 
-def test_shades_grow_with_the_share() -> None:
-    assert [level(share) for share in (0, 0.02, 0.03, 0.07, 0.2, 0.5)] == [0, 0, 1, 2, 3, 4]
+def test_shades_grow_with_the_time() -> None:
+    assert [level(late_us) for late_us in (0, 10, 11, 70, 200, 500)] == [0, 0, 1, 2, 3, 4]

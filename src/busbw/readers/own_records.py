@@ -178,5 +178,6 @@ def _figure(row: records.Row) -> Figure:
         first_wrong=tuple(row.check.first_wrong),
         stats=row.stats,
         samples_us=tuple(map(tuple, row.samples_us)),
+        arrivals_us=tuple(row.rank_arrivals_us),
         warnings=tuple(row.warnings),
     )

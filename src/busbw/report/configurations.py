@@ -119,7 +119,7 @@ def _pictures(
         ),
     ]
     for placement, figures in _by_placement(rows).items():
-        found += _scatter(place.table, placement, figures)
+        found += _scatter(place.table, first.row.group, placement, figures)
     return [one for one in found if one is not None]
 
 
@@ -200,30 +200,18 @@ def _by_placement(rows: Sequence[Row]) -> dict[Placement, Figures]:
     return found
 
 
-def _scatter(table: Table, placement: Placement, figures: Figures) -> list[Picture | None]:
+def _scatter(table: Table, group: int, placement: Placement, figures: Figures) -> list[Picture | None]:
     found: list[Picture | None] = []
-    batch = _batch(table)
     skip = int(table.settings.get("per_iteration_skip", "0")) if table.format.startswith("records") else 0
     for variant in dict.fromkeys(variant for _, variant in figures):
         own = {size: each for (size, name), each in figures.items() if name == variant}
-        where = ", ".join(word for word in (variant, PLACEMENT_WORDS[placement]) if word)
-        spreads = {size: one for size, each in own.items() if (one := spread.spread_of(size, each, skip))}
-        found.append(
-            spread.picture(f"Scatter of the iterations{f', {where}' if where else ''}", list(spreads.values()))
-        )
-        late = {size: ranks for size, each in own.items() if (ranks := lateness.lateness(each, batch))}
-        times = {size: spreads[size].median_us or spreads[size].low_us for size in late if size in spreads}
-        title = f"{'Who came last' if batch else 'Whose operation took longest'}{f', {where}' if where else ''}"
-        usable = {size: late[size] for size in times}
-        found.append(lateness.picture(title, usable, times, is_arrival=bool(batch)))
+        words = ", ".join(word for word in (variant, PLACEMENT_WORDS[placement]) if word)
+        where = f", {words}" if words else ""
+        spreads = [one for size, each in own.items() if (one := spread.spread_of(size, each, skip))]
+        late = {size: known for size, each in own.items() if (known := lateness.arrivals(each))}
+        found.append(spread.picture(f"Scatter of the iterations{where}", spreads))
+        found.append(lateness.picture(f"Who came last{where}", late, lateness.members(table, group)))
     return found
-
-
-def _batch(table: Table) -> int | None:
-    """Iterations between two barriers, where samples follow each other; -z 3 leaves a barrier out of each sample."""
-    iterations = table.settings.get("iterations", "")
-    follows = table.format.startswith("records") and table.settings.get("blocking", "0") in ("0", "2")
-    return int(iterations) if follows and iterations.isdigit() and int(iterations) > 0 else None
 
 
 def _omissions(rows: Sequence[Row]) -> list[str]:
