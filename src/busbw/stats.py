@@ -5,6 +5,7 @@ Three units of observation, each with its function: quadruples of interleaved bl
 (`mean_difference`), stretches of iterations within one run (`stretch_summary`).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -154,12 +155,23 @@ class Summary:
     degrees_of_freedom: float
     spread: float = 0.0
     """Of single observations: the distance of the quartiles."""
+    rounding: float = 0.0
+    """How far the mean may be off because its observations are printed to so many digits."""
 
 
-def run_summary(logarithms: Sequence[float]) -> Summary:
-    """Of independent runs: at least two."""
-    values = np.asarray(logarithms)
-    return Summary(float(values.mean()), float(values.var(ddof=1)) / len(values), len(values) - 1)
+def run_summary(times: Sequence[float], half_digit: float = 0.0) -> Summary:
+    """Of independent runs, at least two, by the logarithms of their times.
+
+    Args:
+        times: One for each run.
+        half_digit: How far rounding may have moved each of them.
+    """
+    values = np.asarray(times, dtype=np.float64)
+    logarithms = np.log(values)
+    variance = float(logarithms.var(ddof=1)) / len(values)
+    lowest = values - half_digit
+    rounding = float(np.log(values / lowest).mean()) if (lowest > 0).all() else math.inf
+    return Summary(float(logarithms.mean()), variance, len(values) - 1, rounding=rounding)
 
 
 def stretch_summary(times_us: Sequence[float]) -> Summary | None:
@@ -186,16 +198,19 @@ def stretch_summary(times_us: Sequence[float]) -> Summary | None:
 
 
 def mean_difference(a: Summary, b: Summary, *, alpha: float) -> Interval:
-    """A's mean less B's with the interval of Welch's test: the logarithm of B's speed over A's."""
+    """A's mean less B's with the interval of Welch's test: the logarithm of B's speed over A's.
+
+    It is wider by what rounding leaves open: runs that print the same figure do not agree beyond its last digit.
+    """
     estimate = a.mean - b.mean
-    variance = a.variance_of_mean + b.variance_of_mean
+    variance, rounding = a.variance_of_mean + b.variance_of_mean, a.rounding + b.rounding
     if variance <= 0:
-        return Interval(estimate, estimate, estimate)
+        return Interval(estimate, estimate - rounding, estimate + rounding)
     # Welch and Satterthwaite: the degrees of freedom of a sum of two variances.
     freedom = variance**2 / (
         a.variance_of_mean**2 / a.degrees_of_freedom + b.variance_of_mean**2 / b.degrees_of_freedom
     )
-    half = float(special.stdtrit(freedom, 1 - alpha / 2)) * variance**0.5
+    half = float(special.stdtrit(freedom, 1 - alpha / 2)) * variance**0.5 + rounding
     return Interval(estimate, estimate - half, estimate + half)
 
 
@@ -204,7 +219,12 @@ def rounding_bounds(value: float) -> tuple[float, float]:
 
     Zeros at its end are lost in reading, so the bounds may be too wide and are never too narrow.
     """
+    half = half_digit(value)
+    return value - half, value + half
+
+
+def half_digit(value: float) -> float:
+    """Half of the last digit that a printed figure shows."""
     text = f"{value!r}".removesuffix(".0")
     mantissa, _, exponent = text.partition("e")
-    half = 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
-    return value - half, value + half
+    return 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))

@@ -172,11 +172,13 @@ def test_noise_without_a_difference_is_the_same_or_unclear() -> None:
     assert {result.verdict for result in quiet.results} == {Verdict.SAME}
     loud = judge(POINTS, quadruples(24, [0.0] * 3, spread=0.3), alpha=0.001, resolution=0.05)
     assert {result.verdict for result in loud.results} == {Verdict.UNCLEAR}
+    assert not loud.is_decided
 
 
 def test_where_a_differed_from_itself_nothing_is_said() -> None:
     judged = judge(POINTS, quadruples(24, [0.1] * 3), alpha=0.001, resolution=0.05, unfit=frozenset(POINTS[:1]))
     assert [result.verdict.value for result in judged.results] == ["UNCLEAR", "SLOWER", "SLOWER"]
+    assert judged.is_decided  # more quadruples would not change that
 
 
 def test_a_point_without_a_time_in_some_block_is_unclear_and_others_are_not() -> None:
@@ -184,10 +186,12 @@ def test_a_point_without_a_time_in_some_block_is_unclear_and_others_are_not() ->
     del found[7].blocks[2][POINTS[0]]
     judged = judge(POINTS, found, alpha=0.001, resolution=0.05)
     assert [result.verdict.value for result in judged.results] == ["UNCLEAR", "SLOWER", "SLOWER"]
+    assert judged.is_decided
 
 
 def test_nothing_measured_is_unclear() -> None:
     judged = judge(POINTS, [], alpha=0.001, resolution=0.05)
+    assert not judged.is_decided
     assert {result.verdict for result in judged.results} == {Verdict.UNCLEAR}
     assert noise(POINTS, []) == {}
 

@@ -1,5 +1,6 @@
 """Intervals and verdicts against other ways of getting them: enumeration, scipy's tests, and simulated machines."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -145,9 +146,20 @@ def test_the_slowest_rank_ends_an_iteration() -> None:
 
 def test_runs_are_compared_as_welch_does() -> None:
     a, b = [1.0, 1.3, 0.9, 1.1], [0.7, 0.75, 0.66]
-    interval = stats.mean_difference(stats.run_summary(a), stats.run_summary(b), alpha=0.02)
+    summaries = [stats.run_summary([math.exp(each) for each in side]) for side in (a, b)]
+    interval = stats.mean_difference(*summaries, alpha=0.02)
     expected = scipy_stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.98)
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_rounding_widens_an_interval_by_what_it_leaves_open() -> None:
+    """Runs that print the same figure have no variance, and may differ by its last digit."""
+    a, b = (stats.run_summary([value] * 4, stats.half_digit(4.71)) for value in (4.70, 4.71))
+    interval = stats.mean_difference(a, b, alpha=0.01)
+    assert not interval.excludes_zero
+    assert interval.high - interval.low == pytest.approx(2 * (0.005 / 4.70 + 0.005 / 4.71), rel=0.01)
+    coarse = stats.mean_difference(stats.run_summary([1.0] * 4, 1.0), b, alpha=0.01)
+    assert (coarse.low, coarse.high) == (-math.inf, math.inf)
 
 
 def autocorrelated(random: np.random.Generator, size: int, correlation: float) -> stats.Vector:

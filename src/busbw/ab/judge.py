@@ -10,6 +10,7 @@ from busbw import stats
 from busbw.ab.blocks import Block, median_us
 from busbw.compare.figures import side_figures
 from busbw.compare.pairing import adjacent_sizes, both_placements
+from busbw.compare.quantities import have_device_times
 from busbw.compare.result import Point, Quantity, SideFigures, SizeResult, Verdict
 
 
@@ -33,11 +34,13 @@ class Judgement:
     results: tuple[SizeResult, ...]
     level: float
     """Of each interval by itself; 0 where there are none."""
+    hopeless: frozenset[Point] = frozenset()
+    """Points that stay without a verdict however many quadruples come."""
 
     @property
     def is_decided(self) -> bool:
-        """Whether more quadruples could add a verdict."""
-        return all(result.verdict is not Verdict.UNCLEAR for result in self.results)
+        """Whether no further quadruple could add a verdict."""
+        return all(result.verdict is not Verdict.UNCLEAR or result.point in self.hopeless for result in self.results)
 
 
 def compared(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> Quantity:
@@ -48,7 +51,7 @@ def compared(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> Quanti
     """
     blocks = [block for quadruple in quadruples for block in quadruple.blocks]
     figures = [block[point] for block in blocks for point in points if point in block]
-    return "device_time_us" if figures and all(figure.device_time_us for figure in figures) else "median_us"
+    return "device_time_us" if have_device_times(figures) else "median_us"
 
 
 def speedups(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> stats.Matrix:
@@ -116,7 +119,9 @@ def judge(
                 reason=reason,
             )
         )
-    return Judgement(tuple(results), judged.level)
+    # A point that lacks a time in one quadruple lacks it for good.
+    missing = frozenset(points) - frozenset(kept) if quadruples else frozenset()
+    return Judgement(tuple(results), judged.level, unfit | missing)
 
 
 def _verdict(

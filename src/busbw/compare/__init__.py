@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from busbw.compare import differences as other
-from busbw.compare.judge import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text
+from busbw.compare.judge import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text, starts
 from busbw.compare.pairing import Observation, Observations, align, by_configuration, demand_common, observations
 from busbw.compare.result import (
     Basis,
@@ -131,15 +131,18 @@ def _compare(
     points = demand_common(found_a, found_b)
     pairs = [(found_a[point], found_b[point]) for point in points]
     results = judge(points, pairs, resolution=resolution, has_claims=has_claims)
-    on_host = any(found.on_host for pair in pairs for found in (*pair[0], *pair[1]))
-    resolutions = resolutions_text(resolution, on_host=on_host)
+    resolutions = resolutions_text(points, pairs, resolution)
     bases = list(dict.fromkeys(result.basis for result in results))
+    has_device_times = any(result.compared == "device_time_us" for result in results)
     return Comparison(
         a=a,
         b=b,
         results=tuple(results),
         resolution=resolution,
-        method=tuple(_METHODS[basis].format(resolutions=resolutions) for basis in bases),
+        method=(
+            *([_TWO_TIMES] if has_device_times else []),
+            *(_METHODS[basis].format(resolutions=resolutions) for basis in bases),
+        ),
         level_text=_level_text(bases),
         wrong_data=(*other.wrong_data(a.label, tables_a), *other.wrong_data(b.label, tables_b)),
         warnings=(*warnings, *notes, *_cycle_warning(pairs)),
@@ -150,14 +153,22 @@ def _compare(
 
 
 _METHODS: dict[Basis, str] = {
-    "runs": "Runs (or cycles of a run) are the unit: a Welch interval of the ratio of their median times.",
-    "iterations": "One run each: the intervals cover what varies within a run, by stretches of iterations, not what "
-    "varies from run to run; so a change counts only beyond {resolutions}, "
-    "and beyond the spread of either run's iterations (quartiles). `busbw ab` measures both.",
+    "runs": "Runs are the unit: a Welch interval of the ratio of their median times. It assumes that runs of A and B "
+    "were taken in turns; what the machine did in between counts as a difference otherwise. "
+    f"Of fewer than {LEAST_RUNS} runs of a side a change counts only beyond {{resolutions}}.",
+    "iterations": f"Fewer than {LEAST_RUNS} runs of a side: the intervals cover what varies within a run, by stretches "
+    "of iterations, not what varies from run to run; so a change counts only beyond {resolutions}, "
+    "and beyond the spread of either side's iterations (quartiles). `busbw ab` measures both.",
     "means": "Single figures without samples: there is no interval, and a change counts only beyond {resolutions}, "
     "after what rounding leaves open.",
     "blocks": "Quadruples of interleaved blocks are the unit; the order within each was drawn by a coin.",
 }
+
+
+_TWO_TIMES = (
+    "Two times are compared, each by itself: device time, what operations take when all ranks begin together, and "
+    "time, what a program pays, launching included. Samples, by the device's clock, say nothing of the second."
+)
 
 
 def _level_text(bases: Sequence[Basis]) -> str:
@@ -178,11 +189,10 @@ def _library(tables: Sequence[Table]) -> str | None:
 
 
 def _cycle_warning(pairs: Sequence[tuple[list[Observation], list[Observation]]]) -> list[str]:
-    counted = [found for pair in pairs for found in pair if min(map(len, pair)) >= LEAST_RUNS]
-    if any(len({each.run for each in found}) < LEAST_RUNS for found in counted):
+    if any(min(map(len, pair)) >= LEAST_RUNS > min(map(starts, pair)) for pair in pairs):
         return [
-            "Cycles of one run are counted as runs: they share what a start of the program decides (memory, places of "
-            "ranks), so the intervals are too narrow by what varies from start to start."
+            "Cycles of one run do not count as runs: they share what a start of the program decides (memory, places of "
+            f"ranks, launching). {LEAST_RUNS} starts of each side, taken in turns, would say more."
         ]
     return []
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-from busbw import stats
+from busbw.compare.quantities import value_of
 from busbw.compare.result import Quantity, SideFigures
 from busbw.logs import Figure
 
@@ -12,7 +12,8 @@ _SHOWN: tuple[Quantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_t
 
 def time_us(figure: Figure) -> float | None:
     """The median over iterations of the slowest rank where the log has them, its own time otherwise."""
-    return _median_of_samples(figure) if _has_samples(figure) else figure.time_us
+    sampled_us = value_of(figure, "median_us")
+    return figure.time_us if sampled_us is None else sampled_us
 
 
 def side_figures(found: Sequence[Figure]) -> SideFigures:
@@ -21,19 +22,12 @@ def side_figures(found: Sequence[Figure]) -> SideFigures:
     for name in _SHOWN:
         known = [value for figure in found if (value := getattr(figure, name)) is not None]
         values[name] = median(known) if known else None
+    sampled_us = [value for figure in found if (value := value_of(figure, "median_us")) is not None]
     wrong = [figure.wrong_elements for figure in found if figure.wrong_elements is not None]
     return SideFigures(
         **values,
-        median_us=median(map(_median_of_samples, found)) if found and all(map(_has_samples, found)) else None,
+        median_us=median(sampled_us) if found and len(sampled_us) == len(found) else None,
         samples=sum(len(figure.samples_us[0]) for figure in found if figure.samples_us),
         runs=len(found),
         wrong_elements=sum(wrong) if wrong else None,
     )
-
-
-def _has_samples(figure: Figure) -> bool:
-    return bool(figure.samples_us and figure.samples_us[0])
-
-
-def _median_of_samples(figure: Figure) -> float:
-    return median(stats.slowest_rank_us(figure.samples_us))

@@ -3,33 +3,70 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import median
+from typing import Literal
+
+import msgspec
 
 from busbw import stats
-from busbw.compare.figures import side_figures, time_us
-from busbw.compare.pairing import Observation, adjacent_sizes
+from busbw.compare.figures import side_figures
+from busbw.compare.pairing import Observation, Way, adjacent_sizes
+from busbw.compare.quantities import have_device_times, paid_time, value_of
 from busbw.compare.result import Basis, Point, Quantity, SizeResult, Verdict
 from busbw.logs import Figure
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
 """The chance to call any point changed when none is."""
-LEAST_RUNS = 3
-"""Runs of each side from which on runs are the unit; two give an interval that excludes nothing."""
+LEAST_RUNS = 4
+"""Runs of each side from which on they tell by themselves how far runs lie apart by chance: where each start falls into
+one of two states, three of A in the one and three of B in the other are too frequent (docs/comparison.md). Cycles of
+one run count as one."""
+_LEAST_FOR_INTERVAL = 3
+"""Runs of each side from which on there is an interval of runs; two give one that excludes nothing."""
 
-_RUN_TO_RUN = ((8 << 10, 0.20), (1 << 20, 0.10))
-"""How far two runs of the same thing may lie apart by chance, up to that size, where only one of each is known: two
-logs of one machine with 4 H200 and the same settings differ by up to 16 % up to 8 KiB, by up to 10 % up to 1 MiB, and
-by at most 1.1 % above (docs/comparison.md). Larger sizes have the resolution alone."""
+_Kind = Way | Literal["device"]
 
-_RUN_TO_RUN_ON_HOST = 1.25
-"""The same where the ranks run on processors: starts of one program were up to 2.2 times apart on a shared machine with
-two processors, by whether the ranks shared one of them (docs/comparison.md)."""
+_RUN_TO_RUN: dict[_Kind, tuple[tuple[float, float], ...]] = {
+    "processors": ((math.inf, 1.25),),
+    "one_thread": ((8 << 20, 0.80),),
+    "own_threads": ((1 << 20, 0.80),),
+    "unstated": ((8 << 10, 0.20), (1 << 20, 0.10)),
+    "device": ((8 << 10, 0.20), (1 << 20, 0.10)),
+}
+"""How far two runs of the same thing may lie apart by chance, up to that size, where fewer than `LEAST_RUNS` of a side
+are known; larger sizes have the resolution alone. docs/comparison.md has what each was taken from."""
 
 _WIDEST = math.log(1000)
 """An interval that reaches further than a factor of 1000 from its estimate says nothing, and is not shown."""
 
 _PRINTED: tuple[Quantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
+
+
+_Found = list[Observation]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """What gets a result: a time of a point, as both sides have it."""
+
+    point: Point
+    a: _Found
+    b: _Found
+    is_device: bool
+    """Whether it is the device's time, and not what a program pays."""
+
+    @property
+    def kind(self) -> _Kind:
+        """Which scatter from run to run it has: the greatest of those of its runs."""
+        ways = {each.way for each in (*self.a, *self.b)}
+        return "device" if self.is_device else next(kind for kind in _RUN_TO_RUN if kind in ways)
+
+    @property
+    def figures(self) -> list[Figure]:
+        """Of both sides."""
+        return [each.figure for each in (*self.a, *self.b)]
 
 
 @dataclass(frozen=True)
@@ -41,8 +78,10 @@ class _Evidence:
     interval: stats.Interval | None
     rounding: tuple[float, float] | None
     compared: Quantity = "median_us"
+    has_floor: bool = True
+    """Whether a change counts only beyond what runs differ by chance: where too few runs are known to tell."""
     spread: float = 0.0
-    """Of the iterations of the run that varies more, where each side is one run; as a share."""
+    """Of the iterations of the side that varies more, where they are the unit; as a share."""
     lacking: str = ""
     """Why there is no speed-up, where there is none."""
 
@@ -54,29 +93,31 @@ def judge(
     resolution: float,
     has_claims: bool = False,
 ) -> list[SizeResult]:
-    """A result for each point, in their order; `sides` holds what A and B have of it.
+    """The results of each point, in their order; `sides` holds what A and B have of it.
+
+    Where both sides have the device's time of an operation that is compared, and what a program pays is by itself.
 
     `has_claims`: speed-ups that B's rows claim are of B over this A.
     """
-    alpha = FAMILY_ALPHA / max(1, len(points))
-    evidence = [_evidence(a, b, alpha) for a, b in sides]
-    on_host = any(found.on_host for side in sides for found in (*side[0], *side[1]))
-    steps = [_step(point, each, resolution, on_host) for point, each in zip(points, evidence, strict=True)]
+    items = _items(points, sides)
+    alpha = FAMILY_ALPHA / max(1, len(items))
+    evidence = [_evidence(item, alpha) for item in items]
+    steps = [_step(item, each, resolution) for item, each in zip(items, evidence, strict=True)]
     leaning = [_leaning(each, step) for each, step in zip(evidence, steps, strict=True)]
-    agreeing, alone = _agreement(points, leaning)
-    claims = [_claim(b) if has_claims else None for _, b in sides]
+    agreeing, alone = _agreement(items, leaning)
+    claims = [_claim(item.b) if has_claims else None for item in items]
     decimals = max((_decimals(claim) for claim in claims if claim is not None), default=0)
     results = []
-    for i, (each, (a, b)) in enumerate(zip(evidence, sides, strict=True)):
+    for i, (each, item) in enumerate(zip(evidence, items, strict=True)):
         verdict, reason = _verdict(
             each, leaning[i], resolution, steps[i], agrees=i in agreeing, stands_alone=i in alone
         )
         claim = claims[i]
         results.append(
             SizeResult(
-                point=points[i],
-                a=side_figures([each.figure for each in a]),
-                b=side_figures([each.figure for each in b]),
+                point=item.point,
+                a=side_figures([each.figure for each in item.a]),
+                b=side_figures([each.figure for each in item.b]),
                 speedup=each.speedup,
                 interval=_exp(each.interval),
                 rounding=each.rounding,
@@ -91,63 +132,117 @@ def judge(
     return results
 
 
-def resolutions_text(resolution: float, *, on_host: bool) -> str:
-    """What a change must exceed where one run of each side is known: "20 % up to 8 KiB, ... and 5 % above"."""
-    if on_host:
-        return f"a factor of {1 + _RUN_TO_RUN_ON_HOST:g} (ranks on processors)"
-    floors = [f"{share * 100:g} % up to {size_text(size)}" for size, share in _RUN_TO_RUN if share > resolution]
+def _items(points: Sequence[Point], sides: Sequence[tuple[_Found, _Found]]) -> list[_Item]:
+    """By configuration: the device's times of all sizes, then what a program pays."""
+    found: list[_Item] = []
+    pairs = zip(points, sides, strict=True)
+    for _, members in groupby(pairs, key=lambda pair: msgspec.structs.replace(pair[0], size_bytes=0)):
+        paid = [_Item(point, a, b, is_device=False) for point, (a, b) in members]
+        found += [_Item(item.point, item.a, item.b, True) for item in paid if have_device_times(item.figures)]
+        found += paid
+    return found
+
+
+def resolutions_text(points: Sequence[Point], sides: Sequence[tuple[_Found, _Found]], resolution: float) -> str:
+    """What a change must exceed where few runs of a side are known: "20 % up to 8 KiB, ... and 5 % above"."""
+    texts = {item.kind: _floors_text(item.kind, resolution) for item in _items(points, sides)}
+    if "device" in texts and len(texts) > 1:
+        return f"{texts.pop('device')} (device time), {' or '.join(texts.values())} (time)"
+    return " or ".join(texts.values())
+
+
+def _floors_text(kind: _Kind, resolution: float) -> str:
+    if kind == "processors":
+        return f"a factor of {1 + _RUN_TO_RUN[kind][0][1]:g} (ranks on processors)"
+    floors = [f"{share * 100:g} % up to {size_text(int(size))}" for size, share in _RUN_TO_RUN[kind]]
+    floors = [text for text, (_, share) in zip(floors, _RUN_TO_RUN[kind], strict=True) if share > resolution]
     percent = f"{resolution * 100:g} %"
     return f"{', '.join(floors)} and {percent} above" if floors else percent
 
 
-def _step(point: Point, evidence: _Evidence, resolution: float, on_host: bool) -> float:
+def _step(item: _Item, evidence: _Evidence, resolution: float) -> float:
     """The relative change that counts at this point.
 
     A machine whose iterations vary much within a run has runs that vary, too.
     """
-    if evidence.basis in ("runs", "blocks"):
+    if not evidence.has_floor:
         return resolution
-    by_size = (share for size, share in _RUN_TO_RUN if point.size_bytes <= size)
-    floor = _RUN_TO_RUN_ON_HOST if on_host else next(by_size, 0.0)
-    return max(resolution, floor, evidence.spread)
+    by_size = (share for size, share in _RUN_TO_RUN[item.kind] if item.point.size_bytes <= size)
+    return max(resolution, next(by_size, 0.0), evidence.spread)
 
 
-def _evidence(a: list[Observation], b: list[Observation], alpha: float) -> _Evidence:
-    if min(len(a), len(b)) >= LEAST_RUNS:
-        logs_a, logs_b = _log_times(a), _log_times(b)
-        if logs_a is not None and logs_b is not None:
-            interval = stats.mean_difference(stats.run_summary(logs_a), stats.run_summary(logs_b), alpha=alpha)
-            return _Evidence("runs", math.exp(interval.estimate), _useful(interval), None)
-    if len(a) == len(b) == 1:
-        stretches_a, stretches_b = _stretches(a[0].figure), _stretches(b[0].figure)
+def _evidence(item: _Item, alpha: float) -> _Evidence:
+    a, b = item.a, item.b
+    quantity: Quantity = "device_time_us" if item.is_device else paid_time(item.figures)
+    if (fewest := min(starts(a), starts(b))) >= _LEAST_FOR_INTERVAL:
+        times_a, times_b = _times(a, quantity), _times(b, quantity)
+        if times_a and times_b:
+            half = _half_digit(item, quantity)
+            summaries = [stats.run_summary(times, half) for times in (times_a, times_b)]
+            interval = stats.mean_difference(*summaries, alpha=alpha)
+            estimate, has_floor = math.exp(interval.estimate), fewest < LEAST_RUNS
+            return _Evidence("runs", estimate, _useful(interval), None, quantity, has_floor=has_floor)
+    if quantity != "time_us":
+        stretches_a, stretches_b = _stretches(a), _stretches(b)
         if stretches_a and stretches_b:
             interval = stats.mean_difference(stretches_a, stretches_b, alpha=alpha)
+            if item.is_device:
+                interval = _around(interval, item)
             spread = math.expm1(max(stretches_a.spread, stretches_b.spread))
-            return _Evidence("iterations", math.exp(interval.estimate), _useful(interval), None, spread=spread)
-    return _from_means(a, b)
+            return _Evidence(
+                "iterations", math.exp(interval.estimate), _useful(interval), None, quantity, spread=spread
+            )
+    return _from_means(a, b, (quantity,) if have_device_times(item.figures) else _PRINTED)
+
+
+def _around(interval: stats.Interval, item: _Item) -> stats.Interval:
+    """The samples' interval around the ratio of the devices' times, of which samples have as much scatter and more."""
+    a_us, b_us = (median(each.figure.device_time_us or 1.0 for each in found) for found in (item.a, item.b))
+    estimate = math.log(a_us / b_us)
+    shift = estimate - interval.estimate
+    return stats.Interval(estimate, interval.low + shift, interval.high + shift)
 
 
 def _useful(interval: stats.Interval) -> stats.Interval | None:
     return interval if interval.high - interval.estimate < _WIDEST else None
 
 
-def _log_times(found: list[Observation]) -> list[float] | None:
-    times = [time_us(each.figure) for each in found]
-    return [math.log(time) for time in times if time] if all(times) else None
+def starts(found: Sequence[Observation]) -> int:
+    """How many runs there are, each with all its cycles."""
+    return len({each.run for each in found})
 
 
-def _stretches(figure: Figure) -> stats.Summary | None:
-    return stats.stretch_summary(stats.slowest_rank_us(figure.samples_us)) if figure.samples_us else None
+def _times(found: _Found, quantity: Quantity) -> list[float]:
+    """One for each run; of its cycles, which share what its start decided, the median. Empty where one has none."""
+    by_run: dict[int, list[float | None]] = {}
+    for each in found:
+        by_run.setdefault(each.run, []).append(value_of(each.figure, quantity))
+    if not all(value for cycles in by_run.values() for value in cycles):
+        return []
+    return [median(value for value in cycles if value) for cycles in by_run.values()]
 
 
-def _from_means(a: list[Observation], b: list[Observation]) -> _Evidence:
+def _half_digit(item: _Item, quantity: Quantity) -> float:
+    """Of a point's figures; zeros at their end are lost in reading, so the longest tells how many digits there are."""
+    values = (value_of(figure, quantity) for figure in item.figures)
+    return min(stats.half_digit(value) for value in values if value)
+
+
+def _stretches(found: _Found) -> stats.Summary | None:
+    """Of all iterations, one run and cycle after the other."""
+    if not all(each.figure.samples_us for each in found):
+        return None
+    return stats.stretch_summary([time for each in found for time in stats.slowest_rank_us(each.figure.samples_us)])
+
+
+def _from_means(a: _Found, b: _Found, quantities: Sequence[Quantity]) -> _Evidence:
     """The ratio of the quantity that both sides print most exactly, and what its digits leave open."""
     best: _Evidence | None = None
-    for name in _PRINTED:
+    for name in quantities:
         values = [_printed(a, name), _printed(b, name)]
         if not all(values):
             continue
-        slow, fast = values if name == "time_us" else reversed(values)
+        slow, fast = values if name.endswith("_us") else reversed(values)
         assert slow is not None
         assert fast is not None
         (slow_low, slow_high), (fast_low, fast_high) = stats.rounding_bounds(slow), stats.rounding_bounds(fast)
@@ -184,18 +279,20 @@ def _leaning(evidence: _Evidence, change: float) -> int:
     if evidence.interval is not None:
         interval = evidence.interval
         side = 1 if interval.low > 0 else -1 if interval.high < 0 else 0
-        # Iterations of one run say nothing of how far two runs of the same thing lie apart.
-        return side if evidence.basis != "iterations" or abs(interval.estimate) > step else 0
+        return side if not evidence.has_floor or abs(interval.estimate) > step else 0
     if evidence.rounding is not None:
         return 1 if math.log(evidence.rounding[0]) > step else -1 if math.log(evidence.rounding[1]) < -step else 0
     return 0
 
 
-def _agreement(points: Sequence[Point], leaning: Sequence[int]) -> tuple[set[int], set[int]]:
-    """The points with a neighbour that leans the same way, and those without any neighbour."""
-    pairs = adjacent_sizes(points)
+def _agreement(items: Sequence[_Item], leaning: Sequence[int]) -> tuple[set[int], set[int]]:
+    """The items with a neighbour that leans the same way, and those without any neighbour."""
+    pairs = []
+    for is_device in (True, False):
+        own = [index for index, item in enumerate(items) if item.is_device is is_device]
+        pairs += [(own[one], own[other]) for one, other in adjacent_sizes([items[index].point for index in own])]
     agreeing = {index for pair in pairs if leaning[pair[0]] * leaning[pair[1]] > 0 for index in pair}
-    return agreeing, set(range(len(points))) - {index for pair in pairs for index in pair}
+    return agreeing, set(range(len(items))) - {index for pair in pairs for index in pair}
 
 
 def _verdict(
@@ -206,7 +303,7 @@ def _verdict(
         return Verdict.UNCLEAR, f"{evidence.lacking}."
     if leaning:
         direction = Verdict.FASTER if leaning > 0 else Verdict.SLOWER
-        what = f"beyond {far}" if evidence.basis in ("means", "iterations") else "the interval excludes 1"
+        what = f"beyond {far}" if evidence.has_floor else "the interval excludes 1"
         if agrees:
             return direction, f"{what}, and a neighbour agrees."
         if stands_alone:
@@ -218,9 +315,11 @@ def _verdict(
         return Verdict.UNCLEAR, "it varies too much for an interval: measure more."
     step = math.log1p(resolution)
     if -step <= evidence.interval.low and evidence.interval.high <= step:
+        if evidence.has_floor and change > resolution:
+            return Verdict.UNCLEAR, f"alike in these runs, but runs may differ by {far} by chance: measure more runs."
         return Verdict.SAME, f"no difference as large as {percent}."
-    if evidence.basis == "iterations" and evidence.interval.excludes_zero:
-        return Verdict.UNCLEAR, f"these two runs differ, but by less than the {far} that runs may differ by chance."
+    if evidence.has_floor and evidence.interval.excludes_zero:
+        return Verdict.UNCLEAR, f"these runs differ, but by less than the {far} that runs may differ by chance."
     return Verdict.UNCLEAR, f"the interval holds both no change and more than {percent}: measure more runs."
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,10 @@ from busbw.compare.result import Point
 from busbw.errors import UsageError
 from busbw.logs import Figure, Row, Table
 from busbw.units import size_text
+
+Way: TypeAlias = Literal["processors", "one_thread", "own_threads", "unstated"]
+"""How a run's operations come to its ranks, which decides how far two runs of the same thing lie apart: ranks on
+processors, one thread that launches on several GPUs (`-g`), a thread for each GPU, or not known."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,7 @@ class Observation:
     row: Row
     run: int
     cycle: int
-    on_host: bool = False
-    """Whether the ranks ran on processors."""
+    way: Way = "unstated"
 
 
 Observations: TypeAlias = dict[Point, list[Observation]]
@@ -47,7 +50,7 @@ def observations(tables: Iterable[Table]) -> Observations:
     """
     found: Observations = defaultdict(list)
     for run, table in enumerate(tables):
-        on_host = table.settings.get("backend") == "host"
+        way = _way(table)
         for row in table.rows:
             for placement, figure in row.figures.items():
                 point = Point(
@@ -61,8 +64,19 @@ def observations(tables: Iterable[Table]) -> Observations:
                     size_bytes=row.size_bytes,
                 )
                 if not any((each.run, each.cycle) == (run, row.cycle) for each in found[point][-1:]):
-                    found[point].append(Observation(figure, row, run, row.cycle, on_host))
+                    found[point].append(Observation(figure, row, run, row.cycle, way))
     return dict(found)
+
+
+def _way(table: Table) -> Way:
+    if table.settings.get("backend") == "host":
+        return "processors"
+    if (table.settings.get("graph") or table.settings.get("graph_launches") or "0") != "0":
+        return "unstated"  # launching costs the operations of a graph next to nothing
+    gpus = table.settings.get("nGpus") or table.settings.get("gpus_per_thread") or ""
+    if not gpus.isdigit():
+        return "unstated"
+    return "one_thread" if int(gpus) > 1 else "own_threads"
 
 
 def align(a: Observations, b: Observations) -> tuple[Observations, Observations, list[str]]:

@@ -27,7 +27,7 @@ class Verdict(str, Enum):
 
 Basis = Literal["blocks", "runs", "iterations", "means"]
 """What counts as one independent observation, from the strongest evidence to the weakest: quadruples of interleaved
-blocks (`busbw ab`), whole runs or cycles of runs, stretches of iterations within one run each, single figures."""
+blocks (`busbw ab`), whole runs, stretches of iterations within few runs, single figures."""
 
 
 Quantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "busbw_gbps"]
@@ -66,10 +66,10 @@ class SideFigures(Struct, kw_only=True, frozen=True):
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
     median_us: float | None = None
-    """Over iterations, of the slowest rank of each; over several runs their median. Null without samples. The speed-up
-    is of these where both sides have them, and otherwise of what the logs print."""
+    """Over iterations, of the slowest rank of each; over several runs their median. Null without samples. On
+    GPUs they may be by the device's clock, without launching, so where a device tells its time these stand for none."""
     device_time_us: float | None = None
-    """Over several runs their median; `busbw ab` compares it where every block has it. Null where no device tells."""
+    """Over several runs their median. Null where no device tells."""
     samples: int = 0
     """Iterations behind the figures; 0 where only means are known."""
     runs: int = 1
@@ -79,7 +79,7 @@ class SideFigures(Struct, kw_only=True, frozen=True):
 
 
 class SizeResult(Struct, kw_only=True, frozen=True):
-    """The comparison at one point."""
+    """The comparison at one point; where both sides have the device's time, one of it and one of the time paid."""
 
     point: Point
     a: SideFigures

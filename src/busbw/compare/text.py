@@ -32,7 +32,7 @@ def render(comparison: Comparison, *, width: int) -> list[Text]:
     if comparison.wrong_data:
         parts.append(Text("The speeds below are of runs that did not do their work.", style="bold red"))
     parts += [_side(comparison.a, "A"), _side(comparison.b, "B")]
-    for line, results in groupby(comparison.results, key=lambda result: _configuration(result.point)):
+    for line, results in groupby(comparison.results, key=_title):
         parts += [Text(), Text(plain(line), style="bold"), *_table(list(results), width)]
     parts.append(Text())
     parts += [Text(plain(sentence)) for sentence in summary(comparison)]
@@ -44,7 +44,7 @@ def summary(comparison: Comparison) -> list[str]:
     """What it comes to, a sentence for each verdict and configuration; never a mean over unlike sizes."""
     sentences = []
     for verdict in Verdict:
-        for line, results in groupby(comparison.results, key=lambda result: _configuration(result.point)):
+        for line, results in groupby(comparison.results, key=_title):
             members = list(results)
             chosen = [i for i, result in enumerate(members) if result.verdict is verdict]
             if chosen:
@@ -114,6 +114,11 @@ def _configuration(point: Point) -> str:
         words.append(f"group {point.group}")
     words.append(PLACEMENT_WORDS[point.placement])
     return " ".join(filter(None, words))
+
+
+def _title(result: SizeResult) -> str:
+    """Results with the same stand in one table."""
+    return _configuration(result.point) + (", device time" if result.compared == "device_time_us" else "")
 
 
 def _table(results: Sequence[SizeResult], width: int) -> list[Text]:

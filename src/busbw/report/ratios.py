@@ -88,6 +88,7 @@ def _configuration(result: SizeResult) -> str:
                 f"root {point.root}" if point.root is not None else None,
                 f"group {point.group}" if point.group else None,
                 PLACEMENT_WORDS[point.placement],
+                "device time" if result.compared == "device_time_us" else None,
             ],
         )
     )
