@@ -89,7 +89,7 @@ PYTHON_ARROWS = {
     "history": CORE | {"bands", "store"},
     "redact": CORE,
     "terminal": CORE | {"plot"},
-    "compare": CORE | {"terminal"},
+    "compare": CORE | {"scatter", "terminal"},
     "ab": CORE | {"compare", "engine", "launchers", "readers"},
     "tune": CORE | {"ab", "compare"},
     "fastpath": CORE | {"ab", "engine", "files", "store"},

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
-from typing import Literal
 
 import msgspec
 
 from busbw import stats
 from busbw.compare.figures import side_figures
-from busbw.compare.pairing import Observation, Way, adjacent_sizes
+from busbw.compare.pairing import Observation, adjacent_sizes
 from busbw.compare.quantities import have_device_times, paid_time, value_of
 from busbw.compare.result import Basis, Point, Quantity, SizeResult, Verdict
 from busbw.logs import Figure
+from busbw.scatter import SCATTER
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
@@ -26,17 +26,12 @@ one run count as one."""
 _LEAST_FOR_INTERVAL = 3
 """Runs of each side from which on there is an interval of runs; two give one that excludes nothing."""
 
-_Kind = Way | Literal["device"]
-
-_RUN_TO_RUN: dict[_Kind, tuple[tuple[float, float], ...]] = {
-    "processors": ((math.inf, 1.25),),
-    "one_thread": ((8 << 20, 0.80),),
-    "own_threads": ((1 << 20, 0.80),),
-    "unstated": ((8 << 10, 0.20), (1 << 20, 0.10)),
-    "device": ((8 << 10, 0.20), (1 << 20, 0.10)),
-}
-"""How far two runs of the same thing may lie apart by chance, up to that size, where fewer than `LEAST_RUNS` of a side
-are known; larger sizes have the resolution alone. docs/comparison.md has what each was taken from."""
+_Floors = tuple[tuple[float, float], ...]
+"""Up to which size what relative change may be chance, the smallest size first."""
+_WITHOUT_LAUNCHING: _Floors = ((8 << 10, 0.20), (1 << 20, 0.10))
+"""How far two runs of the same thing may lie apart by chance, where fewer than `LEAST_RUNS` of a side are known: the
+device's time, and times of which nothing is known of launching. docs/comparison.md has what it was taken from, and
+`scatter` what launching adds. Larger sizes have the resolution alone."""
 
 _WIDEST = math.log(1000)
 """An interval that reaches further than a factor of 1000 from its estimate says nothing, and is not shown."""
@@ -58,10 +53,13 @@ class _Item:
     """Whether it is the device's time, and not what a program pays."""
 
     @property
-    def kind(self) -> _Kind:
-        """Which scatter from run to run it has: the greatest of those of its runs."""
-        ways = {each.way for each in (*self.a, *self.b)}
-        return "device" if self.is_device else next(kind for kind in _RUN_TO_RUN if kind in ways)
+    def floors(self) -> _Floors:
+        """By how much its runs may lie apart: the greatest of what they were launched by."""
+        ways = {each.way for each in (*self.a, *self.b) if each.way}
+        if self.is_device or not ways:
+            return _WITHOUT_LAUNCHING
+        factor, up_to_bytes = max((SCATTER[way].factor, SCATTER[way].up_to_bytes or math.inf) for way in ways)
+        return ((up_to_bytes, round(factor - 1, 9)),)
 
     @property
     def figures(self) -> list[Figure]:
@@ -145,19 +143,18 @@ def _items(points: Sequence[Point], sides: Sequence[tuple[_Found, _Found]]) -> l
 
 def resolutions_text(points: Sequence[Point], sides: Sequence[tuple[_Found, _Found]], resolution: float) -> str:
     """What a change must exceed where few runs of a side are known: "20 % up to 8 KiB, ... and 5 % above"."""
-    texts = {item.kind: _floors_text(item.kind, resolution) for item in _items(points, sides)}
-    if "device" in texts and len(texts) > 1:
-        return f"{texts.pop('device')} (device time), {' or '.join(texts.values())} (time)"
-    return " or ".join(texts.values())
+    items = _items(points, sides)
+    device = dict.fromkeys(_floors_text(item.floors, resolution) for item in items if item.is_device)
+    paid = dict.fromkeys(_floors_text(item.floors, resolution) for item in items if not item.is_device)
+    return f"{' or '.join(device)} (device time), {' or '.join(paid)} (time)" if device else " or ".join(paid)
 
 
-def _floors_text(kind: _Kind, resolution: float) -> str:
-    if kind == "processors":
-        return f"a factor of {1 + _RUN_TO_RUN[kind][0][1]:g} (ranks on processors)"
-    floors = [f"{share * 100:g} % up to {size_text(int(size))}" for size, share in _RUN_TO_RUN[kind]]
-    floors = [text for text, (_, share) in zip(floors, _RUN_TO_RUN[kind], strict=True) if share > resolution]
+def _floors_text(floors: _Floors, resolution: float) -> str:
+    if math.isinf(floors[0][0]):
+        return f"a factor of {1 + floors[0][1]:g} (ranks on processors)"
+    texts = [f"{share * 100:g} % up to {size_text(int(size))}" for size, share in floors if share > resolution]
     percent = f"{resolution * 100:g} %"
-    return f"{', '.join(floors)} and {percent} above" if floors else percent
+    return f"{', '.join(texts)} and {percent} above" if texts else percent
 
 
 def _step(item: _Item, evidence: _Evidence, resolution: float) -> float:
@@ -167,7 +164,7 @@ def _step(item: _Item, evidence: _Evidence, resolution: float) -> float:
     """
     if not evidence.has_floor:
         return resolution
-    by_size = (share for size, share in _RUN_TO_RUN[item.kind] if item.point.size_bytes <= size)
+    by_size = (share for size, share in item.floors if item.point.size_bytes <= size)
     return max(resolution, next(by_size, 0.0), evidence.spread)
 
 

@@ -4,18 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from busbw.compare.result import Point
 from busbw.errors import UsageError
 from busbw.logs import Figure, Row, Table
+from busbw.scatter import Way, way_of
 from busbw.units import size_text
-
-Way: TypeAlias = Literal["processors", "one_thread", "own_threads", "unstated"]
-"""How a run's operations come to its ranks, which decides how far two runs of the same thing lie apart: ranks on
-processors, one thread that launches on several GPUs (`-g`), a thread for each GPU, or not known."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,8 @@ class Observation:
     row: Row
     run: int
     cycle: int
-    way: Way = "unstated"
+    way: Way | None = None
+    """How its operations were launched; None: nothing is said of it, or launching does not show."""
 
 
 Observations: TypeAlias = dict[Point, list[Observation]]
@@ -68,15 +66,10 @@ def observations(tables: Iterable[Table]) -> Observations:
     return dict(found)
 
 
-def _way(table: Table) -> Way:
-    if table.settings.get("backend") == "host":
-        return "processors"
-    if (table.settings.get("graph") or table.settings.get("graph_launches") or "0") != "0":
-        return "unstated"  # launching costs the operations of a graph next to nothing
-    gpus = table.settings.get("nGpus") or table.settings.get("gpus_per_thread") or ""
-    if not gpus.isdigit():
-        return "unstated"
-    return "one_thread" if int(gpus) > 1 else "own_threads"
+def _way(table: Table) -> Way | None:
+    way = way_of(table)
+    says_gpus = table.settings.get("nGpus") or table.settings.get("gpus_per_thread")
+    return way if way == "host" or (says_gpus and way != "graph") else None
 
 
 def align(a: Observations, b: Observations) -> tuple[Observations, Observations, list[str]]:
