@@ -17,6 +17,7 @@
 #include "local_run.hpp"
 #include "options.hpp"
 #include "options_table.hpp"
+#include "output/own_stdout.hpp"
 #include "output/records.hpp"
 #include "rendezvous/world.hpp"
 #include "support/complain.hpp"
@@ -102,7 +103,7 @@ int run(int argc, char** argv) {
     world = backend == "mpi" ? join_mpi(argv, process_environment) : find_world(process_environment);
     return world.size;
   };
-  const auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments,
+  auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments,
                                     process_environment, launched_processes);
   if (const auto* request = std::get_if<Request>(&parsed)) {
     switch (*request) {
@@ -112,7 +113,8 @@ int run(int argc, char** argv) {
     }
     return 0;
   }
-  const auto& options = std::get<Options>(parsed);
+  auto& options = std::get<Options>(parsed);
+  if (options.records_path == "-") options.stdout_descriptor = own_stdout();
   const JobResult result = world.size > 1 ? run_as_one_of(options, world) : run_here(options);
   return result.outcome.exit_code;
 }

@@ -26,6 +26,7 @@ struct Options {
   bool has_timeout = false;  // -T was given; 0 is then no limit, as in nccl-tests
   std::string json_path;     // -J; empty without
   std::string records_path;  // --records; empty without, "-" for standard output
+  int stdout_descriptor = 1;  // where the table goes, and with it such records
   std::string backend = "auto";  // "host", "nccl", "mpi", "auto"
   std::string nccl_library;      // --library; empty: looked for
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE

@@ -96,13 +96,13 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
 
 void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
   const auto gives_up = [&job] { return job.aborted(); };
-  auto text = std::make_unique<NcclTestsText>(STDOUT_FILENO, gives_up);
+  auto text = std::make_unique<NcclTestsText>(options.stdout_descriptor, gives_up);
   std::unique_ptr<NcclTestsJson> json;
   if (!options.json_path.empty()) json = NcclTestsJson::open(options.json_path);
   std::unique_ptr<Records> records;
   try {
     if (options.records_path == "-") {
-      records = std::make_unique<Records>(TextStream(STDOUT_FILENO, gives_up));
+      records = std::make_unique<Records>(TextStream(options.stdout_descriptor, gives_up));
     } else if (!options.records_path.empty()) {
       records = Records::open(options.records_path);
     }

@@ -1,6 +1,7 @@
 """An sshd of the tests' own on the loopback interface, which plays several hosts, and what its clients need.
 
-`node1` to `node3` are the addresses 127.0.0.1 to 127.0.0.3; on `node3` every login shell prints something at first.
+`node1` to `node3` are the addresses 127.0.0.1 to 127.0.0.3; on `node3` every login shell prints something at first,
+without an end of line.
 """
 
 import os
@@ -50,7 +51,8 @@ class PrivateSshd:
             + f"AuthorizedKeysFile {self.folder}/authorized\n"
             + "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             + "PidFile none\nMaxStartups 100\n"
-            + 'Match LocalAddress 127.0.0.3\n  ForceCommand echo noise; exec sh -c "$SSH_ORIGINAL_COMMAND"\n',
+            + "Match LocalAddress 127.0.0.3\n"
+            + '  ForceCommand printf "noise\\nnoise without an end"; exec sh -c "$SSH_ORIGINAL_COMMAND"\n',
         )
         self._write(
             "client",

@@ -1,6 +1,8 @@
 """What the launchers local, ssh and mpirun make of a job: pinned, pure, and without the token."""
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from launch_jobs import JOB, TOKEN, expect_golden
@@ -81,3 +83,20 @@ def test_ranks_go_on_from_host_to_host() -> None:
     assert found == [["0"], ["1", "2", "3"], ["4", "5"]]
     assert all("BUSBW_SIZE=6" in script for script in scripts)
     assert [command.process for command in uneven.commands] == [0, "b", "c"]
+
+
+def test_over_ssh_only_process_0_may_write_where_records_go(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text('#!/bin/sh\necho "heard of $BUSBW_RANK"\n')
+    program.chmod(0o755)
+    where = ssh.Where((Host("a", 2),), root_address="a", port=20000, programs=(str(program),))
+    (command,) = ssh.render(JOB, where).commands
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["sh", "-c", command.words[-1]], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as shell:
+        assert shell.stdin
+        assert shell.stdout
+        assert shell.stderr
+        shell.stdin.write(command.stdin or "")
+        shell.stdin.flush()  # its end would kill the processes
+        assert shell.stdout.read().splitlines()[-1] == "heard of 0"
+        assert shell.stderr.read() == "heard of 1\n"

@@ -1,6 +1,7 @@
 """What the launcher slurm makes of a job: pinned, without the token, and a script that a shell runs as it is meant."""
 
 import os
+import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -207,6 +208,23 @@ def test_a_script_by_hand_shows_the_table_and_can_be_come_back_to(tmp_path: Path
     assert (done.returncode, done.stdout, done.stderr) == (5, "# table\n", "said on stderr\n")
     found = slurm.submitted(tmp_path / "busbw-12")
     assert (found.job, found.steps, found.collective) == ("12", 1, "all_reduce")
+
+
+@pytest.mark.parametrize("where", [replace(BATCH, steps=1), Where()], ids=["batch", "srun"])
+@pytest.mark.parametrize(("rank", "stdout", "stderr"), [("0", "heard\n", ""), ("1", "", "heard\n")])
+def test_only_process_0_may_write_where_records_go(
+    tmp_path: Path, where: Where, rank: str, stdout: str, stderr: str
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho heard\n")
+    program.chmod(0o755)
+    rendered = slurm.render(replace(JOB, program=str(program)), where)
+    line = rendered.files[0].text if rendered.files else rendered.commands[0].text().replace("\\\n", "")
+    words = next(shlex.split(each) for each in line.splitlines() if "  srun " in each)
+    shell = words[words.index("sh") :]
+    shell = shell[: shell.index("-") + 1]
+    done = subprocess.run(shell, env={**os.environ, "SLURM_PROCID": rank}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, stdout, stderr)
 
 
 # ---- the folder of a job ---------------------------------------------------------------------------------------------

@@ -1,8 +1,11 @@
 """What a look at a host says, from what OpenSSH 9.2 really prints."""
 
+from pathlib import Path
+
 import pytest
 
 from busbw.errors import BusbwError
+from busbw.launchers import Job, Watch, ssh
 from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host
 from busbw.launchers.ssh.preflight import Look, demand, known_name, understood
@@ -14,6 +17,28 @@ def test_a_host_that_is_ready() -> None:
     look = understood("node1", Ended(0), ["a banner\n", *GOOD])
     assert look == Look("node1", versions=("busbw 0.1.0", "backend host 0.1.0"))
     demand([look, Look("node2", versions=look.versions)])
+
+
+def test_a_start_file_that_prints_no_end_of_line() -> None:
+    look = understood("node1", Ended(0), ["\x1b]0;node1\x07" + GOOD[0], *GOOD[1:]])
+    assert look == Look("node1", versions=("busbw 0.1.0", "backend host 0.1.0"))
+
+
+@pytest.mark.parametrize(
+    "said", ["", "busbw-output-follow\n", "busbw-output-follows", "a title busbw-output-follows\n"]
+)
+def test_a_run_of_which_nothing_came_is_no_good_one(said: str, tmp_path: Path) -> None:
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\ncat >/dev/null &\necho "{GOOD[0]}$PREFLIGHT" >&2\nprintf %s "{said}"\n')
+    (tmp_path / "ssh").chmod(0o755)
+    rendered = ssh.render(
+        Job("all_reduce_perf", ()), ssh.Where((Host("node1", 1),), "node1", 20000, (str(tmp_path / "ssh"),))
+    )
+    watch = Watch(lambda _line: None, lambda: None, on_error=lambda _line, _who: None)
+    if "follows" in said:
+        assert ssh.submit(rendered, watch) == 0
+    else:
+        with pytest.raises(BusbwError, match="process 0 on node1"):
+            ssh.submit(rendered, watch)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,10 @@ from busbw.units import count_text
 _NAME_OF_STEP = "step-{step}"
 BATCH_LOG = "batch.log"
 """What the batch script itself says; Slurm makes it before the script begins."""
-_SHELL = ("sh", "-c", 'trap : INT TERM HUP; "$@"; exit $?', "sh")
+_RECORDS_ALONE = '[ "$SLURM_PROCID" = 0 ] || exec 1>&2'
+"""srun merges the stdout of all processes, in pieces of about 1 KiB: what others print there would cut the records of
+process 0 apart."""
+_SHELL = ("sh", "-c", f'trap : INT TERM HUP; {_RECORDS_ALONE}; "$@"; exit $?', "sh")
 """Around each process: it makes an exit code of a signal. When a task itself ends by one, srun ends the step at once
 and drops what the others still have to say (seen with Slurm 22.05)."""
 _SHELL_UNDER_SRUN = (
@@ -23,6 +26,7 @@ _SHELL_UNDER_SRUN = (
     "; ".join(
         [
             "trap '' USR1 USR2",
+            _RECORDS_ALONE,
             *shell.run_and_hand_on('"$@"', {"USR1": "INT", "USR2": "KILL"}, outlived="INT TERM HUP"),
             "exit $code",
         ]

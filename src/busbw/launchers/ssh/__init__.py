@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from busbw.errors import Exit
+from busbw.errors import BusbwError, Exit
 from busbw.launchers import processes
 from busbw.launchers.children import Ended
 from busbw.launchers.hosts import Host, in_url, total
@@ -83,7 +83,8 @@ def submit(rendered: SshRendered, watch: Watch) -> int:
     """Looks at every host, then starts the job and stays until it has ended; the exit code is process 0's.
 
     Raises:
-        BusbwError: A host cannot be reached, has no program, or has one of another version than the first host.
+        BusbwError: A host cannot be reached, has no program, or has one of another version than the first host; or
+            nothing came of process 0, which says that all is well.
     """
     watch.on_status(f"connecting to {len(rendered.checks)} hosts" if len(rendered.checks) > 1 else "connecting")
     preflight.check(rendered.checks, watch)
@@ -91,9 +92,16 @@ def submit(rendered: SshRendered, watch: Watch) -> int:
     after_mark = _AfterMark(watch)
     inner = replace(watch, on_line=after_mark.take)
     ended = processes.run_all(rendered.commands, inner, processes.Rules(grace_s=processes.GRACE_S))
-    return processes.job_code(
+    code = processes.job_code(
         [_judged(command, each, watch) for command, each in zip(rendered.commands, ended, strict=True)]
     )
+    if code == Exit.GOOD and not after_mark.has_come:
+        host = rendered.commands[0].words[-2]
+        raise BusbwError(
+            f"nothing of what process 0 on {host} said came through",
+            remedy=f"look at what ssh {host} /bin/sh does with a script's output; its shell's start files may take it",
+        )
+    return code
 
 
 def _judged(command: Command, ended: Ended, watch: Watch) -> Ended:
@@ -111,9 +119,9 @@ class _AfterMark:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._is_ours = False
+        self.has_come = False
 
     def take(self, line: bytes) -> None:
-        if self._is_ours:
+        if self.has_come:
             self._watch.on_line(line)
-        self._is_ours = self._is_ours or line.rstrip() == scripts.MARK.encode()
+        self.has_come = self.has_come or scripts.is_mark(line.decode(errors="replace"))

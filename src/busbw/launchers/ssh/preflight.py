@@ -101,13 +101,13 @@ def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
     said = [plain(line.strip()) for line in lines if line.strip()]
     if ended.by_us:
         return Look(host, f"no answer in {_LIMIT_S:g} s", "log in by hand with ssh HOST and see what it waits for")
-    if scripts.MARK not in said:
+    if not any(map(scripts.is_mark, said)):
         for pattern, remedy in _CAUSES:
             if line := next((line for line in said if re.search(pattern, line)), ""):
                 return Look(host, f"ssh cannot connect ({line})", remedy)
         last = said[-1] if said else f"exit code {ended.code}, without a word"
         return Look(host, f"ssh cannot start a shell there ({last})", "see whether ssh HOST /bin/sh works by hand")
-    program, *versions = said[said.index(scripts.MARK) + 1 :] or [""]
+    program, *versions = said[[*map(scripts.is_mark, said)].index(True) + 1 :] or [""]
     if ended.code == shell.PROGRAM_MISSING and not program.startswith("program "):
         trouble = "the program is neither where it is here nor in the PATH"
         return Look(host, trouble, "install busbw there, or give --program-path")

@@ -19,16 +19,23 @@ takes no byte more than its line. Quoted so that csh and fish understand it as w
 
 MARK = "busbw-output-follows"
 """A line before the first of ours: whatever a login shell's start files print comes before it."""
+_SAY_MARK = f"printf '\\n%s\\n' {MARK}"
+"""On a line of its own, also where what was printed before has no end of line, such as a terminal's title."""
 
 INTERRUPT = "interrupt\n"
 """A line that tells the host to interrupt its processes; the end of the input tells it to kill them."""
+
+
+def is_mark(line: str) -> bool:
+    """Whether our output begins after this line."""
+    return line.rstrip().endswith(MARK)
 
 
 def preflight(programs: Sequence[str]) -> str:
     """Says which program there is, and all of its versions; on stderr, which login shells leave alone."""
     lines = [
         "exec 1>&2",
-        f"echo {MARK}",
+        _SAY_MARK,
         *_require_program(programs),
         'echo "program $program"',
         '"$program" --version </dev/null',
@@ -53,13 +60,13 @@ def start(
     start_one = " ".join(['"$program"', *map(shlex.quote, arguments)])
     lines = [
         "IFS= read -r BUSBW_TOKEN || exit 1",
-        f"echo {MARK}",
+        _SAY_MARK,
         *_require_program(programs),
         "export BUSBW_TOKEN",
         *(f"export {name}={shlex.quote(value)}" for name, value in common.items()),
         "exec 3<&0",
         "pids=",
-        *(f'{_assignments(place)} {start_one} </dev/null 3<&- & pids="$pids $!"' for place in places),
+        *(f'{_assignments(one)} {start_one} </dev/null {_stdout(one)}3<&- & pids="$pids $!"' for one in places),
         "(",
         "  trap '' INT TERM HUP",
         "  while IFS= read -r word; do kill -INT $pids; done",
@@ -81,6 +88,11 @@ def _script(lines: Sequence[str]) -> str:
 
 def _require_program(programs: Sequence[str]) -> list[str]:
     return [*shell.find_program(programs), f'[ -n "$program" ] || exit {shell.PROGRAM_MISSING}']
+
+
+def _stdout(place: Mapping[str, str]) -> str:
+    """Only process 0 says something to other programs; what the others print would cut its lines apart."""
+    return "" if place["BUSBW_RANK"] == "0" else ">&2 "
 
 
 def _assignments(variables: Mapping[str, str]) -> str:
