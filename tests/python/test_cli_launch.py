@@ -382,3 +382,43 @@ def test_on_a_terminal_the_table_and_what_is_waited_for_share_it(told: Path, her
 def test_what_is_asked_for_in_process(told: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["launch", "local", "--processes", "2", "--", "all_reduce"]) == 0
     assert capfd.readouterr().out == SHOWN
+
+
+def program(told: Path, text: str) -> None:
+    path = told.parent / "programs" / "all_reduce_perf"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+
+
+RUN, *ROWS, END = GOLDEN_RECORD.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("lines", "came"),
+    [
+        ([], "no record"),
+        ([RUN, *ROWS], "1 beginning and 0 ends of a record"),
+        ([*ROWS, END], "0 beginnings and 1 end of a record"),
+        ([RUN, *ROWS, RUN, *ROWS, END], "2 beginnings and 1 end of a record"),
+        ([RUN, *ROWS, END[:-1]], "1 beginning and 0 ends of a record"),
+    ],
+)
+@pytest.mark.parametrize("command", [["launch", "local", "--processes", "1", "--"], ["run"]])
+def test_a_run_without_a_whole_record_is_no_good_one(
+    told: Path, busbw: Busbw, here: Path, command: list[str], lines: list[str], came: str
+) -> None:
+    (told / "said").write_text("".join(f"{line}\n" for line in lines))
+    to = '[ ! -s "$STAND_IN_FOLDER/said" ] || for path; do :; done\n[ "$path" = - ] && path=/dev/stdout'
+    program(told, f'{to}\n[ ! "$path" ] || cat "$STAND_IN_FOLDER/said" >"$path"')
+    done = busbw(*command, "all_reduce")
+    assert done.returncode == 3, done.stderr
+    assert f"busbw: the program ended well, and {came} came of it; look" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h", "--version", "--list-devices"])
+@pytest.mark.parametrize("command", [["launch", "local", "--processes", "1", "--"], ["run"]])
+def test_what_measures_nothing_leaves_no_record(told: Path, busbw: Busbw, command: list[str], flag: str) -> None:
+    program(told, "echo about")
+    words = [*command, "all_reduce", flag] if command != ["run"] else ["run", "--", "all_reduce", flag]
+    done = busbw(*words)
+    assert (done.returncode, done.stdout) == (0, "about\n"), done.stderr

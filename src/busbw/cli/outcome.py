@@ -3,11 +3,13 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import click
+import msgspec
 
 from busbw import plot
 from busbw.errors import SIGNALLED, Exit
@@ -19,6 +21,7 @@ from busbw.units import count_text
 from busbw.verdict import correctness
 
 _CUT_SHORT: dict[int, str] = {
+    Exit.ENVIRONMENT: "left no whole record",
     Exit.RANK_LOST: "lost a process",
     Exit.OUTPUT_CLOSED: "ended when nobody read its table any more",
     Exit.INTERRUPTED: "was interrupted",
@@ -28,6 +31,9 @@ _CUT_SHORT: dict[int, str] = {
 """What became of a run whose record has no end, by its exit code."""
 _PATIENCE_S = 2.0
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+
+_MEASURES_NOTHING = {"--help", "-h", "--version", "--list-devices"}
+"""Flags of the engine with which it says something and ends."""
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
@@ -64,6 +70,46 @@ def say_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
     except RecordsError:
         if code == Exit.GOOD:
             raise  # otherwise the engine has said why it did not get so far
+
+
+def kind_of(line: bytes) -> str | None:
+    """What kind of record a line is; None where it is none to its end, as who is killed may leave half a line."""
+    try:
+        return msgspec.json.decode(line, type=_AnyRecord).kind
+    except msgspec.MsgspecError:
+        return None
+
+
+class _AnyRecord(msgspec.Struct):
+    kind: str = ""
+
+
+def kinds_in(path: Path) -> Mapping[str, int]:
+    """How many records of each kind a file has; none where there is no file."""
+    if not path.exists():
+        return {}
+    with path.open("rb") as lines:
+        return Counter(kind for line in lines if (kind := kind_of(line)) is not None)
+
+
+def checked(code: int, kinds: Mapping[str, int], flags: Sequence[str]) -> int:
+    """The exit code; where that says that all is well and the record does not, a sentence and another one.
+
+    Args:
+        code: The program's.
+        kinds: How many records of each kind came of it.
+        flags: The engine's.
+    """
+    runs, ends = kinds.get("run", 0), kinds.get("end", 0)
+    if code != Exit.GOOD or (runs, ends) == (1, 1) or not _MEASURES_NOTHING.isdisjoint(flags):
+        return code
+    came = "no record" if not kinds else f"{count_text(runs, 'beginning')} and {count_text(ends, 'end')} of a record"
+    click.echo(
+        f"busbw: the program ended well, and {came} came of it; look at what else it, or what started it, printed, and "
+        "measure again",
+        err=True,
+    )
+    return Exit.ENVIRONMENT
 
 
 def finish_stdout(stdout: ToStdout, code: int) -> None:

@@ -12,7 +12,7 @@ import click
 from busbw import engine
 from busbw.cli.engine_flags import given_flags, named_collective, rank_flags, sweep_flags
 from busbw.cli.keeping import keeping_options, kept
-from busbw.cli.outcome import finish_stdout, plot_option, say_outcome
+from busbw.cli.outcome import checked, finish_stdout, kinds_in, plot_option, say_outcome
 from busbw.errors import Exit, UsageError
 from busbw.launchers import Job, Watch, local
 from busbw.progress import Progress
@@ -60,6 +60,8 @@ def run(
             finish_stdout(progress.stdout, code)
         else:
             code = local.submit(rendered)
+        if is_ours:
+            code = checked(code, kinds_in(run.path), words)
         run.ended(code)
         if code == Exit.USAGE and chosen and not on_terminal:
             click.echo(f"busbw: the command line was: {shown}", err=True)

@@ -11,7 +11,7 @@ from busbw.cli.launch.asked import Asked
 from busbw.cli.launch.error_lines import ErrorLines
 from busbw.cli.launch.first_process import FirstProcess, RecordFile
 from busbw.cli.launch.plain_progress import PlainProgress
-from busbw.cli.outcome import finish_stdout, say_outcome
+from busbw.cli.outcome import checked, finish_stdout, say_outcome
 from busbw.errors import Exit
 from busbw.launchers import Rendered, Watch
 from busbw.launchers.job import hide
@@ -45,6 +45,7 @@ def carry_out(asked: Asked, rendered: AnyRendered, submit: Callable[[AnyRendered
                 code = submit(rendered, watch)
             finally:
                 errors.flush(at_end=True)
+        code = checked(code, first.kinds, asked.flags)
         run.ended(code)
         finish_stdout(progress.stdout, code)
     say_outcome(code, run.path, plot_when=asked.plot_when)

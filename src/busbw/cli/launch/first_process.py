@@ -1,11 +1,11 @@
 """What process 0 says on stdout, taken apart: lines of records begin with `{`, lines of the table never do."""
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
+from busbw.cli.outcome import kind_of
 from busbw.errors import BusbwError, UsageError
 
 
@@ -57,6 +57,8 @@ class FirstProcess:
         self._on_table = on_table
         self._on_doubt = on_doubt
         self._has_doubted = False
+        self.kinds: Counter[str] = Counter()
+        """How many records of each kind came."""
 
     def take(self, line: bytes) -> None:
         """Takes a line, newline included; the last one may be without.
@@ -65,7 +67,8 @@ class FirstProcess:
         """
         if not line.startswith(b"{"):
             self._on_table(line)
-        elif _is_whole(line):
+        elif (kind := kind_of(line)) is not None:
+            self.kinds[kind] += 1
             self._records.write(line if line.endswith(b"\n") else line + b"\n")
         elif not self._has_doubted:
             self._has_doubted = True
@@ -73,12 +76,3 @@ class FirstProcess:
                 f"busbw: a record of process 0 was cut off and is not in {self._records.path}; "
                 "what came whole is, so measure again if a row is missing"
             )
-
-
-def _is_whole(record: bytes) -> bool:
-    """Whether it is JSON to its end: who is killed may die in the middle of a line."""
-    try:
-        msgspec.json.decode(record, type=msgspec.Raw)
-    except msgspec.MsgspecError:
-        return False
-    return True
