@@ -12,7 +12,7 @@ from waiting import wait_until
 
 from .launching import BUSBW, Launched, Launching
 from .programs import Finished, Programs
-from .slurm import Slurm
+from .slurm import CPUS, Slurm
 
 SWEEP = ["-b", "8", "-e", "4K", "-f", "8", "-n", "2"]
 ROWS = 4
@@ -116,6 +116,37 @@ def test_srun_from_here_needs_no_shared_folder(cluster: Cluster) -> None:
     done = cluster.launch("--by", "srun", "--nodes", "2", *ALL_REDUCE)
     expect_table(done, 2)
     assert [path.name for path in cluster.here.iterdir()] == ["busbw-records"]
+
+
+BY_DEFAULT = {
+    "SBATCH_PARTITION": "closed",
+    "SBATCH_REQUEUE": "1",
+    "SBATCH_ARRAY_INX": "1-2",
+    "SBATCH_OUTPUT": "elsewhere",
+    "SBATCH_WAIT": "1",
+    "SLURM_PARTITION": "closed",
+    "SLURM_LABELIO": "1",
+    "SLURM_STDOUTMODE": "none",
+}
+"""What a site or a shell may have Slurm do."""
+
+
+@pytest.mark.parametrize("by", ["sbatch", "srun"])
+def test_what_is_settled_here_goes_before_what_variables_say(cluster: Cluster, by: str) -> None:
+    more = {"SLURM_MEM_PER_CPU": "999999"} if by == "sbatch" else {}  # as an allocation around may leave it
+    where = ["--by", by, "--partition", "main", "--nodes", "2"]
+    expect_table(cluster.launch(*where, *ALL_REDUCE, environment={**BY_DEFAULT, **more}), 2)
+    expect_nothing_left(cluster)
+
+
+def test_a_job_of_srun_has_all_processors_of_its_nodes(cluster: Cluster) -> None:
+    """By default the step of a job of its own is confined to one processor for each of its tasks."""
+    with cluster.launching("slurm", "--by", "srun", "--nodes", "2", "--", "all_reduce", *LONG) as launching:
+        launching.wait_for_rows()
+        (step,) = cluster.slurm.run("squeue", "--noheader", "--steps", "--format=%i").stdout.split()
+        assert f" CPUs={2 * CPUS} " in cluster.slurm.run("scontrol", "--oneliner", "show", "step", step).stdout
+        launching.interrupt()
+        assert launching.finish().code == 130
 
 
 def test_several_steps_in_one_job_are_runs_of_their_own(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from fake_slurm import FakeSlurm
 
 from busbw.cli.main import main
 
@@ -32,7 +33,8 @@ def dry(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_a_dry_run_needs_no_slurm_and_touches_nothing(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--nodes", "2")
-    assert f"sbatch --parsable --export=ALL {here}/busbw-slurm/busbw-all-reduce-" in text
+    assert "sbatch --parsable --export=ALL --job-name=busbw-all-reduce-" in text
+    assert f" {here}/busbw-slurm/busbw-all-reduce-" in text
     assert "#SBATCH --nodes=2\n" in text
     assert "all_reduce_perf -f 2 -b 8 -e 8 --records -" in text
     assert list(here.iterdir()) == []
@@ -143,6 +145,15 @@ def test_a_container_has_the_program_on_its_path(capsys: pytest.CaptureFixture[s
         (["--slurm-arg", "mem=0"], '--slurm-arg "mem=0" is no option'),
         (["--slurm-arg=--output=x"], "where the output goes"),
         (["--slurm-arg=--array=1-3"], "how often a job runs"),
+        (["--slurm-arg=-a1-2"], "--slurm-arg=-a1-2: where"),
+        (["--slurm-arg=--arr=1-2"], "how often a job runs"),
+        (["--slurm-arg=-Ha1-2"], "how often a job runs"),
+        (["--slurm-arg=--wait"], "who waits for it"),
+        (["--slurm-arg=-W"], "who waits for it"),
+        (["--slurm-arg=--clusters=b"], "on which cluster"),
+        (["--slurm-arg=-Mb"], "on which cluster"),
+        (["--by", "srun", "--slurm-arg=-ox"], "where the output goes"),
+        (["--by", "srun", "--slurm-arg=--cluster=b"], "on which cluster"),
         (["--folder", "50%", "--program-path", "x"], "Slurm could not write to a folder of the name"),
         (["--nodes", "0"], "--nodes"),
         (["--hostfile", "nowhere"], "cannot read --hostfile nowhere"),
@@ -154,6 +165,64 @@ def test_doubts_are_refused(capsys: pytest.CaptureFixture[str], here: Path, word
     assert sentence in error
     assert error.count("\n") == 1
     assert list(here.iterdir()) == []
+
+
+def test_options_of_slurm_that_only_look_like_those(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--wait-all-nodes=1", "--account=x", "-Ax", "--exclude=n1", "-wn1", "--mem=0"):
+        assert f"#SBATCH {option}\n" in dry(capsys, f"--slurm-arg={option}")
+
+
+def test_one_component_of_an_allocation_is_not_measured_for_all(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_HET_SIZE", "2")
+    assert "the allocation 12 has 2 components (SLURM_HET_SIZE=2)" in said(capsys, *ALL_REDUCE, code=2)
+    assert "sbatch " in dry(capsys, "--by", "sbatch")
+
+
+@pytest.mark.parametrize("clusters", ["a,b", "all"])
+def test_several_clusters_number_their_jobs_alike(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, clusters: str
+) -> None:
+    monkeypatch.setenv("SLURM_CLUSTERS", "a")
+    dry(capsys)
+    monkeypatch.setenv("SLURM_CLUSTERS", clusters)
+    assert f"SLURM_CLUSTERS={clusters} names several" in said(capsys, *ALL_REDUCE, code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ([], "--cpus-per-task=24 "),
+        (["--partition", "big"], "--cpus-per-task=48 "),
+        (["--partition", "big,small"], "--cpus-per-task=24 "),
+        (["--nodelist", "n[2-3]", "--partition", "big"], "--cpus-per-task=64 "),
+        (["--shared"], ""),
+        (["--srun-arg=--cpus-per-task=2"], "--cpus-per-task=2 "),
+        (["--srun-arg=-c2"], ""),
+        (["--slurm-arg=--exclusive=user"], ""),
+        (["--partition", "none"], ""),
+    ],
+)
+def test_a_job_of_srun_gets_all_processors_of_its_own_nodes(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    option: str,
+) -> None:
+    fake = FakeSlurm(tmp_path)
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    fake.says("sinfo", "n1 small*\nn2 big\nn3 big\nn4 big\n")
+    nodes = (("n1", "CPUEfctv=48 CPUTot=64"), ("n2", "CPUTot=128"), ("n3", "CPUTot=128"), ("n4", "CPUTot=96"))
+    fake.says(
+        "scontrol", "".join(f"NodeName={name} Arch=x86_64 {processors} State=IDLE\n" for name, processors in nodes)
+    )
+    text = dry(capsys, "--by", "srun", "--processes-per-node", "2", *words)
+    assert option in text
+    assert text.count("--cpus-per-task") == bool(option)
 
 
 def test_where_there_is_no_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:

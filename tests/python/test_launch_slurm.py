@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_slurm import FakeSlurm
 from launch_jobs import JOB, TOKEN, expect_golden
 
 from busbw.errors import UsageError
 from busbw.launchers import slurm
 from busbw.launchers.hosts import Host
+from busbw.launchers.job import Watch
 from busbw.launchers.slurm import SlurmRendered
 from busbw.launchers.slurm.script import Where, job_options, merged, script, step_options
 from busbw.launchers.systems import load
@@ -103,6 +105,44 @@ def test_the_environment_is_handed_on_whatever_the_site_says() -> None:
     for where in (BATCH, Where(), Where(in_allocation=True)):
         assert step_options(JOB, where).count("--export=ALL") == 1
     assert "--export=ALL" not in step_options(JOB, replace(BATCH, step_options=("--export=ALL,A=1",)))
+
+
+def test_what_is_asked_for_goes_before_what_sbatch_does_by_default() -> None:
+    asked = replace(BATCH, job_options=("--partition=gpu", "--time=5"))
+    rendered = slurm.render(JOB, asked)
+    words = rendered.commands[0].words
+    for option in (*job_options(JOB, asked), "--no-requeue", f"--output={BATCH.folder}/batch.log"):
+        assert option in words
+        assert f"#SBATCH {option}\n" in rendered.files[0].text
+
+
+def test_a_batch_job_gets_nothing_of_an_allocation_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeSlurm(tmp_path)
+    (tmp_path / "sbatch.says").write_text('env >"$FAKE/environment"\necho 12\n')
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    dropped = ("SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SLURM_NTASKS", "SBATCH_WAIT", "SBATCH_CLUSTERS", "SBATCH_REQUEUE")
+    kept = ("SLURM_CONF", "SLURM_CLUSTERS", "SBATCH_PARTITION", "NCCL_DEBUG")
+    for name, value in dict.fromkeys((*dropped, *kept), "1").items() | {("FAKE", str(tmp_path))}:
+        monkeypatch.setenv(name, value)
+    rendered = slurm.render(JOB, Where(folder=tmp_path / "job"))
+    assert slurm.start(rendered) == "12"
+    assert len(fake.asked("sbatch")) == 1
+    names = {line.partition("=")[0] for line in (tmp_path / "environment").read_text().splitlines()}
+    assert names.isdisjoint(dropped)
+    assert names >= set(kept)
+
+
+def test_srun_gets_no_variable_that_changes_its_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    for name in ("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SLURM_CONF"):
+        monkeypatch.setenv(name, "1")
+    (tmp_path / "srun").write_text('#!/bin/sh\nenv | sed -n "s/^\\(SLURM_[^=]*\\)=.*/\\1/p"\n')
+    (tmp_path / "srun").chmod(0o755)
+    lines: list[bytes] = []
+    watch = Watch(lines.append, lambda: None, on_error=lambda _line, _who: None)
+    assert slurm.submit(slurm.render(JOB, Where(in_allocation=True)), watch) == 0
+    assert b"SLURM_CONF\n" in lines
+    assert not {b"SLURM_LABELIO\n", b"SLURM_STDOUTMODE\n", b"SLURM_STDERRMODE\n"} & set(lines)
 
 
 # ---- the script, run by a shell --------------------------------------------------------------------------------------

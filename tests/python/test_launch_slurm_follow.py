@@ -421,6 +421,20 @@ def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder
     assert fake.asked("scancel") == ["scancel 12"]
 
 
+def test_a_job_that_was_started_anew_is_not_mixed_with_itself(
+    fake: FakeSlurm, folder: Path, received: Received
+) -> None:
+    fake.says("squeue", RUNNING)
+    (folder / "batch.log").write_text("")
+    (folder / "step-1.out").write_text("# table\n# another\n")
+    seen = Seen(InTurn((at_once, lambda: (folder / "step-1.out").write_text("# table\n"))))
+    follower = Follower(folder, "12", 1, seen.watch)
+    with pytest.raises(BusbwError, match=r"step-1\.out got shorter: Slurm has started the job anew"):
+        follower.follow(received)
+    assert seen.lines == [b"# table\n", b"# another\n"]
+    assert not follower.has_all  # its folder stays
+
+
 def test_a_file_that_grows(tmp_path: Path) -> None:
     path = tmp_path / "out"
     lines: list[bytes] = []

@@ -23,14 +23,14 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 @pytest.mark.parametrize("said", ["12\n", "12;cluster\n", "a greeting of the site\n12\n"])
 def test_the_id_of_a_new_job(fake: FakeSlurm, said: str) -> None:
     fake.says("sbatch", said)
-    assert queue.submit(["sbatch", "--parsable", "x"], os.environ) == "12"
+    assert queue.submit(["sbatch", "--parsable", "x"], os.environ, name="busbw-x") == "12"
     assert fake.asked("sbatch") == ["sbatch --parsable x"]
 
 
 def test_a_refusal(fake: FakeSlurm) -> None:
     fake.says("sbatch", error="sbatch: error: Batch job submission failed: Invalid feature specification\n", code=1)
     with pytest.raises(BusbwError) as raised:
-        queue.submit(["sbatch", "x"], os.environ)
+        queue.submit(["sbatch", "x"], os.environ, name="busbw-x")
     assert raised.value.exit_code == 3
     assert str(raised.value) == (
         "Slurm took no job: Batch job submission failed: Invalid feature specification; "
@@ -41,7 +41,26 @@ def test_a_refusal(fake: FakeSlurm) -> None:
 def test_a_refusal_without_a_word(fake: FakeSlurm) -> None:
     fake.says("sbatch", code=77)
     with pytest.raises(BusbwError, match="Slurm took no job: exit code 77"):
-        queue.submit(["sbatch", "x"], os.environ)
+        queue.submit(["sbatch", "x"], os.environ, name="busbw-x")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "what"),
+    [("", "a job busbw-x of which Slurm knew is cancelled"), ("no contact", "job busbw-x may wait or run: no contact")],
+)
+def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
+    fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch, refusal: str, what: str
+) -> None:
+    monkeypatch.setattr(queue, "_ANSWERS_WITHIN_S", 0.5)
+    (fake.folder / "sbatch.says").write_text("exec sleep 60\n")
+    if refusal:
+        fake.says("scancel", error=f"scancel: error: {refusal}\n", code=1)
+    with pytest.raises(queue.NoAnswerError) as raised:
+        queue.submit(["sbatch", "x"], os.environ, name="busbw-x")
+    assert fake.asked("scancel") == ["scancel --name=busbw-x"]
+    assert str(raised.value) == (
+        f"sbatch did not answer within 0.5 s; {what}; should it come later: scancel --name=busbw-x"
+    )
 
 
 def test_a_job_that_left_the_queue_is_asked_for_elsewhere(fake: FakeSlurm) -> None:

@@ -331,7 +331,7 @@ def _environment(command: Command) -> dict[str, str]:
     return {
         name: value
         for name, value in {**os.environ, **given}.items()
-        if name in given or not (has_place and name in PLACE)
+        if name in given or not ((has_place and name in PLACE) or name in command.without)
     }
 
 

@@ -113,6 +113,8 @@ class Command:
     words: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Variables that it gets besides ours."""
+    without: tuple[str, ...] = ()
+    """Variables of ours that it does not get."""
     stdin: str | None = field(default=None, repr=False)
     """What it reads; its end stays open until the command has ended, so that it notices when we are gone."""
     process: int | str | None = None
@@ -122,7 +124,8 @@ class Command:
 
     def text(self) -> str:
         """The command as a shell would take it."""
-        assignments = " ".join(f"{name}={shlex.quote(value)}" for name, value in self.environment)
+        dropped = [f"env {' '.join(f'-u {name}' for name in self.without)}"] if self.without else []
+        assignments = " ".join([*dropped, *(f"{name}={shlex.quote(value)}" for name, value in self.environment)])
         command = shlex.join(self.words)
         line = f"{assignments} \\\n  {command}" if assignments else command
         return line if self.stdin is None else f"{line} <<'end'\n{self.stdin.rstrip(chr(10))}\nend"

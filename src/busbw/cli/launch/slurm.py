@@ -1,6 +1,7 @@
 """`busbw launch slurm`: a batch job of Slurm, or srun."""
 
 import os
+import re
 import secrets
 import shlex
 import sys
@@ -21,6 +22,7 @@ from busbw.launchers.hosts import Host
 from busbw.launchers.job import Job
 from busbw.launchers.slurm import queue
 from busbw.launchers.slurm.order import by_switch, in_order, parse_hostlist
+from busbw.launchers.slurm.processors import NODES, processors
 from busbw.launchers.slurm.script import Where, script
 
 _ALLOCATION = ("SLURM_JOB_ID", "SLURM_JOBID")
@@ -114,10 +116,10 @@ def slurm(
     **of_the_job: str | None,
 ) -> int:
     """Starts COLLECTIVE by srun, without MPI: as a batch job, or as a step of the allocation that this shell is in."""
-    around = _Allocation.of(os.environ)
-    is_batch = by == "sbatch" or only_script or (by == "auto" and not around.job)
+    is_batch = by == "sbatch" or only_script or (by == "auto" and not any(map(os.environ.get, _ALLOCATION)))
+    around = _Allocation() if is_batch else _Allocation.of(os.environ)
     given = tuple(f"--{name}={value}" for name, value in of_the_job.items() if value is not None)
-    _check(around if not is_batch else _Allocation(), (*given, *job_more), is_batch=is_batch)
+    _check(around, (*given, *job_more), is_batch=is_batch)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts without --container-image", remedy="name the image, too")
     if not is_batch and (folder is not None or detach):
@@ -127,14 +129,14 @@ def slurm(
             "--records names the file of one run that is waited for", remedy="use --store with --steps and --detach"
         )
 
-    per_node = _processes_per_node(asked, processes_per_node, gpus_per_node, _Allocation() if is_batch else around)
-    count = nodes or (around.nodes if not is_batch else 0) or 1
+    per_node = _processes_per_node(asked, processes_per_node, gpus_per_node, around)
+    count = nodes or around.nodes or 1
     hosts = named_hosts(None, hostfile, processes=per_node)
     order: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     if topology_order:
         switches, remarks = _switches(dry_run=asked.dry_run)
-        named = [host.name for host in hosts] or (parse_hostlist(around.node_list)[:count] if not is_batch else [])
+        named = [host.name for host in hosts] or parse_hostlist(around.node_list)[:count]
         counts = {host.name: host.processes for host in hosts}
         hosts = tuple(Host(name, counts.get(name, per_node)) for name in in_order(named, switches))
         order = () if hosts else tuple(switches)
@@ -144,7 +146,7 @@ def slurm(
     gpus = asked.system.gpus_per_node.value if asked.system and asked.system.gpus_per_node else None
     where = Where(
         folder=_folder(folder, job) if is_batch else None,
-        in_allocation=bool(around.job) and not is_batch,
+        in_allocation=bool(around.job),
         in_step=around.in_step,
         job_options=(*given, *job_more),
         step_options=step_more,
@@ -164,6 +166,9 @@ def slurm(
         made_by = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
         click.echo(script(plain, replace(where, standalone=True), made_by), nl=False)
         return Exit.GOOD
+    if not is_batch and not around.job and exclusive:
+        where, more = _with_all_processors(where, max([per_node, *(host.processes for host in hosts)]))
+        remarks = (*remarks, *more)
     rendered = launcher.render(job, where)
     rendered = replace(rendered, remarks=(*rendered.remarks, *remarks))
     if detach and not asked.dry_run:
@@ -193,6 +198,12 @@ class _Allocation:
             text = next((environment[name] for name in names if environment.get(name)), "")
             return int(text) if text.isdecimal() else 0
 
+        if (parts := number("SLURM_HET_SIZE")) > 1:
+            raise UsageError(
+                f"the allocation {job} has {parts} components (SLURM_HET_SIZE={parts}), and one of them alone would be "
+                "measured",
+                remedy="launch in an allocation of one component, or give --by sbatch for a job of its own",
+            )
         nodes = number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
         gpus_of_the_job = _gpus(environment.get("SLURM_GPUS", ""))
         return cls(
@@ -223,10 +234,46 @@ def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> 
     for option in options:
         if not option.startswith("-") or "\n" in option:
             raise UsageError(f'--slurm-arg "{option}" is no option', remedy="write it as --slurm-arg=--name=value")
-    if is_batch and any(option.startswith(("--output", "--error", "-o", "-e", "--array")) for option in options):
+        if _is_settled(option, *(_SETTLED if is_batch else _SETTLED_BY_SRUN)):
+            raise UsageError(
+                f"--slurm-arg={option}: where the output goes, on which cluster and how often a job runs, and who "
+                "waits for it, is settled here",
+                remedy="use --folder, --steps, --detach, and SLURM_CLUSTERS for a cluster",
+            )
+    if "," in os.environ.get("SLURM_CLUSTERS", "") or os.environ.get("SLURM_CLUSTERS") == "all":
         raise UsageError(
-            "where the output goes and how often a job runs is settled here", remedy="use --folder, --steps"
+            f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, which all number their jobs alike",
+            remedy="set it to one of them",
         )
+
+
+_SETTLED = (("output", "error", "array", "clusters", "wait", "test-only"), "oeaMW")
+_SETTLED_BY_SRUN = (("output", "error", "clusters", "label"), "oeMl")
+"""Options that a launch cannot do with, by their long names and their letters."""
+
+
+def _is_settled(option: str, names: tuple[str, ...], letters: str) -> bool:
+    """Whether it is one of those: a long name may be cut short, and letters without a value may stand before one."""
+    if option.startswith("--"):
+        given = option[2:].partition("=")[0]
+        return any(given and name.startswith(given) for name in names)
+    return re.match(f"-[hHkOQsv]*[{letters}]", option) is not None
+
+
+def _with_all_processors(where: Where, per_node: int) -> tuple[Where, tuple[str, ...]]:
+    """Srun gives the step of a job of its own no more of its exclusive nodes than was asked for: all is asked for.
+
+    Nodes of a partition may differ, and Slurm may choose any of them: each gives as much as the smallest has.
+    """
+    options = (*where.job_options, *where.step_options)
+    if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
+        return where, ()
+    try:
+        counts = processors(queue.read(["scontrol", "--oneliner", "show", "node"]), queue.read(NODES), options)
+    except BusbwError as error:
+        return where, (f"{error.what}: without a --cpus-per-task from here srun gives each process one processor",)
+    each = min(counts, default=0) // per_node
+    return (replace(where, step_options=(f"--cpus-per-task={each}", *where.step_options)) if each else where), ()
 
 
 def _switches(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:

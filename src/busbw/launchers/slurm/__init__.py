@@ -28,6 +28,11 @@ JOB_FILE = "job.json"
 FOLDERS = "busbw-slurm"
 """Holds the folders of jobs, where nobody named one."""
 MOST_STEPS = 10_000
+_OF_THE_CLUSTER = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+"""Variables that lead to it and do not stem from a job."""
+_NOT_BY_DEFAULT = tuple(
+    f"SBATCH_{name}" for name in ("ARRAY_INX", "CLUSTERS", "ERROR", "EXCLUSIVE", "REQUEUE", "TEST_ONLY", "WAIT")
+)
 LEFT = SIGNALLED + signal.SIGHUP
 """The exit code where the terminal went away and the job goes on."""
 
@@ -62,7 +67,7 @@ def render(job: Job, where: Where | None = None) -> SlurmRendered:
     remarks = (f"{where.steps} steps, one after the other, each a run of its own",) if where.steps > 1 else ()
     if where.folder is not None:
         batch = File(where.folder / SCRIPT, script.script(job, where))
-        command = Command(script.sbatch(where, batch.path))
+        command = Command(script.sbatch(job, where, batch.path))
         return SlurmRendered(
             (command,),
             (batch,),
@@ -79,7 +84,7 @@ def render(job: Job, where: Where | None = None) -> SlurmRendered:
         path = where.scratch / f"{job.name}.hosts"
         files = (File(path, "".join(f"{host.name}\n" * host.processes for host in where.hosts)),)
         environment["SLURM_HOSTFILE"] = str(path)
-    command = Command(script.srun(job, where), as_pairs(environment))
+    command = Command(script.srun(job, where), as_pairs(environment), without=script.OF_THE_OUTPUT)
     return SlurmRendered((command,), files, token=job.token, remarks=remarks, name=job.name, steps=where.steps)
 
 
@@ -126,17 +131,26 @@ def start(rendered: SlurmRendered) -> str:
         raise BusbwError(
             f"cannot make the folder {rendered.folder}: {error.strerror}", remedy="name another one: --folder"
         ) from error
-    # A place in another job is nothing to this one, and nothing of ours is left where others may ask Slurm for it.
-    environment = {name: value for name, value in os.environ.items() if name not in PLACE}
+    environment = {name: value for name, value in os.environ.items() if _goes_along(name)}
     try:
         with processes.placed(rendered.files):
-            job = queue.submit(rendered.commands[0].words, environment)
+            job = queue.submit(rendered.commands[0].words, environment, name=rendered.name)
     except BusbwError:
         tidy(rendered.folder)
         raise
     content = {"job": job, "steps": rendered.steps, "collective": rendered.collective}
     (rendered.folder / JOB_FILE).write_text(json.dumps(content) + "\n")
     return job
+
+
+def _goes_along(name: str) -> bool:
+    """Whether a variable goes to the batch job.
+
+    A place in another job is nothing to this one, be it ours or an allocation of Slurm's around this shell; nothing of
+    ours is left where others may ask Slurm for it. And what a site or a user has sbatch do by default must not change
+    what was settled here.
+    """
+    return name not in (*PLACE, *_NOT_BY_DEFAULT) and (not name.startswith("SLURM_") or name in _OF_THE_CLUSTER)
 
 
 def submitted(folder: Path) -> SlurmRendered:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from busbw.errors import BusbwError
 from busbw.launchers.slurm.end import Heard
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
 
@@ -62,10 +63,19 @@ class Tail:
         self._pending = b""
 
     def read(self, *, at_end: bool = False) -> None:
-        """Hands on the whole lines that came since; at the end also half a line."""
+        """Hands on the whole lines that came since; at the end also half a line.
+
+        Raises:
+            BusbwError: It is shorter than before: another run writes over the one that was read.
+        """
         try:
             # Opened anew each time: that is when a network file system looks for what others have written.
             with self.path.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size < self._offset:
+                    raise BusbwError(
+                        f"{self.path} got shorter: Slurm has started the job anew, and its output would be mixed",
+                        remedy="what was read is kept; look at the job with squeue, end it with scancel, measure again",
+                    )
                 stream.seek(self._offset)
                 new = stream.read()
         except FileNotFoundError:

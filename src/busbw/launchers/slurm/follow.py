@@ -118,7 +118,11 @@ class Follower:
         return SIGNALLED + received[0] if received else None
 
     def _read(self, *, at_end: bool = False) -> None:
-        self._files.read(at_end=at_end)
+        try:
+            self._files.read(at_end=at_end)
+        except BusbwError:
+            self.has_all = False
+            raise
         self._watch.on_wait()
 
     def _ask(self) -> JobStatus | None:

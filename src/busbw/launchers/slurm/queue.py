@@ -19,13 +19,24 @@ class NoAnswerError(BusbwError):
     """Slurm could not be asked; it may answer later."""
 
 
-def submit(words: Sequence[str], environment: Mapping[str, str]) -> str:
+def submit(words: Sequence[str], environment: Mapping[str, str], *, name: str) -> str:
     """Runs `sbatch --parsable` and returns the job's id.
+
+    Args:
+        words: The command.
+        environment: All of its variables.
+        name: The job's, by which it is cancelled where sbatch does not say in time that there is one.
 
     Raises:
         BusbwError: Slurm refused the job; in its own words, with a remedy.
+        NoAnswerError: It does not answer; a job that it took is cancelled, if it hears that.
     """
-    done = _run(words, environment)
+    try:
+        done = _run(words, environment)
+    except NoAnswerError as error:
+        why_not = cancel_named(name)
+        told = f"job {name} may wait or run: {why_not}" if why_not else f"a job {name} of which Slurm knew is cancelled"
+        raise NoAnswerError(f"{error.what}; {told}", remedy=f"should it come later: scancel --name={name}") from error
     if done.returncode != 0:
         said = refusals.words_of(done.stderr) or f"exit code {done.returncode}"
         raise BusbwError(f"Slurm took no job: {said}", remedy=refusals.remedy_for(done.stderr))

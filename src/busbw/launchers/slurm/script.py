@@ -39,6 +39,8 @@ with SIGINT and SIGQUIT ignored, until it heeds them itself, and with /dev/null 
 _SAID_BY_FILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
 EXPORT = "--export=ALL"
 """Hands the environment on, the token in it: a site may have told Slurm not to (SBATCH_EXPORT, SLURM_EXPORT_ENV)."""
+OF_THE_OUTPUT = ("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE")
+"""Variables by which srun would do something else with the output than we know of."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,16 @@ def merged(options: Iterable[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def sbatch(where: Where, script: Path) -> tuple[str, ...]:
-    """The command that submits a script. A site's SBATCH_EXPORT goes before the script's own lines, not before this."""
-    return ("sbatch", "--parsable", *merged([EXPORT, *_export_of_the_job(where)]), str(script))
+def sbatch(job: Job, where: Where, script: Path) -> tuple[str, ...]:
+    """The command that submits a script. A site's SBATCH_... go before the script's own lines, but not before this."""
+    return ("sbatch", "--parsable", *merged([EXPORT, *_of_the_batch_job(job, where)]), str(script))
+
+
+def _of_the_batch_job(job: Job, where: Where) -> tuple[str, ...]:
+    """All that sbatch is told."""
+    log = "busbw-%j.log" if where.standalone else f"{where.folder}/{BATCH_LOG}"
+    # An interrupted node must not start the measurement once more, unseen.
+    return (*job_options(job, where), "--no-requeue", f"--output={log}")
 
 
 def _export_of_the_job(where: Where) -> tuple[str, ...]:
@@ -174,18 +183,15 @@ def script(job: Job, where: Where, made_by: str = "busbw launch slurm") -> str:
         where: How.
         made_by: The command that made it, for its reader.
     """
-    log = "busbw-%j.log" if where.standalone else f"{where.folder}/{BATCH_LOG}"
-    # An interrupted node must not start the measurement once more, unseen.
-    headers = (*job_options(job, where), "--no-requeue", f"--output={log}")
     lines = [
         "#!/bin/bash",
         f"# {_title(job, where)}; made by:",
         f"#   {made_by}",
-        *(f"#SBATCH {_header(option)}" for option in headers),
+        *(f"#SBATCH {_header(option)}" for option in _of_the_batch_job(job, where)),
         "",
         *_folder(job, where),
         "",
-        f"unset {' '.join(name for name in PLACE if name != 'BUSBW_TOKEN')} SLURM_LABELIO",
+        f"unset {' '.join(name for name in PLACE if name != 'BUSBW_TOKEN')} {' '.join(OF_THE_OUTPUT)}",
         *(f"export {name}={shlex.quote(value)}" for name, value in variables(job, where).items()),
         "# Made here, it lies in no file and the scheduler keeps no copy of it; srun hands the environment on.",
         "BUSBW_TOKEN=$(od -An -v -N32 -tx1 /dev/urandom | tr -d ' \\n')",
