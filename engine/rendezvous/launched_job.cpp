@@ -132,13 +132,13 @@ void LaunchedJob::wait_for_all() {
     if (tick >= limit)
       throw Error(
           Exit::rank_lost,
-          fmt::format("{} in {:g} s{}{}; look whether they run and reach {} (a firewall?), or allow more time with "
-                      "BUSBW_JOIN_TIMEOUT_S and -T",
-                      absent(), membership_.join_limit_s, strangers(), doubt(), host_name()));
+          fmt::format("{} in {:g} s{}{}; look whether they run and reach process 0 on {}, which listens at {} (a "
+                      "firewall?), or allow more time with BUSBW_JOIN_TIMEOUT_S and -T",
+                      absent(), membership_.join_limit_s, strangers(), doubt(), host_name(), meeting_.listens_at()));
     const bool says_at_once = !doubts && !doubt().empty();
     doubts = doubts || says_at_once;
     if (says_at_once || tick >= next_say) {
-      callbacks_.say(absent() + doubt());
+      callbacks_.say(fmt::format("{}{}; process 0 listens at {}", absent(), doubt(), meeting_.listens_at()));
       next_say = tick + kSayTicks;
     }
     wait_a_tick();

@@ -8,6 +8,7 @@
 
 #include "rendezvous/file_store.hpp"
 #include "rendezvous/handshake.hpp"
+#include "rendezvous/pace.hpp"
 #include "rendezvous/token.hpp"
 #include "support/printable.hpp"
 #include "support/provenance.hpp"
@@ -97,6 +98,12 @@ std::vector<Descriptor> Meeting::open() {
                                  std::min(kRetryTicks, ticks_of(membership_.join_limit_s)));
     own_endpoint_ = reachable_from_here(local_endpoint(listeners[0]));
   }
+  for (const Descriptor& listener : listeners) {
+    const Endpoint endpoint = local_endpoint(listener);
+    const bool is_everywhere = endpoint.host() == "0.0.0.0" || endpoint.host() == "::";
+    listens_at_ += (listens_at_.empty() ? "" : ", ") +
+                   (is_everywhere ? fmt::format("port {} of every address", endpoint.port()) : endpoint.text());
+  }
   return listeners;
 }
 
@@ -105,9 +112,9 @@ void Meeting::close() {
 }
 
 /// Where the store may be. With a folder they are known once process 0 has written them down.
-std::vector<Endpoint> Meeting::endpoints(std::string& why) {
-  if (membership_.process == 0) return {own_endpoint_};
-  std::vector<Endpoint> all;
+std::vector<Meeting::Place> Meeting::places(std::string& why) {
+  if (membership_.process == 0) return {{own_endpoint_, {}}};
+  std::vector<Place> all;
   if (folder_) {
     const auto message = folder_->find(kAddressKey);
     const std::string& folder = std::get<FileStoreAddress>(membership_.store).folder;
@@ -122,7 +129,7 @@ std::vector<Endpoint> Meeting::endpoints(std::string& why) {
       const std::string told = reader.take_text();
       if (!has_own_token_) membership_.token = told;
       for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
-        all.push_back(endpoint_of(hosts.substr(0, end), port));
+        all.push_back({endpoint_of(hosts.substr(0, end), port), {}});
         hosts.erase(0, end + 1);
       }
     } catch (const BrokenMessage&) {
@@ -135,7 +142,8 @@ std::vector<Endpoint> Meeting::endpoints(std::string& why) {
   }
   const auto& address = std::get<TcpStoreAddress>(membership_.store);
   for (const std::string& host : address.hosts)
-    for (const Endpoint& endpoint : resolve(host, address.port, why)) all.push_back(endpoint);
+    for (const Endpoint& endpoint : resolve(host, address.port, why))
+      all.push_back({endpoint, host == endpoint.host() ? std::string() : host + " at "});
   return all;
 }
 
@@ -204,20 +212,22 @@ TcpChannel Meeting::join(bool is_process) {
   };
   Tried tried;
   int next_say = kFirstSayTicks;
+  Pace pace(membership_.process, places_.empty(), limit);
   const Ticker ticker;
   int tick = 0;
   const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.passed(), kMostTicks)); };
   while (count(), tick < limit) {
     look();
     const std::string said_before = std::exchange(tried.turned_away, {});
-    for (const Endpoint& endpoint : endpoints(tried.why)) {
+    if (pace.is_due(tick)) places_ = places(tried.why);
+    for (const auto& [endpoint, name] : places_) {
       if (count(), tick >= limit) {
         if (tried.turned_away.empty()) tried.turned_away = said_before;
         break;
       }
       Connected connected = connect_to(endpoint, std::min(kTryTicks, limit - tick), look);
       if (!connected.socket.is_open()) {
-        tried.why = connected.why;
+        tried.why = name + connected.why;
         continue;
       }
       TcpChannel channel(std::move(connected.socket));

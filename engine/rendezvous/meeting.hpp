@@ -44,6 +44,8 @@ class Meeting {
 
   /// In process 0: sockets that listen where the others look. Throws EnvironmentError where they cannot.
   std::vector<Descriptor> open();
+  /// In process 0, once it is open: "10.8.0.3:25000", "port 25000 of every address".
+  const std::string& listens_at() const { return listens_at_; }
   /// In process 0: takes away what `open` wrote down.
   void close();
   /// A connection that process 0 has welcomed: of this process, or of one of its ranks. Throws Error naming what was
@@ -60,14 +62,21 @@ class Meeting {
     std::string why;          // the last one of them did not answer
     std::string turned_away;  // one of them says that it has another token or version, and which; it may be a stranger
   };
-  std::vector<Endpoint> endpoints(std::string& why);
+  /// Where process 0 may be.
+  struct Place {
+    Endpoint endpoint;
+    std::string name;  // "node1 at " where a name stands for it, for sentences
+  };
+  std::vector<Place> places(std::string& why);
   bool shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, Tried& tried);
 
   Membership membership_;
   JoinCallbacks callbacks_;
   const bool has_own_token_;  // it is not told, nor taken from the folder
   std::unique_ptr<FileStore> folder_;  // BUSBW_RENDEZVOUS=file:...
+  std::vector<Place> places_;  // as they were found last
   Endpoint own_endpoint_;  // of the store, from process 0
+  std::string listens_at_;
   std::string first_host_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <set>
 #include <string_view>
 
 #include "rendezvous/derived_port.hpp"
@@ -19,6 +20,7 @@ namespace {
 /// Steps from here on are no steps of srun: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
 constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
 constexpr int kMostTasks = 1 << 24;
+constexpr std::uint64_t kMostComponents = 128;  // slurm.h: MAX_HET_JOB_COMPS
 
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t value = 0;
@@ -53,6 +55,25 @@ std::optional<int> tasks_on_node(std::string_view text, std::uint64_t node) {
   return std::nullopt;
 }
 
+/// Throws where a step spans several components of a heterogeneous job: its list of nodes is sorted over all of them, so
+/// its first one need not have task 0.
+void refuse_several_components(Environment environment, const std::vector<std::string>& nodes) {
+  const std::uint64_t components = number_of(environment, {"SLURM_HET_SIZE"}).value_or(1);
+  if (components < 2) return;
+  for (std::uint64_t i = 0; i < std::min(components, kMostComponents); ++i) {
+    const auto list = environment(fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i).c_str());
+    if (!list) continue;
+    const std::vector<std::string> all = expand_hostlist(*list);
+    const std::set<std::string> its(all.begin(), all.end());
+    if (std::ranges::all_of(nodes, [&](const std::string& node) { return its.contains(node); })) return;
+  }
+  throw UsageError(
+      fmt::format("SLURM_HET_SIZE={} with SLURM_STEP_NODELIST={}: the step spans several components of Slurm's job, and "
+                  "nothing says where its first task is; set BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the first node "
+                  "of the first component, and BUSBW_TOKEN_FILE",
+                  components, shown(environment("SLURM_STEP_NODELIST").value_or(""))));
+}
+
 }  // namespace
 
 bool is_slurm_task(Environment environment) {
@@ -75,7 +96,11 @@ std::optional<int> slurm_local_size(Environment environment) {
 
 std::vector<std::string> slurm_first_hosts(Environment environment) {
   std::vector<std::string> hosts;
-  if (const auto nodes = environment("SLURM_STEP_NODELIST")) hosts.push_back(expand_hostlist(*nodes).front());
+  if (const auto list = environment("SLURM_STEP_NODELIST")) {
+    const std::vector<std::string> nodes = expand_hostlist(*list);
+    refuse_several_components(environment, nodes);
+    hosts.push_back(nodes.front());
+  }
   if (const auto launcher = environment("SLURM_LAUNCH_NODE_IPADDR"))
     hosts.push_back(require_host(*launcher, "SLURM_LAUNCH_NODE_IPADDR"));
   return hosts;

@@ -16,7 +16,8 @@ bool is_slurm_task(Environment environment);
 std::optional<int> slurm_local_size(Environment environment);
 
 /// Where task 0 runs: the first node of the step, and as a second try the host of srun, since a batch script's srun runs
-/// on the first node and its address is known even where the names of nodes are not.
+/// on the first node and its address is known even where the names of nodes are not. Throws UsageError where the step
+/// spans several components of a heterogeneous job.
 std::vector<std::string> slurm_first_hosts(Environment environment);
 
 /// The first of the ports that Slurm reserved for the step, or one made of the job's and the step's number.

@@ -254,7 +254,8 @@ TEST_CASE("LaunchedJob: processes that do not come are named in time, to all tha
     const LaunchedJob job(membership, silent());
   });
   for (const std::size_t process : {0U, 2U})
-    check_names(ends[process], {"4: 1 of 3 processes has not come: 1 in 3 s", "firewall", "BUSBW_JOIN_TIMEOUT_S"});
+    check_names(ends[process], {"4: 1 of 3 processes has not come: 1 in 3 s", "firewall", "BUSBW_JOIN_TIMEOUT_S",
+                                "which listens at 127.0.0.1:" + std::to_string(port)});
 }
 
 TEST_CASE("LaunchedJob: a process that came and then says nothing of itself is waited for no longer than the limit") {
@@ -277,6 +278,8 @@ TEST_CASE("LaunchedJob: a first process that does not come is named, with what w
                                                 "Connection refused", "BUSBW_RENDEZVOUS"});
   membership.store = TcpStoreAddress{{"no-such-host.invalid", "127.0.0.1"}, free_port()};
   check_names(sentence_of_joining(membership), {"could not reach process 0"});
+  membership.store = TcpStoreAddress{{"localhost"}, free_port()};
+  check_names(sentence_of_joining(membership), {"(localhost at "});
 }
 
 TEST_CASE("LaunchedJob: something else that listens at the port is no store") {

@@ -1,0 +1,46 @@
+#include "rendezvous/pace.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <vector>
+
+using namespace busbw;
+
+namespace {
+
+std::vector<int> times_of(int process, bool is_first, int ticks) {
+  Pace pace(process, is_first, ticks);
+  std::vector<int> times;
+  for (int tick = 0; tick < ticks; ++tick)
+    if (pace.is_due(tick)) times.push_back(tick);
+  return times;
+}
+
+}  // namespace
+
+TEST_CASE("Pace: at once, at most once a second, and then every 5 s") {
+  for (int process = 0; process < 1000; ++process) {
+    const std::vector<int> times = times_of(process, true, 600);
+    CAPTURE(process);
+    REQUIRE(times.size() >= 14);
+    CHECK(times.size() <= 20);
+    CHECK(times.front() == 0);
+    for (std::size_t i = 1; i < times.size(); ++i) {
+      CHECK(times[i] - times[i - 1] >= kTicksPerS);
+      CHECK(times[i] - times[i - 1] <= 5 * kTicksPerS);
+    }
+    CHECK(times_of(process, false, 600).front() >= kTicksPerS);
+  }
+}
+
+TEST_CASE("Pace: a short wait is not spent without a look") {
+  CHECK(times_of(7, true, kTicksPerS).size() >= 3);
+  CHECK(times_of(7, true, 1).size() == 1);
+}
+
+TEST_CASE("Pace: processes that begin together do not stay together") {
+  std::set<int> moments;
+  for (int process = 0; process < 1000; ++process) moments.insert(times_of(process, true, 200).back());
+  CHECK(moments.size() > 20);
+}
