@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -79,7 +79,9 @@ def kept(records_path: Path | None, store: Path | None, collective: str) -> Iter
 
 def _written_down(folder: Path) -> Callable[[int], None]:
     """Keeps beside the records what the engine cannot know: what was typed, and how its process ended."""
-    run = RunFile(command=sys.argv[1:], started=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    run = RunFile(
+        command=_without_secrets(sys.argv[1:]), started=datetime.now(timezone.utc).isoformat(timespec="seconds")
+    )
     write_run_file(folder, run)
 
     def ended(code: int) -> None:
@@ -87,3 +89,20 @@ def _written_down(folder: Path) -> Callable[[int], None]:
         write_run_file(folder, msgspec.structs.replace(run, ended=now, exit_code=code))
 
     return ended
+
+
+_SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", "APIKEY")
+"""In the name of a variable; those of the engine (engine/support/provenance.cpp)."""
+
+
+def _without_secrets(words: Sequence[str]) -> list[str]:
+    """A command line as others may read it: the values of `--env` whose names say that they are secret are left out."""
+    shown: list[str] = []
+    for word in words:
+        is_joined = word.startswith("--env=")
+        name, equals, _ = word.removeprefix("--env=").partition("=")
+        is_value = is_joined or (bool(shown) and shown[-1] == "--env")
+        if is_value and equals and any(secret in f"_{name.upper()}" for secret in _SECRET_WORDS):
+            word = f"{'--env=' if is_joined else ''}{name}=(redacted)"
+        shown.append(word)
+    return shown

@@ -92,14 +92,17 @@ def kinds_in(path: Path) -> Mapping[str, int]:
         return Counter(kind for line in lines if (kind := kind_of(line)) is not None)
 
 
-def checked(code: int, kinds: Mapping[str, int], flags: Sequence[str]) -> int:
+def checked(code: int, kinds: Mapping[str, int], flags: Sequence[str], *, was_cut: bool = False) -> int:
     """The exit code; where that says that all is well and the record does not, a sentence and another one.
 
     Args:
         code: The program's.
         kinds: How many records of each kind came of it.
         flags: The engine's.
+        was_cut: Whether one came of which a part is missing; that has been said.
     """
+    if code == Exit.GOOD and was_cut:
+        return Exit.ENVIRONMENT
     runs, ends = kinds.get("run", 0), kinds.get("end", 0)
     if code != Exit.GOOD or (runs, ends) == (1, 1) or not _MEASURES_NOTHING.isdisjoint(flags):
         return code

@@ -45,7 +45,7 @@ def carry_out(asked: Asked, rendered: AnyRendered, submit: Callable[[AnyRendered
                 code = submit(rendered, watch)
             finally:
                 errors.flush(at_end=True)
-        code = checked(code, first.kinds, asked.flags)
+        code = checked(code, first.kinds, asked.flags, was_cut=first.was_cut)
         run.ended(code)
         finish_stdout(progress.stdout, code)
     say_outcome(code, run.path, plot_when=asked.plot_when)

@@ -56,7 +56,8 @@ class FirstProcess:
         self._records = records
         self._on_table = on_table
         self._on_doubt = on_doubt
-        self._has_doubted = False
+        self.was_cut = False
+        """Whether a record came of which a part is missing."""
         self.kinds: Counter[str] = Counter()
         """How many records of each kind came."""
 
@@ -70,8 +71,8 @@ class FirstProcess:
         elif (kind := kind_of(line)) is not None:
             self.kinds[kind] += 1
             self._records.write(line if line.endswith(b"\n") else line + b"\n")
-        elif not self._has_doubted:
-            self._has_doubted = True
+        elif not self.was_cut:
+            self.was_cut = True
             self._on_doubt(
                 f"busbw: a record of process 0 was cut off and is not in {self._records.path}; "
                 "what came whole is, so measure again if a row is missing"
