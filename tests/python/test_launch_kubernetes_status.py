@@ -153,3 +153,41 @@ def test_how_pods_end() -> None:
     assert trouble
     assert '"x": not found' in trouble.words
     assert status.never_ran(killed) is None
+
+
+def event(reason: str, when: str, *, kind: str = "Job", message: str = "no") -> objects.Event:
+    about = {"kind": kind, "name": "job"}
+    return msgspec.convert(
+        {"reason": reason, "message": message, "lastTimestamp": f"2026-11-21T17:{when}Z", "involvedObject": about},
+        objects.Event,
+    )
+
+
+def test_what_an_object_got_over_is_no_trouble() -> None:
+    failed = event("FailedCreate", "00:10")
+    assert status.trouble_of([], 1, [failed])
+    assert status.trouble_of([], 1, [failed, event("SuccessfulCreate", "00:10")])  # nobody knows which came last
+    assert status.trouble_of([], 1, [failed, event("SuccessfulCreate", "00:05")])
+    assert status.trouble_of([], 1, [failed, event("Pulled", "00:20", kind="Pod")])
+    assert status.trouble_of([], 1, [failed, event("SuccessfulCreate", "00:20")]) is None
+    mount = event("FailedMount", "00:10", kind="Pod")
+    assert status.trouble_of([pod()], 1, [mount])
+    assert status.trouble_of([pod()], 1, [mount, event("Pulling", "00:20", kind="Pod")]) is None
+
+
+def test_a_stage_changes_when_things_get_on() -> None:
+    failed, again = event("FailedCreate", "00:10"), event("FailedCreate", "00:40", message="another name")
+    before = status.trouble_of([pod()], 3, [failed])
+    after = status.trouble_of([pod()], 3, [failed, again])
+    more = status.trouble_of([pod(), pod("job-1-abcde")], 3, [failed, again])
+    assert before
+    assert after
+    assert more
+    assert before.stage == after.stage != more.stage
+
+
+def test_pod_security_has_a_remedy_of_its_own() -> None:
+    said = 'pods "job-0-x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+    trouble = status.trouble_of([], 1, [event("FailedCreate", "00:10", message=said)])
+    assert trouble
+    assert "--run-as-user 1000" in trouble.remedy

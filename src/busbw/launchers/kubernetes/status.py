@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.launchers.kubernetes.objects import ContainerState, Event, Node, Pod
+from busbw.launchers.kubernetes.objects import ContainerState, Event, InvolvedObject, Node, Pod
 from busbw.launchers.kubernetes.pods import CONTAINER
 from busbw.launchers.kubernetes.where import quantity
 
@@ -21,6 +21,8 @@ _ALIVE = {"ContainersNotReady", "PodCompleted", "PodFailed", "ReadinessGatesNotR
 _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption: ).*", re.DOTALL)
 """What the scheduler adds about pods that it could throw out for ours."""
 _PULL = "check the name and tag of --image, and that the nodes may pull it (--image-pull-secret)"
+_ALLOWED = "ask for what the namespace allows, or choose another with --namespace"
+_RESTRICTED = "give --run-as-user 1000, and neither --capability nor --host-network, or choose another --namespace"
 _FIT = "ask for less, for fewer nodes, or correct --node-selector and --tolerate; --patience 0 waits all the same"
 
 
@@ -32,6 +34,8 @@ class Trouble:
     remedy: str
     is_certain: bool = False
     """Nothing but a new job helps; no need for patience."""
+    stage: str = ""
+    """What changes when things get on all the same; patience then begins anew."""
 
 
 _TROUBLES = {
@@ -115,15 +119,22 @@ def trouble_of(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -
         if reason in _TROUBLES:
             remedy, is_certain = _TROUBLES[reason]
             return Trouble(f"pod {pod.metadata.name}: {_words(reason, message)}", remedy, is_certain)
-    for event in events:
+    for event in _not_got_over(events):
+        words, stage = _one_line(event.message or ""), f"{event.reason} with {len(pods)} pods"
         if event.reason == "FailedCreate" and len(pods) < wanted:
-            return Trouble(
-                f"the cluster creates no pod: {_one_line(event.message or '')}",
-                "ask for what the namespace allows, or choose another with --namespace",
-            )
+            remedy = _RESTRICTED if "PodSecurity" in words else _ALLOWED
+            return Trouble(f"the cluster creates no pod: {words}", remedy, stage=stage)
         if event.reason == "FailedMount" and any(is_pending(pod) for pod in pods):
-            return Trouble(f"pod {event.involved_object.name}: {_one_line(event.message or '')}", "see the message")
+            return Trouble(f"pod {event.involved_object.name}: {words}", "see the message", stage=stage)
     return None
+
+
+def _not_got_over(events: Sequence[Event]) -> list[Event]:
+    """Events stay for an hour; that an object got over one is told by a later one of it."""
+    latest: dict[InvolvedObject, str] = {}
+    for event in events:
+        latest[event.involved_object] = max(latest.get(event.involved_object, ""), event.when())
+    return [event for event in events if event.when() == latest[event.involved_object]]
 
 
 def never_fits(

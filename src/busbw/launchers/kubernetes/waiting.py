@@ -24,6 +24,7 @@ class Waiting:
         self._calls = calls
         self._watch = watch
         self._trouble_since_s: float | None = None
+        self._stage = ""
         self._no_pod_since_s: float | None = None
         self._nodes_at_s = 0.0
         self._never_fits: status.Trouble | None = None
@@ -51,7 +52,8 @@ class Waiting:
         if trouble is None:
             self._trouble_since_s = None
             return
-        self._trouble_since_s = self._trouble_since_s or monotonic()
+        if self._trouble_since_s is None or trouble.stage != self._stage:
+            self._trouble_since_s, self._stage = monotonic(), trouble.stage
         patience_s = self._where.patience_s
         if trouble.is_certain or (patience_s and monotonic() > self._trouble_since_s + patience_s):
             raise BusbwError(trouble.words, remedy=trouble.remedy)

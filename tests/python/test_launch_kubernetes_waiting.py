@@ -1,0 +1,53 @@
+"""How long a trouble may last while a job does not run yet, with a cluster that says one thing after the other."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from busbw.errors import BusbwError
+from busbw.launchers.job import Watch
+from busbw.launchers.kubernetes import objects, waiting
+from busbw.launchers.kubernetes.manifests import Manifests
+from busbw.launchers.kubernetes.where import Where
+
+
+class Cluster:
+    """Stands for `Calls`."""
+
+    def __init__(self) -> None:
+        self.events: Sequence[objects.Event] = ()
+
+    def get(self, form: type[objects.EventList], *_words: str) -> objects.EventList:
+        return form(tuple(self.events))
+
+
+def failed(at_s: int) -> objects.Event:
+    about = {"kind": "Job", "name": "job"}
+    when = f"2026-11-21T17:{at_s // 60:02}:{at_s % 60:02}Z"
+    return msgspec.convert({"reason": "FailedCreate", "lastTimestamp": when, "involvedObject": about}, objects.Event)
+
+
+def pods(count: int) -> list[objects.Pod]:
+    running = {"phase": "Running", "containerStatuses": [{"name": "busbw", "state": {"running": {}}}]}
+    return [
+        msgspec.convert({"metadata": {"name": f"job-{one}"}, "status": running}, objects.Pod) for one in range(count)
+    ]
+
+
+def test_patience_begins_anew_with_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, now_s = Cluster(), 1000.0
+    monkeypatch.setattr(waiting, "monotonic", lambda: now_s)
+    made = Manifests(
+        workload={"kind": "Job", "metadata": {"name": "job"}}, owned=(), suspend_path=(), pods=4, requests={}
+    )
+    where = Where(image="x", patience_s=60)
+    explains = waiting.Waiting(where, made, cluster, Watch(lambda _line: None, lambda: None))  # type: ignore[arg-type]
+    for count in range(4):  # a slow start that gets on
+        for _ in range(5):
+            cluster.events = [failed(int(now_s))]
+            explains.explain(pods(count))
+            now_s += 10
+    now_s += 20
+    with pytest.raises(BusbwError, match="the cluster creates no pod"):
+        explains.explain(pods(3))
