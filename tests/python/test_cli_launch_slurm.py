@@ -167,6 +167,18 @@ def test_doubts_are_refused(capsys: pytest.CaptureFixture[str], here: Path, word
     assert list(here.iterdir()) == []
 
 
+def test_nodes_that_import_an_image_have_the_time_for_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = ["--container-image", "x.sqsh"]
+    assert "BUSBW_JOIN_TIMEOUT_S" not in dry(capsys)
+    assert "export BUSBW_JOIN_TIMEOUT_S=600\n" in dry(capsys, *image)
+    assert "export BUSBW_JOIN_TIMEOUT_S=20\n" in dry(capsys, *image, "--join-timeout", "20")
+    assert "export BUSBW_JOIN_TIMEOUT_S=30\n" in dry(capsys, *image, "--env", "BUSBW_JOIN_TIMEOUT_S=30")
+    monkeypatch.setenv("BUSBW_JOIN_TIMEOUT_S", "40")
+    assert "BUSBW_JOIN_TIMEOUT_S" not in dry(capsys, *image)  # the environment goes along as it is
+
+
 def test_options_of_slurm_that_only_look_like_those(capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--wait-all-nodes=1", "--account=x", "-Ax", "--exclude=n1", "-wn1", "--mem=0"):
         assert f"#SBATCH {option}\n" in dry(capsys, f"--slurm-arg={option}")

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from errno import EACCES, EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from launch_jobs import GOLDEN
 
 from busbw.errors import BusbwError
 from busbw.launchers.job import Watch
-from busbw.launchers.slurm import ending, follow, queue
+from busbw.launchers.slurm import ending, follow, queue, room
 from busbw.launchers.slurm.files import Tail
 from busbw.launchers.slurm.follow import Follower, Left, Received, signals
 
@@ -419,6 +420,34 @@ def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder
     seen = Seen(InTurn((lambda: fake.asked("scancel"), fake.forgets)))
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 130
     assert fake.asked("scancel") == ["scancel 12"]
+
+
+def test_a_full_folder_is_named_at_once(
+    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_SETTLES_S", NEVER_S)
+    monkeypatch.setattr(room, "is_full", lambda at: at == folder)
+    fake.says("squeue")
+    fake.says("scontrol", (SAID / "scontrol_failed.txt").read_text())
+    (folder / "step-1.out").write_text("# table\nhalf")
+    seen = Seen()
+    follower = Follower(folder, "12", 1, seen.watch)
+    with pytest.raises(BusbwError, match="there is no room left in ") as raised:
+        follower.follow(received)
+    assert raised.value.exit_code == 3
+    assert seen.lines == [b"# table\n", b"half"]
+    assert not follower.has_all
+
+
+@pytest.mark.parametrize(("error", "full"), [(ENOSPC, True), (EDQUOT, True), (EACCES, False), (0, False)])
+def test_whether_a_folder_takes_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, full: bool) -> None:
+    def sync(_descriptor: int) -> None:
+        if error:
+            raise OSError(error, "as the disk says")
+
+    monkeypatch.setattr(os, "fsync", sync)
+    assert room.is_full(tmp_path) is full
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_job_that_was_started_anew_is_not_mixed_with_itself(

@@ -136,7 +136,7 @@ _OPTIONS = (
         "join_timeout_s",
         type=Seconds(),
         metavar="SECONDS",
-        help="How long processes may take to arrive.  [default: 60; in Kubernetes 600]",
+        help="How long processes may take to arrive.  [default: 60; in Kubernetes, and in containers under Slurm, 600]",
     ),
     keeping_options,
     plot_option,

@@ -29,6 +29,9 @@ _ALLOCATION = ("SLURM_JOB_ID", "SLURM_JOBID")
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
 """Steps from here on are no steps of srun: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID)."""
 
+_IMPORTS_WITHIN_S = 600.0
+"""Each node imports the image for itself before its processes start; pods are given as long."""
+
 _OF_THE_JOB = {
     "partition": "Partition.",
     "account": "Account that is charged.",
@@ -142,6 +145,9 @@ def slurm(
         order = () if hosts else tuple(switches)
 
     program = asked.program_path or (asked.program_name if container_image else asked.program_here())
+    is_told = "BUSBW_JOIN_TIMEOUT_S" in {*os.environ, *dict(asked.environment)}
+    if container_image and asked.join_timeout_s is None and not is_told:
+        asked = replace(asked, join_timeout_s=_IMPORTS_WITHIN_S)
     job = asked.job(program, nodes=len(hosts) or count, processes_per_node=per_node)
     gpus = asked.system.gpus_per_node.value if asked.system and asked.system.gpus_per_node else None
     where = Where(

@@ -12,7 +12,7 @@ from types import FrameType
 from busbw import end_signals
 from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.job import Watch
-from busbw.launchers.slurm import queue
+from busbw.launchers.slurm import queue, room
 from busbw.launchers.slurm.end import Heard, judged
 from busbw.launchers.slurm.ending import Ending
 from busbw.launchers.slurm.files import StepFiles
@@ -166,6 +166,7 @@ class Follower:
             self._read()
             if self._files.code is not None:
                 return judged(self._files.code, self._heard)
+            self._require_room()
             limit_s = self._settles_s(status, was_interrupted=bool(received))
             if signal.SIGHUP in received:
                 raise Left
@@ -175,6 +176,21 @@ class Follower:
                 f"job {self._job} has ended; waiting up to {limit_s:g} s for {self._folder} to show {self._awaited}"
             )
             received.wait(_LOOK_S)
+
+    def _require_room(self) -> None:
+        """A job whose folder is full has ended, and could not say how.
+
+        Raises:
+            BusbwError: It is full.
+        """
+        if not room.is_full(self._folder):
+            return
+        self._read(at_end=True)
+        self.has_all = False
+        raise BusbwError(
+            f"there is no room left in {self._folder}, so job {self._job} has not left all that it had to say there",
+            remedy="make room, or name another folder (--folder), and measure again",
+        )
 
     def _settles_s(self, status: JobStatus | None, *, was_interrupted: bool) -> float:
         if status is not None and not status.node_list:
