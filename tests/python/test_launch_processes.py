@@ -49,6 +49,30 @@ def test_only_the_first_ones_stdout_is_the_jobs() -> None:
     assert heard.lines == [b"a\n", b"b\n"]
 
 
+def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
+    begin = 'echo begin >>"$0"; sleep 0.2; echo end >>"$0"; echo here; sleep 0.5'
+    commands = [Command(("/bin/sh", "-c", begin, str(tmp_path / "log"))) for _ in range(7)]
+    assert run_all(commands, Heard().watch, at_a_time=3) == [Ended(0)] * 7
+    now = most = 0
+    for line in (tmp_path / "log").read_text().split():
+        now += 1 if line == "begin" else -1
+        most = max(most, now)
+    assert most == 3
+
+
+def test_one_that_says_nothing_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "_CONNECTS_S", 0.3)
+    begin_s = time.monotonic()
+    assert run_all([shell("sleep 1; echo a")] * 4, Heard().watch, at_a_time=1) == [Ended(0)] * 4
+    assert time.monotonic() - begin_s < 3.5
+
+
+def test_an_interrupt_between_two_starts_reaches_all(tmp_path: Path) -> None:
+    kill = f"kill -INT {os.getpid()}; sleep 60"
+    commands = [shell(kill), *(shell("sleep 60") for _ in range(3))]
+    assert [each.code for each in run_all(commands, Heard().watch, at_a_time=1)] == [130] * 4
+
+
 def test_bytes_are_handed_on_as_they_are() -> None:
     heard = Heard()
     run_all([shell(r"printf '\377\0 x\r\n'; printf 'no end'")], heard.watch)

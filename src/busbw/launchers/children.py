@@ -25,6 +25,8 @@ _BEHIND_S = 0.05
 """How often a reader that has paused is looked at."""
 _DRAIN_S = 1.0
 """How long pipes are read after the commands' end: a process that they left behind may keep one open for ever."""
+_CONNECTS_S = 10.0
+"""How long a command that says nothing may hold up the start of others."""
 _KILL_S = 10.0
 """How long a command may take to end after it was asked to."""
 _PR_SET_PDEATHSIG = 1
@@ -77,6 +79,12 @@ class Child:
     process: "subprocess.Popen[bytes]"
     pending: dict[int, bytes] = field(default_factory=dict)
     by_us: bool = False
+    has_spoken: bool = False
+    since_s: float = field(default_factory=monotonic)
+
+    def is_connecting(self) -> bool:
+        """Whether nothing was heard from it, for as long as that means something."""
+        return not self.has_spoken and self.process.poll() is None and monotonic() < self.since_s + _CONNECTS_S
 
 
 class Children:
@@ -159,6 +167,15 @@ class Children:
             if pipe:
                 self._selector.register(pipe, selectors.EVENT_READ, child)
 
+    def make_way(self, at_a_time: int) -> None:
+        """Until fewer of them have yet to say something, or a signal came, which is for those that come, too."""
+        while not self._received and sum(child.is_connecting() for child in self._children) >= at_a_time:
+            self._read(_BEHIND_S)
+            if self._watch:
+                self._watch.on_wait()
+        if self._rules.limit_s is not None:
+            self._end_at_s = monotonic() + self._rules.limit_s
+
     def go_on(self) -> None:
         """Until all have ended and what they said is read."""
         drain_until_s: float | None = None
@@ -225,6 +242,7 @@ class Children:
 
     def _hand_on(self, child: Child, descriptor: int, chunk: bytes, *, at_end: bool) -> None:
         assert self._watch is not None
+        child.has_spoken = True
         *lines, rest = (child.pending.get(descriptor, b"") + chunk).split(b"\n")
         child.pending[descriptor] = b"" if at_end else rest
         out = child.process.stdout

@@ -20,7 +20,13 @@ def run(command: Command, watch: Watch | None = None) -> int:
     return run_all([command], watch)[0].code
 
 
-def run_all(commands: Sequence[Command], watch: Watch | None = None, rules: Rules | None = None) -> list[Ended]:
+def run_all(
+    commands: Sequence[Command],
+    watch: Watch | None = None,
+    rules: Rules | None = None,
+    *,
+    at_a_time: int | None = None,
+) -> list[Ended]:
     """Runs commands at once, to their end.
 
     Each gets a session of its own, so that a Ctrl-C reaches it once, from here, and not twice. Interrupts, hang-ups and
@@ -32,6 +38,7 @@ def run_all(commands: Sequence[Command], watch: Watch | None = None, rules: Rule
         commands: The first one's stdout is the job's.
         watch: Without it the output of the commands goes where ours goes; without `on_error` their stderr does.
         rules: When and how they are ended; without any they end by themselves.
+        at_a_time: No more than so many of them have yet to say something when the next one is started.
 
     Returns:
         How each ended, in their order.
@@ -42,6 +49,8 @@ def run_all(commands: Sequence[Command], watch: Watch | None = None, rules: Rule
     make_room(len(commands))
     with Children(watch, rules or Rules()) as children:
         for command in commands:
+            if at_a_time is not None:
+                children.make_way(at_a_time)
             children.start(command)
         children.go_on()
     return children.ended()

@@ -91,7 +91,8 @@ def submit(rendered: SshRendered, watch: Watch) -> int:
     watch.on_status("starting")
     after_mark = _AfterMark(watch)
     inner = replace(watch, on_line=after_mark.take)
-    ended = processes.run_all(rendered.commands, inner, processes.Rules(grace_s=processes.GRACE_S))
+    rules = processes.Rules(grace_s=processes.GRACE_S)
+    ended = processes.run_all(rendered.commands, inner, rules, at_a_time=preflight.AT_A_TIME)
     code = processes.job_code(
         [_judged(command, each, watch) for command, each in zip(rendered.commands, ended, strict=True)]
     )

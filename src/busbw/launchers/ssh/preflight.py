@@ -16,6 +16,9 @@ from busbw.units import count_text, plain
 
 _LIMIT_S = 60.0
 _MOST_NAMED = 3
+AT_A_TIME = 8
+"""Connections that are being made at once. sshd turns some away from the tenth on (MaxStartups 10:30:100), and a
+bastion gets those of all hosts."""
 
 _CAUSES = (
     (r"Could not resolve hostname|Name or service not known", "correct the name, or give its address"),
@@ -25,7 +28,10 @@ _CAUSES = (
     (r"Too many authentication failures", "name the key: --ssh 'ssh -o IdentitiesOnly=yes -i KEY'"),
     (r"Connection refused", "start its sshd, or name the port: --ssh 'ssh -p PORT'"),
     (r"timed out|No route to host|Network is unreachable", "see whether it is up and reachable from here"),
-    (r"kex_exchange_identification|Connection (?:closed|reset)", "look at the log of its sshd, which broke it off"),
+    (
+        r"kex_exchange_identification|Connection (?:closed|reset)",
+        "look at the log of its sshd or its bastion's, which broke it off: MaxStartups may be too low for 8 at once",
+    ),
 )
 
 
@@ -40,7 +46,7 @@ class Look:
 
 
 def check(checks: Sequence[Command], watch: Watch) -> None:
-    """Looks at all hosts at once.
+    """Looks at all hosts, several at once.
 
     Raises:
         BusbwError: Something is wrong with one or several; names them and what to do.
@@ -55,6 +61,7 @@ def check(checks: Sequence[Command], watch: Watch) -> None:
         checks,
         replace(watch, on_line=lambda _line: None, on_error=listen),
         Rules(on_interrupt=_break_off, limit_s=_LIMIT_S),
+        at_a_time=AT_A_TIME,
     )
     demand([understood(host, each, said[host]) for host, each in zip(said, ended, strict=True)])
 
