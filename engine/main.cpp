@@ -103,8 +103,8 @@ int run(int argc, char** argv) {
     world = backend == "mpi" ? join_mpi(argv, process_environment) : find_world(process_environment);
     return world.size;
   };
-  auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments,
-                                    process_environment, launched_processes);
+  auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment,
+                              launched_processes);
   if (const auto* request = std::get_if<Request>(&parsed)) {
     switch (*request) {
       case Request::help: fmt::print("{}", help_text(invocation.program)); break;

@@ -67,11 +67,11 @@ void refuse_several_components(Environment environment, const std::vector<std::s
     const std::set<std::string> its(all.begin(), all.end());
     if (std::ranges::all_of(nodes, [&](const std::string& node) { return its.contains(node); })) return;
   }
-  throw UsageError(
-      fmt::format("SLURM_HET_SIZE={} with SLURM_STEP_NODELIST={}: the step spans several components of Slurm's job, and "
-                  "nothing says where its first task is; set BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the first node "
-                  "of the first component, and BUSBW_TOKEN_FILE",
-                  components, shown(environment("SLURM_STEP_NODELIST").value_or(""))));
+  throw UsageError(fmt::format(
+      "SLURM_HET_SIZE={} with SLURM_STEP_NODELIST={}: the step spans several components of Slurm's job, and "
+      "nothing says where its first task is; set BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the first node "
+      "of the first component, and BUSBW_TOKEN_FILE",
+      components, shown(environment("SLURM_STEP_NODELIST").value_or(""))));
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace {
 std::string everything_from(int descriptor) {
   std::string text;
   char part[1000];
-  for (ssize_t got = 0; (got = read(descriptor, part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(got));
+  for (ssize_t got = 0; (got = read(descriptor, part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(got));
   return text;
 }
 

@@ -252,6 +252,21 @@ def test_a_dry_run_of_an_order_that_only_slurm_knows(capsys: pytest.CaptureFixtu
     assert "there is no scontrol here" in error
 
 
+def test_a_job_does_not_go_on_after_a_step_without_a_record(
+    monkeypatch: pytest.MonkeyPatch, here: Path, tmp_path: Path
+) -> None:
+    fake = FakeSlurm(tmp_path)
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    folder = here / "job"
+    folder.mkdir()
+    (folder / "job.json").write_text('{"job": "12", "steps": 3, "collective": "all_reduce"}')
+    for end, text in (("out", "# a table\n"), ("err", ""), ("code", "0\n")):
+        (folder / f"step-1.{end}").write_text(text)
+    assert main(["launch", "attach", str(folder)]) == 3
+    assert fake.asked("scancel") == ["scancel 12"]
+
+
 def test_nothing_to_come_back_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["launch", "attach", str(tmp_path / "nowhere")]) == 2
     assert "holds no job of Slurm" in capsys.readouterr().err

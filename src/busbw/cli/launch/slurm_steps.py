@@ -30,6 +30,8 @@ def carry_out_steps(asked: Asked, rendered: SlurmRendered) -> int:
                 click.echo(f"busbw: step {step} of {rendered.steps}", err=True)
             code = carry_out(asked, rendered.of_step(step), partial(launcher.submit, unread=unread))
             first = first or code
+            if code == Exit.ENVIRONMENT and step < rendered.steps:
+                launcher.cancel(rendered)  # the script may think that all is well, and go on to the next step
             if code not in _GO_ON:
                 break
     except queue.NoAnswerError:
