@@ -5,7 +5,8 @@ VENV := .venv/bin
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
 CPP := $(wildcard engine/*.[ch]pp engine/*/*.[ch]pp engine/*/*/*.[ch]pp tests/engine/*.[ch]pp \
-       fastpath/*.[ch]pp fastpath/*/*.[ch]pp tests/fastpath/*.[ch]pp tests/fastpath/*/*.[ch]pp)
+       fastpath/*.[ch]pp fastpath/*/*.[ch]pp tests/fastpath/*.[ch]pp tests/fastpath/*/*.[ch]pp \
+       engine/*/*/*.cu engine/*/*/*.cuh fastpath/*.cu fastpath/*.cuh)
 
 .PHONY: help run test lint format bench wheel gpu-test image-test kube-test
 

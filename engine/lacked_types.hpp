@@ -1,5 +1,6 @@
 #pragma once
-// Element types that were asked for and cannot be measured here: one that was named ends the run, of all they are left out.
+// Element types that were asked for and cannot be measured here: one that was named ends the run, of all they are left
+// out.
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@ struct LackedType {
   Lack lack;
 };
 
-/// Those of `-d all` that the backend cannot do with the collective. Throws EnvironmentError where one type was named, and
-/// it is that.
+/// Those of `-d all` that the backend cannot do with the collective. Throws EnvironmentError where one type was named,
+/// and it is that.
 std::vector<LackedType> lacked_types(const DataChoice& data, const Collective& collective, const Backend& backend);
 
 std::vector<Dtype> dtypes_of(const std::vector<LackedType>& types);

@@ -38,8 +38,8 @@ Membership membership_of(const Options& options, const World& world) {
           std::min(kMostSilenceS, limit)};
 }
 
-/// The first of this process's GPUs, as nccl-tests has it: the variable says it for the process. A launcher may show each
-/// process its own GPUs alone.
+/// The first of this process's GPUs, as nccl-tests has it: the variable says it for the process. A launcher may show
+/// each process its own GPUs alone.
 int first_device(const Options& options, const World& world, const GpuSurvey& survey) {
   if (options.first_device) return *options.first_device;
   const int ranks = ranks_per_process(options);
@@ -144,8 +144,8 @@ class Part {
   }
 
  private:
-  /// The others end for the same reason, and need not wait until this process is missed. Where one of them was the first to
-  /// end, its reason is this one's, too.
+  /// The others end for the same reason, and need not wait until this process is missed. Where one of them was the
+  /// first to end, its reason is this one's, too.
   void give_up(const NoAnswer& end) {
     job_.abort(end.exit, job_.told_by(world_.rank * ranks_per_process(options_), end.sentence));
     const Failure why = *job_.failure();

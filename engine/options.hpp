@@ -52,8 +52,8 @@ struct Options {
 enum class Request { help, version, devices };
 
 /// `arguments` without the program's own name. Throws UsageError.
-/// `launched_processes` is called with --backend, once, where something is to be measured: how many processes a launcher has
-/// started, of which this is one.
+/// `launched_processes` is called with --backend, once, where something is to be measured: how many processes a
+/// launcher has started, of which this is one.
 std::variant<Options, Request> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
     Environment environment,

@@ -6,8 +6,8 @@
 
 namespace busbw {
 
-/// The flags that only a GPU can honour, as settings, and why the host cannot do what they ask for; which backend runs is
-/// decided later.
+/// The flags that only a GPU can honour, as settings, and why the host cannot do what they ask for; which backend runs
+/// is decided later.
 void read_gpu_flags(const Given& given, Environment environment, Options& options);
 
 /// Why the kernel of -D cannot run what is asked for; empty where it can.

@@ -1,5 +1,6 @@
 #pragma once
-// What the processes of a launched job tell process 0 of themselves before anything is measured, and what it makes of it.
+// What the processes of a launched job tell process 0 of themselves before anything is measured, and what it makes of
+// it.
 #include <cstdint>
 #include <string>
 #include <utility>

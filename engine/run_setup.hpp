@@ -52,8 +52,8 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
 /// Opens what the run writes to; files that were created go again when one of them cannot be.
 void open_sinks(const Options& options, const Job& job, Reporter& reporter);
 
-/// What ranks tell: rank 0 the `reporter`, which is null where that rank is another process's, and whoever fails the job.
-/// All of them must outlive it.
+/// What ranks tell: rank 0 the `reporter`, which is null where that rank is another process's, and whoever fails the
+/// job. All of them must outlive it.
 RunCallbacks callbacks_of(Job& job, const Backend& backend, Reporter* reporter);
 
 /// Says on stderr why the run ended early, where it did.

@@ -11,8 +11,8 @@
 namespace busbw::fastpath {
 namespace {
 
-/// The capture that a stream is in, and the nodes that its next one will follow: CUDA's own list, until something is done
-/// with the capture.
+/// The capture that a stream is in, and the nodes that its next one will follow: CUDA's own list, until something is
+/// done with the capture.
 struct Capture {
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;

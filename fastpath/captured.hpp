@@ -1,5 +1,6 @@
 #pragma once
-// What graphs hold of a communicator: the order of its operations within a graph, and of graphs and calls among each other.
+// What graphs hold of a communicator: the order of its operations within a graph, and of graphs and calls among each
+// other.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -10,11 +11,12 @@
 
 namespace busbw::fastpath {
 
-/// Operations of one capture run one after another, on whatever streams they were captured. Graphs that are launched run
-/// theirs in the order of the launches, on whatever streams: as with NCCL a graph waits for the one that was launched before it,
-/// by an event that each graph records when its operations have run. Calls that are not captured have their place in that order,
-/// too, once there is something captured: they wait for the event and record it. NCCL_GRAPH_MIXING_SUPPORT=0 is the program's
-/// word that it keeps that order itself; graphs hold no event then, here as there. Used by one thread at a time.
+/// Operations of one capture run one after another, on whatever streams they were captured. Graphs that are launched
+/// run theirs in the order of the launches, on whatever streams: as with NCCL a graph waits for the one that was
+/// launched before it, by an event that each graph records when its operations have run. Calls that are not captured
+/// have their place in that order, too, once there is something captured: they wait for the event and record it.
+/// NCCL_GRAPH_MIXING_SUPPORT=0 is the program's word that it keeps that order itself; graphs hold no event then, here
+/// as there. Used by one thread at a time.
 class Captured {
  public:
   Captured() = default;
@@ -29,12 +31,12 @@ class Captured {
   /// Queues on a stream what ends when all calls by now have run.
   using BehindCalls = std::function<cudaError_t(cudaStream_t)>;
 
-  /// From now on calls have their place in the order, although nothing is captured yet. Throws EnvironmentError where CUDA makes
-  /// no event.
+  /// From now on calls have their place in the order, although nothing is captured yet. Throws EnvironmentError where
+  /// CUDA makes no event.
   void start(const BehindCalls& behind_calls);
 
-  /// Before something is captured on this stream, which comes behind those calls. Throws EnvironmentError where CUDA makes no
-  /// event.
+  /// Before something is captured on this stream, which comes behind those calls. Throws EnvironmentError where CUDA
+  /// makes no event.
   cudaError_t before(cudaStream_t stream, const BehindCalls& behind_calls);
   /// When it has been.
   cudaError_t after(cudaStream_t stream);

@@ -8,8 +8,8 @@
 
 namespace busbw::fastpath {
 
-/// Blocks of a call, none of which takes more than half of a multiprocessor, so that kernels of three communicators find room
-/// side by side on a GPU with this many, whatever they do: two times these and one more (docs/fastpath.md).
+/// Blocks of a call, none of which takes more than half of a multiprocessor, so that kernels of three communicators
+/// find room side by side on a GPU with this many, whatever they do: two times these and one more (docs/fastpath.md).
 constexpr int most_blocks_on(int multiprocessors) { return multiprocessors > 2 ? multiprocessors - 1 : 1; }
 
 /// Immutable; the same on all ranks of a communicator, or they have no fast path.

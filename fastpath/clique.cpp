@@ -54,9 +54,9 @@ void Clique::leave_windows() noexcept {
   const AmidCaptures amid;
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
-  // A kernel that waits for a peer looks at the flag every ten milliseconds or so, and its tags go on when it leaves. How
-  // many replays of graphs are queued is not known, nor whether something else keeps them; a while without any that leaves
-  // must do.
+  // A kernel that waits for a peer looks at the flag every ten milliseconds or so, and its tags go on when it leaves.
+  // How many replays of graphs are queued is not known, nor whether something else keeps them; a while without any that
+  // leaves must do.
   using Words = std::array<std::uint64_t, kMaxBlocks>;
   Words before{};
   for (int look = 0, quiet = 0; look < kMostLooks && quiet < kQuietLooks; ++look) {

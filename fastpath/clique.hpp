@@ -1,6 +1,6 @@
 #pragma once
-// One rank of a communicator whose ranks write into each other's memory: it queues their operations in an order on which
-// all ranks agree.
+// One rank of a communicator whose ranks write into each other's memory: it queues their operations in an order on
+// which all ranks agree.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -56,13 +56,13 @@ class Clique {
 
   /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
   cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
-  /// What is queued or captured on a stream between these two has its place in the order of calls and graphs, and so has from
-  /// then on whatever queue() queues. These may stand around it. Throws EnvironmentError.
+  /// What is queued or captured on a stream between these two has its place in the order of calls and graphs, and so
+  /// has from then on whatever queue() queues. These may stand around it. Throws EnvironmentError.
   cudaError_t enter(cudaStream_t stream);
   cudaError_t leave(cudaStream_t stream);
 
-  /// Until all that was queued has run, unless it was aborted; graphs that do not take turns (captured.hpp) are not waited
-  /// for.
+  /// Until all that was queued has run, unless it was aborted; graphs that do not take turns (captured.hpp) are not
+  /// waited for.
   cudaError_t wait() const noexcept;
   /// Of an aborted one, before its windows go: waits, though not for ever, until kernels that may use them have left.
   void leave_windows() noexcept;

@@ -1,5 +1,5 @@
-// NCCL's functions that make and end communicators, and its groups: each does what NCCL does, and the fast path comes and
-// goes with the communicator.
+// NCCL's functions that make and end communicators, and its groups: each does what NCCL does, and the fast path comes
+// and goes with the communicator.
 #include <nccl.h>
 
 #include <exception>
@@ -17,8 +17,8 @@
 namespace busbw::fastpath {
 namespace {
 
-/// Whether a communicator was ready when the call that made it returned: NCCL's default, unless its own variable says no.
-/// That may have come from NCCL's file of settings, which its first call reads: ask afterwards.
+/// Whether a communicator was ready when the call that made it returned: NCCL's default, unless its own variable says
+/// no. That may have come from NCCL's file of settings, which its first call reads: ask afterwards.
 bool waits(const ncclConfig_t* config) {
   if (const auto everywhere = nccl_number("NCCL_COMM_BLOCKING", process_environment)) {
     if (*everywhere == 0) return false;

@@ -7,8 +7,8 @@
 
 namespace busbw::fastpath {
 
-/// Throws EnvironmentError: in doing what, and what CUDA says. The error is taken out of CUDA's memory, so that the program
-/// does not find it behind a call of its own.
+/// Throws EnvironmentError: in doing what, and what CUDA says. The error is taken out of CUDA's memory, so that the
+/// program does not find it behind a call of its own.
 inline void check(cudaError_t error, const char* doing) {
   if (error == cudaSuccess) return;
   cudaGetLastError();

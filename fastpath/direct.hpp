@@ -9,8 +9,8 @@
 
 namespace busbw::fastpath {
 
-/// One rank's share: from each source a piece of `cells` whole cells, the result of which goes to each target. Addresses are
-/// as this rank's GPU sees them.
+/// One rank's share: from each source a piece of `cells` whole cells, the result of which goes to each target.
+/// Addresses are as this rank's GPU sees them.
 struct Share {
   const char* sources[kMaxRanks] = {};  ///< in the order of the ranks, if there is one for each
   char* targets[kMaxRanks] = {};

@@ -52,8 +52,8 @@ class PeerFabric {
     }
   }
 
-  /// Of a block with all its threads. One warp speaks for them: what the others did before the barrier is done before what
-  /// it writes behind the fence.
+  /// Of a block with all its threads. One warp speaks for them: what the others did before the barrier is done before
+  /// what it writes behind the fence.
   __device__ __forceinline__ bool meet(std::uint64_t tag) const {
     __syncthreads();
     bool came = true;

@@ -65,8 +65,8 @@ class Moment {
 };
 
 /// As NCCL joins the streams of a communicator's calls in a group: what comes later in one of them comes after what was
-/// queued by now in all of them. Of communicators that have calls done here; where it is between NCCL's calls and these, of
-/// those that have both.
+/// queued by now in all of them. Of communicators that have calls done here; where it is between NCCL's calls and
+/// these, of those that have both.
 void join_streams(const std::vector<Used>& used, bool between = false) {
   struct Streams {
     int device = -1;
@@ -90,8 +90,8 @@ void join_streams(const std::vector<Used>& used, bool between = false) {
   }
 }
 
-/// The first call of each GPU, then the second of each, and so on: a GPU takes only so many kernels that it has not begun,
-/// and the first of them may wait for a kernel of the GPU whose turn comes after all of these.
+/// The first call of each GPU, then the second of each, and so on: a GPU takes only so many kernels that it has not
+/// begun, and the first of them may wait for a kernel of the GPU whose turn comes after all of these.
 std::vector<Pending> in_turns(const std::vector<Pending>& calls) {
   std::map<int, std::size_t> seen;
   std::vector<std::pair<std::size_t, const Pending*>> turns;
@@ -111,8 +111,8 @@ void sort_by_communicator(std::vector<Pending>& calls) noexcept {
 /// Behind what NCCL has launched of the group, which has these streams where a communicator has several.
 ncclResult_t queue_group(const std::vector<Pending>& calls, const std::vector<Used>& several,
                          const RealNccl& nccl) noexcept try {
-  // On other streams as on its own: on some GPUs the one might start first, on others the other, and where there is no room
-  // for both neither would end.
+  // On other streams as on its own: on some GPUs the one might start first, on others the other, and where there is no
+  // room for both neither would end.
   join_streams(several, true);
   const ncclResult_t result = queue(calls, nccl);
   if (result == ncclSuccess) join_streams(several);
@@ -174,8 +174,8 @@ ncclResult_t Group::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   auto joining = std::exchange(joining_, {});
   auto registered = std::exchange(registered_, {});
   const auto finalized = std::exchange(finalized_, {});
-  // A communicator that does not wait is among the group's: NCCL goes on with its own, and what waited here is still to be
-  // done. What was joined or registered is not ready, and is left to NCCL.
+  // A communicator that does not wait is among the group's: NCCL goes on with its own, and what waited here is still to
+  // be done. What was joined or registered is not ready, and is left to NCCL.
   const bool goes_on = result == ncclInProgress;
   if (goes_on) {
     joining.clear();

@@ -1,6 +1,6 @@
 #pragma once
-// Between ncclGroupStart and ncclGroupEnd a thread's calls wait: what joined and what is to be queued, until the outermost
-// group ends.
+// Between ncclGroupStart and ncclGroupEnd a thread's calls wait: what joined and what is to be queued, until the
+// outermost group ends.
 #include <nccl.h>
 
 #include <memory>
@@ -47,8 +47,8 @@ class Group {
   /// Of this thread: what most calls ask, and no more.
   static bool is_open() { return depth_ > 0; }
   static void start() { ++depth_; }
-  /// The real library's end of the group comes next: the outermost one's work comes behind what was queued on any stream of a
-  /// communicator that has calls here.
+  /// The real library's end of the group comes next: the outermost one's work comes behind what was queued on any
+  /// stream of a communicator that has calls here.
   ncclResult_t before_end() noexcept;
   /// The real library's end of a group has said `result`: the outermost end does what waited, if that was no failure.
   ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;

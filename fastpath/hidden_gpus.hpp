@@ -7,14 +7,15 @@
 namespace busbw::fastpath {
 
 /// What NVML, the driver's library for management, knows of them: unlike CUDA it knows every GPU that this process may
-/// touch. It is opened when it is first asked and stays open, since that takes a while, and is asked by one thread at a time.
+/// touch. It is opened when it is first asked and stays open, since that takes a while, and is asked by one thread at a
+/// time.
 class HiddenGpus {
  public:
   explicit HiddenGpus(std::string library = "libnvidia-ml.so.1");
   ~HiddenGpus();
 
-  /// Whether these two reach each other's memory over NVLink. They are named by their PCI bus ids ("0000:0a:00.0"). False
-  /// where NVML is not there, does not know one of them, or cannot say.
+  /// Whether these two reach each other's memory over NVLink. They are named by their PCI bus ids ("0000:0a:00.0").
+  /// False where NVML is not there, does not know one of them, or cannot say.
   bool are_joined_by_nvlink(const std::string& bus_id, const std::string& other);
 
  private:

@@ -5,16 +5,16 @@
 
 namespace busbw::fastpath {
 
-/// Blocks of kMaxThreads threads that find room on a multiprocessor, so that kernels of several communicators can run side
-/// by side (docs/fastpath.md): `exchange` with cells of up to four ranks is held to 64 registers a thread, at the price of a
-/// few bytes that it spills; what else there is takes up to 128.
+/// Blocks of kMaxThreads threads that find room on a multiprocessor, so that kernels of several communicators can run
+/// side by side (docs/fastpath.md): `exchange` with cells of up to four ranks is held to 64 registers a thread, at the
+/// price of a few bytes that it spills; what else there is takes up to 128.
 template <int kMost, Method kMethod>
 inline constexpr int kBlocksSideBySide = kMost <= 4 && kMethod == Method::exchange ? 2 : 1;
 
-/// Tags live in GPU memory, a word for each block, and the kernels advance them: so an operation in a graph goes on from
-/// wherever the lane stands when it is replayed. All blocks' words are alike between kernels: block b reads word b and
-/// writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one. Kernels of other streams that wait for
-/// it look at them meanwhile (launch.cu).
+/// Tags live in GPU memory, a word for each block, and the kernels advance them: so an operation in a graph goes on
+/// from wherever the lane stands when it is replayed. All blocks' words are alike between kernels: block b reads word b
+/// and writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one. Kernels of other streams
+/// that wait for it look at them meanwhile (launch.cu).
 template <int kMost, class Work, Method kMethod>
 __global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMost, kMethod>))
     run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch, const int steps) {
@@ -32,9 +32,9 @@ __global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMost, kMethod
     exchange(fabric, work, last + 1, steps);
   __syncthreads();  // all threads have read the word and have what they waited for
 #if __CUDA_ARCH__ >= 900
-  // The kernel behind this one may take its place now, since no thread waits for a peer any more: the first thread of a block
-  // that says so speaks for all. Any sooner it would hold a place that another communicator's kernel may need, for which a
-  // peer waits.
+  // The kernel behind this one may take its place now, since no thread waits for a peer any more: the first thread of a
+  // block that says so speaks for all. Any sooner it would hold a place that another communicator's kernel may need,
+  // for which a peer waits.
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
   for (unsigned word = blockIdx.x + threadIdx.x * gridDim.x; word < kMaxBlocks; word += blockDim.x * gridDim.x)

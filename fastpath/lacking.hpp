@@ -4,8 +4,8 @@
 
 namespace busbw::fastpath {
 
-/// Says on stderr, once for each function, that the real library has none of that name. ncclInvalidUsage; ncclSystemError
-/// where there is no library at all, which has been said before.
+/// Says on stderr, once for each function, that the real library has none of that name. ncclInvalidUsage;
+/// ncclSystemError where there is no library at all, which has been said before.
 ncclResult_t lacking(const char* function) noexcept;
 
 }  // namespace busbw::fastpath

@@ -24,8 +24,8 @@ constexpr std::size_t lane_bytes(int ranks, int cells) {
   return std::size_t{2} * kRegions * static_cast<std::size_t>(ranks) * static_cast<std::size_t>(cells) * kCellBytes;
 }
 
-/// Loads the kernels for so many ranks onto the current device. CUDA loads a kernel when it is first used and may wait for
-/// the GPU then, which waits for a peer's kernel, whose launch may be this thread's next one.
+/// Loads the kernels for so many ranks onto the current device. CUDA loads a kernel when it is first used and may wait
+/// for the GPU then, which waits for a peer's kernel, whose launch may be this thread's next one.
 void preload(int ranks);
 
 /// Queues an operation on a stream of the current device.

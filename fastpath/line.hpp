@@ -1,7 +1,7 @@
 #pragma once
 // How a user's bytes lie in lines: a line is 128 bytes on the wire, 120 bytes of data and a tag of 8.
-// Eight neighbouring threads write one line with one instruction and read it with one; it has to arrive whole, and to be read
-// whole (docs/fastpath.md).
+// Eight neighbouring threads write one line with one instruction and read it with one; it has to arrive whole, and to
+// be read whole (docs/fastpath.md).
 #include <cstddef>
 #include <cstdint>
 

@@ -22,8 +22,8 @@ struct Started {
   Choice choice;                   // how it is done
 };
 
-/// Any thread may write. Nothing is open between two lines, so that a fork shares nothing with its parent and a file comes
-/// into being with its first line.
+/// Any thread may write. Nothing is open between two lines, so that a fork shares nothing with its parent and a file
+/// comes into being with its first line.
 class Log {
  public:
   /// `place` is "stderr" or a file, in which "%p" stands for the process id; empty: nothing is ever written.

@@ -34,8 +34,8 @@ std::array<std::uint64_t, 2> this_process() {
   return id;
 }
 
-/// Where a communicator's tags begin, so that memory which is used again never sees a tag that it has seen before: a rank that
-/// aborted the communicator before may still write into it. Room is left for 2^62 steps.
+/// Where a communicator's tags begin, so that memory which is used again never sees a tag that it has seen before: a
+/// rank that aborted the communicator before may still write into it. Room is left for 2^62 steps.
 std::uint64_t new_tags() {
   std::uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return 0;
@@ -212,8 +212,8 @@ void gather(const Members& members, const RealNccl& nccl) {
   for (const auto& member : members) member->receive();
 }
 
-/// Why CUDA does not run in this process, in this library's version of it: a driver that is too old for it, above all. NCCL
-/// may have another that runs. Empty where it runs.
+/// Why CUDA does not run in this process, in this library's version of it: a driver that is too old for it, above all.
+/// NCCL may have another that runs. Empty where it runs.
 std::string why_no_cuda() {
   int gpus = 0;
   const cudaError_t error = cudaGetDeviceCount(&gpus);
@@ -228,8 +228,8 @@ std::string why_no_cuda() {
   return fmt::format("CUDA does not start: {}", cudaGetErrorString(error));
 }
 
-/// Comes to the meetings of these communicators where CUDA does not run here, so that their other ranks, on hosts where it
-/// does, hear of it and do not wait. Throws EnvironmentError where NCCL lacks what that takes.
+/// Comes to the meetings of these communicators where CUDA does not run here, so that their other ranks, on hosts where
+/// it does, hear of it and do not wait. Throws EnvironmentError where NCCL lacks what that takes.
 void decline(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) {
   struct Place {
     ncclComm_t communicator;

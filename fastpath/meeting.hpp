@@ -34,9 +34,10 @@ struct Company {
   HiddenGpus& hidden_gpus;
 };
 
-/// Collective over the ranks of each of these communicators, of which this thread has one rank each: it returns when all
-/// their ranks have called. All ranks of a communicator get a clique or none does. Throws EnvironmentError where this rank
-/// can't even say that it gets none; its peers then wait for it, as they do in NCCL where making a communicator fails.
+/// Collective over the ranks of each of these communicators, of which this thread has one rank each: it returns when
+/// all their ranks have called. All ranks of a communicator get a clique or none does. Throws EnvironmentError where
+/// this rank can't even say that it gets none; its peers then wait for it, as they do in NCCL where making a
+/// communicator fails.
 std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Company& company);
 
 }  // namespace busbw::fastpath

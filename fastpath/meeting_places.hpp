@@ -8,8 +8,9 @@
 
 namespace busbw::fastpath {
 
-/// Of the host, which NCCL's kernels reach too: a program that makes a communicator late may have left none of its GPU's. And
-/// kept for the next meeting, as CUDA waits for all that runs on a GPU when such memory is freed. For any number of threads.
+/// Of the host, which NCCL's kernels reach too: a program that makes a communicator late may have left none of its
+/// GPU's. And kept for the next meeting, as CUDA waits for all that runs on a GPU when such memory is freed. For any
+/// number of threads.
 class MeetingPlaces {
  public:
   /// Room for the facts of as many ranks as a clique may have. Throws EnvironmentError.

@@ -51,12 +51,12 @@ struct Reach {
   char* receive[kMaxRanks] = {};
 };
 
-/// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `most_cells` cells. The
-/// same grid on every rank.
+/// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `most_cells` cells.
+/// The same grid on every rank.
 Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells);
 
-/// Whether `direct` does such calls at all: with whole cells, at addresses that they can be read and written at. The same on
-/// every rank where buffers lie in symmetric windows.
+/// Whether `direct` does such calls at all: with whole cells, at addresses that they can be read and written at. The
+/// same on every rank where buffers lie in symmetric windows.
 bool is_for_direct(const Call& call) noexcept;
 
 /// The direct operation, for a call that is for it.

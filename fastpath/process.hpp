@@ -47,15 +47,16 @@ class Process {
 
   /// Communicators that were made just now and are ready: collective over their ranks.
   ncclResult_t joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept;
-  /// Whether this communicator was among those, fast or not: others are not ready when the call that makes them returns, and
-  /// neither are their children.
+  /// Whether this communicator was among those, fast or not: others are not ready when the call that makes them
+  /// returns, and neither are their children.
   bool has_joined(ncclComm_t communicator);
   /// The communicator is about to end. Its memory goes with what is returned, unless it was aborted.
   std::shared_ptr<Fast> leave(ncclComm_t communicator) noexcept;
 
  private:
   Process();
-  /// Of the table in force for GPUs of this generation and size; one that is wrong is said on stderr, and all is handed over.
+  /// Of the table in force for GPUs of this generation and size; one that is wrong is said on stderr, and all is handed
+  /// over.
   std::shared_ptr<const Choices> choices(int capability_major, int multiprocessors);
 
   Budget budget_;

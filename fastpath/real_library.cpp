@@ -155,8 +155,8 @@ RealLibrary open_real_library(const LibrarySearch& search) {
 }
 
 const RealLibrary* real_library() noexcept {
-  // Threads may race to find it, and one's find is kept: a lock that is held while the loader works can wait for a thread that
-  // waits for it inside the loader. It is never freed: calls may come after main().
+  // Threads may race to find it, and one's find is kept: a lock that is held while the loader works can wait for a
+  // thread that waits for it inside the loader. It is never freed: calls may come after main().
   static std::atomic<const RealLibrary*> kept{nullptr};
   static std::atomic<bool> said{false};
   if (const auto* library = kept.load(std::memory_order_acquire)) return library;

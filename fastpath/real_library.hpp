@@ -32,7 +32,8 @@ struct LibrarySearch {
   std::vector<std::string> folders;  // where a loader looks that found us under the name of the real one
 };
 
-/// The libraries of wheels in the environments and packages that hold these files, each once, in the order of the files.
+/// The libraries of wheels in the environments and packages that hold these files, each once, in the order of the
+/// files.
 std::vector<std::string> wheels_near(const std::vector<std::string>& files);
 
 /// What this process's environment says, and where this library and the program lie.

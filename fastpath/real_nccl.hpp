@@ -11,8 +11,8 @@ struct NcclTeam {
   int stride;
 };
 
-/// A function that the real library lacks is null. Those without a type of NCCL's header are not in every version that this
-/// is built with.
+/// A function that the real library lacks is null. Those without a type of NCCL's header are not in every version that
+/// this is built with.
 struct RealNccl {
   decltype(&::ncclGetVersion) get_version = nullptr;
   decltype(&::ncclGetErrorString) get_error_string = nullptr;

@@ -6,8 +6,8 @@
 
 namespace busbw::fastpath {
 
-/// Values by address. All of it lies in the object, and nothing ends with it: a thread may ask to its very end, when what it
-/// has made otherwise is gone.
+/// Values by address. All of it lies in the object, and nothing ends with it: a thread may ask to its very end, when
+/// what it has made otherwise is gone.
 template <class Value>
 class Remembered {
  public:

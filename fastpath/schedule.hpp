@@ -8,9 +8,9 @@
 // Thread t of a rank talks to thread t of every other rank and to nobody else. In each step it writes a batch of cells
 // into slots of every peer's memory, marked with the step's tag, and waits for the cells that its peers write into its
 // own. Slots are used in turns by even and odd tags. Why a slot is free again two steps later: thread t writes into its
-// slot at peer p for tag s + 2 only after it took p's cells of tag s + 1, and p's thread t sent those only after it took
-// everything of tag s. So EVERY pair of ranks must send each other cells in every step, also where a collective has
-// nothing to say, and all threads take part in all steps.
+// slot at peer p for tag s + 2 only after it took p's cells of tag s + 1, and p's thread t sent those only after it
+// took everything of tag s. So EVERY pair of ranks must send each other cells in every step, also where a collective
+// has nothing to say, and all threads take part in all steps.
 //
 // A Fabric has
 //   kMaxRanks                                   room for this many ranks, a constant
@@ -34,7 +34,8 @@
 
 namespace busbw::fastpath {
 
-/// What one thread moves at a time: 16 bytes of a line. The eighth of a line's cells has 8 bytes, the tag is behind them.
+/// What one thread moves at a time: 16 bytes of a line. The eighth of a line's cells has 8 bytes, the tag is behind
+/// them.
 struct Cell {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -101,8 +102,8 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
 }
 
 /// Ranks read and write each other's buffers: after everybody has come, since a buffer is the program's until then, and
-/// before anybody leaves. A block waits for the same block of the others only: where one has begun, all that its rank did
-/// before has ended, and a kernel ends with its last block. Tags first_tag and first_tag + 1 are used up.
+/// before anybody leaves. A block waits for the same block of the others only: where one has begun, all that its rank
+/// did before has ended, and a kernel ends with its last block. Tags first_tag and first_tag + 1 are used up.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void direct(Fabric& fabric, Work& work, std::uint64_t first_tag) {
   if (!fabric.meet(first_tag)) return;

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 
-/// NVLink does atomic operations on a peer's memory, PCI Express does not. A GPU that this process is not shown is CUDA's to
-/// write to all the same, and NVML's to know.
+/// NVLink does atomic operations on a peer's memory, PCI Express does not. A GPU that this process is not shown is
+/// CUDA's to write to all the same, and NVML's to know.
 bool is_linked(int device, const Facts& own, const Facts& peer, HiddenGpus& hidden) {
   int other = 0;
   if (cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()) != cudaSuccess)
@@ -137,8 +137,8 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
   memory_ = pool.take(device_, bytes);
   *memory_.aborted = 0;
   try {
-    // The first tag is not 0, so that an empty slot never looks like a cell; and all of it is empty before any peer knows of
-    // it.
+    // The first tag is not 0, so that an empty slot never looks like a cell; and all of it is empty before any peer
+    // knows of it.
     const OwnStream stream;
     const std::vector<std::uint64_t> words(kLanes * kMaxBlocks, tags_begin);
     check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
@@ -154,7 +154,8 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
 }
 
 Scratch::~Scratch() {
-  // Of an aborted communicator peers may still write here, and its own kernels there and look at the flag: all is given up.
+  // Of an aborted communicator peers may still write here, and its own kernels there and look at the flag: all is given
+  // up.
   if (is_aborted() || is_given_up_) return;
   for (const auto& handle : opened_) pool_.release(device_, handle);
   pool_.give(device_, bytes_for(ranks_, cells_), memory_);

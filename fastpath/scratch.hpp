@@ -14,8 +14,8 @@
 
 namespace busbw::fastpath {
 
-/// Operations that a program queues itself and those that a graph replays come in no order that a host could know, so each
-/// kind has a lane of its own.
+/// Operations that a program queues itself and those that a graph replays come in no order that a host could know, so
+/// each kind has a lane of its own.
 enum class LaneOf { calls, graphs };
 inline constexpr int kLanes = 2;
 
@@ -28,17 +28,19 @@ struct ScratchMemory {
 /// Whether NVLink joins each of these ranks' GPUs with this rank's, which is `device` here.
 bool are_linked(const std::vector<Facts>& ranks, int rank, int device, HiddenGpus& hidden);
 
-/// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones of that
-/// size. For peers may have memory open for some while, and CUDA calls it undefined to free what others have open; and freeing and
-/// closing may wait for all that runs on a GPU, also for what only this thread's next call would bring to an end. Nobody
-/// writes into memory that is kept, as each cell was taken, but a peer that aborts and starts a call afterwards.
+/// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones
+/// of that size. For peers may have memory open for some while, and CUDA calls it undefined to free what others have
+/// open; and freeing and closing may wait for all that runs on a GPU, also for what only this thread's next call would
+/// bring to an end. Nobody writes into memory that is kept, as each cell was taken, but a peer that aborts and starts a
+/// call afterwards.
 class ScratchPool {
  public:
-  /// Before a meeting whose ranks, this one on the current device, may want memory of that size: closes what nobody here uses of
-  /// other processes' memory, unless such memory is kept. For the others may have none and free what they keep, once all have
-  /// come to the meeting.
+  /// Before a meeting whose ranks, this one on the current device, may want memory of that size: closes what nobody
+  /// here uses of other processes' memory, unless such memory is kept. For the others may have none and free what they
+  /// keep, once all have come to the meeting.
   void prepare(int device, std::size_t bytes);
-  /// Memory of that size on the current device; what is kept of another size makes room for it. Throws EnvironmentError.
+  /// Memory of that size on the current device; what is kept of another size makes room for it. Throws
+  /// EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
   /// Like release(), does not wait for who frees memory.
   void give(int device, std::size_t bytes, ScratchMemory memory);

@@ -30,8 +30,8 @@ struct Settings {
   bool all_off() const noexcept;
 };
 
-/// Settings, and a sentence for each variable that could not be understood. Where there is one everything is off: a library
-/// that is loaded into a stranger's program must not end it.
+/// Settings, and a sentence for each variable that could not be understood. Where there is one everything is off: a
+/// library that is loaded into a stranger's program must not end it.
 struct ReadSettings {
   Settings settings;
   std::vector<std::string> complaints;
@@ -42,9 +42,9 @@ ReadSettings read_settings(Environment environment);
 /// A variable of NCCL's that is a number, as NCCL reads it: what is no number is 0. Empty where it counts as not set.
 std::optional<long long> nccl_number(const char* variable, Environment environment);
 
-/// Whether one of NCCL's variables asks for what only NCCL does: that calls of several communicators begin in one order on each
-/// GPU (NCCL_LAUNCH_ORDER_IMPLICIT), or that arguments are checked (NCCL_CHECK_MODE, NCCL_CHECK_POINTERS). They may have come
-/// from NCCL's file of settings: ask when NCCL has started.
+/// Whether one of NCCL's variables asks for what only NCCL does: that calls of several communicators begin in one order
+/// on each GPU (NCCL_LAUNCH_ORDER_IMPLICIT), or that arguments are checked (NCCL_CHECK_MODE, NCCL_CHECK_POINTERS). They
+/// may have come from NCCL's file of settings: ask when NCCL has started.
 bool needs_nccl(Environment environment);
 
 /// This process's, read when they are first asked for; complaints go to stderr.

@@ -23,8 +23,8 @@ std::string_view name(Collective collective);
 std::string_view name(Method method);
 std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
-/// Whether the method can do it: only an all-reduce and a broadcast have a second half, in which results are spread, and
-/// `direct` is made for three collectives.
+/// Whether the method can do it: only an all-reduce and a broadcast have a second half, in which results are spread,
+/// and `direct` is made for three collectives.
 bool can(Collective collective, Method method);
 
 /// A method and the shape of its kernel; no blocks and no threads where the operation is handed over.
@@ -41,14 +41,16 @@ struct Choice {
 
 /// A choice for each collective, number of ranks and size. Never changes.
 ///
-/// Its text has a line for each range of sizes, of which each begins where the one before it ends; a `#` begins a comment:
+/// Its text has a line for each range of sizes, of which each begins where the one before it ends; a `#` begins a
+/// comment:
 ///
 ///     all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512
 ///     all_reduce ranks=2-8 up_to=1M nccl
 ///
-/// `ranks` is a number or a range of them, `up_to` the largest size, in bytes or with K, M or G (1024-based), of the larger
-/// of a rank's two buffers, as nccl-tests counts sizes. Above the last range, and where there is none, everything is handed
-/// over. Calls whose buffers lie in symmetric windows have lines of their own, or else do as all others:
+/// `ranks` is a number or a range of them, `up_to` the largest size, in bytes or with K, M or G (1024-based), of the
+/// larger of a rank's two buffers, as nccl-tests counts sizes. Above the last range, and where there is none,
+/// everything is handed over. Calls whose buffers lie in symmetric windows have lines of their own, or else do as all
+/// others:
 ///
 ///     all_gather ranks=4 windows up_to=64M direct blocks=64 threads=512
 class Table {
@@ -94,8 +96,8 @@ class Table {
   std::uint64_t hash_;
 };
 
-/// The table that comes with the library for GPUs of this compute capability's first number (9 for sm_90); empty, so that
-/// all is handed over, where nobody has measured any. Where NCCL may use NVLS it ends sooner.
+/// The table that comes with the library for GPUs of this compute capability's first number (9 for sm_90); empty, so
+/// that all is handed over, where nobody has measured any. Where NCCL may use NVLS it ends sooner.
 std::string_view default_table_text(int compute_capability_major, bool nvls_is_off);
 
 }  // namespace busbw::fastpath

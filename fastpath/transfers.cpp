@@ -1,5 +1,5 @@
-// NCCL's operations that are never done here: all are handed over. Their streams are those of a group, too, which may hold
-// calls that are done here.
+// NCCL's operations that are never done here: all are handed over. Their streams are those of a group, too, which may
+// hold calls that are done here.
 #include <nccl.h>
 
 #include <exception>

@@ -43,7 +43,8 @@ class Verifier {
   Verifier(const Verifier&) = delete;
   Verifier& operator=(const Verifier&) = delete;
 
-  /// Before anything of this call: the room for inputs is one, so calls on several streams wait for each other's checks.
+  /// Before anything of this call: the room for inputs is one, so calls on several streams wait for each other's
+  /// checks.
   cudaError_t begin(cudaStream_t stream);
   /// Queues the gathering of the inputs, before the operation; within a group where there is one.
   ncclResult_t gather(const RealNccl& nccl, const Call& call, cudaStream_t stream);
@@ -72,8 +73,8 @@ class Verifier {
   cudaEvent_t checked_ = nullptr;  // the last check of a call that is not in a graph
   std::unique_ptr<Findings, HostMemory> findings_;
   unsigned long long told_ = 0;
-  // A captured operation has memory of its own, since nobody knows when it will be replayed. Calls share some, in turns; what
-  // was too small stays, as it may be in use.
+  // A captured operation has memory of its own, since nobody knows when it will be replayed. Calls share some, in
+  // turns; what was too small stays, as it may be in use.
   std::vector<void*> buffers_;
   char* inputs_ = nullptr;  // of the operation whose inputs were gathered last
   char* shared_ = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// A communicator's symmetric windows: buffers that every rank has registered at the same time, of which each rank knows where
-// the others' are.
+// A communicator's symmetric windows: buffers that every rank has registered at the same time, of which each rank knows
+// where the others' are.
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -24,7 +24,8 @@ class Windows {
   void remove(const void* handle);
 
   /// Where every rank's buffers of this call are; empty where one is in no window, or the call is not one for `direct`.
-  /// NCCL wants buffers of symmetric windows at the same place in them on every rank, so all ranks come to the same answer.
+  /// NCCL wants buffers of symmetric windows at the same place in them on every rank, so all ranks come to the same
+  /// answer.
   std::optional<Reach> reach(const Call& call, int ranks) const noexcept;
 
  private:

@@ -87,10 +87,10 @@ struct MemoryUse {
   std::optional<std::int64_t> collective_bytes;  // what was taken since
 };
 
-/// One rank's membership in one communicator, with its two buffers. What is issued, of operations, stamps, recordings and
-/// closings of the gate, and `synchronize` are called by all ranks in the same order: one may do it for others. Operations are
-/// issued in order; `synchronize` returns when all that were issued have finished. Counts are in elements and mean what
-/// they mean in NCCL's API; buffers may be in place as NCCL defines it.
+/// One rank's membership in one communicator, with its two buffers. What is issued, of operations, stamps, recordings
+/// and closings of the gate, and `synchronize` are called by all ranks in the same order: one may do it for others.
+/// Operations are issued in order; `synchronize` returns when all that were issued have finished. Counts are in
+/// elements and mean what they mean in NCCL's API; buffers may be in place as NCCL defines it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -110,16 +110,16 @@ class Communicator {
   virtual void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) = 0;
   /// `count` elements to and from each rank.
   virtual void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) = 0;
-  /// A group of sends and receives that progress together; at most one of each per peer. All ranks call it as often, those
-  /// that take no part with nothing to move.
+  /// A group of sends and receives that progress together; at most one of each per peer. All ranks call it as often,
+  /// those that take no part with nothing to move.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   /// Operations between these two may be started as one, where a library can do that.
   virtual void begin_group() {}
   virtual void end_group() {}
-  /// What comes between these two makes one `result`, of which the later operations send on what the earlier ones brought.
-  /// Faults made for tests strike it once it is whole.
+  /// What comes between these two makes one `result`, of which the later operations send on what the earlier ones
+  /// brought. Faults made for tests strike it once it is whole.
   virtual void begin_steps() {}
   virtual void end_steps(std::span<std::byte> /*result*/, Dtype) {}
   /// Returns when all operations so far are on their way to the device; they need not have finished.
@@ -158,7 +158,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual std::string version() const = 0;
-  /// The library that does the work, where it is one of its own and known by its file. May take some tenths of a second.
+  /// The library that does the work, where it is one of its own and known by its file. May take some tenths of a
+  /// second.
   virtual std::optional<LibraryInfo> library() const { return std::nullopt; }
   /// The version of that library's headers that this program was built with; empty where it has none.
   virtual std::string headers() const { return {}; }
@@ -168,8 +169,8 @@ class Backend {
   virtual std::size_t available_bytes(int ranks) const = 0;
   /// Why it cannot move elements of that type, or cannot reduce them where that is asked for; missing where it can.
   virtual std::optional<Lack> lack_of(Dtype, bool /*reduces*/) const { return std::nullopt; }
-  /// Whose memory is the least, where ranks have memories of their own: "GPU 2 (0000:0f:00), which has the least free". Empty
-  /// where all share one.
+  /// Whose memory is the least, where ranks have memories of their own: "GPU 2 (0000:0f:00), which has the least free".
+  /// Empty where all share one.
   virtual std::string scarcest_memory() const { return {}; }
   /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
   virtual std::size_t work_bytes(int ranks) const = 0;
@@ -177,8 +178,8 @@ class Backend {
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
   /// What of the machine or the environment makes results other than one would expect, each with what to do.
   virtual std::vector<std::string> warnings() const { return {}; }
-  /// Sentences about what the ranks here are doing, for when a job does not get on: the last operation of each, what the
-  /// library says of errors. Called from a thread that is none of theirs, while they hang.
+  /// Sentences about what the ranks here are doing, for when a job does not get on: the last operation of each, what
+  /// the library says of errors. Called from a thread that is none of theirs, while they hang.
   virtual std::vector<std::string> diagnosis() const { return {}; }
   /// Sets aside two buffers of `buffer_bytes` for each of `ranks` ranks that this process, and what it forks, runs;
   /// once, before processes are forked.

@@ -1,6 +1,6 @@
 #pragma once
-// Makes --fault strike on a backend that knows nothing of faults: whatever its ranks' memory is, one way to copy out of it
-// and back is enough.
+// Makes --fault strike on a backend that knows nothing of faults: whatever its ranks' memory is, one way to copy out of
+// it and back is enough.
 #include <cstddef>
 #include <functional>
 #include <memory>

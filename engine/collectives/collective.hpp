@@ -105,10 +105,10 @@ class Collective {
 /// (n - 1) / n: the part of its data that a rank sends to others when each rank keeps its own share.
 constexpr double others_share(int ranks) { return static_cast<double>(ranks - 1) / static_cast<double>(ranks); }
 
-/// For how many calls one counts that sends something else to every rank, or takes something else from each. NCCL's ring of
-/// work holds a MiB (NCCL_WORK_FIFO_BYTES of 2.22 to 2.30), of which each peer takes 48 bytes (ncclDevWorkP2p): where it is
-/// full, the next call waits for the GPU. Counted so, those that a gate takes over a network fill at most five
-/// eighths.
+/// For how many calls one counts that sends something else to every rank, or takes something else from each. NCCL's
+/// ring of work holds a MiB (NCCL_WORK_FIFO_BYTES of 2.22 to 2.30), of which each peer takes 48 bytes (ncclDevWorkP2p):
+/// where it is full, the next call waits for the GPU. Counted so, those that a gate takes over a network fill at most
+/// five eighths.
 constexpr int calls_to_all(int ranks) { return 1 + ranks / 2048; }
 
 /// nccl-tests' rounding of a rank's share of `count`: whole multiples of 16 bytes.

@@ -15,13 +15,14 @@ struct NoAnswer {
   std::string sentence;
 };
 
-/// While one exists, its thread ends the process when `limit_s` has passed, or when a signal comes that a SignalMask holds
-/// back: the thread that asked cannot, since a call into a driver has no limit. Nothing is measured or open by then.
+/// While one exists, its thread ends the process when `limit_s` has passed, or when a signal comes that a SignalMask
+/// holds back: the thread that asked cannot, since a call into a driver has no limit. Nothing is measured or open by
+/// then.
 class AnswerGuard {
  public:
-  /// `what`: what is going on, as in "looking for GPUs". `last_words` is called in the guard's thread just before the end,
-  /// and may end the process itself.
-  /// Throws EnvironmentError where the system has no thread or descriptor left for it.
+  /// `what`: what is going on, as in "looking for GPUs". `last_words` is called in the guard's thread just before the
+  /// end, and may end the process itself. Throws EnvironmentError where the system has no thread or descriptor left for
+  /// it.
   AnswerGuard(std::string what, double limit_s, std::function<void(const NoAnswer&)> last_words);
   ~AnswerGuard();
   AnswerGuard(const AnswerGuard&) = delete;

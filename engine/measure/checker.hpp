@@ -34,8 +34,8 @@ class Checker {
 
   /// Writes guards, the data to send, and into the rest of the receive region a pattern that no result equals.
   void prepare(const RankCase& rank_case, Placement placement);
-  /// Compares the result: right behind the operation, as whoever uses it would look at it, since a result that is still on
-  /// its way would have arrived by the time others are waited for.
+  /// Compares the result: right behind the operation, as whoever uses it would look at it, since a result that is still
+  /// on its way would have arrived by the time others are waited for.
   RankFindings verify_result(const RankCase& rank_case, Placement placement);
   /// Compares all that must be untouched, and the guards: when all ranks are done, as others may have written there.
   void verify_untouched(const RankCase& rank_case, Placement placement, RankFindings& findings);

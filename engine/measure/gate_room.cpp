@@ -5,8 +5,9 @@
 namespace busbw {
 namespace {
 
-// Operations and stamps of a graph that take the gate's room of one operation. A stream takes about 1,000 launches, and no
-// one says that a graph needs less room; gates that have 40 keep clear of that with launches, which may be several each.
+// Operations and stamps of a graph that take the gate's room of one operation. A stream takes about 1,000 launches, and
+// no one says that a graph needs less room; gates that have 40 keep clear of that with launches, which may be several
+// each.
 constexpr std::size_t kGraphPerRoom = 25;
 
 std::size_t left_of(std::size_t room, std::size_t taken) { return room <= taken ? 0 : room - taken; }

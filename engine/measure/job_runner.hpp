@@ -33,7 +33,8 @@ struct JobOutcome {
 };
 
 /// While one exists, signals that end a job wait for `run_job` instead of ending the process, and a closed pipe and a
-/// file that may not grow are errors. `run_job` has its own; a program makes one before it opens outputs, so that Ctrl-C never finds them half made.
+/// file that may not grow are errors. `run_job` has its own; a program makes one before it opens outputs, so that
+/// Ctrl-C never finds them half made.
 class SignalMask {
  public:
   SignalMask();
@@ -51,8 +52,8 @@ void throw_if_interrupted();
 /// While an exception that a rank threw is handled: its reason goes to all ranks of the job. The first one stands.
 void tell_failure(Job& job, int rank);
 
-/// Returns when every rank has ended. A rank that does not end after an abort is left behind: `abandoned` then says that
-/// the process must end without waiting for its threads.
+/// Returns when every rank has ended. A rank that does not end after an abort is left behind: `abandoned` then says
+/// that the process must end without waiting for its threads.
 struct JobResult {
   JobOutcome outcome;
   bool abandoned = false;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kUsableShare = 0.9;
 constexpr std::uint64_t kReducedToMultipleOf = 4096;
-// A sample is a double; on its way from a rank's clock to the row it stands in up to eight places, both placements counted.
+// A sample is a double; on its way from a rank's clock to the row it stands in up to eight places, both placements
+// counted.
 constexpr double kSampleBytes = 64;
 
 /// Whole bytes, at most as many as a number of 64 bits holds.

@@ -38,8 +38,8 @@ void collect(Team& world, const Samples& mine, std::vector<RankReport>& reports_
   for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
 }
 
-/// What is run for a batch, by what would show in its time. That is known before only roughly; where the first batch finds
-/// iterations shorter than expected, it is mended or run anew, and those after it are run by what it found.
+/// What is run for a batch, by what would show in its time. That is known before only roughly; where the first batch
+/// finds iterations shorter than expected, it is mended or run anew, and those after it are run by what it found.
 class Batches {
  public:
   Batches(Team& world, Sampler& sampler, double expected_iteration_s)

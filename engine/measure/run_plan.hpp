@@ -28,8 +28,8 @@ struct RunPlan {
 struct RunCallbacks {
   std::function<void(const std::vector<RankInfo>&)> begin;
   std::function<void(const CaseRows&)> rows;
-  /// On any rank, while its exception is handled and before it leaves the communicator, which may take the others: tells
-  /// them.
+  /// On any rank, while its exception is handled and before it leaves the communicator, which may take the others:
+  /// tells them.
   std::function<void(int rank)> failed = {};
   std::function<void(std::vector<RankMemory>)> memory = {};  // with -M, after the last row; may be empty
 };

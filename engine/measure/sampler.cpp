@@ -21,8 +21,8 @@ constexpr double kEventShowsBelowS = 2.5e-3;
 // Waiting for a graph before the next is launched costs some 20 us, 0.4 % of a graph this long, and the first of its
 // iterations waits for others' launches.
 constexpr double kGraphLaunchShowsBelowS = 5e-3;
-// Asking a device for its clocks takes up to a millisecond: a batch that is expected to be this long hides it, if it has so
-// many iterations that are too long for stamps to show. The expectation alone may hold a warm-up that connected.
+// Asking a device for its clocks takes up to a millisecond: a batch that is expected to be this long hides it, if it
+// has so many iterations that are too long for stamps to show. The expectation alone may hold a warm-up that connected.
 constexpr double kBatchHidesAskingS = 20e-3;
 constexpr std::size_t kIterationsHideAsking = 4;
 // Iterations between two signs of life to the watch over progress, where every nanosecond counts.

@@ -26,7 +26,8 @@ struct SampledCase {
 
 /// What of measuring would show in the time, by the length of iterations, from the shortest on.
 enum class Shows {
-  launching,  // and stamps: time without stamps, then samples held back, then the device's time held back without stamps
+  launching,  // and stamps: time without stamps, then samples held back, then the device's time held back without
+              // stamps
   stamps,  // time without stamps, then samples, which tell the device's time
   nothing,  // one batch tells all
 };
@@ -43,22 +44,22 @@ class Sampler {
         device_stamps_(communicator.stamps()),
         on_device_(device_stamps_ != nullptr) {}
 
-  /// Untimed iterations, at least one, which also connects what connects on first use. Seconds for one of them, rather too
-  /// many than too few.
+  /// Untimed iterations, at least one, which also connects what connects on first use. Seconds for one of them, rather
+  /// too many than too few.
   double warm_up();
-  /// settings.iterations iterations, with -G all launches of them: the total, with the clock read only before and after all,
-  /// as in nccl-tests.
+  /// settings.iterations iterations, with -G all launches of them: the total, with the clock read only before and after
+  /// all, as in nccl-tests.
   void plain_batch(Samples& samples);
-  /// As many between stamps: samples and the device's time. Graphs, here and below, give no sample of their first iteration,
-  /// in which a rank waits for others' launches.
+  /// As many between stamps: samples and the device's time. Graphs, here and below, give no sample of their first
+  /// iteration, in which a rank waits for others' launches.
   void stamped_batch(Samples& samples);
   /// The same, and the total.
   void batch_with_total(Samples& samples);
-  /// As many between stamps, held back until all ranks have issued theirs: as many at a time as the gate has room for. Samples
-  /// alone, as stamps show in them; where nothing can be held back they hold launching, too.
+  /// As many between stamps, held back until all ranks have issued theirs: as many at a time as the gate has room for.
+  /// Samples alone, as stamps show in them; where nothing can be held back they hold launching, too.
   void held_back_batch(Samples& samples);
-  /// Batches of iterations that all ranks issue before any starts: the device's time, over settings.iterations or as many as
-  /// fit into a few batches. Nothing where operations cannot be held back.
+  /// Batches of iterations that all ranks issue before any starts: the device's time, over settings.iterations or as
+  /// many as fit into a few batches. Nothing where operations cannot be held back.
   void gated_batches(Samples& samples);
 
   Shows what_shows(double iteration_s) const;
@@ -82,9 +83,9 @@ class Sampler {
   void call(std::uint64_t number);
   /// All iterations of a batch, with nothing between them that could be left out.
   void run_plain();
-  /// A barrier, and one untimed operation behind it. Ranks leave a barrier one after the other, over milliseconds in a large
-  /// job, and the first of them would wait for the last within what is timed; an operation ends on all at about the same
-  /// moment. And, as in nccl-tests, a device that has idled would take longer over the first.
+  /// A barrier, and one untimed operation behind it. Ranks leave a barrier one after the other, over milliseconds in a
+  /// large job, and the first of them would wait for the last within what is timed; an operation ends on all at about
+  /// the same moment. And, as in nccl-tests, a device that has idled would take longer over the first.
   void line_up();
   std::unique_ptr<Recording> record(const std::function<void()>& operations);
   void record_plain();

@@ -28,7 +28,8 @@ struct Samples {
   /// By the stamps, per operation: one for each iteration, in batches that each begin at a barrier.
   std::vector<double> iteration_s = {};
   std::uint64_t left_out = 0;  // iterations between stamps that are not among them: first ones of graphs
-  /// The first one after a barrier, in which this rank waited for others. Not per operation; missing where all began together.
+  /// The first one after a barrier, in which this rank waited for others. Not per operation; missing where all began
+  /// together.
   std::optional<double> first_iteration_s = {};
 
   HostTotal total = {};

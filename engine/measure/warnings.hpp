@@ -1,5 +1,6 @@
 #pragma once
-// What to know about a measurement, and what to do: a closed list (docs/measuring.md gives the rules and their reasons).
+// What to know about a measurement, and what to do: a closed list (docs/measuring.md gives the rules and their
+// reasons).
 #include <string>
 #include <vector>
 
@@ -13,8 +14,8 @@ struct Measured {
   double operations;
 };
 
-/// All that holds for `of`. `other`: the same row's other placement, measured by the same ranks; null where there is none.
-/// `ranks`: the numbers in the job of those that took part.
+/// All that holds for `of`. `other`: the same row's other placement, measured by the same ranks; null where there is
+/// none. `ranks`: the numbers in the job of those that took part.
 std::vector<std::string> warnings_of(const RunSettings& settings, const Measured& of, const Measured* other,
                                      const std::vector<int>& ranks);
 

@@ -28,7 +28,8 @@ class Watchdog {
   std::vector<std::uint64_t> last_steps_;
 };
 
-/// Which operation each rank issued last, ranks that issued the same one named together; empty where none has issued any.
+/// Which operation each rank issued last, ranks that issued the same one named together; empty where none has issued
+/// any.
 std::string last_operations(const Job& job, const std::string& collective);
 
 }  // namespace busbw

@@ -33,8 +33,8 @@ class NewFile {
 
   /// A second new file in the same folder, to take the place of this one. Throws EnvironmentError.
   NewFile sibling() const;
-  /// Becomes `next` under this file's path, in one step that nothing can see halfway. Throws EnvironmentError; this file
-  /// is unchanged then.
+  /// Becomes `next` under this file's path, in one step that nothing can see halfway. Throws EnvironmentError; this
+  /// file is unchanged then.
   void become(NewFile next);
 
   /// Removes the file again: for a start-up that failed after it was created. Later writes are ignored.

@@ -25,11 +25,11 @@ class Attendance {
   std::string host_of_process(int process) const;
   /// Why the job ends, if it does.
   std::optional<Failure> failure() const;
-  /// Waits until every process has left or is gone, for at most `ticks`; false where some are still there. `also_absent`:
-  /// those that have not come must come and leave, too, but for those that were refused.
+  /// Waits until every process has left or is gone, for at most `ticks`; false where some are still there.
+  /// `also_absent`: those that have not come must come and leave, too, but for those that were refused.
   bool wait_until_all_left(int ticks, bool also_absent = false);
-  /// Who of those that are missing came with another token; empty where nobody did. It may be a stranger, so that nothing
-  /// but words follows from it.
+  /// Who of those that are missing came with another token; empty where nobody did. It may be a stranger, so that
+  /// nothing but words follows from it.
   std::string other_token() const;
   /// Who speaks another version of the protocol; empty where nobody did. Nothing but words follows from it, either.
   std::string other_version() const;

@@ -54,8 +54,8 @@ bool is_of_this_user(const struct stat& status, const std::string& folder) {
   return fstat(own.number(), &mine) == 0 && mine.st_uid == status.st_uid;
 }
 
-/// The whole file; missing where there is none. Throws EnvironmentError where another user made it, as anybody may who can
-/// write to the folder.
+/// The whole file; missing where there is none. Throws EnvironmentError where another user made it, as anybody may who
+/// can write to the folder.
 std::optional<Bytes> read_file(const std::string& folder, const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file.is_open()) {

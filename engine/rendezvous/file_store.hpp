@@ -1,6 +1,6 @@
 #pragma once
-// A store in a folder that all members see, such as one on a shared file system: for where nothing else is known of each
-// other. A wait looks at the folder again and again, so it is slow; processes use it to find process 0's address.
+// A store in a folder that all members see, such as one on a shared file system: for where nothing else is known of
+// each other. A wait looks at the folder again and again, so it is slow; processes use it to find process 0's address.
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace busbw {
 
-/// A value is a file, readable by its owner only; one that another user made is refused. Values with one read are removed by
-/// it, all others stay until `clear`.
+/// A value is a file, readable by its owner only; one that another user made is refused. Values with one read are
+/// removed by it, all others stay until `clear`.
 class FileStore final : public Store {
  public:
   /// Makes the folder where it is missing and `makes_folder` says so. Throws EnvironmentError. `limit_s`: the longest

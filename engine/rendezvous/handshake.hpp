@@ -8,8 +8,9 @@
 //   client: greeting   proof, who it is
 //   server: welcome    proof, its host          or refused: proof, why          or refused: nothing, for a wrong proof
 //
-// In all versions, the first frame is a hello, and it begins with "bswbrol" and one letter or digit, the version. Who hears
-// another one than its own says this beginning of a hello back and ends the connection, so that both can name both.
+// In all versions, the first frame is a hello, and it begins with "bswbrol" and one letter or digit, the version. Who
+// hears another one than its own says this beginning of a hello back and ends the connection, so that both can name
+// both.
 #include <array>
 #include <span>
 #include <string>
@@ -56,8 +57,8 @@ class ClientHandshake {
     Failure why{};     // refused
     char version = kWireVersion;  // other_version: its own
   };
-  /// Of a frame's kind and body. Nothing but `other_token` is said of what is not proved, and nothing but `stranger` and
-  /// `other_version` before a greeting.
+  /// Of a frame's kind and body. Nothing but `other_token` is said of what is not proved, and nothing but `stranger`
+  /// and `other_version` before a greeting.
   Verdict verdict(Frame kind, std::span<const std::byte> body) const;
 
  private:

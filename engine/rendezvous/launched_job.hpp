@@ -33,8 +33,8 @@ class LaunchedJob final : public Job {
   /// What process 0 decides once it has every process's words, at every process. Each process calls it as often, before
   /// its ranks are started. An error that `decide` throws aborts the job, at all processes.
   Bytes agree(const Bytes& words, const std::function<Bytes(const std::vector<Bytes>&)>& decide);
-  /// While `error` is handled, of which `told` is to be said: the job ends for it, unless another process was the first.
-  /// Throws what all processes end with: `error` again, or that one's reason.
+  /// While `error` is handled, of which `told` is to be said: the job ends for it, unless another process was the
+  /// first. Throws what all processes end with: `error` again, or that one's reason.
   [[noreturn]] void end_for(const std::exception& error, const std::string& told);
   /// Where this process reached the store: "10.0.0.1:4711".
   const std::string& store_reached_at() const { return reached_at_; }

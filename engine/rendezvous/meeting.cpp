@@ -33,8 +33,8 @@ bool is_here(const Endpoint& endpoint) {
   return std::ranges::any_of(interfaces(), [&](const Interface& one) { return one.address.host() == endpoint.host(); });
 }
 
-/// Where process 0 listens: at the addresses that its name stands for, and only there. A name that stands for no address
-/// of this host, or for loopback alone as /etc/hosts often has it, says nothing about how others reach it.
+/// Where process 0 listens: at the addresses that its name stands for, and only there. A name that stands for no
+/// address of this host, or for loopback alone as /etc/hosts often has it, says nothing about how others reach it.
 std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
   std::vector<Endpoint> here;
   for (const std::string& host : address.hosts) {

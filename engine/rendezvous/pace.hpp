@@ -2,12 +2,12 @@
 // When something is asked again that thousands of processes ask of one server: names of DNS, files of NFS.
 #include <algorithm>
 
-#include "support/network.hpp"
+#include "support/ticker.hpp"
 
 namespace busbw {
 
-/// At once, after 1 to 1.25 s, and then more and more seldom until 4 to 5 s lie between two times; each process at moments
-/// of its own, so that those that were started together do not ask together for long.
+/// At once, after 1 to 1.25 s, and then more and more seldom until 4 to 5 s lie between two times; each process at
+/// moments of its own, so that those that were started together do not ask together for long.
 class Pace {
  public:
   /// `is_first`: nothing was asked yet, so that the first time is now. Where all of it is to last less than 8 s, the

@@ -55,8 +55,8 @@ std::optional<int> tasks_on_node(std::string_view text, std::uint64_t node) {
   return std::nullopt;
 }
 
-/// Throws where a step spans several components of a heterogeneous job: its list of nodes is sorted over all of them, so
-/// its first one need not have task 0.
+/// Throws where a step spans several components of a heterogeneous job: its list of nodes is sorted over all of them,
+/// so its first one need not have task 0.
 void refuse_several_components(Environment environment, const std::vector<std::string>& nodes) {
   const std::uint64_t components = number_of(environment, {"SLURM_HET_SIZE"}).value_or(1);
   if (components < 2) return;

@@ -27,7 +27,8 @@ class Store {
   virtual std::vector<Bytes> get_all(std::span<const std::string> keys) = 0;
   /// Adds to the number under `key`, 0 before the first, and returns the sum.
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
-  /// Returns when all of `members` have called it with this key; `member` is this one, from 0 on. A key can be used once.
+  /// Returns when all of `members` have called it with this key; `member` is this one, from 0 on. A key can be used
+  /// once.
   virtual void barrier(const std::string& key, int member, int members) = 0;
   /// Makes the waits of all members end. The first reason stands.
   virtual void abort(const Failure& why) noexcept = 0;

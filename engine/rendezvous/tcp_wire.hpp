@@ -98,8 +98,8 @@ inline Failure unpack_failure(MessageReader& reader) {
 class FrameReader {
  public:
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  /// The next whole frame's body, valid until bytes are appended; false where there is none yet. Throws BrokenMessage on
-  /// a frame that is longer than `most_bytes` or empty.
+  /// The next whole frame's body, valid until bytes are appended; false where there is none yet. Throws BrokenMessage
+  /// on a frame that is longer than `most_bytes` or empty.
   bool next(std::span<const std::byte>& body, std::size_t most_bytes) {
     const auto left = std::span<const std::byte>(bytes_).subspan(taken_);
     std::uint32_t length = 0;

@@ -11,9 +11,9 @@
 
 namespace busbw {
 
-/// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted`, `enter` and `issued` is made
-/// by all members in the same order. A wait for what has not come ends with `Aborted` once any rank has aborted the
-/// job.
+/// The ranks of a job, or of one group of it, as one of them sees it. Every call but `aborted`, `enter` and `issued` is
+/// made by all members in the same order. A wait for what has not come ends with `Aborted` once any rank has aborted
+/// the job.
 class Team {
  public:
   virtual ~Team() = default;

@@ -198,8 +198,8 @@ std::optional<Claim> choose(Environment environment, Ancestors (*ancestors)(), s
   return several.front();
 }
 
-/// What the processes of this job have in common and others have not: the launcher's own name of the job; empty where it
-/// gives none.
+/// What the processes of this job have in common and others have not: the launcher's own name of the job; empty where
+/// it gives none.
 std::string identity_of(Environment environment, const LauncherRow& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity)

@@ -34,7 +34,8 @@ struct Interface {
 
 /// The addresses under which this host may be reached, loopback last; no link-local ones.
 std::vector<Interface> interfaces();
-/// The addresses of `host` (a name, or an address in digits); empty where it is not known (yet), and `why` then says so.
+/// The addresses of `host` (a name, or an address in digits); empty where it is not known (yet), and `why` then says
+/// so.
 std::vector<Endpoint> resolve(const std::string& host, int port, std::string& why);
 /// Throws EnvironmentError where `text` (digits alone) is no address.
 Endpoint endpoint_of(const std::string& text, int port);

@@ -125,9 +125,9 @@ struct DeviceClock {
   std::vector<std::string> slowed_by;  // what held it back then; empty: nothing did
 };
 
-/// One placement of one row. Three times, per operation and combined over ranks by -a: `time_s` is nccl-tests', from the
-/// host's clock; `device_time_s` what the device takes, all ranks beginning together; `launch_time_s` what the host is busy
-/// for to issue it. The latter two only where a call returns before its operation is done.
+/// One placement of one row. Three times, per operation and combined over ranks by -a: `time_s` is nccl-tests', from
+/// the host's clock; `device_time_s` what the device takes, all ranks beginning together; `launch_time_s` what the host
+/// is busy for to issue it. The latter two only where a call returns before its operation is done.
 struct Measurement {
   double time_s = 0;
   std::optional<double> device_time_s;
@@ -138,8 +138,8 @@ struct Measurement {
   std::vector<double> rank_times_s;                 // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;          // [rank in group]; empty where there is no device time
   std::vector<double> rank_launch_times_s;          // [rank in group]; empty where issuing is doing
-  std::vector<double>
-      rank_arrivals_s;  // [rank in group]: how long after the first rank it began; empty with no device time or with a root
+  std::vector<double> rank_arrivals_s;  // [rank in group]: how long after the first rank it began; empty with no device
+                                        // time or with a root
   std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty where no device tells
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
   std::vector<double> iteration_s;  // per iteration: until its last rank ended

@@ -18,8 +18,8 @@ struct Split {
   std::map<int, std::vector<int>> groups(int processes, int ranks_per_process) const;
 };
 
-/// From the two variables' values, the mask first, as nccl-tests has it: "0x7" (hexadecimal) as mask; "AND 0x7", "OR 1",
-/// "MOD 8", "DIV 0b100" (or & | % /) as split. Throws UsageError on anything else.
+/// From the two variables' values, the mask first, as nccl-tests has it: "0x7" (hexadecimal) as mask; "AND 0x7",
+/// "OR 1", "MOD 8", "DIV 0b100" (or & | % /) as split. Throws UsageError on anything else.
 Split parse_split(const std::optional<std::string>& mask, const std::optional<std::string>& split);
 
 }  // namespace busbw

@@ -6,7 +6,8 @@
 namespace busbw {
 
 /// The value of `slot` where the drawn values are value(0) .. value(count - 1): slot 0 holds the extreme one (the
-/// largest for Redop::max, the smallest for Redop::min), the next slots hold the others, and further slots repeat those.
+/// largest for Redop::max, the smallest for Redop::min), the next slots hold the others, and further slots repeat
+/// those.
 template <class Value>
 auto extreme_in_slot(Redop op, int slot, int count, const Value& value) {
   const auto is_beyond = [op](auto a, auto b) {

@@ -1,10 +1,10 @@
 // A function for each that NCCL exports: one jump to the real library's. FASTPATH_EXPORTS names a file of lines
 // FASTPATH_EXPORT(index, "name", "first version"), which the build makes of symbols.txt and own.txt.
 //
-// Each jumps through its entry of a table. At first that leads to a piece of code that keeps the caller's arguments, asks
-// `fastpath_resolve` for the real function, which writes it into the table, and jumps there. Nothing is known of a
-// function's arguments: those in memory stay where they are, since nothing is on the stack when the jump is made. Vector
-// registers are kept as far as 16 bytes; no function of NCCL's takes wider ones.
+// Each jumps through its entry of a table. At first that leads to a piece of code that keeps the caller's arguments,
+// asks `fastpath_resolve` for the real function, which writes it into the table, and jumps there. Nothing is known of a
+// function's arguments: those in memory stay where they are, since nothing is on the stack when the jump is made.
+// Vector registers are kept as far as 16 bytes; no function of NCCL's takes wider ones.
 #include "fastpath/exports/trampolines.hpp"
 
 #include <array>

@@ -12,8 +12,8 @@ namespace busbw::test {
 /// The numbers of ranks for which every type and operator is tried.
 inline constexpr int kRanks[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 64, 100, 101, 1000, 65536};
 
-/// All positions of a tile for few ranks, random ones for more. The arithmetic is the same under a sanitizer, where it takes ten
-/// times as long: fewer of tens of thousands of ranks do there, and no fewer than 4.
+/// All positions of a tile for few ranks, random ones for more. The arithmetic is the same under a sanitizer, where it
+/// takes ten times as long: fewer of tens of thousands of ranks do there, and no fewer than 4.
 inline std::vector<std::size_t> positions(int ranks) {
   constexpr std::size_t kContributions = 1u << 16;
 #ifdef __SANITIZE_ADDRESS__

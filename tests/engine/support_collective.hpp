@@ -32,8 +32,8 @@ struct ShapeFact {
   double algbw_bytes, bus_factor;
 };
 
-// In the order of its members: count, element bytes, ranks; sent, received, the call's count, offsets in place; bytes of
-// algbw, factor to busbw.
+// In the order of its members: count, element bytes, ranks; sent, received, the call's count, offsets in place; bytes
+// of algbw, factor to busbw.
 /// Of collectives that put one share of each rank together.
 inline constexpr std::initializer_list<ShapeFact> kGatheringFacts{
     {0, 4, 4, 0, 0, 0, 0, 0, 0, 3.0 / 4},

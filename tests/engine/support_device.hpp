@@ -1,6 +1,6 @@
 #pragma once
-// A device for tests of the measuring loops: operations go on after their call, can be recorded and held behind a gate, and
-// take as long as a test says, by a clock of its own.
+// A device for tests of the measuring loops: operations go on after their call, can be recorded and held behind a gate,
+// and take as long as a test says, by a clock of its own.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -30,8 +30,8 @@ struct MadeUpDevice {
   double host_wait_s = 0;  // that waiting for it takes the host
 };
 
-/// One rank on such a device. `log` has a word for each call: "run", "copy", "stamp 2", "close", "open", "begin", "end", "issue",
-/// "group", "grouped", "flush", "wait", "ask".
+/// One rank on such a device. `log` has a word for each call: "run", "copy", "stamp 2", "close", "open", "begin",
+/// "end", "issue", "group", "grouped", "flush", "wait", "ask".
 class DeviceCommunicator : public Communicator, public Stamps, public Gate {
  public:
   DeviceCommunicator(const MadeUpDevice& device, std::size_t buffer_bytes, int size = 1)

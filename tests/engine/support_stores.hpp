@@ -81,7 +81,8 @@ inline constexpr std::array kStoreKinds{StoreKind{"memory", make_stores<MemorySt
                                         StoreKind{"file", make_stores<FileStores>},
                                         StoreKind{"tcp", make_stores<TcpStores>}};
 
-/// Runs `body` for every member, each in a thread; how each ended: "", "aborted", or the error's exit code and sentence.
+/// Runs `body` for every member, each in a thread; how each ended: "", "aborted", or the error's exit code and
+/// sentence.
 inline std::vector<std::string> run_members(int members, const std::function<void(int member)>& body) {
   std::vector<std::string> ends(static_cast<std::size_t>(members));
   std::vector<std::thread> threads;

@@ -29,8 +29,8 @@ inline std::unique_ptr<Backend> backend_over(Transport transport, int ranks, std
   return backend;
 }
 
-/// Adds up the world ranks of the communicator's members, in one element and in `many`: the ways that an all-reduce takes
-/// differ. Returns a complaint.
+/// Adds up the world ranks of the communicator's members, in one element and in `many`: the ways that an all-reduce
+/// takes differ. Returns a complaint.
 inline std::string sum_of_ranks(Communicator& communicator, int world_rank, int expected, std::size_t many) {
   for (const std::size_t count : {std::size_t{1}, many}) {
     auto* const send = communicator.send_buffer().data();

@@ -20,8 +20,8 @@ std::size_t elements(const Collective& collective, const Shape& shape, std::size
   return collective.expected(shape, element_bytes, destination, ranks, -1).at(static_cast<std::size_t>(source)).count;
 }
 
-/// Every sender's stream, laid out as its receivers expect it, must be consecutive and end where the sender's data ends;
-/// every receiver's data must be in the senders' order.
+/// Every sender's stream, laid out as its receivers expect it, must be consecutive and end where the sender's data
+/// ends; every receiver's data must be in the senders' order.
 void check_exchange(const Collective& collective, const Shape& shape, std::size_t element_bytes, int ranks) {
   const auto sends = all_sends(collective, shape, element_bytes, ranks, -1);
   for (int source = 0; source < ranks; ++source) {

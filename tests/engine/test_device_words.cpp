@@ -1,4 +1,5 @@
-// What the kernels of a GPU do with a range, thread by thread on the host, beside what the host makes of the same stream.
+// What the kernels of a GPU do with a range, thread by thread on the host, beside what the host makes of the same
+// stream.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a rank asks of its communicator while it runs: all ranks the same, in the same order, whatever they have to move. A
-// backend in which one rank launches for others relies on it.
+// What a rank asks of its communicator while it runs: all ranks the same, in the same order, whatever they have to
+// move. A backend in which one rank launches for others relies on it.
 #include <string>
 #include <vector>
 

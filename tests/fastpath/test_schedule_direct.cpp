@@ -1,5 +1,5 @@
-// The schedule `direct` on the model, alone and among the others: every order of small programs. Random orders of larger ones
-// are test_schedule's, which has all tasks.
+// The schedule `direct` on the model, alone and among the others: every order of small programs. Random orders of
+// larger ones are test_schedule's, which has all tasks.
 #include <doctest/doctest.h>
 
 #include <algorithm>

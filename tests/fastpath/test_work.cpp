@@ -1,5 +1,5 @@
-// Operations from call to bytes: every rank's works run in step, their cells are handed over at once, and what comes out
-// is compared with plain loops. Which orders of hands are possible is test_schedule's affair.
+// Operations from call to bytes: every rank's works run in step, their cells are handed over at once, and what comes
+// out is compared with plain loops. Which orders of hands are possible is test_schedule's affair.
 #include "fastpath/work.hpp"
 
 #include <doctest/doctest.h>
@@ -58,8 +58,8 @@ struct Hash {
   }
 };
 
-/// Memory that begins `offset` bytes behind an aligned address, between bytes that nobody may touch; or without them, so that
-/// the address sanitizer sees who reads behind its end.
+/// Memory that begins `offset` bytes behind an aligned address, between bytes that nobody may touch; or without them,
+/// so that the address sanitizer sees who reads behind its end.
 class Guarded {
  public:
   Guarded(std::size_t offset, std::size_t size, bool has_guard)

@@ -25,8 +25,8 @@ void reduce_elements(std::span<const std::byte* const> sources, std::span<std::b
 /// Divides the sums at `data` by `ranks`, as `avg` does it above: for sums that were made elsewhere.
 void average_elements(std::byte* data, std::size_t count, Dtype dtype, int ranks);
 
-/// Writes the elements of `from`, rank `rank`'s data, as `mulsum` sums them: each times mulsum_scalar(rank). `to` may be
-/// `from`.
+/// Writes the elements of `from`, rank `rank`'s data, as `mulsum` sums them: each times mulsum_scalar(rank). `to` may
+/// be `from`.
 void scale_elements(std::byte* to, const std::byte* from, std::size_t count, Dtype dtype, int rank);
 
 }  // namespace busbw

@@ -15,8 +15,8 @@ struct MpiMemory {
   std::span<std::byte> scratch;
 };
 
-/// A collective whose peer is gone may never return: the rank then stays in it, and its process ends without it once the
-/// job is aborted. `exchange` looks at the job while it waits.
+/// A collective whose peer is gone may never return: the rank then stays in it, and its process ends without it once
+/// the job is aborted. `exchange` looks at the job while it waits.
 class MpiCommunicator final : public HostRank {
  public:
   /// `communicator` becomes this object's; `members` are the world ranks of its ranks. `world` and `operators` must

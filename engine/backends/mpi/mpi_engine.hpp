@@ -11,10 +11,10 @@
 
 namespace busbw {
 
-/// Joins MPI's job: which process this one is, and where process 0 listens, as all processes hear from it over MPI. To be
-/// called once, by the main thread. Where this is the engine without MPI, starts the other one with the arguments `argv`
-/// and does not return. Throws EnvironmentError where that one is not installed or MPI fails, and UsageError where a
-/// launcher speaks of several processes but MPI knows only this one.
+/// Joins MPI's job: which process this one is, and where process 0 listens, as all processes hear from it over MPI. To
+/// be called once, by the main thread. Where this is the engine without MPI, starts the other one with the arguments
+/// `argv` and does not return. Throws EnvironmentError where that one is not installed or MPI fails, and UsageError
+/// where a launcher speaks of several processes but MPI knows only this one.
 World join_mpi(char** argv, Environment environment);
 
 /// After `join_mpi`, whose answer `world` is: a backend that measures MPI's own collectives on host memory, one rank in

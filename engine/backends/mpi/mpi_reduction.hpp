@@ -1,7 +1,7 @@
 #pragma once
-// Types and operators as MPI knows them. It has no 16-bit and 8-bit floating-point numbers, and does not say what becomes of
-// integers that overflow: some libraries' sums of 8-bit integers stop at the largest number. What MPI does not have, or
-// does in another way, is reduced by the host backend's arithmetic.
+// Types and operators as MPI knows them. It has no 16-bit and 8-bit floating-point numbers, and does not say what
+// becomes of integers that overflow: some libraries' sums of 8-bit integers stop at the largest number. What MPI does
+// not have, or does in another way, is reduced by the host backend's arithmetic.
 #include <array>
 #include <string>
 

@@ -12,12 +12,12 @@ struct MpiPlace {
   int local_size = 1;
 };
 
-/// MPI_Init, by the main thread; another one may call MPI later. Throws EnvironmentError. Where it does not return within
-/// `limit_s`, the process ends with a sentence and exit code 4: nothing else ends a call into a library.
+/// MPI_Init, by the main thread; another one may call MPI later. Throws EnvironmentError. Where it does not return
+/// within `limit_s`, the process ends with a sentence and exit code 4: nothing else ends a call into a library.
 MpiPlace enter_mpi(double limit_s);
 
-/// MPI_Finalize, by the main thread. It waits for all processes, so it is not called where one may be lost; should one be
-/// lost all the same, the process ends as above.
+/// MPI_Finalize, by the main thread. It waits for all processes, so it is not called where one may be lost; should one
+/// be lost all the same, the process ends as above.
 void leave_mpi();
 
 }  // namespace busbw

@@ -1,6 +1,6 @@
-// All-reduce by loads and stores of the peers' memory, an element at a time: -D 1. All ranks within reach of each other;
-// every type; sum, prod, max, min, avg; any alignment; in place too. Each element belongs to one thread of one rank,
-// which loads it from all ranks, reduces it, and stores the result to all.
+// All-reduce by loads and stores of the peers' memory, an element at a time: -D 1. All ranks within reach of each
+// other; every type; sum, prod, max, min, avg; any alignment; in place too. Each element belongs to one thread of one
+// rank, which loads it from all ranks, reduces it, and stores the result to all.
 #include <nccl_device.h>
 
 #include "backends/nccl/device_call.hpp"

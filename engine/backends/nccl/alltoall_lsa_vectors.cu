@@ -1,6 +1,6 @@
-// All-to-all by stores to the peers' memory, 16 bytes at a time: -D 2. All ranks within reach of each other; every type,
-// as nothing is computed; any alignment, by single elements where a part is aligned differently at its two ends; not in
-// place. As -D 1 otherwise.
+// All-to-all by stores to the peers' memory, 16 bytes at a time: -D 2. All ranks within reach of each other; every
+// type, as nothing is computed; any alignment, by single elements where a part is aligned differently at its two ends;
+// not in place. As -D 1 otherwise.
 #include <nccl_device.h>
 
 #include "backends/nccl/alltoall_parts.cuh"

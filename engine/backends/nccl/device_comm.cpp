@@ -18,7 +18,8 @@ std::string flag_of(const DeviceKernelInfo& kernel) {
   return fmt::format("-D {} (--device_implementation)", kernel.number);
 }
 
-/// The first sentence that a member has, at every member: all give up together, and none while others still talk to NCCL.
+/// The first sentence that a member has, at every member: all give up together, and none while others still talk to
+/// NCCL.
 std::string first_of_all(Team& group, const std::string& mine) {
   const auto all = group.gather(MessageWriter().add(mine).bytes());
   std::string first;

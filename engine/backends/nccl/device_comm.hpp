@@ -14,18 +14,20 @@
 
 namespace busbw {
 
-/// Made by all ranks of a communicator at the same time, once its buffers are in symmetric windows; ends before it does.
+/// Made by all ranks of a communicator at the same time, once its buffers are in symmetric windows; ends before it
+/// does.
 class DeviceComm {
  public:
-  /// Throws EnvironmentError on all ranks where one of them cannot run the kernel. Everything named must outlive this. `flags.kernel`
-  /// is there.
+  /// Throws EnvironmentError on all ranks where one of them cannot run the kernel. Everything named must outlive this.
+  /// `flags.kernel` is there.
   DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where, const NcclFlags& flags,
              const NcclRegistration& buffers);
   ~DeviceComm();
   DeviceComm(const DeviceComm&) = delete;
   DeviceComm& operator=(const DeviceComm&) = delete;
 
-  /// Issues the kernel on the current device, the rank's: `count` as the collective counts, addresses in the rank's buffers.
+  /// Issues the kernel on the current device, the rank's: `count` as the collective counts, addresses in the rank's
+  /// buffers.
   void run(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
            cudaStream_t stream) const;
 

@@ -1,6 +1,6 @@
 #pragma once
-// Copies within a GPU's memory, by a kernel: a graph of kernels alone is launched at once, also behind a kernel that waits,
-// where one that needs the GPU's copy engines too holds up the thread that launches it.
+// Copies within a GPU's memory, by a kernel: a graph of kernels alone is launched at once, also behind a kernel that
+// waits, where one that needs the GPU's copy engines too holds up the thread that launches it.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>

@@ -15,7 +15,8 @@ std::string device_error_sentence(std::string_view where, std::string_view doing
 /// Whether the GPU or the driver's hold on it is gone, so that nothing on it can go on.
 bool is_device_lost(std::string_view name);
 
-/// What to do about an error of the library, by what it says of it: where that is CUDA's text of an error, that one's remedy.
+/// What to do about an error of the library, by what it says of it: where that is CUDA's text of an error, that one's
+/// remedy.
 std::string_view remedy_of_library_error(std::string_view said);
 
 /// A GPU has no room: what was asked for, and what is free where that is known.

@@ -1,6 +1,6 @@
 #pragma once
-// What belongs where in a range of a stream, by whole words of 16 bytes and for many threads: what the kernels of device_data.cu
-// do. Tests run it thread by thread on the host, with stand-ins for what is CUDA's.
+// What belongs where in a range of a stream, by whole words of 16 bytes and for many threads: what the kernels of
+// device_data.cu do. Tests run it thread by thread on the host, with stand-ins for what is CUDA's.
 #include "backends/nccl/device_range.hpp"
 #include "verify/block_start.hpp"
 
@@ -73,8 +73,8 @@ __device__ inline uint4 expected_word(const DeviceRange& range, Places& places, 
   return make_uint4(parts[0], parts[1], parts[2], parts[3]);
 }
 
-/// Calls word(at, read(at), expected) for each whole aligned word of the range, and byte(at, expected) for what lies before the
-/// first and after the last. Some words are read before the first of them is looked at.
+/// Calls word(at, read(at), expected) for each whole aligned word of the range, and byte(at, expected) for what lies
+/// before the first and after the last. Some words are read before the first of them is looked at.
 template <class Byte, class Read, class Word>
 __device__ void over_range(const DeviceRange& range, std::size_t thread, std::size_t threads, const Byte& byte,
                            const Read& read, const Word& word) {
@@ -89,7 +89,8 @@ __device__ void over_range(const DeviceRange& range, std::size_t thread, std::si
     if (number < (at_begin ? head : bytes)) byte(range.at + number, range.tile[places.of(number).offset]);
   }
   uint4* const first = reinterpret_cast<uint4*>(range.at + head);
-  // Counted from where all that a warp writes at once is whole lines of memory; what lies before the range is not taken.
+  // Counted from where all that a warp writes at once is whole lines of memory; what lies before the range is not
+  // taken.
   const std::size_t before = reinterpret_cast<std::uintptr_t>(first) / kWordBytes % kLanes;
   const std::size_t lane = thread % kLanes;
   for (std::size_t strip = thread / kLanes * kStripWords; strip < before + words;

@@ -26,8 +26,8 @@ std::vector<FlagNeed> needs_of(const NcclFlags& flags, int headers);
 std::string lacking(const std::vector<FlagNeed>& needs, int version, const std::string& path,
                     const std::function<bool(const char*)>& has);
 
-/// A sentence where the environment switches off what a flag needs; empty where it does not. Multicast that was switched
-/// off must not be touched.
+/// A sentence where the environment switches off what a flag needs; empty where it does not. Multicast that was
+/// switched off must not be touched.
 std::string switched_off(const NcclFlags& flags, Environment environment);
 
 }  // namespace busbw

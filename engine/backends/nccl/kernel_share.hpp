@@ -16,8 +16,8 @@ struct VectorRange {
   std::size_t tail;     // elements after the last vector
 };
 
-/// How `count` elements of `element_bytes` (1, 2, 4 or 8) are split that are read from byte offset `from` and written to
-/// `to` of memory that is itself aligned. Where the two are aligned differently there are no vectors.
+/// How `count` elements of `element_bytes` (1, 2, 4 or 8) are split that are read from byte offset `from` and written
+/// to `to` of memory that is itself aligned. Where the two are aligned differently there are no vectors.
 constexpr VectorRange split_by_vectors(std::size_t from, std::size_t to, std::size_t count, unsigned element_bytes) {
   if (from % kVectorBytes != to % kVectorBytes) return {count, 0, 0};
   const std::size_t to_aligned = (kVectorBytes - from % kVectorBytes) % kVectorBytes / element_bytes;

@@ -173,8 +173,8 @@ void LaunchGroup::do_for_all(const Launch& own, Launcher& launcher, const Team& 
     throw;
   }
   for_siblings([](Place& place) {
-    // Nothing is written to lines that the other thread looks at without need: it waits for the last of what it submitted,
-    // which this one has seen by then, or for slots. Those it has written already are fetched ahead.
+    // Nothing is written to lines that the other thread looks at without need: it waits for the last of what it
+    // submitted, which this one has seen by then, or for slots. Those it has written already are fetched ahead.
     Launch& finished = place.at(place.next);
     if (finished.recording) finished.recording.reset();
     ++place.next;

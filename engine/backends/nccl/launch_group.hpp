@@ -86,7 +86,8 @@ class LaunchGroup {
    public:
     /// `launcher` and `world` must outlive this.
     Member(LaunchGroup& group, int index, Launcher& launcher, const Team& world);
-    /// Of the first member: recovers all launchers. Of another: waits for that, because the first might use its launcher.
+    /// Of the first member: recovers all launchers. Of another: waits for that, because the first might use its
+    /// launcher.
     ~Member();
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;

@@ -1,6 +1,6 @@
 #pragma once
-// -M: what each step of a rank's start took of the GPU's memory, by CUDA's figure of what is free; what CUDA itself took,
-// by NVML's of what this process has before the first step.
+// -M: what each step of a rank's start took of the GPU's memory, by CUDA's figure of what is free; what CUDA itself
+// took, by NVML's of what this process has before the first step.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>

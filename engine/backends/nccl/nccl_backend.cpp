@@ -48,8 +48,8 @@ std::vector<Gpu> enough(const std::vector<Gpu>& gpus, const NcclRequest& request
   return gpus;
 }
 
-/// CUDA's own switch, with which a launch returns when what was launched has ended: held back, it would hold back the thread
-/// that is to release it.
+/// CUDA's own switch, with which a launch returns when what was launched has ended: held back, it would hold back the
+/// thread that is to release it.
 bool launching_waits() {
   const std::string value = process_environment("CUDA_LAUNCH_BLOCKING").value_or("");
   return !value.empty() && value != "0";

@@ -17,8 +17,8 @@ bool has_allocator(const NcclLibrary& library) { return library.call.mem_alloc &
 constexpr int kWindowsOnDevice = 22800;
 constexpr int kSaysNull = 22900;
 
-/// Where NCCL makes no window it gives out none, or in 2.28 the handle of a plain registration, which no GPU can read. In
-/// 2.27 every window is such a handle, and nothing tells.
+/// Where NCCL makes no window it gives out none, or in 2.28 the handle of a plain registration, which no GPU can read.
+/// In 2.27 every window is such a handle, and nothing tells.
 bool is_window(const NcclLibrary& library, ncclWindow_t window) {
   if (!window || library.version < kWindowsOnDevice || library.version >= kSaysNull) return window != nullptr;
   cudaPointerAttributes attributes{};

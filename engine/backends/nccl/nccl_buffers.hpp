@@ -13,7 +13,8 @@
 
 namespace busbw {
 
-/// Memory of the current device from ncclMemAlloc, as in nccl-tests; from cudaMalloc where the library is older than it.
+/// Memory of the current device from ncclMemAlloc, as in nccl-tests; from cudaMalloc where the library is older than
+/// it.
 class NcclBuffer {
  public:
   /// `what` it is for, as in "a send buffer". Throws EnvironmentError with what to do. `library` must outlive this.

@@ -36,8 +36,8 @@ struct NcclRank {
 };
 
 /// Belongs to the thread that made it, whose current device is the rank's GPU. What is issued goes through the rank's
-/// launch group; filling and comparing, which nobody times, is this thread's own. Every call throws EnvironmentError with
-/// NCCL's or CUDA's own words, and waits throw Aborted once the job is.
+/// launch group; filling and comparing, which nobody times, is this thread's own. Every call throws EnvironmentError
+/// with NCCL's or CUDA's own words, and waits throw Aborted once the job is.
 class NcclCommunicator final : public Communicator, private Stamps, private Gate {
  public:
   /// Allocates both buffers and joins `group` under NCCL. All but `rank` must outlive this.

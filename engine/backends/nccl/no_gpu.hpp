@@ -17,8 +17,8 @@ struct GpuLook {
 /// One sentence with the remedy.
 std::string no_gpu_sentence(const GpuLook& look);
 
-/// A half sentence to go behind one that says that `seen` GPUs are too few, where CUDA_VISIBLE_DEVICES names more than that;
-/// else empty.
+/// A half sentence to go behind one that says that `seen` GPUs are too few, where CUDA_VISIBLE_DEVICES names more than
+/// that; else empty.
 std::string visible_devices_doubt(const std::optional<std::string>& visible, int seen);
 
 /// "13.0" of 13000.

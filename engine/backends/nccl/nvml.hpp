@@ -1,6 +1,6 @@
 #pragma once
-// What the driver's management library (NVML) says of GPUs. It is loaded when the program runs and never linked, so that
-// a machine without it only knows less. Its calls are safe from any thread.
+// What the driver's management library (NVML) says of GPUs. It is loaded when the program runs and never linked, so
+// that a machine without it only knows less. Its calls are safe from any thread.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,8 +24,8 @@ class NvmlGpu {
   std::optional<std::string> uuid() const;
   /// NVLinks that are up.
   std::optional<int> nvlinks() const;
-  /// Bytes of its memory that this process has. The process must be at work on it: in a container, where NVML may number
-  /// processes otherwise, the only one there is then this one.
+  /// Bytes of its memory that this process has. The process must be at work on it: in a container, where NVML may
+  /// number processes otherwise, the only one there is then this one.
   std::optional<std::int64_t> used_here_bytes() const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// Which library is measured: NCCL, or one with its interface, found and opened when the program runs. What can be said of
-// it without NCCL's header is said here.
+// Which library is measured: NCCL, or one with its interface, found and opened when the program runs. What can be said
+// of it without NCCL's header is said here.
 #include <string>
 #include <vector>
 
@@ -25,8 +25,8 @@ struct OpenedLibrary {
   int version = 0;         // as its ncclGetVersion gives it
   std::string path;        // of the file, links followed
 
-  /// Null where it has no function of that name, and where it is an NCCL from before `since`, the version that brought it:
-  /// a library that stands before an older one may export it all the same.
+  /// Null where it has no function of that name, and where it is an NCCL from before `since`, the version that brought
+  /// it: a library that stands before an older one may export it all the same.
   void* find(const char* function, int since = 0) const;
   /// "NCCL 2.28.9 (/usr/lib/libnccl.so.2)"
   std::string named() const;
@@ -36,8 +36,8 @@ struct OpenedLibrary {
 /// before 2.18. What only some collectives and flags need it may lack.
 OpenedLibrary open_nccl(const LibrarySearch& search);
 
-/// Whether a version is one of NCCL's. Other libraries with its interface may count in their own way, and then a version
-/// says nothing of what they can do.
+/// Whether a version is one of NCCL's. Other libraries with its interface may count in their own way, and then a
+/// version says nothing of what they can do.
 bool counts_as_nccl(int version);
 
 /// "2.28.9" of 22809, "2.8.4" of 2804. Libraries with NCCL's interface may count in their own way: "0.9.0" of 900.

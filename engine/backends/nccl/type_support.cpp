@@ -5,9 +5,9 @@
 namespace busbw {
 namespace {
 
-// NCCL has 8-bit floats since 2.24 (nccl-tests' common.cu goes by that, too). Where a GPU of the communicator is older than
-// Hopper it refuses them (taskAppend in its enqueue.cc): to 2.27 for all its collectives but send and receive, since 2.28 for
-// those that reduce. Below 2.28 all programs are treated alike here, as in nccl-tests.
+// NCCL has 8-bit floats since 2.24 (nccl-tests' common.cu goes by that, too). Where a GPU of the communicator is older
+// than Hopper it refuses them (taskAppend in its enqueue.cc): to 2.27 for all its collectives but send and receive,
+// since 2.28 for those that reduce. Below 2.28 all programs are treated alike here, as in nccl-tests.
 constexpr int kFirstWithFloat8 = 22400;
 constexpr int kFirstThatMovesFloat8Everywhere = 22800;
 constexpr int kTakesFloat8From = 90;

@@ -30,8 +30,8 @@ extern "C" int ncclGetVersion(int*);
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-/// The names of libraries are written by the loader in one thread and read in others, behind a lock of the loader's own, which
-/// the sanitizer does not see.
+/// The names of libraries are written by the loader in one thread and read in others, behind a lock of the loader's
+/// own, which the sanitizer does not see.
 extern "C" const char* __tsan_default_suppressions() { return "race:ld-linux-"; }
 #endif
 

@@ -1,5 +1,5 @@
-// A NCCL for tests of what is handed over to it: its answers are made of all arguments of a call. VERSION: what it says that
-// it is. OLD: it lacks what came after 2.18.
+// A NCCL for tests of what is handed over to it: its answers are made of all arguments of a call. VERSION: what it says
+// that it is. OLD: it lacks what came after 2.18.
 #include <cstddef>
 #include <cstdint>
 

@@ -4,8 +4,8 @@
 
 namespace busbw::fastpath::model {
 
-/// Runs a kernel from its begin to the first thing that the agent has not waited for yet. Everything it did up to there was
-/// done before, so only what it sends and writes after it waited last is sent and written.
+/// Runs a kernel from its begin to the first thing that the agent has not waited for yet. Everything it did up to there
+/// was done before, so only what it sends and writes after it waited last is sent and written.
 class AgentFabric {
  public:
   static constexpr int kMaxRanks = kMostRanks;

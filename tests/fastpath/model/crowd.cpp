@@ -6,7 +6,8 @@
 namespace busbw::fastpath::model {
 namespace {
 
-/// For each GPU, communicator and kernel a character of how many blocks have begun, and one with a bit for each that ended.
+/// For each GPU, communicator and kernel a character of how many blocks have begun, and one with a bit for each that
+/// ended.
 using Progress = std::string;
 
 class Walk {

@@ -1,9 +1,10 @@
 #pragma once
-// Whether kernels that wait for each other find room on their GPUs at the same time, when several communicators run at once.
+// Whether kernels that wait for each other find room on their GPUs at the same time, when several communicators run at
+// once.
 //
-// Each communicator has a stream on every GPU, with kernels one after another. A GPU has places for so many blocks; which
-// stream gets a free place is open, the blocks of a kernel begin in order. A block ends once the same block of the same
-// kernel runs on every GPU, which is all that matters here of the schedules.
+// Each communicator has a stream on every GPU, with kernels one after another. A GPU has places for so many blocks;
+// which stream gets a free place is open, the blocks of a kernel begin in order. A block ends once the same block of
+// the same kernel runs on every GPU, which is all that matters here of the schedules.
 #include <cstdint>
 #include <string>
 

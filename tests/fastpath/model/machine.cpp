@@ -144,8 +144,8 @@ bool Machine::have_cells_come(const State& state, int rank, int number) const {
   return true;
 }
 
-/// All agents of the block, and by the fence what they have written. As it may arrive at any time, waiting for it hides no
-/// order in which the lines that are sent then could do harm.
+/// All agents of the block, and by the fence what they have written. As it may arrive at any time, waiting for it hides
+/// no order in which the lines that are sent then could do harm.
 bool Machine::has_block_come(const State& state, int rank, int speaker) const {
   const Agent& own = agent_of(state, rank, speaker);
   const int agents = program_.kernels[at(own.kernel)].agents_of_block;

@@ -1,14 +1,14 @@
 #pragma once
 // GPUs that run a program of kernels by the schedules of fastpath/schedule.hpp, one small move at a time, in any order.
 //
-// The memory is as weak as it may be for the schedules to hold: a write is under way until a move delivers it, which may be
-// at any time later, also after its kernel's end, and writes to different slots arrive in any order, those of one agent to
-// one peer too. What is taken for granted is that a line arrives whole, its data not after its tag, and is read whole: the data
-// are those that were there when the tag was seen.
+// The memory is as weak as it may be for the schedules to hold: a write is under way until a move delivers it, which
+// may be at any time later, also after its kernel's end, and writes to different slots arrive in any order, those of
+// one agent to one peer too. What is taken for granted is that a line arrives whole, its data not after its tag, and is
+// read whole: the data are those that were there when the tag was seen.
 //
-// An agent stands for the threads that write one line together; agents may start at any time, also one after another's end.
-// In a step it writes a batch of lines, of which each is under way by itself, and takes them one by one.
-// A rank's kernel starts when the one before has ended. A GPU has room for all blocks of a kernel, or for fewer, which then
+// An agent stands for the threads that write one line together; agents may start at any time, also one after another's
+// end. In a step it writes a batch of lines, of which each is under way by itself, and takes them one by one. A rank's
+// kernel starts when the one before has ended. A GPU has room for all blocks of a kernel, or for fewer, which then
 // begin in the order of their numbers. Between kernels a word for each block holds the last tag used.
 //
 // In a direct kernel the first agent of each block speaks for it where blocks meet. The buffers are memory.hpp's.

@@ -1,10 +1,10 @@
 #pragma once
 // The buffers that a program gives to its direct kernels: memory that peers read and write.
 //
-// A buffer is the program's, but for the time in which its rank is inside the kernel that it was given to: outside of it
-// nobody else may read it, and nothing may arrive in it. What a rank writes to a peer is under way until it is delivered,
-// at any time later and in any order; what it writes into its own buffers is there at once, as the end of its kernel sees
-// to that. A read is of what is there at that moment.
+// A buffer is the program's, but for the time in which its rank is inside the kernel that it was given to: outside of
+// it nobody else may read it, and nothing may arrive in it. What a rank writes to a peer is under way until it is
+// delivered, at any time later and in any order; what it writes into its own buffers is there at once, as the end of
+// its kernel sees to that. A read is of what is there at that moment.
 #include <compare>
 #include <cstddef>
 #include <cstdint>

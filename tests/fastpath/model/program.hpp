@@ -1,5 +1,6 @@
 #pragma once
-// What the model runs: the kernels of a job's ranks, one after another, and what each rank must have at the end of each.
+// What the model runs: the kernels of a job's ranks, one after another, and what each rank must have at the end of
+// each.
 //
 // A cell is one number here. Numbers are mixed so that no two cells are equal and a reduction in another order, or of
 // other cells, comes to another number: ranks that agree have done the same.
@@ -56,7 +57,8 @@ struct Kernel {
 struct Program {
   int ranks = 2;
   std::vector<Kernel> kernels;
-  /// So many blocks of a kernel at a time on a GPU, which begin in the order of their numbers; 0: there is room for all.
+  /// So many blocks of a kernel at a time on a GPU, which begin in the order of their numbers; 0: there is room for
+  /// all.
   int room = 0;
 
   int most_agents() const;
@@ -76,7 +78,8 @@ Cells expected_output(const Program& program, int kernel, int rank, std::int64_t
 /// The input of a rank's direct kernel, for the cell `index`.
 Cells input_of(const Program& program, int kernel, int rank, std::int64_t index);
 
-/// The task as schedule.hpp wants it, for one agent; keeps what it is given to store. It fills in no more cells than it must.
+/// The task as schedule.hpp wants it, for one agent; keeps what it is given to store. It fills in no more cells than it
+/// must.
 class TaskWork {
  public:
   /// `reduces_for_itself`: in all_reduce_direct each rank reduces all slices, for itself alone.
