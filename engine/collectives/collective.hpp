@@ -76,6 +76,8 @@ class Collective {
   /// Text of the redop column where none is used.
   virtual std::string_view no_redop_name() const { return "none"; }
   virtual bool has_root() const { return false; }
+  /// Whether every rank waits for all others, so that a late one holds up all and waiting tells who it was.
+  virtual bool all_wait_for_all() const { return !has_root(); }
   /// Whether a result in place is defined; if not, nccl-tests prints N/A as #wrong.
   virtual bool in_place_defined() const { return true; }
   /// Empty, or why this number of ranks cannot run ("nRanks 3 is not a power of 2, skipping").

@@ -15,6 +15,7 @@ class Sendrecv : public Collective {
   bool loops_over_redops() const override { return true; }
   bool in_place_defined() const override { return false; }
   std::optional<int> most_peers() const override { return 2; }
+  bool all_wait_for_all() const override { return false; }  // for neighbours only
 
   Shape shape(std::size_t count, std::size_t, int) const override {
     return {.send_count = count, .recv_count = count, .param_count = count};

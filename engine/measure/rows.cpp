@@ -69,8 +69,8 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.rank_device_times_s = rank_device_times_s(report.ranks);
   if (!measurement.rank_device_times_s.empty())
     measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, average);
-  // With a root ranks do not wait for all others, so that waiting does not tell who came late.
-  if (!plan.collective.has_root())
+  // Who does not wait for a late rank looks as late as that one.
+  if (plan.collective.all_wait_for_all())
     measurement.rank_arrivals_s =
         rank_arrivals_s(report.ranks, settings.aggregated_iterations * plan.collective.operations_per_run());
   measurement.rank_clocks = device_clocks(report.ranks);

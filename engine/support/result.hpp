@@ -138,8 +138,8 @@ struct Measurement {
   std::vector<double> rank_times_s;                 // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;          // [rank in group]; empty where there is no device time
   std::vector<double> rank_launch_times_s;          // [rank in group]; empty where issuing is doing
-  std::vector<double> rank_arrivals_s;  // [rank in group]: how long after the first rank it began; empty with no device
-                                        // time or with a root
+  /// [rank in group]: how long after the first rank it began; empty without device times or where not all wait
+  std::vector<double> rank_arrivals_s;
   std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty where no device tells
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
   std::vector<double> iteration_s;  // per iteration: until its last rank ended

@@ -215,8 +215,8 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     rank_arrivals_us: Annotated[
         list[float],
         Meta(
-            description="Per rank of the group: how long after the first rank it began; empty without device "
-            "times, for a collective with a root, and where all began together."
+            description="Per rank of the group: how long after the first rank it began; empty without device times, "
+            "where ranks do not wait for all others (collectives with a root, sendrecv), and where all began together."
         ),
     ] = msgspec.field(default_factory=list)
     rank_clocks: Annotated[

@@ -119,8 +119,8 @@ TEST_CASE("make_row: on a device three times are told by name, each combined by 
   CHECK(scene.out_of_place(on_devices()).out_of_place->device_time_s == doctest::Approx(0.0003));
 }
 
-TEST_CASE("make_row: with a root, for which not every rank waits, nobody is said to have come late") {
-  for (const char* name : {"broadcast", "reduce", "gather", "scatter"}) {
+TEST_CASE("make_row: where not every rank waits for all others nobody is said to have come late") {
+  for (const char* name : {"broadcast", "reduce", "gather", "scatter", "sendrecv"}) {
     const Measurement measurement = *Scene(name).out_of_place(on_devices()).out_of_place;
     CHECK(measurement.rank_device_times_s.size() == 4);
     CHECK(measurement.rank_arrivals_s.empty());
