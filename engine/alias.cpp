@@ -13,7 +13,7 @@ constexpr char kEngine[] = "busbw-engine";
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   char self[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) {
@@ -30,6 +30,8 @@ int main(int, char** argv) {
 
   // The file's name, so that a link of any name to this file means this collective; one that only adds to the name, as
   // nccl-tests' NAME_SUFFIX does (all_reduce_perf_mpi), is what the table shows.
+  char* alone[] = {name, nullptr};  // who starts it without even a name gives no arguments either
+  if (argc < 1) argv = alone;
   if (char* const slash = strrchr(argv[0], '/')) argv[0] = slash + 1;
   if (strncmp(argv[0], name, strlen(name)) != 0) argv[0] = name;
   execv(engine, argv);

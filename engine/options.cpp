@@ -85,8 +85,9 @@ void read_sizes(const Given& given, Options& options) {
   constexpr std::uint64_t kMiB = 1 << 20;
   settings.min_bytes = given.size("--minbytes", 32 * kMiB);
   settings.max_bytes = given.size("--maxbytes", 32 * kMiB);
-  settings.step_bytes = given.size("--stepbytes", kMiB);
   settings.step_factor = static_cast<std::uint64_t>(given.integer("--stepfactor", 1, 1));
+  const bool is_nothing = settings.step_factor > 1 && given.text("--stepbytes", "") == "0";
+  settings.step_bytes = is_nothing ? kMiB : given.size("--stepbytes", kMiB);
   if (settings.min_bytes > settings.max_bytes)
     throw UsageError(
         fmt::format("-b {} (--minbytes) is more than -e {} (--maxbytes, 32M if not given); allowed is at most as much",

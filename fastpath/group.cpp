@@ -111,6 +111,7 @@ void sort_by_communicator(std::vector<Pending>& calls) noexcept {
 /// Behind what NCCL has launched of the group, which has these streams where a communicator has several.
 ncclResult_t queue_group(const std::vector<Pending>& calls, const std::vector<Used>& several,
                          const RealNccl& nccl) noexcept try {
+  if (calls.empty()) return ncclSuccess;
   // On other streams as on its own: on some GPUs the one might start first, on others the other, and where there is no
   // room for both neither would end.
   join_streams(several, true);

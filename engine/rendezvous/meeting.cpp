@@ -219,7 +219,9 @@ TcpChannel Meeting::join(bool is_process) {
   while (count(), tick < limit) {
     look();
     const std::string said_before = std::exchange(tried.turned_away, {});
-    if (pace.is_due(tick)) places_ = places(tried.why);
+    const bool is_fresh = pace.is_due(tick);
+    if (is_fresh)
+      if (auto found = places(tried.why); !found.empty()) places_ = std::move(found);
     for (const auto& [endpoint, name] : places_) {
       if (count(), tick >= limit) {
         if (tried.turned_away.empty()) tried.turned_away = said_before;
@@ -233,8 +235,8 @@ TcpChannel Meeting::join(bool is_process) {
       TcpChannel channel(std::move(connected.socket));
       if (count(); shake_hands(channel, endpoint, is_process, std::max(1, limit - tick), tried)) return channel;
     }
-    // Before, an earlier job at this address may be about to end.
-    if (tick >= kRetryTicks && !tried.turned_away.empty()) break;
+    // Before, an earlier job at this address may be about to end, and this one's be at another.
+    if (is_fresh && tick >= kRetryTicks && !tried.turned_away.empty()) break;
     if (tick >= next_say) {
       callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, tried.why));
       next_say = tick + kSayTicks;

@@ -225,6 +225,7 @@ TEST_CASE("options: -i beside a factor is not used, with a note") {
   const Options options = options_of("-b 8 -e 64M -i 1M -f 2");
   CHECK(options.settings.step_factor == 2);
   CHECK(options.notes == std::vector<std::string>{"-i 1M is not used: -f 2"});
+  CHECK(options_of("-b 8 -e 64M -i 0 -f 2").notes == std::vector<std::string>{"-i 0 is not used: -f 2"});
   CHECK(options_of("-b 8 -e 64M -i 1M").notes.empty());
   check_names(refusal_of("-b 8 -e 64M -i x -f 2"), {"-i", "x", "a size"});
   // A step that would make too many sizes is none.

@@ -43,13 +43,13 @@ def test_a_dry_run_needs_no_slurm_and_touches_nothing(capsys: pytest.CaptureFixt
 def test_options_of_the_job_go_to_slurm(capsys: pytest.CaptureFixture[str]) -> None:
     given = ("partition", "account", "qos", "time", "reservation", "constraint", "nodelist", "exclude")
     words = [word for name in given for word in (f"--{name}", f"my-{name}")]
-    text = dry(capsys, *words, "--slurm-arg=--mem=0", "--srun-arg=--label=0", "--shared")
+    text = dry(capsys, *words, "--slurm-arg=--mem=0", "--srun-arg=--mem-bind=local", "--shared")
     for name in given:
         assert f"#SBATCH --{name}=my-{name}\n" in text
     assert "#SBATCH --mem=0\n" in text
     assert "--exclusive" not in text
     (step,) = [line for line in text.splitlines() if line.startswith("  srun ")]
-    assert "--label=0" in step
+    assert "--mem-bind=local" in step
 
 
 @pytest.mark.parametrize(

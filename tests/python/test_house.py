@@ -219,8 +219,13 @@ def test_no_command_imports_another() -> None:
     modules = {f"busbw.cli.{name}_" if iskeyword(name) else f"busbw.cli.{name}" for name in COMMANDS}
     found = []
     for path in sorted(folder.rglob("*.py")):
-        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
-        found += [f"{path.name}: {node.module}" for node in imports if node.module in modules]
+        named = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                named |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        found += [f"{path.name}: {name}" for name in sorted(named & modules)]
     assert found == []
 
 

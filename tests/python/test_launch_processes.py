@@ -50,21 +50,33 @@ def test_only_the_first_ones_stdout_is_the_jobs() -> None:
 
 
 def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
-    begin = 'echo begin >>"$0"; sleep 0.2; echo end >>"$0"; echo here; sleep 0.5'
+    begin = 'echo begin >>"$0"; sleep 0.5; echo end >>"$0"; echo here; sleep 0.5'
     commands = [Command(("/bin/sh", "-c", begin, str(tmp_path / "log"))) for _ in range(7)]
     assert run_all(commands, Heard().watch, at_a_time=3) == [Ended(0)] * 7
     now = most = 0
     for line in (tmp_path / "log").read_text().split():
         now += 1 if line == "begin" else -1
         most = max(most, now)
-    assert most == 3
+    assert 1 < most <= 3
 
 
-def test_one_that_says_nothing_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_says_nothing_holds_nobody_up_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "_CONNECTS_S", 0.3)
-    begin_s = time.monotonic()
-    assert run_all([shell("sleep 1; echo a")] * 4, Heard().watch, at_a_time=1) == [Ended(0)] * 4
-    assert time.monotonic() - begin_s < 3.5
+    log = tmp_path / "log"
+    silent = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 3; echo end >>"$0"', str(log)))
+    assert run_all([silent] * 2, Heard().watch, at_a_time=1) == [Ended(0)] * 2
+    assert log.read_text().split() == ["begin", "begin", "end", "end"]
+
+
+def test_what_breaks_off_at_an_interrupt_starts_nothing_more(tmp_path: Path) -> None:
+    def break_off() -> int:
+        raise KeyboardInterrupt
+
+    kill = shell(f"kill -INT {os.getpid()}; sleep 60")
+    more = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 60', str(tmp_path / "log")))
+    with pytest.raises(KeyboardInterrupt):
+        run_all([kill, *[more] * 5], Heard().watch, Rules(on_interrupt=break_off), at_a_time=1)
+    assert not (tmp_path / "log").exists()
 
 
 def test_an_interrupt_between_two_starts_reaches_all(tmp_path: Path) -> None:

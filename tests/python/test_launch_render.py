@@ -1,5 +1,6 @@
 """What the launchers local, ssh and mpirun make of a job: pinned, pure, and without the token."""
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +84,18 @@ def test_ranks_go_on_from_host_to_host() -> None:
     assert found == [["0"], ["1", "2", "3"], ["4", "5"]]
     assert all("BUSBW_SIZE=6" in script for script in scripts)
     assert [command.process for command in uneven.commands] == [0, "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("count", "given", "said"), [(8, (), None), (20, (), "72"), (20, (("BUSBW_JOIN_TIMEOUT_S", "9"),), "9")]
+)
+def test_over_ssh_many_hosts_have_longer_to_arrive(
+    count: int, given: tuple[tuple[str, str], ...], said: str | None
+) -> None:
+    hosts = tuple(Host(f"n{number}", 1) for number in range(count))
+    (first, *_) = ssh.render(replace(JOB, environment=given), replace(SSH, hosts=hosts)).commands
+    found = re.findall(r"BUSBW_JOIN_TIMEOUT_S=(\d+)", first.stdin or "")
+    assert found == ([said] if said else [])
 
 
 def test_over_ssh_only_process_0_may_write_where_records_go(tmp_path: Path) -> None:

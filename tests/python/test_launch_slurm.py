@@ -121,7 +121,7 @@ def test_a_batch_job_gets_nothing_of_an_allocation_around(tmp_path: Path, monkey
     (tmp_path / "sbatch.says").write_text('env >"$FAKE/environment"\necho 12\n')
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     dropped = ("SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SLURM_NTASKS", "SBATCH_WAIT", "SBATCH_CLUSTERS", "SBATCH_REQUEUE")
-    kept = ("SLURM_CONF", "SLURM_CLUSTERS", "SBATCH_PARTITION", "NCCL_DEBUG")
+    kept = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SBATCH_PARTITION", "NCCL_DEBUG")
     for name, value in dict.fromkeys((*dropped, *kept), "1").items() | {("FAKE", str(tmp_path))}:
         monkeypatch.setenv(name, value)
     rendered = slurm.render(JOB, Where(folder=tmp_path / "job"))

@@ -16,7 +16,7 @@ def time_us(figure: Figure) -> float | None:
     return figure.time_us if sampled_us is None else sampled_us
 
 
-def side_figures(found: Sequence[Figure]) -> SideFigures:
+def side_figures(found: Sequence[Figure], *, runs: int | None = None) -> SideFigures:
     """One side's figures at a point; over several runs the median of each."""
     values = {}
     for name in _SHOWN:
@@ -28,6 +28,6 @@ def side_figures(found: Sequence[Figure]) -> SideFigures:
         **values,
         median_us=median(sampled_us) if found and len(sampled_us) == len(found) else None,
         samples=sum(len(figure.samples_us[0]) for figure in found if figure.samples_us),
-        runs=len(found),
+        runs=len(found) if runs is None else runs,
         wrong_elements=sum(wrong) if wrong else None,
     )

@@ -114,8 +114,8 @@ def judge(
         results.append(
             SizeResult(
                 point=item.point,
-                a=side_figures([each.figure for each in item.a]),
-                b=side_figures([each.figure for each in item.b]),
+                a=side_figures([each.figure for each in item.a], runs=starts(item.a)),
+                b=side_figures([each.figure for each in item.b], runs=starts(item.b)),
                 speedup=each.speedup,
                 interval=_exp(each.interval),
                 rounding=each.rounding,

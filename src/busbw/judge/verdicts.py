@@ -133,7 +133,9 @@ def _verdict(series: Series, system: System | None, nics: Nics | None, against: 
 _BROKEN_ADVICE = (
     "repeat it with -c 1 -n 1 over the same sizes; with the same result suspect the library, then the hardware"
 )
-_NICS_ADVICE = "say the NICs of a node: --nics 8x400, or --system NAME where they are the usual ones of such a machine"
+_NICS_ADVICE = (
+    "say the NICs of a node: busbw check --nics 8x400, or --system NAME where they are the usual ones of such a machine"
+)
 _NO_EXPECTATION_ADVICE = "give a good run of the same machine (--reference FILE)"
 _NO_YARDSTICK_ADVICE = (
     "say what it ran on (--system NAME; `busbw expect --systems` lists them) or give a good run of the same machine "

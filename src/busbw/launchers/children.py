@@ -173,6 +173,8 @@ class Children:
             self._read(_BEHIND_S)
             if self._watch:
                 self._watch.on_wait()
+        if self._received and self._rules.on_interrupt:
+            self._pass_on()  # what it breaks off by must come before the next start
         if self._rules.limit_s is not None:
             self._end_at_s = monotonic() + self._rules.limit_s
 

@@ -23,7 +23,7 @@ from busbw.logs import Log
 from busbw.store.layout import Entry, entries
 from busbw.store.rows import LARGEST, insert
 
-VERSION = 2
+VERSION = 3
 """Of the tables below and what is put into them; an index of another version is built anew."""
 
 INDEX, LOCK = ".index.sqlite", ".index.lock"

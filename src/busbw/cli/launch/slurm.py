@@ -6,7 +6,7 @@ import secrets
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -123,6 +123,7 @@ def slurm(
     around = _Allocation() if is_batch else _Allocation.of(os.environ)
     given = tuple(f"--{name}={value}" for name, value in of_the_job.items() if value is not None)
     _check(around, (*given, *job_more), is_batch=is_batch)
+    _refuse_settled("--srun-arg", step_more, *_SETTLED_BY_SRUN)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts without --container-image", remedy="name the image, too")
     if not is_batch and (folder is not None or detach):
@@ -240,12 +241,7 @@ def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> 
     for option in options:
         if not option.startswith("-") or "\n" in option:
             raise UsageError(f'--slurm-arg "{option}" is no option', remedy="write it as --slurm-arg=--name=value")
-        if _is_settled(option, *(_SETTLED if is_batch else _SETTLED_BY_SRUN)):
-            raise UsageError(
-                f"--slurm-arg={option}: where the output goes, on which cluster and how often a job runs, and who "
-                "waits for it, is settled here",
-                remedy="use --folder, --steps, --detach, and SLURM_CLUSTERS for a cluster",
-            )
+    _refuse_settled("--slurm-arg", options, *(_SETTLED if is_batch else _SETTLED_BY_SRUN))
     if "," in os.environ.get("SLURM_CLUSTERS", "") or os.environ.get("SLURM_CLUSTERS") == "all":
         raise UsageError(
             f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, which all number their jobs alike",
@@ -256,6 +252,16 @@ def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> 
 _SETTLED = (("output", "error", "array", "clusters", "wait", "test-only"), "oeaMW")
 _SETTLED_BY_SRUN = (("output", "error", "clusters", "label"), "oeMl")
 """Options that a launch cannot do with, by their long names and their letters."""
+
+
+def _refuse_settled(name: str, options: Iterable[str], names: tuple[str, ...], letters: str) -> None:
+    for option in options:
+        if _is_settled(option, names, letters):
+            raise UsageError(
+                f"{name}={option}: where the output goes, on which cluster and how often a job runs, and who "
+                "waits for it, is settled here",
+                remedy="use --folder, --steps, --detach, and SLURM_CLUSTERS for a cluster",
+            )
 
 
 def _is_settled(option: str, names: tuple[str, ...], letters: str) -> bool:
@@ -272,6 +278,8 @@ def _with_all_processors(where: Where, per_node: int) -> tuple[Where, tuple[str,
     Nodes of a partition may differ, and Slurm may choose any of them: each gives as much as the smallest has.
     """
     options = (*where.job_options, *where.step_options)
+    if partition := os.environ.get("SLURM_PARTITION"):
+        options = (f"--partition={partition}", *options)  # as srun reads it: the command line goes before it
     if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
         return where, ()
     try:

@@ -28,7 +28,7 @@ JOB_FILE = "job.json"
 FOLDERS = "busbw-slurm"
 """Holds the folders of jobs, where nobody named one."""
 MOST_STEPS = 10_000
-_OF_THE_CLUSTER = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+_OF_THE_CLUSTER = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
 """Variables that lead to it and do not stem from a job."""
 _NOT_BY_DEFAULT = tuple(
     f"SBATCH_{name}" for name in ("ARRAY_INX", "CLUSTERS", "ERROR", "EXCLUSIVE", "REQUEUE", "TEST_ONLY", "WAIT")

@@ -19,6 +19,10 @@ OPTIONS = (
 )
 """Of OpenSSH's client; the first of several settings of an option counts, so what a user gives goes before these."""
 
+_JOIN_TIMEOUT = "BUSBW_JOIN_TIMEOUT_S"
+_JOIN_TIMEOUT_S = 60
+"""The engine's own (rendezvous/world.cpp), for hosts that are connected to at once; a second more for each other."""
+
 LOST = 255
 """The exit code of ssh itself; no program of ours has it."""
 
@@ -45,7 +49,7 @@ class SshRendered(Rendered):
     checks: tuple[Command, ...] = ()
 
     def text(self) -> str:
-        """What would be run: the checks, all at once, and then the commands, all at once."""
+        """What would be run: the checks, and then the commands, a few connections at a time."""
         looks = "\n".join(check.text() for check in self.checks)
         return f"# a look at every host:\n{looks}\n# the job:\n{super().text()}"
 
@@ -54,6 +58,9 @@ def render(job: Job, where: Where) -> SshRendered:
     """One command for each host; the script and the token go in by stdin."""
     programs = where.programs or (str(job.program),)
     common = job.world(store=f"tcp://{in_url(where.root_address)}:{where.port}", processes=total(where.hosts))
+    if (later := len(where.hosts) - preflight.AT_A_TIME) > 0:
+        # Process 0 waits for all from its own start on, while the others' connections are made a few at a time.
+        common = {_JOIN_TIMEOUT: str(_JOIN_TIMEOUT_S + later), **common}
     commands, checks, first = [], [], 0
     for node, host in enumerate(where.hosts):
         ranks = range(first, first + host.processes)
