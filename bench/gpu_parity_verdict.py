@@ -60,10 +60,9 @@ def of_rounds(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None
     """By geometric means over the rounds, with Welch's interval. None where a side shows no time."""
     if min(*ours, *theirs) <= 0:
         return None
-    logs = [[math.log(value) for value in values] for values in (ours, theirs)]
     if min(len(ours), len(theirs)) < 2:
-        return Estimate(math.exp(statistics.mean(logs[0]) - statistics.mean(logs[1])))
-    found = mean_difference(run_summary(logs[0]), run_summary(logs[1]), alpha=_ALPHA)
+        return Estimate(statistics.geometric_mean(ours) / statistics.geometric_mean(theirs))
+    found = mean_difference(run_summary(ours), run_summary(theirs), alpha=_ALPHA)
     return Estimate(math.exp(found.estimate), math.exp(found.low), math.exp(found.high))
 
 
@@ -119,14 +118,14 @@ def agrees_with_itself(times_us: Sequence[float], size_bytes: int) -> bool | Non
 def median_over_sizes(rows: Sequence[dict[str, Any]]) -> Estimate | None:
     """Of each round that has all these rows the median of their ratios; over the rounds their mean."""
     rounds = min(len(row["busbw_us"]) for row in rows)
-    logs = []
+    medians = []
     for place in range(rounds):
         pairs = [(row["busbw_us"][place], row["nccl_tests_us"][place]) for row in rows]
         ratios = [ours / theirs for ours, theirs in pairs if ours > 0 and theirs > 0]
         if not ratios:
             return None
-        logs.append(math.log(statistics.median(ratios)))
-    if len(logs) < 2:
-        return Estimate(math.exp(logs[0]))
-    found = mean_difference(run_summary(logs), Summary(0.0, 0.0, 1.0), alpha=_ALPHA)
+        medians.append(statistics.median(ratios))
+    if len(medians) < 2:
+        return Estimate(medians[0])
+    found = mean_difference(run_summary(medians), Summary(0.0, 0.0, 1.0), alpha=_ALPHA)
     return Estimate(math.exp(found.estimate), math.exp(found.low), math.exp(found.high))
