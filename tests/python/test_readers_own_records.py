@@ -51,3 +51,12 @@ def test_nccl_is_named_as_in_other_logs(tmp_path: Path) -> None:
     path = tmp_path / "gpu.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert read(path).tables[0].library == "NCCL 2.28.9"
+
+
+def test_the_name_of_the_library_is_no_warning(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines()]
+    lines[0]["notes"] = ["Library: version 2.28.9, libnccl.so.2, SHA-256 1c86", "-i 1M is not used: -f 2"]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    noted, *_ = read(path).tables[0].warnings
+    assert noted == "-i 1M is not used: -f 2"

@@ -63,6 +63,7 @@ def test_the_picture_names_the_latest_and_says_it_of_every_cell() -> None:
     made = picture("Who came last", {8: [0.0, 20.0], 16: [0.5, 0.0]}, [0, 1])
     assert made is not None
     assert "The latest is rank 1 at 8 B: it began 20 us after the first rank." in made.text
+    assert made.note.startswith("The latest is rank 1 at 8 B: it began 20 us after the first rank. ")
     titles = [one.text for one in svg_root(made.svg).iter("title")]
     assert titles == [f"{late} us after the first" for late in ("0", "0.5", "20", "0")]
 

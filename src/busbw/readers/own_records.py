@@ -88,8 +88,12 @@ class _Reading:
             end_reason=_end_reason(end),
             claimed_average_busbw_gbps=end.average_busbw_gbps if end else None,
             claimed_out_of_bounds=end.out_of_bounds if end else None,
-            warnings=(*header.notes, *self._notices),
+            warnings=(*(note for note in header.notes if not note.startswith(_LIBRARY)), *self._notices),
         )
+
+
+_LIBRARY = "Library: "
+"""The line of a table's header that says what `library` says, and warns of nothing."""
 
 
 def _library(header: records.Header) -> str:

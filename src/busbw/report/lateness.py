@@ -70,11 +70,12 @@ def picture(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence[
         for line, index in enumerate(shown)
     ]
     most, size, rank = max((by_size[size][index], size, ranks[index]) for size in sizes for index in range(len(ranks)))
-    text = f"{title}. The latest is rank {rank} at {size_text(size)}: it began {number(most)} us after the first rank."
+    latest_words = f"The latest is rank {rank} at {size_text(size)}: it began {number(most)} us after the first rank."
+    text = f"{title}. {latest_words}"
     svg = drawing(group(*cells), *labels, *names, label=text, width=_WIDTH, height=bottom + 24)
     note = (
-        "Microseconds after the first rank at which each began, once behind a barrier of all; over several passes the "
-        "median. Ranks leave a barrier one after the other, so some microseconds mean nothing."
+        f"{latest_words} Microseconds after the first rank at which each began, once behind a barrier of all; over "
+        "several passes the median. Ranks leave a barrier one after the other, so some microseconds mean nothing."
     )
     if len(ranks) > len(shown):
         note += f" Of {len(ranks)} ranks the {len(shown)} that came latest."
