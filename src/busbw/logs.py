@@ -134,6 +134,17 @@ class Table(Struct, kw_only=True, frozen=True):
         """The different kinds of device of the rank list, in its order."""
         return tuple(dict.fromkeys(rank.device_name for rank in self.rank_list if rank.device_name))
 
+    @property
+    def gpus_per_thread(self) -> int | None:
+        """-g, by nccl-tests' name for it or ours; None where the log does not say."""
+        given = self.settings.get("nGpus") or self.settings.get("gpus_per_thread") or ""
+        return int(given) if given.isdigit() and int(given) > 0 else None
+
+    @property
+    def is_in_graph(self) -> bool:
+        """Whether it says that operations were launched in CUDA graphs (-G), where launching costs them nothing."""
+        return (self.settings.get("graph") or self.settings.get("graph_launches") or "0") != "0"
+
     def collective_of(self, row: Row) -> str | None:
         """What one of its rows measures, where it is known."""
         return row.collective or self.collective

@@ -56,10 +56,9 @@ def way_of(table: Table) -> Way:
     """How the operations of a log were launched; one at a time by each rank where it does not say."""
     if table.settings.get("backend") == "host" or any(rank.bus_id == "cpu" for rank in table.rank_list):
         return "host"
-    if (table.settings.get("graph") or table.settings.get("graph_launches") or "0") != "0":
+    if table.is_in_graph:
         return "graph"
-    given = table.settings.get("nGpus") or table.settings.get("gpus_per_thread") or ""
-    return "one thread" if given.isdigit() and int(given) > 1 else "one each"
+    return "one thread" if (table.gpus_per_thread or 1) > 1 else "one each"
 
 
 def scatter_factor(way: Way, size_bytes: int) -> float:

@@ -68,8 +68,7 @@ def observations(tables: Iterable[Table]) -> Observations:
 
 def _way(table: Table) -> Way | None:
     way = way_of(table)
-    says_gpus = table.settings.get("nGpus") or table.settings.get("gpus_per_thread")
-    return way if way == "host" or (says_gpus and way != "graph") else None
+    return way if way == "host" or (table.gpus_per_thread and way != "graph") else None
 
 
 def align(a: Observations, b: Observations) -> tuple[Observations, Observations, list[str]]:

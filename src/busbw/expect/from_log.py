@@ -77,18 +77,9 @@ def job_of(table: Table, row: Row, system: System) -> Job | None:
         groups=_groups_beside(table, hosts) if is_whole else 1,
         dtype=row.dtype,
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
-        gpus_per_thread=_gpus_per_thread(table),
+        gpus_per_thread=1 if table.is_in_graph else table.gpus_per_thread,
         algorithm=_only_algorithm(table.environment.get("NCCL_ALGO", "")),
     )
-
-
-def _gpus_per_thread(table: Table) -> int | None:
-    """-g, where the log has it; in a CUDA graph (-G) a launch costs the operations nothing."""
-    given = table.settings.get("nGpus") or table.settings.get("gpus_per_thread") or ""
-    graph = table.settings.get("graph") or table.settings.get("graph_launches") or "0"
-    if graph != "0":
-        return 1
-    return int(given) if given.isdigit() and int(given) > 0 else None
 
 
 def _only_algorithm(value: str) -> str | None:
