@@ -4,6 +4,7 @@ algbw = bytes / time and busbw = algbw x factor hold for the numbers that were m
 a figure is an interval, a contradiction is two intervals that do not meet, and no tolerance is made up.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -110,9 +111,15 @@ class Interval(NamedTuple):
         """Halfway."""
         return (self.low + self.high) / 2
 
+    @property
+    def edges(self) -> tuple[float, float]:
+        """The least and the most that it meets: a little more than rounding allows."""
+        return self.low / (1 + EPSILON), self.high / (1 - EPSILON)
+
     def meets(self, value: float) -> bool:
         """Whether the value is in it, with a little tolerance."""
-        return self.low - EPSILON * value <= value <= self.high + EPSILON * value
+        low, high = self.edges
+        return low <= value <= high
 
 
 def ratio(raw: RawRow, side: Printed, basis: Basis) -> Interval | None:
@@ -130,18 +137,16 @@ def ratio(raw: RawRow, side: Printed, basis: Basis) -> Interval | None:
 def common_ratio(intervals: Iterable[Interval]) -> tuple[Interval | None, int]:
     """The ratio that a table's figures have in common, and how many of the telling ones contradict it.
 
-    The narrowest intervals decide by their median, so that some wrong figures among many right ones do no harm.
+    It is where the most intervals meet, so that some wrong figures among many right ones do no harm. The most of them
+    meet at a lower edge of one: walking up, an edge is the last that comes before others are left behind.
     """
-    telling = sorted((it for it in intervals if it.high - it.low < _NARROW), key=lambda it: it.high - it.low)
+    telling = [it for it in intervals if it.high - it.low < _NARROW]
     if not telling:
         return None, 0
-    middles = sorted(it.middle for it in telling[:25])
-    is_zero = sum(it.low == 0.0 for it in telling) * 2 > len(telling)  # one rank: the middle of [0, 0.00x] says nothing
-    middle = 0.0 if is_zero else middles[len(middles) // 2]
-    agreeing = [it for it in telling if it.meets(middle)]
-    if not agreeing:
-        return None, len(telling)
+    begins = sorted(it.edges[0] for it in telling)
+    ends = sorted(it.edges[1] for it in telling)
+    _, meeting = max((begun - bisect_left(ends, at), at) for begun, at in enumerate(begins, start=1))
+    agreeing = [it for it in telling if it.meets(meeting)]
     low, high = max(it.low for it in agreeing), min(it.high for it in agreeing)
-    if low > high:  # they meet in the middle only with the tolerance
-        low, high = min(low, high), max(low, high)
-    return Interval(low, high), len(telling) - len(agreeing)
+    # Where they meet in the tolerance only, the one is above the other.
+    return Interval(min(low, high), max(low, high)), len(telling) - len(agreeing)
