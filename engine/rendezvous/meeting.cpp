@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "rendezvous/file_store.hpp"
@@ -18,6 +19,7 @@ namespace busbw {
 namespace {
 
 constexpr int kTryTicks = 2 * kTicksPerS;     // for one address
+constexpr int kQuickTicks = 3;  // and at first, where there are several, of which some may lead nowhere
 constexpr int kRetryTicks = 10 * kTicksPerS;  // while an earlier job may still be closing the same port
 constexpr int kFirstSayTicks = 3 * kTicksPerS;
 constexpr int kSayTicks = 10 * kTicksPerS;
@@ -212,6 +214,7 @@ TcpChannel Meeting::join(bool is_process) {
   };
   Tried tried;
   int next_say = kFirstSayTicks;
+  bool is_first_round = true;
   Pace pace(membership_.process, places_.empty(), limit);
   const Ticker ticker;
   int tick = 0;
@@ -222,18 +225,23 @@ TcpChannel Meeting::join(bool is_process) {
     const bool is_fresh = pace.is_due(tick);
     if (is_fresh)
       if (auto found = places(tried.why); !found.empty()) places_ = std::move(found);
-    for (const auto& [endpoint, name] : places_) {
+    const int try_ticks = is_first_round && places_.size() > 1 ? kQuickTicks : kTryTicks;
+    is_first_round = is_first_round && places_.empty();
+    for (auto place = places_.begin(); place != places_.end(); ++place) {
       if (count(), tick >= limit) {
         if (tried.turned_away.empty()) tried.turned_away = said_before;
         break;
       }
-      Connected connected = connect_to(endpoint, std::min(kTryTicks, limit - tick), look);
+      Connected connected = connect_to(place->endpoint, std::min(try_ticks, limit - tick), look);
       if (!connected.socket.is_open()) {
-        tried.why = name + connected.why;
+        tried.why = place->name + connected.why;
         continue;
       }
       TcpChannel channel(std::move(connected.socket));
-      if (count(); shake_hands(channel, endpoint, is_process, std::max(1, limit - tick), tried)) return channel;
+      if (count(); shake_hands(channel, place->endpoint, is_process, std::max(1, limit - tick), tried)) {
+        std::rotate(places_.begin(), place, std::next(place));  // what comes next begins where this was welcomed
+        return channel;
+      }
     }
     // Before, an earlier job at this address may be about to end, and this one's be at another.
     if (is_fresh && tick >= kRetryTicks && !tried.turned_away.empty()) break;

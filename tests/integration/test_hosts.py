@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -121,8 +122,16 @@ def end_times(jobs: Iterable[Launched], but_not: Collection[int] = ()) -> dict[i
     return times
 
 
+def complaints(stderr: str) -> list[str]:
+    """What a process said, but for whom it waited: on a busy machine one may come seconds after the other."""
+    waiting = re.compile(
+        r"all_reduce_perf: (\d+ of \d+ processes ha(s|ve) not come|process \d+ is waiting for process 0)"
+    )
+    return [line for line in stderr.splitlines() if not waiting.match(line)]
+
+
 def expect_good(ended: list[Ended]) -> None:
-    assert [(one.code, one.stderr) for one in ended] == [(0, "")] * len(ended)
+    assert [(one.code, complaints(one.stderr)) for one in ended] == [(0, [])] * len(ended)
     assert footer(ended[0].table)["Out of bounds values"] == "0 OK"
     assert all(one.stdout == "" for one in ended[1:])
     assert ended[0].rows()
