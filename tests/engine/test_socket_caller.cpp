@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support/error.hpp"
+#include "support/ticker.hpp"
 #include "support_errors.hpp"
 #include "support_sockets.hpp"
 
@@ -65,6 +66,28 @@ TEST_CASE("SocketCaller: goes from one address to the next until the right peer 
   check_names(caller.tried(), {"127.0.0.2:" + std::to_string(port) + " (Connection refused)",
                                "127.0.0.3:" + std::to_string(port) + " (connected, but no answer)",
                                "127.0.0.4:" + std::to_string(port) + " (something else answers there)"});
+}
+
+TEST_CASE("SocketCaller: an address from which nothing comes is passed over quickly at first") {
+  SocketVisitors visitors(1, Listening::this_host);
+  // A listener whose queue is full answers no more, as an address behind a firewall does.
+  const Endpoint full = endpoint_of("127.0.0.2", visitors.door().port);
+  const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(bind(listener.number(), reinterpret_cast<const sockaddr*>(&full.address), full.length) == 0);
+  REQUIRE(listen(listener.number(), 0) == 0);
+  const Connected queued = connect_to(full, kTicksPerS, [] { return false; });
+  REQUIRE(queued.socket.is_open());
+  REQUIRE_FALSE(connect_to(full, 1, [] { return false; }).socket.is_open());
+  SocketCaller caller(addresses({"127.0.0.2", "127.0.0.1"}), visitors.door(), 0, 1);
+  int rounds = 0;
+  int passed_over = 0;
+  run(caller, [&] {
+    ++rounds;
+    if (passed_over == 0 && caller.tried().find("(no answer)") != std::string::npos) passed_over = rounds;
+    serve(visitors, 1);
+  });
+  CHECK(caller.connected());
+  CHECK(passed_over == SocketCaller::kConnectTicks[0] + 1);
 }
 
 TEST_CASE("SocketCaller: fails when every address has failed in every round, and says how") {
