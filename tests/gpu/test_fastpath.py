@@ -6,95 +6,23 @@ BUSBW_BUILD_GPU_TESTS) and fastpath_kernels (with BUSBW_BUILD_BENCH). BUSBW_NCCL
 """
 
 import os
-import re
 import shutil
-import signal
 import subprocess
-from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from busbw import engine
 
-from .machine import Machine, Running, beside, expect_nothing_wrong, free_port, real_library
+from .fast_path import COLLECTIVES, PROGRAM_LIMIT_S, TWO_SHOT, FastPath
+from .machine import Machine, beside
 
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
 REACHING = ("all_reduce", "all_gather", "reduce_scatter")
 """Those that `direct` does."""
-TWO_SHOT = ("all_reduce", "broadcast")
-"""Those that `two_shot` does."""
 SIZES = ["--sizes", "2,30,120,1000,4K,65534,100003,1M,5000003", "-n", 3]
 EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "8,1000,100003,1M", "-n", 1]
 FORCED = ["exchange,128,512", "exchange,1,32", "exchange,7,96", "two_shot,128,256", "two_shot,3,64"]
-HAS_ALLTOALL = (2, 28)
-PROGRAM_LIMIT_S = 240
-"""Of a stress: it watches itself, and this only guards against that failing."""
 SANITIZER_LIMIT_S = 90
-
-
-class FastPath:
-    """The library, and programs that are started over it."""
-
-    def __init__(self, machine: Machine, library: Path) -> None:
-        self.machine = machine
-        self.library = library
-        self._log = machine.folder / "fastpath.log"
-
-    def environment(self, **more: str) -> dict[str, str]:
-        return {"BUSBW_FASTPATH_LOG": str(self._log), **more}
-
-    def methods(self) -> Counter[str]:
-        """By method: kinds of calls that went that way."""
-        text = self._log.read_text() if self._log.exists() else ""
-        return Counter(re.findall(r" ranks=\d+: (\w+)", text))
-
-    def check(self, collective: str, *arguments: object, **more: str) -> Counter[str]:
-        """Runs a program of ours over it; nothing may be wrong. The methods that ran."""
-        library = ["--library", self.library]
-        finished = self.machine.run(collective, *library, *arguments, environment=self.environment(**more))
-        expect_nothing_wrong(finished, collective)
-        version = tuple(map(int, finished.facts()["nccl_version"].split(".")))
-        if collective == "alltoall" and version < HAS_ALLTOALL:
-            pytest.skip("nothing wrong, and nothing to do: programs send and receive where NCCL has no ncclAlltoAll")
-        return self.methods()
-
-    def start(
-        self, command: list[object], *, limit_s: float = PROGRAM_LIMIT_S, **more: str
-    ) -> "subprocess.CompletedProcess[str]":
-        """Runs any program with the library loaded before its NCCL."""
-        real = real_library(self.machine)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("BUSBW_")}
-        environment |= {"NCCL_NVLS_ENABLE": "0", "LD_PRELOAD": str(self.library)}
-        environment["LD_LIBRARY_PATH"] = f"{real.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-        words = [str(part) for part in command]
-        process = subprocess.Popen(
-            words,
-            env=environment | self.environment(**more),
-            cwd=self.machine.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            stdout, stderr = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            stdout, stderr = self._ended(process)
-            raise AssertionError(f"{words} did not end in {limit_s} s:\n{stdout}\n{stderr}") from None
-        finally:
-            self._ended(process)
-        (self.machine.folder / f"{Path(str(command[0])).name}.out").write_text(stdout + stderr)
-        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
-
-    @staticmethod
-    def _ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
-        """Kills it with all that it has started, which would stay on the GPUs, and returns what it said."""
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        return process.communicate()
 
 
 @pytest.fixture
@@ -275,18 +203,8 @@ def test_ranks_that_see_only_their_own_gpu(fast: FastPath, collective: str) -> N
     """As under Slurm's --gpus-per-task: each process has a CUDA_VISIBLE_DEVICES of its own."""
     count, shown = fast.machine.count, os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = shown.split(",") if shown else [str(gpu) for gpu in range(count)]
-    place = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
-    place["MASTER_PORT"] = str(free_port())
-    ranks: list[Running] = []
-    for rank, gpu in zip(range(count), gpus, strict=True):
-        own = {"CUDA_VISIBLE_DEVICES": gpu, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-        joins = ranks[0] if ranks else None
-        flags = ["--library", fast.library, *SIZES]
-        ranks.append(fast.machine.start(collective, *flags, environment=fast.environment(**place, **own), joins=joins))
-    first, *others = [rank.finish() for rank in ranks]
-    expect_nothing_wrong(first, collective)
-    assert [other.code for other in others] == [0] * (count - 1), others
-    assert fast.methods()["exchange"] > 0
+    methods = fast.check_processes(collective, [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus[:count]], *SIZES)
+    assert methods["exchange"] > 0
 
 
 @pytest.mark.parametrize("communicators", [2, 3])

@@ -1,4 +1,5 @@
-// Single situations in which a library before NCCL could do what NCCL would not. Each says a line and returns run_team()'s code.
+// Single situations in which a library before NCCL could do what NCCL would not. Each says a line and returns
+// run_team()'s code.
 #include "cases.hpp"
 
 #include <sys/wait.h>
@@ -223,8 +224,8 @@ void destroy_order(Team& team, const CaseSettings& settings) {
 
 void long_nap(void*) { std::this_thread::sleep_for(milliseconds(100)); }
 
-/// When ncclCommFinalize returns, what was queued has run, though nobody waited for its stream: on one stream, on two, in
-/// a graph.
+/// When ncclCommFinalize returns, what was queued has run, though nobody waited for its stream: on one stream, on two,
+/// in a graph.
 void finalize(Team& team, const CaseSettings& settings) {
   constexpr std::size_t kCount = 100'000;
   for (int round = 0; round < settings.rounds; ++round) {
@@ -432,8 +433,8 @@ void overlapping_graphs(Team& team, const CaseSettings& settings) {
   try_it(team, team.new_communicators()[0], team.ranks, 1000, "after its graphs");
 }
 
-/// A graph and calls of one communicator, on streams without an order between them and over the same data: each takes what the
-/// one launched before it has left, also where one of the streams is late.
+/// A graph and calls of one communicator, on streams without an order between them and over the same data: each takes
+/// what the one launched before it has left, also where one of the streams is late.
 void calls_beside_graphs(Team& team, const CaseSettings& settings) {
   constexpr int kTurns = 5;
   const ncclComm_t communicator = team.new_communicators()[0];
@@ -446,7 +447,8 @@ void calls_beside_graphs(Team& team, const CaseSettings& settings) {
     data.set(1);
     team.meet();
     team.doing("calls_beside_graphs: the first graph");
-    // The others' parts of the call are on their way when this rank's is not yet: a graph that did not wait would add to them.
+    // The others' parts of the call are on their way when this rank's is not yet: a graph that did not wait would add
+    // to them.
     if (rank == 0) check(cudaLaunchHostFunc(calls, long_nap, nullptr), "cudaLaunchHostFunc");
     all_reduce(data, 1000, communicator, calls);
     const Recorded first(graphs, [&] { all_reduce(data, 1000, communicator, graphs); });
@@ -526,9 +528,9 @@ void nonblocking(Team& team, const CaseSettings&) {
   end_nonblocking(communicator);
 }
 
-/// In one group calls of a communicator that waits and of one that does not, in either order, each on a stream of its own.
-/// NCCL itself cannot: a communicator that waits is "in progress" for good where the other one's call came last. So that one's
-/// calls have sizes that every table takes.
+/// In one group calls of a communicator that waits and of one that does not, in either order, each on a stream of its
+/// own. NCCL itself cannot: a communicator that waits is "in progress" for good where the other one's call came last.
+/// So that one's calls have sizes that every table takes.
 void nonblocking_in_a_group(Team& team, const CaseSettings& settings) {
   const ncclComm_t waits = team.new_communicators()[0], goes_on = new_nonblocking(team);
   const cudaStream_t streams[] = {new_stream(), new_stream()};
@@ -557,8 +559,9 @@ void nonblocking_in_a_group(Team& team, const CaseSettings& settings) {
   check(ncclCommDestroy(waits), "ncclCommDestroy");
 }
 
-/// A program's own fault that only BUSBW_FASTPATH=verify can tell: a result that overlaps what is still to be read. With one
-/// warp (BUSBW_FASTPATH_METHOD=exchange,1,32) the first step's results are in place before the next step reads.
+/// A program's own fault that only BUSBW_FASTPATH=verify can tell: a result that overlaps what is still to be read.
+/// With one warp (BUSBW_FASTPATH_METHOD=exchange,1,32) the first step's results are in place before the next step
+/// reads.
 void verify_finds(Team& team, const CaseSettings&) {
   constexpr std::size_t kCount = 64 << 10, kShift = 8 << 10;
   const ncclComm_t communicator = team.new_communicators()[0];
@@ -585,7 +588,7 @@ int run_apart(Shared& shared, const CaseSettings& settings, const char* value,
   if (child == 0) {
     setenv("BUSBW_FASTPATH", value, 1);
     const int code = run_team(shared, settings.ranks, Mode::threads, [&](Team& team) {
-      check(cudaSetDevice(team.mine[0].rank), "cudaSetDevice");
+      check(cudaSetDevice(team.mine[0].gpu), "cudaSetDevice");
       act(team, settings);
     });
     std::fflush(nullptr);
@@ -651,7 +654,7 @@ int run_case(const std::string& name, const CaseSettings& settings) {
   if (found == kCases.end()) return 2;
   Shared& shared = make_shared();
   return run_team(shared, settings.ranks, settings.mode, [&](Team& team) {
-    check(cudaSetDevice(team.mine[0].rank), "cudaSetDevice");
+    check(cudaSetDevice(team.mine[0].gpu), "cudaSetDevice");
     found->second(team, settings);
   });
 }

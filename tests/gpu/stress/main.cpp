@@ -1,11 +1,16 @@
-// Random and special programs for NCCL, to find out whether a library that is preloaded before it keeps results right and
-// never hangs. It is linked with NCCL as any program is and knows nothing of the library.
+// Random and special programs for NCCL, to find out whether a library that is preloaded before it keeps results right
+// and never hangs. It is linked with NCCL as any program is and knows nothing of the library.
 //
-//   fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends alike|differ] [--connect first|late]
+//   fastpath_stress --gpus N [--mode threads|single|processes|sharing] [--seconds S] [--seed K] [--plant ROUND] [--ends
+//   alike|differ] [--connect first|late]
 //                   [--windows no|yes]
-//   fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C] [--ends alike|differ]
+//   fastpath_stress --gpus N --case NAME [--mode threads|processes|sharing] [--rounds R] [--communicators C] [--ends
+//   alike|differ]
 //
-// Exit codes: 0 all right, 1 wrong, 2 usage, 3 a call failed, 4 nothing moved for 20 s (the last step of each rank is printed).
+// With `sharing` N processes have one GPU together, which NCCL 2.30 and newer do with NCCL_MULTI_RANK_GPU_ENABLE=1.
+//
+// Exit codes: 0 all right, 1 wrong, 2 usage, 3 a call failed, 4 nothing moved for 20 s (the last step of each rank is
+// printed).
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,9 +24,11 @@ namespace {
 
 int usage() {
   std::printf(
-      "fastpath_stress --gpus N [--mode threads|single|processes] [--seconds S] [--seed K] [--plant ROUND] [--ends "
+      "fastpath_stress --gpus N [--mode threads|single|processes|sharing] [--seconds S] [--seed K] [--plant ROUND] "
+      "[--ends "
       "alike|differ] [--connect first|late] [--windows no|yes]\n"
-      "fastpath_stress --gpus N --case NAME [--mode threads|processes] [--rounds R] [--communicators C] [--ends "
+      "fastpath_stress --gpus N --case NAME [--mode threads|processes|sharing] [--rounds R] [--communicators C] "
+      "[--ends "
       "alike|differ]\ncases:");
   for (const auto& name : stress::case_names()) std::printf(" %s", name.c_str());
   std::printf("\n");
@@ -65,6 +72,8 @@ int main(int argc, char** argv) {
       special.mode = stress::Mode::single;
     else if (flag == "--mode" && value == "processes")
       special.mode = stress::Mode::processes;
+    else if (flag == "--mode" && value == "sharing")
+      special.mode = stress::Mode::sharing;
     else
       return usage();
   }
@@ -72,7 +81,8 @@ int main(int argc, char** argv) {
       (!named.empty() && special.mode == stress::Mode::single))
     return usage();
   // NCCL waits for other processes when a communicator is destroyed, and for all when a window is.
-  const bool waits = special.mode == stress::Mode::processes || mix.has_windows;
+  const bool waits =
+      special.mode == stress::Mode::processes || special.mode == stress::Mode::sharing || mix.has_windows;
   special.ends_differ = mix.ends_differ = ends.empty() ? !waits : ends == "differ";
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };

@@ -140,7 +140,8 @@ class Mix {
       if (one == nullptr) wrong(team_.shared, "NCCL made no window");
   }
 
-  /// NCCL connects two ranks when they first send each other something; it fails where that is within a capture of threads.
+  /// NCCL connects two ranks when they first send each other something; it fails where that is within a capture of
+  /// threads.
   void connect(int c) {
     if (!settings_.connects_first) return;
     Call call;
@@ -188,8 +189,8 @@ class Mix {
     return static_cast<int>(std::find(all.begin(), all.end(), rank.rank) - all.begin());
   }
 
-  /// Calls for which NCCL has kernels that take windows. Other calls stay away from windows: with a mix of them NCCL 2.28.9
-  /// fails by itself (illegal accesses, internal errors, hangs).
+  /// Calls for which NCCL has kernels that take windows. Other calls stay away from windows: with a mix of them
+  /// NCCL 2.28.9 fails by itself (illegal accesses, internal errors, hangs).
   bool lies_in_window(const Call& call) const {
     return settings_.has_windows && call.count > 0 &&
            (call.kind == Kind::all_reduce || call.kind == Kind::all_gather || call.kind == Kind::reduce_scatter) &&

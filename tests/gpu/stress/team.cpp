@@ -51,17 +51,17 @@ bool watch(Shared& shared, int ranks, const std::function<bool()>& is_over) {
 Team team_of(Shared& shared, int ranks, Mode mode, int executor) {
   Team team{shared, ranks, mode, {}};
   for (int r = 0; r < ranks; ++r)
-    if (mode == Mode::single || r == executor) team.mine.push_back({r, {}});
+    if (mode == Mode::single || r == executor) team.mine.push_back({r, mode == Mode::sharing ? 0 : r, {}});
   return team;
 }
 
-int run_processes(Shared& shared, int ranks, const std::function<void(Team&)>& act) {
+int run_processes(Shared& shared, int ranks, Mode mode, const std::function<void(Team&)>& act) {
   std::vector<pid_t> children;
   std::fflush(nullptr);
   for (int r = 0; r < ranks; ++r) {
     const pid_t child = fork();
     if (child == 0) {
-      Team team = team_of(shared, ranks, Mode::processes, r);
+      Team team = team_of(shared, ranks, mode, r);
       act(team);
       std::fflush(nullptr);
       _exit(0);
@@ -117,7 +117,7 @@ void Team::meet() const {
 
 void Team::each(const std::function<void(Rank&, std::size_t)>& act) {
   for (std::size_t i = 0; i < mine.size(); ++i) {
-    check(cudaSetDevice(mine[i].rank), "cudaSetDevice");
+    check(cudaSetDevice(mine[i].gpu), "cudaSetDevice");
     act(mine[i], i);
   }
 }
@@ -185,8 +185,8 @@ Shared& make_shared() {
 
 int run_team(Shared& shared, int ranks, Mode mode, const std::function<void(Team&)>& act) {
   int code = 0;
-  if (mode == Mode::processes) {
-    code = run_processes(shared, ranks, act);
+  if (mode == Mode::processes || mode == Mode::sharing) {
+    code = run_processes(shared, ranks, mode, act);
   } else {
     std::atomic<int> left{mode == Mode::single ? 1 : ranks};
     std::vector<std::thread> threads;

@@ -1,5 +1,6 @@
 #pragma once
-// The ranks of a stress run: threads, processes or one thread for all, with a barrier, and a watchdog that says where each is.
+// The ranks of a stress run: threads, processes or one thread for all, with a barrier, and a watchdog that says where
+// each is.
 #include <cuda_runtime.h>
 #include <nccl.h>
 
@@ -16,7 +17,12 @@ namespace stress {
 inline constexpr int kMostRanks = 8;
 inline constexpr int kNoProgressS = 20;
 
-enum class Mode { threads, single, processes };
+enum class Mode {
+  threads,
+  single,
+  processes,
+  sharing,  ///< processes that have GPU 0 together
+};
 
 /// Seen by all ranks, also by processes: it is made before they are forked, and all of it is zero then.
 struct Shared {
@@ -35,7 +41,8 @@ struct Shared {
 
 /// A rank that this thread acts for.
 struct Rank {
-  int rank = 0;  ///< and the number of its GPU
+  int rank = 0;
+  int gpu = 0;
   std::vector<cudaStream_t> streams;
 };
 
@@ -70,8 +77,8 @@ void wrong(Shared& shared, const char* format, ...) __attribute__((format(printf
 
 Shared& make_shared();
 
-/// Runs `act` in as many threads or processes as the mode takes, watched. The exit code: 0, 1 where something was wrong, 3
-/// where something failed, 4 where nothing moved for kNoProgressS.
+/// Runs `act` in as many threads or processes as the mode takes, watched. The exit code: 0, 1 where something was
+/// wrong, 3 where something failed, 4 where nothing moved for kNoProgressS.
 int run_team(Shared& shared, int ranks, Mode mode, const std::function<void(Team&)>& act);
 
 }  // namespace stress

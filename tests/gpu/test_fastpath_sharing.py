@@ -1,0 +1,87 @@
+"""The fast path on one GPU: is all of it right but what NVLink does, where processes share the GPU?
+
+NCCL 2.30 and newer can run several ranks on one GPU. The library is a copy that takes them for ranks of several GPUs
+(tests/gpu/sharing); it lies beside the programs, as what test_fastpath.py starts. One process runs at a time, for some
+milliseconds, so that everything is slow here and no time says anything.
+"""
+
+import pytest
+
+from .fast_path import COLLECTIVES, TWO_SHOT, FastPath
+from .machine import Machine, beside
+
+SHARED = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_TESTS_DEVICE": "0"}
+CAN_SHARE = (2, 30)
+SIZES = ["--sizes", "2,120,1000,65534,1M", "-n", 2, "-w", 1]
+EVERYTHING = ["-d", "all", "-o", "all", "--sizes", "1000,100003", "-n", 1, "-w", 1]
+
+
+@pytest.fixture
+def fast(gpus: Machine) -> FastPath:
+    library = beside(gpus, "libbusbw_nccl_sharing.so")
+    version = gpus.run("all_reduce", "-t", 1, "-b", 8, "-e", 8, "-n", 1).facts()["nccl_version"]
+    if tuple(map(int, version.split("."))) < CAN_SHARE:
+        pytest.skip(f"NCCL {version} has no two ranks on one GPU")
+    return FastPath(gpus, library)
+
+
+def check(fast: FastPath, ranks: int, collective: str, *arguments: object, **more: str) -> dict[str, int]:
+    return fast.check_processes(collective, [SHARED] * ranks, *arguments, **more)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_sizes(fast: FastPath, collective: str, ranks: int) -> None:
+    methods = check(fast, ranks, collective, *SIZES, "-d", "half", BUSBW_FASTPATH_METHOD="exchange,16,512")
+    assert methods["exchange"] > 0, methods
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_every_type_and_operator(fast: FastPath, collective: str) -> None:
+    methods = check(fast, 2, collective, *EVERYTHING, BUSBW_FASTPATH_METHOD="exchange,7,96")
+    assert methods["exchange"] > 0, methods
+
+
+@pytest.mark.parametrize("collective", TWO_SHOT)
+def test_two_shot(fast: FastPath, collective: str) -> None:
+    methods = check(fast, 4, collective, *SIZES, "-d", "bfloat16", BUSBW_FASTPATH_METHOD="two_shot,16,256")
+    assert methods["two_shot"] > 0, methods
+
+
+@pytest.mark.parametrize("mode", ["on", "verify"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_graphs(fast: FastPath, collective: str, mode: str) -> None:
+    methods = check(fast, 2, collective, *SIZES, "-d", "float", "-G", 3, BUSBW_FASTPATH=mode)
+    assert methods["exchange"] > 0, methods
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_mix(fast: FastPath, ranks: int, seed: int) -> None:
+    stress = [beside(fast.machine, "fastpath_stress"), "--gpus", ranks, "--mode", "sharing"]
+    done = fast.start([*stress, "--seconds", 8, "--seed", 300 + seed], NCCL_MULTI_RANK_GPU_ENABLE="1")
+    assert done.returncode == 0, done
+    assert "wrong 0" in done.stdout
+    assert fast.methods()["exchange"] > 0
+
+
+def test_a_planted_byte_is_found_in_a_mix(fast: FastPath) -> None:
+    stress = [beside(fast.machine, "fastpath_stress"), "--gpus", 2, "--mode", "sharing"]
+    done = fast.start([*stress, "--seconds", 5, "--plant", 2], NCCL_MULTI_RANK_GPU_ENABLE="1")
+    assert done.returncode == 1, done
+    assert "WRONG: " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *["crossed", "abort", "destroy_order", "finalize", "capture_after_memset"],
+        *["overlapping_graphs", "calls_beside_graphs", "nonblocking", "nonblocking_in_a_group"],
+    ],
+)
+def test_a_case(fast: FastPath, name: str) -> None:
+    stress = [beside(fast.machine, "fastpath_stress"), "--gpus", 2, "--mode", "sharing"]
+    done = fast.start([*stress, "--case", name, "--rounds", 2], NCCL_MULTI_RANK_GPU_ENABLE="1")
+    assert done.returncode == 0, done
+    was_fast = fast.methods()["exchange"] + fast.methods()["two_shot"] > 0
+    assert was_fast == (name != "nonblocking")
