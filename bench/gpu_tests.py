@@ -119,7 +119,8 @@ def names_it(row: dict[str, Any], fault: str) -> bool:
 def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> str:
     """Tests, programs, faults."""
     first = max((records[0] for records in runs), key=lambda run: len(run["ranks"]))
-    machine, ranks = first["machine"], len(first["ranks"])
+    machine = first["machine"]
+    gpus = len({(rank["host"], rank["bus_id"]) for rank in first["ranks"]})  # which ranks may share
     failed = [line.split()[1].rpartition("/")[2] for line in report.splitlines() if line.startswith("FAILED ")]
     programs: dict[str, Found] = {}
     struck = named = 0
@@ -133,7 +134,7 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str]) -> 
             named += sum(names_it(row, fault) for row in rows)
     faults = f"A fault was put into the result of one rank in {struck} rows; in {named} exactly that element was named."
     head = [
-        f"# Tests on {ranks} x {first['ranks'][0]['device_name']}",
+        f"# Tests on {gpus} x {first['ranks'][0]['device_name']}",
         first["start_time"][:10],
         f"busbw {version_text(first)}",
         f"NCCL {machine.get('nccl_version')}",

@@ -322,9 +322,10 @@ def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:
     assert bench("gpu_tests").outcome(report) == "1 failed, 84 passed, 2 skipped in 200 s"
 
 
-def test_a_page_of_a_single_gpu(bench: Any) -> None:
+def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:
     run: dict[str, Any] = {"kind": "run", "collective": "reduce", "args": ["-g", "1"], "busbw_version": "0.1.0"}
-    run |= {"ranks": [{"device_name": "GPU"}], "start_time": "2026-11-21T00:00:00Z", "machine": {"driver": "580.1"}}
+    rank = {"device_name": "GPU", "host": "node", "bus_id": "0000:0f:00"}
+    run |= {"ranks": [rank, rank], "start_time": "2026-11-21T00:00:00Z", "machine": {"driver": "580.1"}}
     run |= {"environment": {"NCCL_NVLS_ENABLE": "0", "OMPI_MCA_plm": "isolated"}}
     row: dict[str, Any] = {"kind": "row", "dtype": "float", "redop": "sum", "placement": "in_place"}
     row |= {"check": {"state": "checked", "wrong_elements": 0}}
