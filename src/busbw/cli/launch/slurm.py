@@ -6,8 +6,8 @@ import secrets
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -21,13 +21,11 @@ from busbw.launchers import slurm as launcher
 from busbw.launchers.hosts import Host
 from busbw.launchers.job import Job
 from busbw.launchers.slurm import queue
+from busbw.launchers.slurm.allocation import Allocation, is_in_one
 from busbw.launchers.slurm.order import by_switch, in_order, parse_hostlist
 from busbw.launchers.slurm.processors import NODES, processors
 from busbw.launchers.slurm.script import Where, script
-
-_ALLOCATION = ("SLURM_JOB_ID", "SLURM_JOBID")
-_FIRST_SPECIAL_STEP = 0xFFFFFFF0
-"""Steps from here on are no steps of srun: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID)."""
+from busbw.launchers.slurm.settled import SETTLED, SETTLED_BY_SRUN, refuse_settled
 
 _IMPORTS_WITHIN_S = 600.0
 """Each node imports the image for itself before its processes start; pods are given as long."""
@@ -119,11 +117,11 @@ def slurm(
     **of_the_job: str | None,
 ) -> int:
     """Starts COLLECTIVE by srun, without MPI: as a batch job, or as a step of the allocation that this shell is in."""
-    is_batch = by == "sbatch" or only_script or (by == "auto" and not any(map(os.environ.get, _ALLOCATION)))
-    around = _Allocation() if is_batch else _Allocation.of(os.environ)
+    is_batch = by == "sbatch" or only_script or (by == "auto" and not is_in_one(os.environ))
+    around = Allocation() if is_batch else Allocation.of(os.environ)
     given = tuple(f"--{name}={value}" for name, value in of_the_job.items() if value is not None)
     _check(around, (*given, *job_more), is_batch=is_batch)
-    _refuse_settled("--srun-arg", step_more, *_SETTLED_BY_SRUN)
+    refuse_settled("--srun-arg", step_more, *SETTLED_BY_SRUN)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts without --container-image", remedy="name the image, too")
     if not is_batch and (folder is not None or detach):
@@ -184,55 +182,7 @@ def slurm(
     return carry_out_steps(asked, rendered)
 
 
-@dataclass(frozen=True)
-class _Allocation:
-    """The job of Slurm that this shell is in, if any."""
-
-    job: str = ""
-    nodes: int = 0
-    node_list: str = ""
-    in_step: bool = False
-    tasks_per_node: int = 0
-    gpus_per_node: int = 0
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "_Allocation":
-        job = next((environment[name] for name in _ALLOCATION if environment.get(name)), "")
-        if not job:
-            return cls()
-
-        def number(*names: str) -> int:
-            text = next((environment[name] for name in names if environment.get(name)), "")
-            return int(text) if text.isdecimal() else 0
-
-        if (parts := number("SLURM_HET_SIZE")) > 1:
-            raise UsageError(
-                f"the allocation {job} has {parts} components (SLURM_HET_SIZE={parts}), and one of them alone would be "
-                "measured",
-                remedy="launch in an allocation of one component, or give --by sbatch for a job of its own",
-            )
-        nodes = number("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
-        gpus_of_the_job = _gpus(environment.get("SLURM_GPUS", ""))
-        return cls(
-            job,
-            nodes,
-            environment.get("SLURM_JOB_NODELIST", ""),
-            bool(environment.get("SLURM_STEP_ID")) and number("SLURM_STEP_ID") < _FIRST_SPECIAL_STEP,
-            number("SLURM_NTASKS_PER_NODE"),
-            # The first is of the node that this shell is on; in an salloc on a login node there is none.
-            number("SLURM_GPUS_ON_NODE")
-            or _gpus(environment.get("SLURM_GPUS_PER_NODE", ""))
-            or gpus_of_the_job // max(1, nodes),
-        )
-
-
-def _gpus(text: str) -> int:
-    """How many are asked for by 8, h100:8 or h100:4,a100:4; 0 where it says something else."""
-    counts = [kind.rpartition(":")[2] for kind in text.split(",")]
-    return sum(map(int, counts)) if all(count.isdecimal() for count in counts) else 0
-
-
-def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
+def _check(around: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
     if around.job and options:
         raise UsageError(
             f"{options[0]} asks for what the allocation {around.job}, in which this shell is, has settled",
@@ -241,35 +191,12 @@ def _check(around: _Allocation, options: tuple[str, ...], *, is_batch: bool) -> 
     for option in options:
         if not option.startswith("-") or "\n" in option:
             raise UsageError(f'--slurm-arg "{option}" is no option', remedy="write it as --slurm-arg=--name=value")
-    _refuse_settled("--slurm-arg", options, *(_SETTLED if is_batch else _SETTLED_BY_SRUN))
+    refuse_settled("--slurm-arg", options, *(SETTLED if is_batch else SETTLED_BY_SRUN))
     if "," in os.environ.get("SLURM_CLUSTERS", "") or os.environ.get("SLURM_CLUSTERS") == "all":
         raise UsageError(
             f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, which all number their jobs alike",
             remedy="set it to one of them",
         )
-
-
-_SETTLED = (("output", "error", "array", "clusters", "wait", "test-only"), "oeaMW")
-_SETTLED_BY_SRUN = (("output", "error", "clusters", "label"), "oeMl")
-"""Options that a launch cannot do with, by their long names and their letters."""
-
-
-def _refuse_settled(name: str, options: Iterable[str], names: tuple[str, ...], letters: str) -> None:
-    for option in options:
-        if _is_settled(option, names, letters):
-            raise UsageError(
-                f"{name}={option}: where the output goes, on which cluster and how often a job runs, and who "
-                "waits for it, is settled here",
-                remedy="use --folder, --steps, --detach, and SLURM_CLUSTERS for a cluster",
-            )
-
-
-def _is_settled(option: str, names: tuple[str, ...], letters: str) -> bool:
-    """Whether it is one of those: a long name may be cut short, and letters without a value may stand before one."""
-    if option.startswith("--"):
-        given = option[2:].partition("=")[0]
-        return any(given and name.startswith(given) for name in names)
-    return re.match(f"-[hHkOQsv]*[{letters}]", option) is not None
 
 
 def _with_all_processors(where: Where, per_node: int) -> tuple[Where, tuple[str, ...]]:
@@ -309,7 +236,7 @@ def _switches(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
     return switches, ()
 
 
-def _processes_per_node(asked: Asked, given: int | None, gpus: int | None, around: _Allocation) -> int:
+def _processes_per_node(asked: Asked, given: int | None, gpus: int | None, around: Allocation) -> int:
     """What was typed goes before what the allocation was made for."""
     if given is None and gpus is None and asked.system is None:
         given = around.tasks_per_node or None
