@@ -70,6 +70,32 @@ def test_the_same_twice_is_shown_once(busbw: Busbw, here: Path) -> None:
     assert "was given 2 times" in Parsed((here / "report.html").read_text()).words
 
 
+def over_two_nodes(path: Path, busbw_gbps: float) -> Path:
+    """A log of nccl-tests: 16 ranks on two nodes of H100s, which says nothing of their NICs."""
+    lines = ["# Collective test starting: all_reduce_perf\n", "# Using devices\n"]
+    for rank in range(16):
+        where = f"on node{rank // 8} device {rank % 8} [0000:{rank:02x}:00] NVIDIA H100 80GB HBM3"
+        lines.append(f"#  Rank {rank:2} Group  0 Pid {rank + 7} {where}\n")
+    lines.append("#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n")
+    for power in range(20, 34):
+        size = 1 << power
+        time_us = 40 + size * 15 / 8 / busbw_gbps / 1e3
+        side = f"{time_us:.2f} {size / time_us / 1e3:.2f} {size / time_us / 1e3 * 15 / 8:.2f} 0"
+        lines.append(f"{size} {size // 4} float sum -1 {side} {side}\n")
+    path.write_text("".join([*lines, "# Out of bounds values : 0 OK\n"]))
+    return path
+
+
+def test_nics_that_nobody_states_decide_nothing(busbw: Busbw, here: Path) -> None:
+    """As in `busbw check`: what is slow beside the usual NICs may be what others carry."""
+    run = str(over_two_nodes(here / "log", 200))
+    assert busbw("check", run).stdout.startswith("UNSURE")
+    assert "1 cannot be judged" in busbw("report", run).stdout
+    assert "over 8 x 400 Gb/s per node, which nobody states" in (here / "report.html").read_text()
+    assert "1 is slower than it should be" in busbw("report", run, "--system", "h100-sxm").stdout
+    assert "which nobody states" not in (here / "report.html").read_text()
+
+
 def test_systems_of_all_and_of_one(busbw: Busbw, here: Path) -> None:
     busbw("report", str(NCCL), str(SINGLE), "--system", "a100-sxm", "--system", "2=h200-sxm")
     words = Parsed((here / "report.html").read_text()).words

@@ -1,5 +1,6 @@
 """`busbw show`: a run or a log on one screen."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from conftest import GOLDEN_RECORD, Busbw, one_sentence
 
 GOLDEN = GOLDEN_RECORD.parent
 SINGLE = GOLDEN / "nccl_tests_2_19_6_single.txt"
+FOUR = GOLDEN / "logs" / "h200_x4_sweep_c1.txt"
 
 
 def kept(here: Path, name: str = "20261001T120000Z-all_reduce") -> Path:
@@ -48,6 +50,14 @@ def test_the_times_by_name_where_there_is_room(busbw: Busbw, here: Path) -> None
     }
     assert (header["240"].count("device"), header["240"].count("launch")) == (2, 2)
     assert header["80"].count("launch") == 0
+
+
+def test_nics_that_nobody_states_are_said(busbw: Busbw, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(re.sub(r"(Rank +[23] .* on +)vm", r"\1vn", FOUR.read_text()))
+    assert "on 2 hosts" in (said := busbw("show", str(log), "--no-plot").stdout)
+    assert "expected: over 8 x 400 Gb/s per node, which nobody states (busbw check --nics)" in said
+    assert "nobody states" not in busbw("show", str(FOUR), "--no-plot").stdout
 
 
 @pytest.mark.parametrize("columns", [80, 140, 200])

@@ -42,7 +42,7 @@ class Span:
 
 
 def expects(low: float) -> Expected:
-    return lambda _row: Span(low, 2 * low, 3 * low)
+    return Expected(lambda _row: Span(low, 2 * low, 3 * low))
 
 
 def text_of(sample: Log, width: int = 80, *, expected: Expected | None = None, draw: bool = True) -> str:
@@ -170,6 +170,15 @@ def test_the_expected_column_and_its_colours() -> None:
 def styles_at(line: Text, text: str) -> set[str]:
     place = line.plain.index(text, 8)
     return {str(span.style) for span in line.spans if span.start <= place < span.end}
+
+
+def test_what_nobody_states_colours_nothing() -> None:
+    rows = (row(8, figures={"in_place": figure(busbw_gbps=5.0)}),)
+    doubtful = Expected(expects(1).busbw_gbps, "over 8x400G per node, which nobody states")
+    made = screen(log(table(rows=rows)), width=80, expected=lambda _: doubtful, draw=False)
+    (line,) = (line for line in made if "1.00-3.00" in line.plain)
+    assert styles_at(line, "5.00") == set()
+    assert "expected: over 8x400G per node, which nobody states" in [line.plain for line in made]
 
 
 def test_no_expectation_no_column() -> None:

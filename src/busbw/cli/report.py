@@ -13,7 +13,6 @@ from busbw.cli.output import write_whole
 from busbw.cli.references import against_of
 from busbw.cli.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
-from busbw.expect import system_of
 from busbw.judge import Against
 from busbw.logs import Log, Table
 from busbw.redact import redact_all
@@ -111,7 +110,7 @@ def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
 
 
 def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | None, ...]]:
-    """For every table of every log: what was named for it, for its log, for all; else what it says itself."""
+    """For every table of every log: what was named for it, for its log, or for all; None where nothing was."""
     named: dict[tuple[int, int], System] = {}
     for place in places:
         only = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", place)
@@ -127,8 +126,8 @@ def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | 
         named[key] = system.find(only[3] if only else place)
     return [
         tuple(
-            named.get((one, two)) or named.get((one, 0)) or named.get((0, 0)) or system_of(table)
-            for two, table in enumerate(log.tables, start=1)
+            named.get((one, two)) or named.get((one, 0)) or named.get((0, 0))
+            for two, _ in enumerate(log.tables, start=1)
         )
         for one, log in enumerate(logs, start=1)
     ]

@@ -4,7 +4,7 @@ import click
 
 from busbw import readers
 from busbw.errors import Exit, UsageError
-from busbw.expect import Range, estimator
+from busbw.expect import Range, assumed_nics, estimator
 from busbw.logs import Log, Row, Table
 from busbw.redact import redact
 from busbw.store import find
@@ -53,4 +53,7 @@ def _expected(table: Table) -> Expected:
         known = estimate(row)
         return known.busbw_gbps if known else None
 
-    return busbw
+    nics = assumed_nics(table)
+    if nics is None:
+        return Expected(busbw)
+    return Expected(busbw, f"over {nics.text} per node, which nobody states (busbw check --nics)")

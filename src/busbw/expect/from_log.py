@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from busbw.expect.limits import COLLECTIVES
+from busbw.expect.limits import COLLECTIVES, node_count
 from busbw.expect.predict import expect
 from busbw.expect.types import Estimate, Job
 from busbw.logs import Row, Table
-from busbw.system import System, by_words, find, nics_from_text
+from busbw.system import Nics, System, by_words, find, nics_from_text
 
 _TITLE = "the log's own title"
 
@@ -37,6 +37,15 @@ def says_nics(table: Table) -> bool:
     """Whether the log says what NICs a node has; else they are those that nodes with its GPUs usually have."""
     system = system_of(table)
     return system is not None and system.nics is not None and system.nics.source == _TITLE
+
+
+def assumed_nics(table: Table) -> Nics | None:
+    """The NICs that its rows are expected with though nobody states them; None where they are stated or not crossed."""
+    where = system_of(table)
+    if where is None or where.nics is None or says_nics(table):
+        return None
+    jobs = {job for row in table.rows if (job := job_of(table, row, where))}
+    return where.nics if any(node_count(job, where) > 1 for job in jobs) else None
 
 
 def _after_device(title: str, system: System) -> str:

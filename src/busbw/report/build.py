@@ -37,7 +37,7 @@ _MOST_RANKS = 64
 
 @dataclass(frozen=True)
 class Subject:
-    """A log and the system that each of its tables ran on, where it is known."""
+    """A log and the system that was named for each of its tables, if one was."""
 
     log: Log
     systems: tuple[System | None, ...]
@@ -159,8 +159,8 @@ def _table(table: Table, place: Place, anchor: str) -> TablePart:
     return TablePart(
         anchor=anchor,
         title=table.title or table.command or table.program or table.collective or "table",
-        facts=_facts(table, place.system, ranks),
-        topology=topology.picture(topology.layout(table, ranks, place.system), ranks),
+        facts=_facts(table, place.known_system, ranks),
+        topology=topology.picture(topology.layout(table, ranks, place.known_system), ranks),
         warnings=(*table.warnings, *_row_warnings(table)),
         configurations=tuple(made),
         settings=tuple(Fact(name, value) for name, value in table.settings.items()),

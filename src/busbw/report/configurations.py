@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.expect import Estimate, Range, bus_factor, estimator
+from busbw.expect import Estimate, Range, assumed_nics, bus_factor, estimator, system_of
 from busbw.judge import Against, judge
 from busbw.judge.beside import reference_of
 from busbw.judge.series import Series, series_of
@@ -35,9 +35,15 @@ class Place:
 
     table: Table
     system: System | None
+    """The one that was named."""
     against: Against | None
     is_pictured: bool
     """Whether there is room for pictures."""
+
+    @property
+    def known_system(self) -> System | None:
+        """The one that was named, or what the log says."""
+        return self.system or system_of(self.table)
 
 
 def configurations(place: Place, anchor: str) -> list[Configuration]:
@@ -106,15 +112,23 @@ def _pictures(
     first = pairs[0][0]
     by_size = {row.size_bytes: known for row in rows if (known := expected(row)) is not None}
     reference = _reference(first, place.against)
+    nics = assumed_nics(place.table) if place.system is None else None
+    over = f" over {nics.text} per node, which nobody states" if nics else ""
     busbw, times = _lines([series for series, _ in pairs])
     note = "Below 1 GB/s busbw is taken from the time: two decimals are too coarse." if _is_refined(first) else ""
     found = [
         curves.picture(
-            Sight("Bus bandwidth", "GB/s", busbw, _span(by_size, "busbw_gbps"), _line(reference, first, True), note)
+            Sight(
+                "Bus bandwidth", "GB/s", busbw, _span(by_size, "busbw_gbps", over), _line(reference, first, True), note
+            )
         ),
         curves.picture(
             Sight(
-                "Latency: time of one operation", "us", times, _span(by_size, "time_us"), _line(reference, first, False)
+                "Latency: time of one operation",
+                "us",
+                times,
+                _span(by_size, "time_us", over),
+                _line(reference, first, False),
             )
         ),
     ]
@@ -161,10 +175,10 @@ def _is_refined(series: Series) -> bool:
     return any(printed is not None and fine and abs(printed / fine - 1) > _SEEN for printed, fine in pairs)
 
 
-def _span(by_size: Mapping[int, Estimate], field: str) -> Span | None:
+def _span(by_size: Mapping[int, Estimate], field: str, over: str = "") -> Span | None:
     ranges: dict[int, Range] = {size: getattr(one, field) for size, one in by_size.items()}
     points = {size: (one.low, one.typical, one.high) for size, one in ranges.items() if one.low > 0}
-    return Span("what a healthy system reaches (dashed: typical)", points) if points else None
+    return Span(f"what a healthy system reaches{over} (dashed: typical)", points) if points else None
 
 
 def _reference(series: Series, against: Against | None) -> Yardstick | None:

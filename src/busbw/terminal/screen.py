@@ -36,8 +36,17 @@ class Span(Protocol):
         """The upper end."""
 
 
-Expected = Callable[[Row], Span | None]
-"""The busbw in GB/s that a healthy system reaches in a row; None where nothing is known of it."""
+class Expected(NamedTuple):
+    """What a healthy system reaches in a table."""
+
+    busbw_gbps: Callable[[Row], Span | None] = lambda _row: None
+    """In a row; None where nothing is known of it."""
+    assumed: str = ""
+    """What that takes for granted though nobody states it: then it judges nothing, and nothing is coloured by it."""
+
+    def judges(self, row: Row) -> Span | None:
+        """What decides whether a row is good."""
+        return None if self.assumed else self.busbw_gbps(row)
 
 
 class _Sides(NamedTuple):
@@ -61,7 +70,7 @@ def screen(
     Args:
         log: What to show.
         width: Of the terminal.
-        expected: Makes for a table the function that says what to expect in a row; None for no such column.
+        expected: Says what to expect in a table; None for no such column.
         draw: Whether curves are drawn.
         numbers: The tables to show, from 1; None for all.
     """
@@ -70,7 +79,7 @@ def screen(
         if numbers is not None and number not in numbers:
             continue
         placements = tuple(name for name in PLACEMENTS if any(name in row.figures for row in table.rows))
-        sides = _Sides(table, expected(table) if expected else lambda _: None, placements)
+        sides = _Sides(table, expected(table) if expected else Expected(), placements)
         if made:
             made.append("")
         which = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
@@ -78,6 +87,8 @@ def screen(
         made.append(verdict(table))
         if table.rows:
             made += ["", *lines(_columns(sides), width)]
+        if sides.expected.assumed:
+            made.append(Text(f"expected: {plain(sides.expected.assumed)}", "dim"))
         if draw:
             made += _pictures(sides, width)
         made += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
@@ -164,7 +175,7 @@ def _columns(sides: _Sides) -> list[Column]:
             columns.append(Column(name, cells, right=False, weight=weight))
     for placement in sides.placements:
         columns += _side(sides, placement)
-    expected = [sides.expected(row) for row in rows]
+    expected = [sides.expected.busbw_gbps(row) for row in rows]
     texts = [f"{_number(span.low)}-{_number(span.high)}" if span else "" for span in expected]
     columns.append(Column("expected", [Cell(text, "dim") for text in texts], weight=20, group="busbw GB/s"))
     return columns
@@ -176,7 +187,7 @@ def _side(sides: _Sides, placement: Placement) -> list[Column]:
     group = PLACEMENT_WORDS[placement]
     times = [_number(figure.time_us if figure.time_us is not None else figure.cpu_time_us) for figure in figures]
     busbw = [
-        Cell(_number(figure.busbw_gbps), _style(figure, sides.expected(row)))
+        Cell(_number(figure.busbw_gbps), _style(figure, sides.expected.judges(row)))
         for row, figure in zip(rows, figures, strict=True)
     ]
     p99 = [_number(figure.stats.p99_us if figure.stats else None) for figure in figures]
@@ -223,7 +234,7 @@ def _number(value: float | None) -> str:
 
 def _pictures(sides: _Sides, width: int) -> list[str | Text]:
     rows = sides.table.rows
-    spans = {row.size_bytes: span.typical for row in rows if (span := sides.expected(row))}
+    spans = {row.size_bytes: span.typical for row in rows if (span := sides.expected.busbw_gbps(row))}
     is_beside = width >= _BESIDE_WIDTH
     each = (width - 2) // 2 if is_beside else width
     left = plot.busbw_over_size(rows, width=each, height=_height(is_beside), expected=spans)
