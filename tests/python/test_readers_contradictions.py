@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SEED = (GOLDEN / "seeds" / "000_4bd6902a841c76ab.txt").read_text().splitlines(keepends=True)
 TABLE = SEED[81:116]
 """All-reduce on 8 ranks: three lines of header, 31 rows, one of the footer."""
-RATES_GBPS = st.floats(0.4, 1.8)
+RATES_GBPS = st.floats(0.05, 1.8)
 
 
 def read(folder: Path, lines: list[str], claims: Claims | None = None) -> Log:
@@ -85,20 +85,22 @@ def test_a_number_with_a_hole_is_no_number(tmp_path: Path) -> None:
 
 
 @settings(max_examples=60)
-@given(st.integers(2, 9), st.lists(st.tuples(RATES_GBPS, RATES_GBPS), min_size=3, max_size=6))
-@example(4, [(0.674, 1.205), (0.764, 0.437), (0.631, 1.056), (0.909, 0.541)])
-def test_rows_of_few_digits_are_not_taken_for_a_mixture(ranks: int, rates: list[tuple[float, float]]) -> None:
-    """Each figure says the factor to a hundredth or two only; where they all meet is within each of them."""
+@given(st.booleans(), st.integers(2, 9), st.lists(st.tuples(RATES_GBPS, RATES_GBPS), min_size=2, max_size=6))
+@example(True, 4, [(0.674, 1.205), (0.764, 0.437), (0.631, 1.056), (0.909, 0.541)])
+@example(False, 2, [(0.12412, 0.07502), (0.80314, 0.13699)])
+def test_rows_of_few_digits_contradict_nothing(is_named: bool, ranks: int, rates: list[tuple[float, float]]) -> None:
+    """Each figure says the factor to some hundredths only; one factor is within all of them."""
     factor = 2 * (ranks - 1) / ranks
-    lines = ["# Collective test starting: all_reduce_perf\n", *TABLE[:3]]
+    lines = ["# Collective test starting: all_reduce_perf\n"] * is_named + TABLE[:3]
     for power, (out_of_place, in_place) in enumerate(rates, start=10):
         size = 1 << power
         sides = [side(size, round(size / rate / 1e3, 2), factor) for rate in (out_of_place, in_place)]
         lines.append(f"{size:>12} {size // 4:>12}  float  sum  -1 {sides[0]} {sides[1]}\n")
     log = readers.collect("log", stream_lines([line.encode() for line in lines], "log", Claims()))
-    assert log.tables[0].warnings == ()
-    assert [row.collective for row in log.rows] == ["all_reduce"] * len(rates)
+    assert (log.tables[0].warnings, log.refused) == ((), ())
+    assert {row.collective for row in log.rows} <= ({"all_reduce"} if is_named else {"all_reduce", None})
     assert {row.ranks for row in log.rows} <= {ranks, None}
+    assert len(log.rows) == len(rates)
 
 
 def test_two_logs_mixed_in_one_table(tmp_path: Path) -> None:

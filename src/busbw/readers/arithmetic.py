@@ -121,6 +121,11 @@ class Interval(NamedTuple):
         low, high = self.edges
         return low <= value <= high
 
+    def overlaps(self, other: "Interval") -> bool:
+        """Whether one value can be in both, with the same tolerance."""
+        low, high = self.edges
+        return low <= other.high and other.low <= high
+
 
 def ratio(raw: RawRow, side: Printed, basis: Basis) -> Interval | None:
     """Busbw over algbw in one placement; None where it is unknown or could be anything."""

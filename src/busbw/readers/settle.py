@@ -30,7 +30,7 @@ class Settler:
         self._claim = claim
         self._where = where
         self._basis = Basis()
-        self._factor: float | None = None
+        self._factor: Interval | None = None
         self._maker: RowMaker | None = None
 
     def settle(self, entries: Sequence[Entry]) -> tuple[list[Row], list[Refusal]]:
@@ -77,7 +77,7 @@ class Settler:
         rows: list[Row] = []
         refused: list[Refusal] = []
         may_be_quick = self._basis == Basis() and maker.takes_quick
-        factor = self._factor
+        factor = self._factor.middle if self._factor else None
         for entry in entries:
             if may_be_quick and isinstance(entry, quick.Line):
                 words = entry.words
@@ -135,7 +135,7 @@ class Settler:
                 "collective nor the ranks can be told; give each run in a file of its own"
             )
         known = ratio if has_one_ratio and not is_mixed else None
-        self._factor = known.middle if known else None
+        self._factor = known
         fitting = [raw for raw, sides in numbered if all(self._basis.agrees(raw, side) for side in sides)]
         self.identity = (
             identify(fitting, known, self.facts, self._claim, self._where)
@@ -176,7 +176,7 @@ class Settler:
         if identity.collective and identity.ranks and ratio:
             exact = collectives.factor(identity.collective, identity.ranks)
             if ratio.meets(exact):
-                self._factor = exact
+                self._factor = Interval(exact, exact)
 
     def _contradiction(self, raw: RawRow, sides: tuple[Printed, ...]) -> str:
         """Why the figures cannot be a row; empty where they can."""
@@ -188,9 +188,9 @@ class Settler:
                 return f"algbw {words.algbw} is not {data} bytes / {words.time} {self._basis.unit} = {rate} GB/s"
             if self._factor is not None and side.busbw is not None:
                 ratio = arithmetic.ratio(raw, side, self._basis)
-                if ratio is not None and not ratio.meets(self._factor):
+                if ratio is not None and not ratio.overlaps(self._factor):
                     return (
-                        f"busbw {words.busbw} is not algbw {words.algbw} x {self._factor:.4g}, "
+                        f"busbw {words.busbw} is not algbw {words.algbw} x {self._factor.middle:.4g}, "
                         "as in the rest of the table"
                     )
         return ""
