@@ -1,5 +1,6 @@
 #include "rendezvous/file_store.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -54,9 +55,30 @@ bool is_of_this_user(const struct stat& status, const std::string& folder) {
   return fstat(own.number(), &mine) == 0 && mine.st_uid == status.st_uid;
 }
 
+/// Whether its folder shows the file. NFS remembers what a folder had for up to a minute (acdirmax in nfs(5)), and
+/// which files were looked for in vain: a folder that is opened anew has it ask its server again, and a file that is
+/// not looked for before the folder shows it is not remembered as missing.
+bool is_shown(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return true;
+  const std::string folder = path.substr(0, std::max<std::size_t>(slash, 1));
+  DIR* const opened = opendir(folder.c_str());
+  if (opened == nullptr) {
+    // Of the folder itself the same holds.
+    if (errno == ENOENT && slash > 0) static_cast<void>(is_shown(folder));
+    return errno != ENOENT;
+  }
+  bool found = false;
+  while (const dirent* const one = readdir(opened))
+    found = found || path.compare(slash + 1, path.npos, one->d_name) == 0;
+  closedir(opened);
+  return found;
+}
+
 /// The whole file; missing where there is none. Throws EnvironmentError where another user made it, as anybody may who
 /// can write to the folder.
 std::optional<Bytes> read_file(const std::string& folder, const std::string& path) {
+  if (!is_shown(path)) return std::nullopt;
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file.is_open()) {
     if (errno == ENOENT || errno == ESTALE) return std::nullopt;

@@ -1,0 +1,78 @@
+#include "rendezvous/file_store.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "support/descriptor.hpp"
+#include "support_wire.hpp"
+#include "temporary_folder.hpp"
+
+using namespace busbw;
+using namespace busbw::test;
+
+namespace {
+
+/// How often a folder itself was opened since the last time it was asked.
+class Openings {
+ public:
+  explicit Openings(const std::string& folder) : watch_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    REQUIRE(inotify_add_watch(watch_.number(), folder.c_str(), IN_OPEN | IN_ONLYDIR) >= 0);
+  }
+
+  int count() {
+    int opened = 0;
+    alignas(inotify_event) std::array<char, 4096> events{};
+    for (ssize_t got = 0; (got = read(watch_.number(), events.data(), events.size())) > 0;) {
+      for (ssize_t at = 0; at < got;) {
+        inotify_event event{};
+        std::memcpy(&event, events.data() + at, sizeof event);
+        if ((event.mask & IN_ISDIR) != 0 && event.len == 0) ++opened;
+        at += static_cast<ssize_t>(sizeof event + event.len);
+      }
+    }
+    return opened;
+  }
+
+ private:
+  Descriptor watch_;
+};
+
+}  // namespace
+
+TEST_CASE("FileStore: the folder is opened anew on each look, as NFS asks its server only then") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/store";
+  FileStore waiting(path, 1, [] {}, false);
+  Openings of_parent(folder.path());
+  CHECK_FALSE(waiting.find("where"));
+  CHECK(of_parent.count() == 1);  // the store's folder is not there yet
+
+  FileStore first(path, 1);
+  Openings of_folder(path);
+  for (int look = 0; look < 3; ++look) {
+    CHECK_FALSE(waiting.find("where"));
+    CHECK(of_folder.count() == 1);
+  }
+  first.set("where", bytes_of("here"));
+  of_folder.count();
+  const auto found = waiting.find("where");
+  REQUIRE(found);
+  CHECK(text_of(*found) == "here");
+  CHECK(of_folder.count() == 1);
+}
+
+TEST_CASE("FileStore: a folder that may be entered and not read holds what is looked for") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/store";
+  FileStore store(path, 1);
+  store.set("where", bytes_of("here"));
+  std::filesystem::permissions(path, std::filesystem::perms::owner_exec);
+  CHECK(FileStore(path, 1, [] {}, false).find("where"));
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
