@@ -78,8 +78,9 @@ def test_a_cut_behind_the_last_figure_takes_only_what_is_sure(tmp_path: Path) ->
     assert "cut" in log.refused[0].reason
 
 
-def test_a_number_with_a_hole_is_no_number(tmp_path: Path) -> None:
-    log = read(tmp_path, [line.replace("45.64", "45.\x016") for line in TABLE])
+@pytest.mark.parametrize("hole", ["45.\x016", "45[0].6", "[0].6"])
+def test_a_number_with_a_hole_is_no_number(tmp_path: Path, hole: str) -> None:
+    log = read(tmp_path, [line.replace("45.64", hole) for line in TABLE])
     assert (len(log.rows), len(log.refused)) == (30, 1)
     assert "is no figure" in log.refused[0].reason
 
@@ -111,6 +112,16 @@ def test_two_logs_mixed_in_one_table(tmp_path: Path) -> None:
     (table,) = log.tables
     assert any("mixed" in warning for warning in table.warnings)
     assert {(row.collective, row.ranks) for row in log.rows} == {(None, None)}
+
+
+def test_two_logs_mixed_where_most_rows_say_little(tmp_path: Path) -> None:
+    """From 8 B on: what small rows have in common with everything is no agreement."""
+    several, few = (rows(2 * (ranks - 1) / ranks, sizes=range(3, 18)) for ranks in (64, 4))
+    mixed = [line for pair in zip(several, few, strict=True) for line in pair]
+    log = read(tmp_path, TABLE[:3] + mixed)
+    (table,) = log.tables
+    assert any("mixed" in warning for warning in table.warnings)
+    assert {row.ranks for row in log.rows} == {None}
 
 
 def test_tables_of_two_writers_are_kept_apart(tmp_path: Path) -> None:

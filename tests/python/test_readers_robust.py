@@ -25,7 +25,7 @@ def read_text(data: bytes) -> Log:
 
 
 def numbers(text: bytes) -> set[str]:
-    return set(re.findall(r"\d+(?:\.\d+)?", text.decode("utf-8", errors="replace")))
+    return set(re.findall(r"\d+(?:\.\d+)?|\.\d+", text.decode("utf-8", errors="replace")))
 
 
 def demand_honesty(log: Log, data: bytes) -> None:

@@ -173,12 +173,15 @@ def styles_at(line: Text, text: str) -> set[str]:
 
 
 def test_what_nobody_states_colours_nothing() -> None:
-    rows = (row(8, figures={"in_place": figure(busbw_gbps=5.0)}),)
-    doubtful = Expected(expects(1).busbw_gbps, "over 8x400G per node, which nobody states")
+    rows = tuple(row(size, figures={"in_place": figure(busbw_gbps=5.0)}) for size in (8, 16))
+    doubtful = Expected(
+        expects(1).busbw_gbps, lambda one: "over NICs that nobody states" if one.size_bytes == 8 else ""
+    )
     made = screen(log(table(rows=rows)), width=80, expected=lambda _: doubtful, draw=False)
-    (line,) = (line for line in made if "1.00-3.00" in line.plain)
-    assert styles_at(line, "5.00") == set()
-    assert "expected: over 8x400G per node, which nobody states" in [line.plain for line in made]
+    first, second = (line for line in made if "1.00-3.00" in line.plain)
+    assert styles_at(first, "5.00") == set()
+    assert styles_at(second, "5.00") == {"green"}
+    assert [line.plain for line in made].count("expected: over NICs that nobody states") == 1
 
 
 def test_no_expectation_no_column() -> None:

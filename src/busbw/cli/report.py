@@ -126,8 +126,7 @@ def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | 
         named[key] = system.find(only[3] if only else place)
     return [
         tuple(
-            named.get((one, two)) or named.get((one, 0)) or named.get((0, 0))
-            for two, _ in enumerate(log.tables, start=1)
+            named.get((one, two)) or named.get((one, 0)) or named.get((0, 0)) for two in range(1, len(log.tables) + 1)
         )
         for one, log in enumerate(logs, start=1)
     ]

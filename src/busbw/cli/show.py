@@ -4,7 +4,7 @@ import click
 
 from busbw import readers
 from busbw.errors import Exit, UsageError
-from busbw.expect import Range, assumed_nics, estimator
+from busbw.expect import Range, crossed_nics, estimator
 from busbw.logs import Log, Row, Table
 from busbw.redact import redact
 from busbw.store import find
@@ -47,13 +47,16 @@ def _demand(log: Log, numbers: tuple[int, ...]) -> None:
 
 
 def _expected(table: Table) -> Expected:
-    estimate = estimator(table)
+    estimate, crossed = estimator(table), crossed_nics(table)
 
-    def busbw(row: Row) -> Range | None:
+    def busbw_gbps(row: Row) -> Range | None:
         known = estimate(row)
         return known.busbw_gbps if known else None
 
-    nics = assumed_nics(table)
-    if nics is None:
-        return Expected(busbw)
-    return Expected(busbw, f"over {nics.text} per node, which nobody states (busbw check --nics)")
+    def assumed(row: Row) -> str:
+        over = crossed(row)
+        if over is None or over.is_stated:
+            return ""
+        return f"over {over.nics.text} per node, which nobody states (busbw check --nics)"
+
+    return Expected(busbw_gbps, assumed)

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,15 +38,6 @@ def says_nics(table: Table) -> bool:
     """Whether the log says what NICs a node has; else they are those that nodes with its GPUs usually have."""
     system = system_of(table)
     return system is not None and system.nics is not None and system.nics.source == _TITLE
-
-
-def assumed_nics(table: Table) -> Nics | None:
-    """The NICs that its rows are expected with though nobody states them; None where they are stated or not crossed."""
-    where = system_of(table)
-    if where is None or where.nics is None or says_nics(table):
-        return None
-    jobs = {job for row in table.rows if (job := job_of(table, row, where))}
-    return where.nics if any(node_count(job, where) > 1 for job in jobs) else None
 
 
 def _after_device(title: str, system: System) -> str:
@@ -94,6 +86,36 @@ def job_of(table: Table, row: Row, system: System) -> Job | None:
 def _only_algorithm(value: str) -> str | None:
     """NCCL_ALGO, where it names exactly one."""
     return value.lower() if re.fullmatch(r"[A-Za-z]+", value) else None
+
+
+class CrossedNics(NamedTuple):
+    """The NICs that a row is expected with, since its ranks are on several nodes."""
+
+    nics: Nics
+    is_stated: bool
+    """Whether somebody says that a node has them; else they are the usual ones of nodes with these GPUs."""
+
+
+def crossed_nics(table: Table, system: System | None = None) -> Callable[[Row], CrossedNics | None]:
+    """A function that gives for a row the NICs it is expected with; None where nothing crosses any.
+
+    Args:
+        table: The rows' table.
+        system: What somebody says it ran on; without it what the log says.
+    """
+    where = system or system_of(table)
+    is_stated = system is not None or says_nics(table)
+    known: dict[Job, CrossedNics | None] = {}
+
+    def crossed(row: Row) -> CrossedNics | None:
+        job = job_of(table, row, where) if where else None
+        if job is None or where is None or where.nics is None:
+            return None
+        if job not in known:
+            known[job] = CrossedNics(where.nics, is_stated) if node_count(job, where) > 1 else None
+        return known[job]
+
+    return crossed
 
 
 def estimator(table: Table, system: System | None = None) -> Callable[[Row], Estimate | None]:

@@ -139,19 +139,30 @@ def ratio(raw: RawRow, side: Printed, basis: Basis) -> Interval | None:
     return Interval(max(0.0, side.busbw - side.busbw_step) / high, (side.busbw + side.busbw_step) / low)
 
 
-def common_ratio(intervals: Iterable[Interval]) -> tuple[Interval | None, int]:
-    """The ratio that a table's figures have in common, and how many of the telling ones contradict it.
+class Common(NamedTuple):
+    """The ratio that a table's figures have in common."""
 
-    It is where the most intervals meet, so that some wrong figures among many right ones do no harm. The most of them
-    meet at a lower edge of one: walking up, an edge is the last that comes before others are left behind.
+    ratio: Interval | None
+    """None where no figure tells it."""
+    telling: int
+    """Figures that say it closely enough to be heard."""
+    against: int
+    """Those of them that contradict it."""
+
+
+def common_ratio(intervals: Iterable[Interval]) -> Common:
+    """The ratio at which the most of the telling figures meet: some wrong ones among many right ones do no harm.
+
+    As many meet somewhere as at the lower edge of one of them. Where two places have equally many, the higher counts.
     """
     telling = [it for it in intervals if it.high - it.low < _NARROW]
     if not telling:
-        return None, 0
+        return Common(None, 0, 0)
     begins = sorted(it.edges[0] for it in telling)
     ends = sorted(it.edges[1] for it in telling)
     _, meeting = max((begun - bisect_left(ends, at), at) for begun, at in enumerate(begins, start=1))
     agreeing = [it for it in telling if it.meets(meeting)]
     low, high = max(it.low for it in agreeing), min(it.high for it in agreeing)
-    # Where they meet in the tolerance only, the one is above the other.
-    return Interval(min(low, high), max(low, high)), len(telling) - len(agreeing)
+    if low > high:  # they meet in the tolerance only
+        low = high = (low + high) / 2
+    return Common(Interval(low, high), len(telling), len(telling) - len(agreeing))

@@ -30,7 +30,7 @@ _QUOTES = (r"[-*+>](?=\s)",)  # Markdown lists and quotations
 
 _WRITER = re.compile(rf"\s*({'|'.join(_WRITERS)})")
 _NO_WRITER = re.compile(rf"\s*(?:{'|'.join((*_TIMES, *_QUOTES))})")
-_INSIDE = re.compile(r"\[(?:\d+|\d+,\d+|[\w.@:+-]*\d+,\d+)\](?:<std(?:out|err)>:)?")
+_INSIDE = re.compile(r"\[(?:\d+|\d+,\d+|[\w.@:+-]*\d+,\d+)\](?:<std(?:out|err)>:)?(?!\.)")
 _LIBRARY_LINE = re.compile(
     r"(?:(?:\[[\d: -]{8,40}\] )?[A-Za-z][\w.-]{0,200}:\d+:\d+ \[[^\]]{0,20}\]\s{1,4})?"
     r"[NR]CCL (?:INFO|WARN|TRACE|ERROR)\b"

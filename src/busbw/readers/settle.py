@@ -13,7 +13,9 @@ from busbw.readers.rows import RowMaker
 from busbw.units import count_text
 
 _MOST_CONTRADICTING = 0.2
-"""Of the rows: more, and it is not some rows that are wrong but the table that is not one."""
+"""Of the telling figures: more, and it is not some rows that are wrong but the table that is not one."""
+_ONE_ROW = 2
+"""Figures, which contradict together where the row's size was changed."""
 _SAMPLE = 2
 
 Entry = RawRow | quick.Line
@@ -126,15 +128,15 @@ class Settler:
             for side in sides
             if self._basis.agrees(raw, side) and (ratio := arithmetic.ratio(raw, side, self._basis))
         ]
-        ratio, against = arithmetic.common_ratio(ratios)
+        common = arithmetic.common_ratio(ratios)
         has_one_ratio = len(self.facts.group_ranks) < 2
-        is_mixed = has_one_ratio and against > max(1, len(ratios) * _MOST_CONTRADICTING)
+        is_mixed = has_one_ratio and common.against > max(_ONE_ROW, common.telling * _MOST_CONTRADICTING)
         if is_mixed:
             self.warnings.append(
                 "busbw / algbw differs inside the table, so rows of different runs are mixed in it: neither the "
                 "collective nor the ranks can be told; give each run in a file of its own"
             )
-        known = ratio if has_one_ratio and not is_mixed else None
+        known = common.ratio if has_one_ratio and not is_mixed else None
         self._factor = known
         fitting = [raw for raw, sides in numbered if all(self._basis.agrees(raw, side) for side in sides)]
         self.identity = (

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from busbw.expect import Estimate, Range, assumed_nics, bus_factor, estimator, system_of
+from msgspec.structs import replace
+
+from busbw.expect import CrossedNics, Estimate, Range, bus_factor, crossed_nics, estimator, system_of
 from busbw.judge import Against, judge
 from busbw.judge.beside import reference_of
 from busbw.judge.series import Series, series_of
@@ -25,8 +28,16 @@ _SEEN = 0.002
 """A share that nobody sees in a picture."""
 
 
-Expected = Callable[[Row], Estimate | None]
-"""What a healthy system reaches in a row; None where nothing is known of it."""
+class Expected(NamedTuple):
+    """What a healthy system reaches in the rows of a table, and over which NICs."""
+
+    estimate: Callable[[Row], Estimate | None]
+    crossed: Callable[[Row], CrossedNics | None]
+
+    def remark(self, row: Row) -> str:
+        """What it takes for granted though nobody states it."""
+        over = self.crossed(row)
+        return "" if over is None or over.is_stated else f"over {over.nics.text} per node, which nobody states"
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ def configurations(place: Place, anchor: str) -> list[Configuration]:
     if not place.table.rows:
         return [_without_rows(f"{anchor}-1", [shown(verdict) for verdict in verdicts])]
     together: dict[tuple[object, ...], list[tuple[Series, Verdict]]] = {}
-    expected = estimator(place.table, place.system)
+    expected = Expected(estimator(place.table, place.system), crossed_nics(place.table, place.system))
     for series, verdict in zip(series_of(alone), verdicts, strict=True):
         *but_variant, _ = series.row.configuration
         told = shown(verdict, _glance(place.table, series, expected))
@@ -72,7 +83,7 @@ def _glance(table: Table, series: Series, expected: Expected) -> Glance | None:
     """The first placement's curve: two would not be told apart at that size."""
     busbw, _ = _lines([series])
     rows = [row for row in table.rows if row.configuration == series.row.configuration]
-    span = _span({row.size_bytes: known for row in rows if (known := expected(row)) is not None}, "busbw_gbps")
+    span = _span({row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}, "busbw_gbps")
     return glance(busbw[0].points, span.points if span else {}) if busbw else None
 
 
@@ -93,7 +104,7 @@ def _one(place: Place, anchor: str, pairs: Sequence[tuple[Series, Verdict]], exp
         title=title,
         verdicts=tuple(verdict for _, verdict in pairs),
         pictures=tuple(pictures),
-        grid=grid(f"Rows of {title}", rows, expected),
+        grid=grid(f"Rows of {title}", rows, expected.estimate, expected.remark(first.row)),
         omissions=tuple(omissions),
     )
 
@@ -110,10 +121,11 @@ def _pictures(
     expected: Expected,
 ) -> list[Picture]:
     first = pairs[0][0]
-    by_size = {row.size_bytes: known for row in rows if (known := expected(row)) is not None}
-    reference = _reference(first, place.against)
-    nics = assumed_nics(place.table) if place.system is None else None
-    over = f" over {nics.text} per node, which nobody states" if nics else ""
+    by_size = {row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}
+    crossed = expected.crossed(first.row)
+    stated = replace(first, nics=crossed.nics.text) if crossed and crossed.is_stated else first
+    reference = _reference(stated, place.against)
+    over = f" {remark}" if (remark := expected.remark(first.row)) else ""
     busbw, times = _lines([series for series, _ in pairs])
     note = "Below 1 GB/s busbw is taken from the time: two decimals are too coarse." if _is_refined(first) else ""
     found = [

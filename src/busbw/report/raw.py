@@ -11,8 +11,8 @@ MOST_ROWS = 2000
 """In one table: browsers become slow beyond."""
 
 
-def grid(caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate | None]) -> Grid:
-    """One line a row; columns in which no row says anything are left out."""
+def grid(caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate | None], remark: str = "") -> Grid:
+    """One line a row; columns in which no row says anything are left out. `remark`: on what is expected."""
     shown = rows[:MOST_ROWS]
     placements = [name for name in PLACEMENTS if any(name in row.figures for row in shown)]
     estimates = [expected(row) for row in shown]
@@ -38,11 +38,14 @@ def grid(caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate |
     ]
     kept = [(column, cells) for column, cells in columns if any(cells)]
     left = len(rows) - len(shown)
+    notes = [f"{count_text(left, 'more row')} not shown here; busbw export csv writes all."] if left else []
+    if remark:
+        notes.append(f"Healthy: {remark}.")
     return Grid(
         caption=caption,
         columns=tuple(column for column, _ in kept),
         rows=tuple(zip(*(cells for _, cells in kept), strict=True)),
-        note=f"{count_text(left, 'more row')} not shown here; busbw export csv writes all." if left else "",
+        note=" ".join(notes),
     )
 
 

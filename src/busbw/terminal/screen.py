@@ -37,16 +37,16 @@ class Span(Protocol):
 
 
 class Expected(NamedTuple):
-    """What a healthy system reaches in a table."""
+    """What a healthy system reaches in the rows of a table."""
 
     busbw_gbps: Callable[[Row], Span | None] = lambda _row: None
-    """In a row; None where nothing is known of it."""
-    assumed: str = ""
+    """None where nothing is known of it."""
+    assumed: Callable[[Row], str] = lambda _row: ""
     """What that takes for granted though nobody states it: then it judges nothing, and nothing is coloured by it."""
 
     def judges(self, row: Row) -> Span | None:
         """What decides whether a row is good."""
-        return None if self.assumed else self.busbw_gbps(row)
+        return None if self.assumed(row) else self.busbw_gbps(row)
 
 
 class _Sides(NamedTuple):
@@ -87,8 +87,8 @@ def screen(
         made.append(verdict(table))
         if table.rows:
             made += ["", *lines(_columns(sides), width)]
-        if sides.expected.assumed:
-            made.append(Text(f"expected: {plain(sides.expected.assumed)}", "dim"))
+        remarks = dict.fromkeys(filter(None, map(sides.expected.assumed, table.rows)))
+        made += [Text(f"expected: {plain(remark)}", "dim") for remark in remarks]
         if draw:
             made += _pictures(sides, width)
         made += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
