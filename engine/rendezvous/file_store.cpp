@@ -1,6 +1,5 @@
 #include "rendezvous/file_store.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -55,30 +54,18 @@ bool is_of_this_user(const struct stat& status, const std::string& folder) {
   return fstat(own.number(), &mine) == 0 && mine.st_uid == status.st_uid;
 }
 
-/// Whether its folder shows the file. NFS remembers what a folder had for up to a minute (acdirmax in nfs(5)), and
-/// which files were looked for in vain: a folder that is opened anew has it ask its server again, and a file that is
-/// not looked for before the folder shows it is not remembered as missing.
-bool is_shown(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return true;
-  const std::string folder = path.substr(0, std::max<std::size_t>(slash, 1));
-  DIR* const opened = opendir(folder.c_str());
-  if (opened == nullptr) {
-    // Of the folder itself the same holds.
-    if (errno == ENOENT && slash > 0) static_cast<void>(is_shown(folder));
-    return errno != ENOENT;
-  }
-  bool found = false;
-  while (const dirent* const one = readdir(opened))
-    found = found || path.compare(slash + 1, path.npos, one->d_name) == 0;
-  closedir(opened);
-  return found;
+/// Has the next look into the folder be at what it holds now. NFS remembers for up to a minute what was looked for in
+/// vain (acdirmax in nfs(5)), and asks its server anew when a folder is opened, unless it is mounted with nocto.
+void refresh(const std::string& folder) {
+  const Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.is_open() || errno != ENOENT) return;
+  const std::size_t slash = folder.find_last_of('/');
+  if (slash != std::string::npos && slash > 0) refresh(folder.substr(0, slash));
 }
 
 /// The whole file; missing where there is none. Throws EnvironmentError where another user made it, as anybody may who
 /// can write to the folder.
 std::optional<Bytes> read_file(const std::string& folder, const std::string& path) {
-  if (!is_shown(path)) return std::nullopt;
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file.is_open()) {
     if (errno == ENOENT || errno == ESTALE) return std::nullopt;
@@ -192,6 +179,7 @@ void FileStore::set(const std::string& key, std::span<const std::byte> value, in
 
 std::optional<Bytes> FileStore::find(const std::string& key) {
   const std::string path = path_of(key);
+  refresh(folder_);
   auto file = read_file(folder_, path);
   if (!file) return std::nullopt;
   if (file->size() < sizeof(int)) refuse_content(path);

@@ -19,7 +19,7 @@ namespace busbw {
 namespace {
 
 constexpr int kTryTicks = 2 * kTicksPerS;     // for one address
-constexpr int kQuickTicks = 3;  // and at first, where there are several, of which some may lead nowhere
+constexpr int kFirstTryTicks = 3;             // at first, where there are several, of which some may lead nowhere
 constexpr int kRetryTicks = 10 * kTicksPerS;  // while an earlier job may still be closing the same port
 constexpr int kFirstSayTicks = 3 * kTicksPerS;
 constexpr int kSayTicks = 10 * kTicksPerS;
@@ -214,7 +214,8 @@ TcpChannel Meeting::join(bool is_process) {
   };
   Tried tried;
   int next_say = kFirstSayTicks;
-  bool is_first_round = true;
+  // Where process 0 has been reached is known from then on, and where it is busy it may take its time there.
+  int try_ticks = first_host_.empty() ? kFirstTryTicks : kTryTicks;
   Pace pace(membership_.process, places_.empty(), limit);
   const Ticker ticker;
   int tick = 0;
@@ -225,14 +226,13 @@ TcpChannel Meeting::join(bool is_process) {
     const bool is_fresh = pace.is_due(tick);
     if (is_fresh)
       if (auto found = places(tried.why); !found.empty()) places_ = std::move(found);
-    const int try_ticks = is_first_round && places_.size() > 1 ? kQuickTicks : kTryTicks;
-    is_first_round = is_first_round && places_.empty();
+    const int one_try = places_.size() > 1 ? try_ticks : kTryTicks;
     for (auto place = places_.begin(); place != places_.end(); ++place) {
       if (count(), tick >= limit) {
         if (tried.turned_away.empty()) tried.turned_away = said_before;
         break;
       }
-      Connected connected = connect_to(place->endpoint, std::min(try_ticks, limit - tick), look);
+      Connected connected = connect_to(place->endpoint, std::min(one_try, limit - tick), look);
       if (!connected.socket.is_open()) {
         tried.why = place->name + connected.why;
         continue;
@@ -243,6 +243,7 @@ TcpChannel Meeting::join(bool is_process) {
         return channel;
       }
     }
+    if (!places_.empty()) try_ticks = std::min(2 * try_ticks, kTryTicks);
     // Before, an earlier job at this address may be about to end, and this one's be at another.
     if (is_fresh && tick >= kRetryTicks && !tried.turned_away.empty()) break;
     if (tick >= next_say) {

@@ -74,7 +74,7 @@ class Meeting {
   JoinCallbacks callbacks_;
   const bool has_own_token_;  // it is not told, nor taken from the folder
   std::unique_ptr<FileStore> folder_;  // BUSBW_RENDEZVOUS=file:...
-  std::vector<Place> places_;  // as they were found last
+  std::vector<Place> places_;  // as they were found last, where process 0 was reached before all others
   Endpoint own_endpoint_;  // of the store, from process 0
   std::string listens_at_;
   std::string first_host_;

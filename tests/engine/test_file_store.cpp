@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstring>
-#include <filesystem>
 #include <string>
 
 #include "support/descriptor.hpp"
@@ -65,14 +64,4 @@ TEST_CASE("FileStore: the folder is opened anew on each look, as NFS asks its se
   REQUIRE(found);
   CHECK(text_of(*found) == "here");
   CHECK(of_folder.count() == 1);
-}
-
-TEST_CASE("FileStore: a folder that may be entered and not read holds what is looked for") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/store";
-  FileStore store(path, 1);
-  store.set("where", bytes_of("here"));
-  std::filesystem::permissions(path, std::filesystem::perms::owner_exec);
-  CHECK(FileStore(path, 1, [] {}, false).find("where"));
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }

@@ -15,6 +15,7 @@ namespace busbw {
 SocketCaller::SocketCaller(const std::vector<Endpoint>& addresses, const Door& door, int from, int to)
     : door_(door), greeting_{from, to, door.secret} {
   for (const Endpoint& address : addresses) tries_.push_back({endpoint_of(address.host(), door.port), "not tried"});
+  if (tries_.size() == 1) ++round_;
   call();
 }
 
@@ -36,7 +37,11 @@ void SocketCaller::proceed() {
 void SocketCaller::tick() {
   ++ticks_;
   if (state_ == State::pausing && ticks_ >= kPauseTicks) call();
-  if (state_ == State::connecting && ticks_ >= kConnectTicks[round_]) give_up("no answer");
+  if (state_ == State::connecting && ticks_ >= kConnectTicks[round_]) {
+    // The ticks of a process that had no turn meanwhile come all at once.
+    pollfd made = interest();
+    poll(&made, 1, 0) > 0 ? proceed() : give_up("no answer");
+  }
   if (state_ == State::waiting && ticks_ >= kAnswerTicks) give_up("connected, but no answer");
 }
 

@@ -17,8 +17,9 @@ namespace busbw {
 /// its owner polls, and ticks ten times a second.
 class SocketCaller {
  public:
-  /// Ticks until a connection that is not made is given up, in each round over all addresses, of which the first passes
-  /// quickly over those that lead nowhere; between two rounds; and until a peer that is connected must have answered.
+  /// Ticks until a connection that is not made is given up, in each round over all addresses; between two rounds; and
+  /// until a peer that is connected must have answered. The first round passes quickly over addresses that lead
+  /// nowhere; where there is only one there is no such round.
   static constexpr std::array kConnectTicks{3, 20, 50, 50};
   static constexpr int kPauseTicks = 5;
   static constexpr int kAnswerTicks = 100;
