@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,17 @@ ROOTED = ["broadcast", "reduce", "gather", "scatter"]
 
 OUTPUTS = ["-J", "out.json", "--records", "out.jsonl"]
 
+_WAITS = re.compile(
+    r"\w+: (\d+ of \d+ processes ha(s|ve) not come: [^;]*; process 0 listens at .*|"
+    r"process \d+ is waiting for process 0 \(.*)"
+)
+"""What a process says every few seconds while another one has not come; not the error that ends such a wait."""
+
+
+def complaints(stderr: str) -> list[str]:
+    """What a process said, but for whom it waited: on a busy machine one may come seconds after the other."""
+    return [line for line in stderr.splitlines() if not _WAITS.fullmatch(line)]
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -29,8 +41,8 @@ class Finished:
     stderr: str
 
     def sentence(self) -> str:
-        """The only line on stderr."""
-        lines = self.stderr.splitlines()
+        """The only line on stderr, beside those of a wait that came to its end."""
+        lines = complaints(self.stderr)
         assert len(lines) == 1, self.stderr
         return lines[0]
 
@@ -198,7 +210,11 @@ def wait_for_text(path: Path) -> None:
 
 
 def wait_for_ranks(running: Running) -> None:
-    """Until there is a thread or a process of a rank beside the program's first thread."""
+    """Until the outputs have been opened, and there is a thread or a process of a rank beside the first thread.
+
+    Before, there is a thread that watches over the look for GPUs.
+    """
+    wait_for_text(running.json_path())
 
     def there() -> bool:
         threads = len(list(Path(f"/proc/{running.pid}/task").iterdir()))

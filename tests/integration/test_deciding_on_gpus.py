@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import free_port
 
-from .programs import Finished, Programs, of_kind, read_records, used_from
+from .programs import Finished, Programs, complaints, of_kind, read_records, used_from
 from .test_launched import variables
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "gpu-compile"
@@ -60,7 +60,7 @@ def start(
 
 def measured(programs: Programs, finished: list[Finished]) -> tuple[set[str], list[str]]:
     """The types that were, and what the table and the record say of those that were not."""
-    assert [(process.code, process.stderr) for process in finished] == [(0, "")] * len(finished)
+    assert [(process.code, complaints(process.stderr)) for process in finished] == [(0, [])] * len(finished)
     records = read_records(programs.folder / "out.jsonl")
     (described,) = of_kind(records, "run")
     notes = [note for note in described["notes"] if note.startswith("-d all")]
@@ -127,13 +127,13 @@ def test_a_process_takes_the_gpu_that_nccl_tests_device_names_for_it(pretended: 
     """As in nccl-tests, where the variable takes the place of what follows from the local rank."""
     each = [{"NCCL_TESTS_DEVICE": "1"}, {"NCCL_TESTS_DEVICE": "0"}]
     finished = start(pretended, "all_reduce", gpus=[NEW_GPU] * 2, each=each)
-    assert [(process.code, process.stderr) for process in finished] == [(0, "")] * 2
+    assert [(process.code, complaints(process.stderr)) for process in finished] == [(0, [])] * 2
     assert devices(pretended) == [1, 0]
 
 
 def test_without_it_by_its_local_rank(pretended: Programs) -> None:
     finished = start(pretended, "all_reduce", gpus=[NEW_GPU] * 2, each=[{}] * 2)
-    assert [(process.code, process.stderr) for process in finished] == [(0, "")] * 2
+    assert [(process.code, complaints(process.stderr)) for process in finished] == [(0, [])] * 2
     assert devices(pretended) == [0, 1]
 
 

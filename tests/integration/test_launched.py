@@ -18,6 +18,7 @@ from .programs import (
     Finished,
     Programs,
     Running,
+    complaints,
     of_kind,
     read_json,
     read_records,
@@ -30,7 +31,7 @@ BEFORE_THE_TABLE = {"rendezvous", "initialisation"}
 HOST = socket.gethostname()
 SMALL = ["-b", 64, "-e", 256, "-f", 2, "-n", 2]
 # For jobs that end by it. Processes that start side by side on a busy machine may be seconds apart.
-LIMIT_S = 8
+LIMIT_S = 15
 
 
 def variables(process: int, processes: int, store: str) -> dict[str, str]:
@@ -78,7 +79,7 @@ def run(programs: Programs, processes: int, collective: str, *arguments: object,
 
 def expect_good(ended: list[Finished]) -> str:
     """All went well, and only the first process said anything: the table."""
-    assert [(one.code, one.stderr) for one in ended] == [(0, "")] * len(ended), ended
+    assert [(one.code, complaints(one.stderr)) for one in ended] == [(0, [])] * len(ended), ended
     assert [one.stdout for one in ended[1:]] == [""] * (len(ended) - 1)
     assert footer(ended[0].stdout)["Out of bounds values"] == "0 OK"
     return ended[0].stdout
@@ -150,7 +151,8 @@ def test_records_between_the_lines_of_the_table(programs: Programs) -> None:
     assert [one.stdout for one in others] == [""]
     lines = first.stdout.splitlines(keepends=True)
     records = [json.loads(line) for line in lines if line.startswith("{")]
-    assert [record["kind"] for record in records] == ["run", *["row"] * 6, "end"]
+    kinds = [record["kind"] for record in records if record["kind"] != "warning"]  # of too few processors
+    assert kinds == ["run", *["row"] * 6, "end"]
     table = "".join(line for line in lines if not line.startswith("{"))
     expect_good([Finished(first.code, table, first.stderr), *others])
     assert len(rows_by_pattern(table)) == 3
@@ -202,16 +204,16 @@ def test_other_numbers_of_ranks_or_processes_are_refused_at_all(programs: Progra
 
 
 def test_a_process_that_does_not_come_is_named(programs: Programs) -> None:
-    # Whoever waits for two seconds says so, before the last sentence.
-    limit = {"BUSBW_JOIN_TIMEOUT_S": "4"}
+    # Whoever waits for three seconds says so, before the last sentence.
+    limit = {"BUSBW_JOIN_TIMEOUT_S": "8"}
     job = start(programs, 3, "all_reduce", environment=limit, leave_out=1)
     without_first = start(programs, 3, "all_reduce", environment=limit, leave_out=0)
     for ended in finish(job):
         assert (ended.code, ended.stdout) == (4, "")
-        assert "1 of 3 processes has not come: 1 in 4 s" in ended.stderr
+        assert "1 of 3 processes has not come: 1 in 8 s" in ended.stderr
     for process, ended in enumerate(finish(without_first), 1):
         assert (ended.code, ended.stdout) == (4, "")
-        assert f"process {process} on {HOST} could not reach process 0 in 4 s" in ended.stderr
+        assert f"process {process} on {HOST} could not reach process 0 in 8 s" in ended.stderr
 
 
 def test_another_token_is_turned_away(programs: Programs) -> None:
@@ -219,7 +221,7 @@ def test_another_token_is_turned_away(programs: Programs) -> None:
     job = [
         programs.start(
             "all_reduce",
-            environment={**variables(process, 2, store), "BUSBW_TOKEN": token, "BUSBW_JOIN_TIMEOUT_S": "6"},
+            environment={**variables(process, 2, store), "BUSBW_TOKEN": token, "BUSBW_JOIN_TIMEOUT_S": "8"},
         )
         for process, token in enumerate(["right", "wrong"])
     ]

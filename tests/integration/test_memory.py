@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .programs import OUTPUTS, Programs, document_of, records_of
+from .programs import OUTPUTS, Programs, document_of, records_of, wait_for_text
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,11 @@ def test_samples_belong_to_the_plan(programs: Programs) -> None:
 
 def test_a_sweep_that_does_not_fit_is_reduced(programs: Programs) -> None:
     """The rank hangs before it touches its memory: the plan is all that this test wants."""
-    arguments = ["-t", 1, "-b", 8, "-e", "65536G", "-f", 2, *OUTPUTS, "-T", 1]
-    finished = programs.run("all_reduce", *arguments, "--fault", "hang:rank=0,phase=warmup")
+    arguments = ["-t", 1, "-b", 8, "-e", "65536G", "-f", 2, *OUTPUTS]
+    running = programs.start("all_reduce", *arguments, "--fault", "hang:rank=0,phase=warmup")
+    wait_for_text(running.records_path())
+    running.interrupt_group()
+    finished = running.finish()
     found = re.search(r"^# Reducing maxBytes to (\d+) due to memory limitation$", finished.stdout, flags=re.MULTILINE)
     assert found
     assert re.search(r"^# 2 buffers of 64 TiB for each of 1 ranks need ", finished.stdout, flags=re.MULTILINE)
