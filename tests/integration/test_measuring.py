@@ -81,7 +81,7 @@ def test_stops_when_the_interval_is_narrow(programs: Programs) -> None:
         low, high = row["stats"]["median_ci95_us"]
         assert row["stopped_by"] == "target_ci"
         assert high - low <= row["stats"]["median_us"] * 1.0000001
-        assert row["warnings"] == []
+        assert not [warning for warning in row["warnings"] if "--target-ci" in warning]
 
 
 def test_stops_when_the_time_is_over(programs: Programs) -> None:
@@ -96,8 +96,11 @@ def test_stops_when_the_time_is_over(programs: Programs) -> None:
 def test_a_missed_target_is_a_warning(programs: Programs) -> None:
     table, rows = rows_with_rule(programs, "--target-ci", "0.0000001%", "--max-time", "100ms")
     assert [row["stopped_by"] for row in rows] == ["max_time"] * 2
-    assert all("--target-ci" in warning for row in rows for warning in row["warnings"])
-    assert table.count("# Warning: ") == 2
+    # Beside it there may be words on the machine: that a rank came late, or that it has one processor.
+    for row in rows:
+        (missed,) = [warning for warning in row["warnings"] if "--target-ci" in warning]
+        assert f": {missed}\n" in table
+    assert table.count("--target-ci") == 2
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -107,10 +107,11 @@ def test_one_root(programs: Programs) -> None:
 
 
 def test_one_rank_moves_nothing_over_a_link(programs: Programs) -> None:
-    table = passed(programs.run("all_reduce", "-b", "1M", "-e", "1M"))
+    table = passed(programs.run("all_reduce", "-b", "1M", "-e", "1M", "--records", "out.jsonl"))
     (row,) = rows_by_pattern(table)
     assert (row.out_of_place.busbw_gbps, row.in_place.busbw_gbps) == (0, 0)
-    assert row.out_of_place.algbw_gbps > 0
+    # The table's two decimals may be 0.00 on a machine that has other things to do.
+    assert all(record["algbw_gbps"] > 0 for record in of_kind(records_of(programs), "row"))
     assert "# One rank: nothing crosses a link, so busbw is 0" in table
 
 
@@ -239,14 +240,15 @@ def test_groups(programs: Programs, environment: dict[str, str], members: dict[i
     expect_nothing_wrong(rows, "all_gather")
     results = read_json(programs.folder / "out.json")["results"]
     assert [(row["group"], row["size"]) for row in results] == [(group, row.size_bytes) for group, row in expected]
+    records = of_kind(read_records(programs.folder / "out.jsonl"), "row")
     sums = re.findall(r"^# Sum over (\d+) groups: out of place algbw (\S+) ", table, flags=re.MULTILINE)
     for index, (groups, algbw) in enumerate(sums):
         assert int(groups) == len(members)
-        case = results[index * len(members) : (index + 1) * len(members)]
-        assert shown_as(algbw, sum(row["out_of_place"]["alg_bw"] for row in case))
+        case = records[::2][index * len(members) : (index + 1) * len(members)]
+        # The document's six decimals are too few: their sum may lie on the other side of where rounding turns.
+        assert shown_as(algbw, sum(row["algbw_gbps"] for row in case))
     assert len(sums) == 2
 
-    records = of_kind(read_records(programs.folder / "out.jsonl"), "row")
     for row, (group, expectation) in zip(records[::2], expected, strict=True):
         assert (row["group"], row["ranks"]) == (group, len(members[group]))
         assert len(row["samples_us"]) == len(members[group])
