@@ -12,10 +12,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from waiting import free_port
+from waiting import HANG_GUARD_S, free_port
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-_START_LIMIT_S = 30.0
 _SEPARATION = Path("/run/sshd")
 """sshd wants this folder when root starts it; the system's own start script makes it."""
 
@@ -88,7 +87,7 @@ class PrivateSshd:
         path.chmod(0o600)
 
     def _wait(self) -> None:
-        end_s = time.monotonic() + _START_LIMIT_S
+        end_s = time.monotonic() + HANG_GUARD_S
         while True:
             assert self._process.poll() is None, (self.folder / "log").read_text()
             with suppress(OSError), socket.create_connection(("127.0.0.3", self.port), timeout=1):

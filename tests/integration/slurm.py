@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from waiting import free_ports
+from waiting import HANG_GUARD_S, free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "salloc", "squeue", "scontrol", "scancel", "sinfo")
 CPUS = 4
@@ -23,8 +23,7 @@ GPUS = ("/dev/null", "/dev/zero")
 """What Slurm takes for a node's GPUs; there are none."""
 OUTER = ("SLURM_", "SBATCH_", "SRUN_")
 NAMESPACES = ("--mount", "--uts", "--pid")
-STARTS_WITHIN_S = 60.0
-ENDS_WITHIN_S = 20.0
+ENDS_WITHIN_S = 60.0
 
 CONFIGURATION = """\
 ClusterName=virtual
@@ -56,7 +55,7 @@ SlurmdLogFile={folder}/%n.log
 SlurmdParameters=config_overrides
 TmpFS={folder}/spool.%n
 ReturnToService=2
-SlurmdTimeout=6
+SlurmdTimeout=12
 KillWait=2
 UnkillableStepTimeout=10
 InactiveLimit=0
@@ -248,7 +247,7 @@ class Slurm:
         return said.split() == [word for node in self.nodes for word in (node, "idle")]
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + STARTS_WITHIN_S
+        deadline = time.monotonic() + HANG_GUARD_S
         while not condition():
             dead = [name for name, process in self._processes.items() if process.poll() is not None]
             assert not dead, f"{dead} ended: {[self._last_words(name) for name in dead]}"

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S
 
 from .programs import compile_fake
 
@@ -58,7 +59,7 @@ def functions(file: Path) -> set[str]:
 def output(command: list[str | Path], folder: Path | None = None, /, **variables: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BUSBW_")} | variables
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG_GUARD_S, check=False
     )
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout

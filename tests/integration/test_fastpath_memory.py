@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S
 
 from .test_fastpath_queueing import queued, started
 
@@ -145,7 +146,7 @@ def shared_memory(folder: Path, calls: str, **variables: str) -> list[list[str]]
     variables |= {"BUSBW_PRETENDED_MEETING": str(folder), "BUSBW_PRETENDED_IPC_LOG": str(log)}
     ranks = [started(folder, MAKE_IN_PROCESSES + calls, str(rank), **variables) for rank in range(2)]
     for rank in ranks:
-        said = rank.communicate(timeout=60)
+        said = rank.communicate(timeout=HANG_GUARD_S)
         assert (rank.returncode, said) == (0, ("", ""))
     return [line.split() for line in log.read_text().splitlines()]
 

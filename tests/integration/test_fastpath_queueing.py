@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "gpu-compile"
 
@@ -47,7 +48,7 @@ def queued(folder: Path, calls: str, *, is_fast: bool = True, **variables: str) 
     log, trail = folder / "queued", folder / "fastpath.log"
     log.unlink(missing_ok=True)
     done = started(folder, COMMUNICATORS + calls, BUSBW_PRETENDED_LOG=str(log), **variables)
-    said = done.communicate(timeout=60)
+    said = done.communicate(timeout=HANG_GUARD_S)
     assert (done.returncode, said) == (0, ("", ""))
     assert ("exchange blocks=1" in trail.read_text()) == is_fast
     return log.read_text().splitlines() if log.exists() else []  # it is made when something is queued

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +27,7 @@ def compiled(folder: Path, text: str) -> str:
     source, ptx = folder / "kernel.cu", folder / "kernel.ptx"
     source.write_text(text)
     command: list[str | Path] = [nvcc, "-std=c++20", "-arch=sm_90", "-I", ROOT, "-ptx", source, "-o", ptx]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_GUARD_S, check=False)
     assert done.returncode == 0, done
     return ptx.read_text()
 

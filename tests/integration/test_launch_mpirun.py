@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from command_lines import command_lines
 from waiting import wait_for_end
 
 from busbw.launchers.mpirun import family_of
@@ -46,9 +48,12 @@ def endless(mpirun: list[str], here: Path) -> Iterator[Launching]:
 
 def engines(here: Path) -> list[int]:
     """The engines of a job, and neither the shells around them nor mpirun."""
-    return [
-        pid for pid in processes_with(f"MARK={here}\0") if Path(f"/proc/{pid}/exe").readlink().name == "busbw-engine"
-    ]
+    found = []
+    for pid in processes_with(f"MARK={here}\0"):
+        with suppress(OSError):  # it has ended meanwhile
+            if Path(f"/proc/{pid}/exe").readlink().name == "busbw-engine":
+                found.append(pid)
+    return found
 
 
 def test_each_says_whose_it_is(mpirun: list[str]) -> None:
@@ -153,7 +158,7 @@ def test_two_hosts_and_no_token_on_any_command_line(mpirun: list[str], here: Pat
             ranks = engines(here)
             variables = Path(f"/proc/{ranks[0]}/environ").read_bytes().split(b"\0")
             token = next(word for word in variables if word.startswith(b"BUSBW_TOKEN=")).partition(b"=")[2]
-            lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+            lines = command_lines()
             running.interrupt()
             launched = running.finish()
         wait_for_end(ranks)

@@ -1,11 +1,13 @@
 """`busbw launch ssh` with a real sshd on the loopback interface that plays several hosts."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_lines import command_lines
 from waiting import wait_for_end
 
 from busbw import engine
@@ -37,9 +39,9 @@ def words(sshd: PrivateSshd, hosts: str, *more: str, ssh: str = "") -> list[str]
 
 
 def refused(launched: Launched) -> str:
-    """The only sentence of a launch that nothing came of."""
+    """The only sentence of a launch that nothing came of, beside what it waits for on a busy machine."""
     assert launched.code == 3, launched.stderr
-    (sentence,) = launched.stderr.splitlines()
+    (sentence,) = [line for line in launched.stderr.splitlines() if not re.match("busbw: (connecting|starting)", line)]
     assert list(launched.folder.iterdir()) == []
     return sentence
 
@@ -100,7 +102,7 @@ def test_the_token_is_on_no_command_line_there_either(sshd: PrivateSshd, here: P
             word.split(b"=", 1) for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if b"=" in word
         )
         token = variables[b"BUSBW_TOKEN"]
-        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        lines = command_lines()
         assert not any(token in line for line in lines)
         running.interrupt()
         launched = running.finish()
@@ -113,7 +115,8 @@ def test_the_token_is_on_no_command_line_there_either(sshd: PrivateSshd, here: P
 @pytest.fixture
 def endless(sshd: PrivateSshd, here: Path) -> Iterator[Launching]:
     """A run on two hosts without end, past its first rows; its processes can be told by the folder."""
-    impatient = f"{sshd.ssh} -o ServerAliveInterval=1 -o ServerAliveCountMax=2"
+    # Quicker than the usual minutes, and with patience for a daemon that gets no turn for seconds.
+    impatient = f"{sshd.ssh} -o ServerAliveInterval=3 -o ServerAliveCountMax=4"
     where = words(sshd, "node1,node2:2", "--env", f"MARK={here}", ssh=impatient)
     with Launching([*where, "--", "all_reduce", *ENDLESS], here) as running:
         running.wait_for_rows()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S
 
 from busbw import readers
 from busbw.expect import system_of
@@ -18,6 +19,7 @@ from playwright.sync_api import Browser, sync_playwright
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+_PATIENCE_MS = HANG_GUARD_S * 1000
 EVIL = "</style></script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">'\"`"
 
 
@@ -29,7 +31,7 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # As root Chromium starts only without its sandbox; the pages are our own.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=program, args=arguments)
+        opened = playwright.chromium.launch(executable_path=program, args=arguments, timeout=_PATIENCE_MS)
         yield opened
         opened.close()
 
@@ -85,6 +87,7 @@ class Opened:
     def __init__(self, browser: Browser, address: str, width: str = "desktop", **options: object) -> None:
         across, down = WIDTHS[width]
         self.context = browser.new_context(viewport={"width": across, "height": down}, **options)  # type: ignore[arg-type]
+        self.context.set_default_timeout(_PATIENCE_MS)
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.asked: list[str] = []

@@ -8,11 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from command_lines import command_lines
+from waiting import HANG_GUARD_S, wait_until
 
 from .launching import BUSBW, Launched, Launching
 from .programs import Finished, Programs
 from .slurm import CPUS, Slurm
+from .test_launched import phases_seen
 
 SWEEP = ["-b", "8", "-e", "4K", "-f", "8", "-n", "2"]
 ROWS = 4
@@ -55,7 +57,7 @@ class Cluster:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_GUARD_S,
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -333,7 +335,7 @@ def test_a_lost_rank_is_named_whatever_slurm_does(cluster: Cluster) -> None:
         done = launching.finish()
         assert done.code == 4, (by, rank, phase, done.stderr)
         assert f"rank {rank} (process {rank}" in done.stderr, (by, phase)
-        assert f"was lost in phase {phase}" in done.stderr, (by, rank)
+        assert any(f"was lost in phase {seen}" in done.stderr for seen in phases_seen(rank, phase)), (by, rank)
     (kept,) = (cluster.here / "5").rglob("records.jsonl")
     assert '"row"' in kept.read_text()  # it died in the report, when all had been measured
     assert cluster.slurm.jobs() == []
@@ -341,7 +343,8 @@ def test_a_lost_rank_is_named_whatever_slurm_does(cluster: Cluster) -> None:
 
 def test_a_rank_that_hangs_does_not_hold_the_others(cluster: Cluster) -> None:
     where = ["--nodes", "2", "--srun-arg=--wait=2"]
-    done = cluster.launch(*where, *ALL_REDUCE, "-T", "2", "--fault", "hang:rank=1,phase=timing")
+    # Tasks of two nodes may start seconds apart on a busy machine, and have to meet within that limit.
+    done = cluster.launch(*where, *ALL_REDUCE, "-T", "10", "--fault", "hang:rank=1,phase=timing")
     assert done.code == 4, done.stderr
     assert "rank 1" in done.stderr
 
@@ -465,7 +468,7 @@ def test_ranks_that_take_no_interrupt_are_killed_while_slurm_is_away(cluster: Cl
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
 def test_an_interrupt_cancels_a_job_that_waits(cluster: Cluster, by: str) -> None:
-    cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 100")
+    cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 1000")
     cluster.wait_for_state("RUNNING")
     launching = cluster.launching("slurm", "--by", by, "--nodes", "2", *ALL_REDUCE)
     wait_until(lambda: len(cluster.slurm.jobs()) == 2, "a second job", 0.05)
@@ -504,7 +507,7 @@ def test_a_job_that_is_held_says_so_and_runs_when_it_is_let_go(cluster: Cluster)
 
 @pytest.mark.parametrize("by", ["sbatch", "srun"])
 def test_a_job_that_waits_for_nodes_says_so(cluster: Cluster, by: str) -> None:
-    cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 100")
+    cluster.run("sbatch", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap", "sleep 1000")
     other = cluster.wait_for_state("RUNNING")
     launching = cluster.launching("slurm", "--by", by, "--nodes", "2", *ALL_REDUCE)
     said_by(launching, "waits for 2 nodes: Resources (its nodes are in use)")
@@ -569,16 +572,6 @@ def test_options_of_the_job_are_refused_in_an_allocation(cluster: Cluster) -> No
 # ---- the token -------------------------------------------------------------------------------------------------------
 
 
-def command_lines() -> str:
-    lines = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except OSError:
-            continue
-    return "\n".join(lines)
-
-
 def tokens_of(program: str) -> set[str]:
     """What the ranks that Slurm runs here have in their environment."""
     found = set()
@@ -602,7 +595,7 @@ def test_the_token_is_nowhere_to_be_read(cluster: Cluster, by: str) -> None:
     (token,) = tokens_of("all_reduce_perf")
     assert len(token) == 64
     (job,) = cluster.slurm.jobs()
-    assert token not in command_lines()
+    assert not any(token.encode() in line for line in command_lines())
     assert token not in cluster.run("scontrol", "show", "--details", "job", job).stdout
     assert token not in cluster.run("scontrol", "write", "batch_script", job, "-").stdout
     state = [path.read_bytes() for path in (cluster.slurm.folder / "state").rglob("*") if path.is_file()]

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from conftest import BUSBW, GOLDEN_RECORD, one_sentence
+from waiting import HANG_GUARD_S, wait_until
 
 from busbw.cli.main import main
 from busbw.errors import Exit
@@ -33,7 +33,7 @@ with (folder / "log").open("a") as log:
     print(Path(sys.argv[0]).name, *words, file=log)
 if len((folder / "log").read_text().splitlines()) == int(os.environ.get("FAKE_HANG_AT", "0")):
     import time
-    time.sleep(60)
+    time.sleep(600)
 value = lambda flag: words[words.index(flag) + 1]
 collective = Path(sys.argv[0]).name[:-5]
 in_windows = "-R" in words and value("-R") == "2"
@@ -289,11 +289,9 @@ def test_what_is_stopped_goes_on(here: Path, programs: Path, busbw: Command, num
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while len(calls(programs)) < 5 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: len(calls(programs)) >= 5, "the fifth block")
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=HANG_GUARD_S)
     # The engine here heeds none; Python makes of the first what Ctrl-C is.
     assert process.returncode == (130 if number == signal.SIGINT else 143), stderr  # a hang-up counts as terminated
     assert len(calls(programs)) == 5

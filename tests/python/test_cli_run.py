@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUSBW, Busbw, FakeEngine, one_sentence
-from waiting import is_running, wait_until
+from waiting import HANG_GUARD_S, is_running, wait_until
 
 from busbw import engine, records
 from busbw.cli.main import main
@@ -261,7 +261,7 @@ def test_an_interrupt_ends_all_and_keeps_the_rows(
     assert endless.stderr is not None
     endless.stdout.read()
     stderr = endless.stderr.read()
-    assert endless.wait(timeout=120) == code
+    assert endless.wait(timeout=HANG_GUARD_S) == code
     assert "Traceback" not in stderr
     assert "Verdict: the run ended early (" in stderr
     record = records.read(here / "out.jsonl")
@@ -277,7 +277,7 @@ def test_a_closed_pipe_is_no_traceback(endless: "subprocess.Popen[str]") -> None
     endless.stdout.readline()
     endless.stdout.close()
     stderr = endless.stderr.read()
-    assert endless.wait(timeout=120) == 141
+    assert endless.wait(timeout=HANG_GUARD_S) == 141
     assert "Traceback" not in stderr
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import HANG_GUARD_S
 
 START = "import sys; from busbw.cli.start import main; sys.exit(main())"
 # Stands for the slow imports: says that it has begun, then waits to be interrupted.
@@ -32,7 +33,7 @@ def started(code: str) -> "subprocess.Popen[str]":
 def test_an_interrupt_during_the_imports_is_quiet() -> None:
     with started(SLOW + START) as process:
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=HANG_GUARD_S)
     assert process.returncode == 130
     assert stderr == ""
 
@@ -46,7 +47,7 @@ def test_an_interrupt_that_is_ignored_stays_so() -> None:
         signal.signal(signal.SIGINT, before)
     with process:
         process.send_signal(signal.SIGINT)
-        stdout, _ = process.communicate(timeout=60)
+        stdout, _ = process.communicate(timeout=HANG_GUARD_S)
     assert process.returncode == 0
     assert "Commands" in stdout
 
@@ -88,5 +89,5 @@ IS_OVER = f"if handler is signal.SIG_IGN: {INTERRUPT}"
 )
 def test_whenever_it_comes_there_is_no_traceback(moment: str, code: int) -> None:
     words = [sys.executable, "-c", moment + START, "refs", "--help"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_GUARD_S)
     assert (done.returncode, done.stderr.strip()) == (code, "")  # click ends the line of a terminal's ^C

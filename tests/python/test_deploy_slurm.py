@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUSBW, ROOT
+from waiting import HANG_GUARD_S
 
 SCRIPTS = sorted((ROOT / "deploy" / "slurm").glob("*.sbatch"))
 
@@ -27,7 +28,7 @@ def test_a_script_is_what_its_command_prints(script: Path, tmp_path: Path) -> No
         env={**kept, "BUSBW_PROGRAMS": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_GUARD_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == script.read_text(), f"(cd {script.parent} && busbw {shlex.join(command_of(script))})"

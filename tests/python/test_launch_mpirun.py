@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import HANG_GUARD_S, wait_until
 
 from busbw.errors import BusbwError
 from busbw.launchers import Watch, mpirun, processes
@@ -114,7 +114,7 @@ def wrap(program: str, *arguments: str, rank: str = "3") -> "subprocess.Complete
         env={"PATH": "/usr/bin:/bin", "PMI_RANK": rank},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_GUARD_S,
     )
 
 
@@ -141,7 +141,7 @@ PROGRAM = """
 import signal, sys, time
 signal.signal(signal.SIGINT, lambda number, _frame: sys.exit(128 + number))
 print("up", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -172,5 +172,5 @@ def test_a_sigusr1_to_all_of_them_is_an_interrupt_to_the_program(interpreter: st
         # The shell sets its traps while the program starts.
         wait_until(lambda: handles(process.pid, signal.SIGUSR1), "the traps")
         os.killpg(process.pid, signal.SIGUSR1)
-        _, said = process.communicate(timeout=90)
+        _, said = process.communicate(timeout=HANG_GUARD_S)
     assert (process.returncode, said) == (0, "<busbw process 0 ended with 130>\n")

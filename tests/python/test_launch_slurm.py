@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fake_slurm import FakeSlurm
 from launch_jobs import JOB, TOKEN, expect_golden
+from waiting import HANG_GUARD_S
 
 from busbw.errors import UsageError
 from busbw.launchers import slurm
@@ -188,7 +189,7 @@ def run_script(folder: Path, text: str, codes: str) -> "subprocess.CompletedProc
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_GUARD_S,
     )
 
 
@@ -263,7 +264,9 @@ def test_only_process_0_may_write_where_records_go(
     words = next(shlex.split(each) for each in line.splitlines() if "  srun " in each)
     shell = words[words.index("sh") :]
     shell = shell[: shell.index("-") + 1]
-    done = subprocess.run(shell, env={**os.environ, "SLURM_PROCID": rank}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        shell, env={**os.environ, "SLURM_PROCID": rank}, capture_output=True, text=True, timeout=HANG_GUARD_S
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, stdout, stderr)
 
 

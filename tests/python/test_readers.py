@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waiting import HANG_GUARD_S
 
 from busbw import engine, readers
 from busbw.errors import UsageError
@@ -14,7 +15,11 @@ def run_program(tmp_path: Path, name: str, *flags: str) -> tuple[Path, Path]:
     """The table and the records of one run."""
     table, record = tmp_path / "table.txt", tmp_path / "run.jsonl"
     done = subprocess.run(
-        [engine.program(name), *flags, "--records", record], capture_output=True, text=True, check=False, timeout=60
+        [engine.program(name), *flags, "--records", record],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG_GUARD_S,
     )
     table.write_text(done.stdout)
     return table, record
