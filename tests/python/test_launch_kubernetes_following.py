@@ -98,7 +98,10 @@ class FakeCluster:
 
     def says(self, what: str, *answers: Any) -> None:
         for number, items in enumerate(answers):
-            (self.folder / f"get-{what}.{number}.json").write_text(json.dumps({"items": items}))
+            # In one piece: a kubectl may be reading what it said before.
+            draft = self.folder / "draft"
+            draft.write_text(json.dumps({"items": items}))
+            draft.rename(self.folder / f"get-{what}.{number}.json")
 
     def fails(self, verb: str, words: str) -> None:
         (self.folder / f"{verb}.err").write_text(words)
@@ -209,7 +212,8 @@ def test_a_refusal_is_one_sentence_with_what_to_do(cluster: FakeCluster, said: s
     cluster.fails("create", f"Warning: something else\n{said}\n")
     code, out, err = cluster.run()
     assert (code, out) == (3, "")
-    assert len(err.splitlines()) == 1
+    # That it waits for the cluster is said after two seconds, on a busy machine.
+    (err,) = [line for line in err.splitlines() if not line.startswith("busbw: waiting for the cluster to take")]
     assert err.startswith("busbw: ")
     for word in [*words, said.removeprefix("error: ").removeprefix("Error from server (Forbidden): ")]:
         assert word in err
@@ -363,7 +367,8 @@ def test_a_lost_node_of_process_0_is_a_lost_rank(cluster: FakeCluster, what: str
         (cluster.folder / "open").touch()
         (cluster.folder / "log").unlink()
     cluster.says("pods", [running(0)], [lost])
-    code, _, err = cluster.run("--nodes", "1", "--patience", "3")
+    # A wait is told of after two seconds; the patience is longer by what a busy machine may add.
+    code, _, err = cluster.run("--nodes", "1", "--patience", "6")
     assert code == 4
     assert f"the pod job-0-x is gone: {words}" in err
     assert cluster.verbs()[-1] == "delete"
