@@ -57,10 +57,10 @@ std::string failure_under(StandInServer::Does does, double silence_s) {
   Membership membership = member_of(1, 2, at_loopback(server.port()));
   membership.silence_s = silence_s;
   LaunchedJob job(membership, silent());
-  server.now(does);
   const auto team = job.team(1);
   try {
     team->enter(Phase::timing);
+    server.now(does);
     for (;;) {
       team->barrier();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -490,7 +490,7 @@ TEST_CASE("LaunchedJob: a token that was given is not written to the folder, and
         }) == std::vector<std::string>(2));
   const auto ends = run_members(2, [&](int process) {
     Membership membership = member_of(process, 2, FileStoreAddress{path});
-    membership.join_limit_s = 1;
+    membership.join_limit_s = kShortLimitS;
     if (process == 0) membership.token.clear();
     const LaunchedJob job(membership, silent());
   });

@@ -98,7 +98,7 @@ TEST_CASE("ask_ras: nothing found is said, and so is an answer that did not come
   const Listener well("SERVER PROTOCOL 2\n", std::string(kHead) + "\nErrors\n======\n\nWarnings\n========\n\n");
   CHECK(ask_ras(well.where()) == std::vector<std::string>{"no errors or warnings"});
   const Listener slow("SERVER PROTOCOL 2\n", kHead, false);
-  CHECK(ask_ras(slow.where(), 5) == std::vector<std::string>{"its answer did not come in time"});
+  CHECK(ask_ras(slow.where(), 15) == std::vector<std::string>{"its answer did not come in time"});
 }
 
 TEST_CASE("ask_ras: a long answer is cut, and what is shown holds no commands to a terminal") {

@@ -10,6 +10,17 @@
 
 using namespace busbw;
 
+namespace {
+
+/// That a rank came late may be told beside them, where the machine has other things to do.
+std::vector<std::string> warnings_of_target(const RunSeen& seen) {
+  std::vector<std::string> all = seen.row().out_of_place->warnings;
+  std::erase_if(all, [](const std::string& one) { return one.find("--target-ci") == one.npos; });
+  return all;
+}
+
+}  // namespace
+
 TEST_CASE("run_rank: every collective, in and out of place, is right and has rows of the right sizes and counts") {
   const std::vector<std::uint64_t> sizes{1, 8, 256, 4000, 40'001};
   for (const CollectiveEntry& entry : all_collectives()) {
@@ -182,7 +193,7 @@ TEST_CASE("run_rank: --target-ci samples in batches until it is met") {
   CHECK(measurement.iteration_s.size() >= 6);  // below six samples there is no interval
   CHECK(measurement.iteration_s.size() % 3 == 0);
   for (const auto& rank : measurement.rank_samples_s) CHECK(rank.size() == measurement.iteration_s.size());
-  CHECK(measurement.warnings.empty());
+  CHECK(warnings_of_target(seen).empty());
   CHECK(measurement.statistics.samples == measurement.iteration_s.size());
 }
 
@@ -191,13 +202,14 @@ TEST_CASE("run_rank: --max-time ends what does not settle, with a warning") {
   setup.settings.max_time_s = 0.02;
   const RunSeen budget = run_well(setup);
   CHECK(budget.row().out_of_place->stopped_by == StoppedBy::max_time);
-  CHECK(budget.row().out_of_place->warnings.empty());
+  CHECK(warnings_of_target(budget).empty());
   setup.settings.target_ci = 1e-9;
   setup.sizes_bytes = {100'000};
   const RunSeen unsettled = run_well(setup);
   CHECK(unsettled.row().out_of_place->stopped_by == StoppedBy::max_time);
-  REQUIRE(unsettled.row().out_of_place->warnings.size() == 1);
-  check_names(unsettled.row().out_of_place->warnings[0], {"--target-ci", "--max-time"});
+  const auto said = warnings_of_target(unsettled);
+  REQUIRE(said.size() == 1);
+  check_names(said[0], {"--target-ci", "--max-time"});
 }
 
 TEST_CASE("run_rank: ping-pong runs between pairs") {

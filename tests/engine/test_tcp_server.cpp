@@ -464,7 +464,7 @@ TEST_CASE("TcpServer: a process that dies is named with its host and phase, to a
 }
 
 TEST_CASE("TcpServer: a process that is silent for too long is lost, one that beats is not") {
-  Served served(settings(2, 1, 10));
+  Served served(settings(2, 1, 20));
   TcpChannel beats = welcomed(served.where, process_greeting(0, 2));
   const TcpChannel silent = welcomed(served.where, process_greeting(1, 2));
   const Bytes beat = MessageWriter()
@@ -479,7 +479,7 @@ TEST_CASE("TcpServer: a process that is silent for too long is lost, one that be
     std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs));
   }
   check_names(failure_sentence(served.server), {"rank 1 (process 1, pid 1001 on host1) was lost in phase rendezvous",
-                                                "nothing was heard from it for 1 s"});
+                                                "nothing was heard from it for 2 s"});
   CHECK(served.server.attendance().progress(0).phase == Phase::timing);
   CHECK(served.server.attendance().progress(0).steps == 42);
   CHECK(served.server.attendance().progress(0).operations == 7);

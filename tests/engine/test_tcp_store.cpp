@@ -63,6 +63,7 @@ TEST_CASE("TcpStore: what comes late for a request that was given up is no answe
   CHECK_THROWS_AS(hand.store->get("slow"), Error);
   const std::uint32_t slow = hand.next_request().number;
   hand.next_request();  // who is missing
+  hand.store->limit(kPatient);
   std::thread other([&] {
     const std::uint32_t quick = hand.next_request().number;
     hand.answer(slow, "too late");
@@ -73,7 +74,7 @@ TEST_CASE("TcpStore: what comes late for a request that was given up is no answe
 }
 
 TEST_CASE("TcpStore: a long value that comes in many parts is not waited for longer than it takes") {
-  ByHand hand(0.25);
+  ByHand hand(1);
   const std::string value(Store::kMostValueBytes, 'x');
   std::thread other([&] {
     const std::uint32_t number = hand.next_request().number;
