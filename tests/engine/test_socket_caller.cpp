@@ -93,8 +93,7 @@ TEST_CASE("SocketCaller: an address from which nothing comes is passed over quic
 TEST_CASE("SocketCaller: a connection that was made while the process had no turn is not given up") {
   SocketVisitors visitors(1, Listening::this_host);
   SocketCaller caller(addresses({"127.0.0.1", "127.0.0.2"}), visitors.door(), 0, 1);
-  for (const int tick : SocketCaller::kConnectTicks)
-    for (int i = 0; i < tick; ++i) caller.tick();
+  for (int tick = 0; tick < SocketCaller::kConnectTicks[0]; ++tick) caller.tick();
   CHECK(caller.tried().find("no answer") == std::string::npos);
   run(caller, [&] { serve(visitors, 1); });
   CHECK(caller.connected());
