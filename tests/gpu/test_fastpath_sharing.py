@@ -1,4 +1,4 @@
-"""The fast path on one GPU: is all of it right but what NVLink does, where processes share the GPU?
+"""The fast path on one GPU that processes share: is right what is queued, captured, ordered and worked out?
 
 NCCL 2.30 and newer can run several ranks on one GPU. The library is a copy that takes them for ranks of several GPUs
 (tests/gpu/sharing); it lies beside the programs, as what test_fastpath.py starts. One process runs at a time, for some

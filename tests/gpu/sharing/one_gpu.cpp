@@ -1,5 +1,5 @@
 // Says of processes that share a GPU that each has one of its own, linked with all others by NVLink. The fast path
-// leaves such ranks to NCCL; linked with this, all of it but NVLink runs where there is one GPU.
+// leaves such ranks to NCCL; linked with this, it serves them, and runs where there is one GPU.
 #include <cuda_runtime.h>
 #include <unistd.h>
 

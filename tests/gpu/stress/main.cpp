@@ -1,11 +1,10 @@
 // Random and special programs for NCCL, to find out whether a library that is preloaded before it keeps results right
 // and never hangs. It is linked with NCCL as any program is and knows nothing of the library.
 //
-//   fastpath_stress --gpus N [--mode threads|single|processes|sharing] [--seconds S] [--seed K] [--plant ROUND] [--ends
-//   alike|differ] [--connect first|late]
-//                   [--windows no|yes]
-//   fastpath_stress --gpus N --case NAME [--mode threads|processes|sharing] [--rounds R] [--communicators C] [--ends
-//   alike|differ]
+//   fastpath_stress --gpus N [--mode threads|single|processes|sharing] [--seconds S] [--seed K] [--plant ROUND]
+//                   [--ends alike|differ] [--connect first|late] [--windows no|yes]
+//   fastpath_stress --gpus N --case NAME [--mode threads|processes|sharing] [--rounds R] [--communicators C]
+//                   [--ends alike|differ]
 //
 // With `sharing` N processes have one GPU together, which NCCL 2.30 and newer do with NCCL_MULTI_RANK_GPU_ENABLE=1.
 //
@@ -24,12 +23,10 @@ namespace {
 
 int usage() {
   std::printf(
-      "fastpath_stress --gpus N [--mode threads|single|processes|sharing] [--seconds S] [--seed K] [--plant ROUND] "
-      "[--ends "
-      "alike|differ] [--connect first|late] [--windows no|yes]\n"
-      "fastpath_stress --gpus N --case NAME [--mode threads|processes|sharing] [--rounds R] [--communicators C] "
-      "[--ends "
-      "alike|differ]\ncases:");
+      "fastpath_stress --gpus N [--mode threads|single|processes|sharing] [--seconds S] [--seed K] [--plant ROUND]\n"
+      "                [--ends alike|differ] [--connect first|late] [--windows no|yes]\n"
+      "fastpath_stress --gpus N --case NAME [--mode threads|processes|sharing] [--rounds R] [--communicators C]\n"
+      "                [--ends alike|differ]\ncases:");
   for (const auto& name : stress::case_names()) std::printf(" %s", name.c_str());
   std::printf("\n");
   return 2;
