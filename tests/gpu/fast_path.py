@@ -15,6 +15,11 @@ from .machine import Finished, Machine, Running, expect_nothing_wrong, free_port
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
 TWO_SHOT = ("all_reduce", "broadcast")
 """Those that `two_shot` does."""
+CASES = (
+    *("crossed", "abort", "destroy_order", "finalize", "capture_after_memset"),
+    *("overlapping_graphs", "calls_beside_graphs", "nonblocking", "nonblocking_in_a_group"),
+)
+"""Of fastpath_stress, for any mode of it."""
 HAS_ALLTOALL = (2, 28)
 PROGRAM_LIMIT_S = 240
 """Of a stress: it watches itself, and this only guards against that failing."""
@@ -94,6 +99,12 @@ class FastPath:
             self._ended(process)
         (self.machine.folder / f"{Path(str(command[0])).name}.out").write_text(stdout + stderr)
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+
+    def expect_right(self, name: str, done: "subprocess.CompletedProcess[str]") -> None:
+        """A case ended with nothing wrong, and went the fast way if it was to."""
+        assert done.returncode == 0, done
+        was_fast = self.methods()["exchange"] + self.methods()["two_shot"] > 0
+        assert was_fast == (name != "nonblocking")
 
     @staticmethod
     def _ended(process: "subprocess.Popen[str]") -> tuple[str, str]:

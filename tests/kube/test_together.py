@@ -4,9 +4,9 @@ import base64
 import os
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
+from command_lines import command_lines
 
 from .cluster import Cluster, wait_until
 from .kubelet import Kubelet
@@ -44,7 +44,7 @@ def test_the_token_is_in_no_command_line_and_no_pod(cluster: Cluster, nodes: Kub
     (secret,) = cluster.objects("secrets", "-l", "app.kubernetes.io/name=busbw")
     token = base64.b64decode(secret["data"]["token"]).decode()
     assert len(token) >= 32
-    every = b"".join(_read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
+    every = b"".join(command_lines())
     assert b"all_reduce_perf" in every
     assert token.encode() not in every
     assert token not in cluster.kubectl("get", "pods,jobs,services,events", "-o", "json")
@@ -137,10 +137,3 @@ def test_a_pod_that_is_deleted_by_somebody_ends_the_job(cluster: Cluster, nodes:
 def _processes(cluster: Cluster, nodes: Kubelet) -> bool:
     done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     return done.stdout.count("all_reduce_perf -b") >= 2
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""  # it has ended

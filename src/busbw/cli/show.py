@@ -54,9 +54,7 @@ def _expected(table: Table) -> Expected:
         return known.busbw_gbps if known else None
 
     def assumed(row: Row) -> str:
-        over = crossed(row)
-        if over is None or over.is_stated:
-            return ""
-        return f"over {over.nics.text} per node, which nobody states (busbw check --nics)"
+        nics = crossed(row)
+        return f"{nics.assumption} (busbw check --nics)" if nics and nics.assumption else ""
 
     return Expected(busbw_gbps, assumed)

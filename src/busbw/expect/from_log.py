@@ -34,7 +34,7 @@ def system_of(table: Table) -> System | None:
     return msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=system.nics.latency_us))
 
 
-def says_nics(table: Table) -> bool:
+def _says_nics(table: Table) -> bool:
     """Whether the log says what NICs a node has; else they are those that nodes with its GPUs usually have."""
     system = system_of(table)
     return system is not None and system.nics is not None and system.nics.source == _TITLE
@@ -88,12 +88,30 @@ def _only_algorithm(value: str) -> str | None:
     return value.lower() if re.fullmatch(r"[A-Za-z]+", value) else None
 
 
+def _job_finder(table: Table, system: System | None) -> Callable[[Row], Job | None]:
+    """A function that gives the job of a row: one for all rows that differ in nothing that it is made of."""
+    known: dict[tuple[object, ...], Job | None] = {}
+
+    def job(row: Row) -> Job | None:
+        key = (row.collective, row.ranks, row.group, row.dtype)
+        if key not in known:
+            known[key] = job_of(table, row, system) if system else None
+        return known[key]
+
+    return job
+
+
 class CrossedNics(NamedTuple):
     """The NICs that a row is expected with, since its ranks are on several nodes."""
 
     nics: Nics
     is_stated: bool
     """Whether somebody says that a node has them; else they are the usual ones of nodes with these GPUs."""
+
+    @property
+    def assumption(self) -> str:
+        """What is taken for granted of them; empty where they are stated."""
+        return "" if self.is_stated else f"over {self.nics.text} per node, which nobody states"
 
 
 def crossed_nics(table: Table, system: System | None = None) -> Callable[[Row], CrossedNics | None]:
@@ -104,18 +122,14 @@ def crossed_nics(table: Table, system: System | None = None) -> Callable[[Row], 
         system: What somebody says it ran on; without it what the log says.
     """
     where = system or system_of(table)
-    is_stated = system is not None or says_nics(table)
-    known: dict[Job, CrossedNics | None] = {}
+    job_of_row = _job_finder(table, where)
+    crossed = CrossedNics(where.nics, system is not None or _says_nics(table)) if where and where.nics else None
 
-    def crossed(row: Row) -> CrossedNics | None:
-        job = job_of(table, row, where) if where else None
-        if job is None or where is None or where.nics is None:
-            return None
-        if job not in known:
-            known[job] = CrossedNics(where.nics, is_stated) if node_count(job, where) > 1 else None
-        return known[job]
+    def crossed_by(row: Row) -> CrossedNics | None:
+        job = job_of_row(row)
+        return crossed if where and job and node_count(job, where) > 1 else None
 
-    return crossed
+    return crossed_by
 
 
 def estimator(table: Table, system: System | None = None) -> Callable[[Row], Estimate | None]:
@@ -129,10 +143,11 @@ def estimator(table: Table, system: System | None = None) -> Callable[[Row], Est
         A function that gives None where there is no expectation: nothing is known of the system, one rank, size 0.
     """
     where = system or system_of(table)
+    job_of_row = _job_finder(table, where)
     known: dict[tuple[Job, int], Estimate | None] = {}
 
     def estimate(row: Row) -> Estimate | None:
-        job = job_of(table, row, where) if where else None
+        job = job_of_row(row)
         if job is None or where is None or row.size_bytes <= 0:
             return None
         key = (job, row.size_bytes)

@@ -5,7 +5,7 @@ import statistics
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import COLLECTIVES, bus_factor, hosts_of
+from busbw.expect import COLLECTIVES, CrossedNics, bus_factor, hosts_of
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
@@ -48,6 +48,10 @@ class Series(Struct, kw_only=True, frozen=True):
     contradictions: tuple[str, ...] = ()
     nics: str | None = None
     """Of a node, '8 x 400 Gb/s', where log or user say and the job goes over them; logs rarely do."""
+
+    def over(self, nics: CrossedNics | None) -> "Series":
+        """The same with the NICs that it goes over, if they are stated."""
+        return replace(self, nics=nics.nics.text) if nics and nics.is_stated else self
 
     @property
     def collective(self) -> str | None:

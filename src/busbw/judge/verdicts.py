@@ -5,7 +5,7 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import COLLECTIVES, Expectation, bus_factor, expect, job_of, says_nics, system_of, with_nics
+from busbw.expect import COLLECTIVES, Expectation, bus_factor, crossed_nics, expect, job_of, system_of, with_nics
 from busbw.fit import Feature, features, fit, half_bandwidth_bytes
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import grade_bands
@@ -88,12 +88,10 @@ def _without_rows(table: Table) -> Verdict:
 
 def _verdict(series: Series, system: System | None, nics: Nics | None, against: Against) -> Verdict:
     expectation = _expectation(series, system, nics)
-    is_over_nics = expectation is not None and expectation.nodes > 1 and expectation.system.nics is not None
-    assumes_nics = is_over_nics and system is None and nics is None and not says_nics(series.table)
-    if is_over_nics and not assumes_nics:
-        assert expectation is not None
-        assert expectation.system.nics is not None
-        series = replace(series, nics=expectation.system.nics.text)
+    named = expectation.system if expectation and (system or nics) else None
+    crossed = crossed_nics(series.table, named)(series.row)
+    assumes_nics = crossed is not None and not crossed.is_stated
+    series = series.over(crossed)
     if against.log is not None:
         series, others = _alike(series, against)
         yardstick, reasons, beside = _of_log(series, against.name, others)

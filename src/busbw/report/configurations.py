@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from busbw.expect import CrossedNics, Estimate, Range, bus_factor, crossed_nics, estimator, system_of
 from busbw.judge import Against, judge
 from busbw.judge.beside import reference_of
@@ -36,8 +34,8 @@ class Expected(NamedTuple):
 
     def remark(self, row: Row) -> str:
         """What it takes for granted though nobody states it."""
-        over = self.crossed(row)
-        return "" if over is None or over.is_stated else f"over {over.nics.text} per node, which nobody states"
+        nics = self.crossed(row)
+        return nics.assumption if nics else ""
 
 
 @dataclass(frozen=True)
@@ -122,9 +120,7 @@ def _pictures(
 ) -> list[Picture]:
     first = pairs[0][0]
     by_size = {row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}
-    crossed = expected.crossed(first.row)
-    stated = replace(first, nics=crossed.nics.text) if crossed and crossed.is_stated else first
-    reference = _reference(stated, place.against)
+    reference = _reference(first.over(expected.crossed(first.row)), place.against)
     over = f" {remark}" if (remark := expected.remark(first.row)) else ""
     busbw, times = _lines([series for series, _ in pairs])
     note = "Below 1 GB/s busbw is taken from the time: two decimals are too coarse." if _is_refined(first) else ""
