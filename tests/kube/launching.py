@@ -124,7 +124,10 @@ def left_over(cluster: Cluster, namespace: str = "default") -> list[str]:
 
 def wait_until_clean(cluster: Cluster, namespace: str = "default") -> None:
     """The garbage collector has removed all that the workloads owned, with or without our labels."""
+
+    def without_labels() -> list[str]:
+        others = cluster.objects("pods,secrets,configmaps,jobs", "-n", namespace)
+        return [name for one in others if (name := one["metadata"]["name"]).startswith("busbw")]
+
     wait_until(lambda: not left_over(cluster, namespace), "an empty namespace")
-    others = cluster.objects("pods,secrets,configmaps,jobs", "-n", namespace)
-    names = [one["metadata"]["name"] for one in others if one["metadata"]["name"].startswith("busbw")]
-    assert not names
+    wait_until(lambda: not without_labels(), "nothing of a workload's own")
