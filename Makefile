@@ -4,9 +4,8 @@ VENV := .venv/bin
 # The wheels of cmake and ninja, where the machine has none, lie in the environment.
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
-CPP := $(wildcard engine/*.[ch]pp engine/*/*.[ch]pp engine/*/*/*.[ch]pp tests/engine/*.[ch]pp \
-       fastpath/*.[ch]pp fastpath/*/*.[ch]pp tests/fastpath/*.[ch]pp tests/fastpath/*/*.[ch]pp \
-       engine/*/*/*.cu engine/*/*/*.cuh fastpath/*.cu fastpath/*.cuh)
+CPP := $(shell git ls-files -- 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' 'fastpath/*.cu' \
+       'fastpath/*.cuh' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp')
 
 .PHONY: help run test lint format bench wheel gpu-test image-test kube-test
 

@@ -1,7 +1,7 @@
 """How often `busbw ab` is wrong, measured: false alarms where nothing differs, misses where one side is 5 % slower.
 
 Each run is a whole A/B measurement on the host backend. For a null run both sides are the same; for a slower run side B
-has bench/slower.c preloaded, which makes every measured time 5 % longer. Runs of the two kinds alternate. One line per
+has bench/programs/slower.c preloaded, which makes every measured time 5 % longer. Runs of the two kinds alternate. One line per
 run is appended to the results at once, so a measurement that was stopped goes on where it was:
 
     BUSBW_PROGRAMS=build/dev python bench/ab_false_alarms.py --runs 200
@@ -92,7 +92,7 @@ def read(path: Path) -> Iterator[Outcome]:
 def compiled(folder: Path) -> Path:
     """The library that makes a side slower."""
     library = folder / "slower.so"
-    source = HERE / "slower.c"
+    source = HERE / "programs" / "slower.c"
     subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
     return library
 

@@ -113,7 +113,7 @@ def output_cost(programs: Path, build: Path) -> dict[str, Any]:
 def beside_open_mpi(programs: Path, mpi: Path, build: Path) -> dict[str, Any]:
     """All-reduce of 4 float ranks beside Open MPI, by size."""
     peer = build / "mpi_all_reduce"
-    run([str(mpi / "mpicc"), "-O3", "-o", str(peer), str(HERE / "mpi_all_reduce.c")])
+    run([str(mpi / "mpicc"), "-O3", "-o", str(peer), str(HERE / "programs" / "mpi_all_reduce.c")])
     least, most, factor = SIZES_MPI
     iterations = "20"
     flags = ["-t", "4", "-b", str(least), "-e", str(most), "-f", str(factor), "-n", iterations, "-c", "0"]

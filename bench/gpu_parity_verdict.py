@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from busbw.stats import Summary, mean_difference, run_summary
+from busbw.statistics.stats import Summary, mean_difference, run_summary
 
 LARGE_BYTES = 1 << 20
 LARGE_MARGIN = 0.03

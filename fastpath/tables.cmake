@@ -19,7 +19,7 @@ foreach(major 8 9 10)
   append_table("" sm_${major}0)
 endforeach()
 file(CONFIGURE OUTPUT ${fastpath_tables_source} CONTENT [[
-#include "fastpath/table.hpp"
+#include "fastpath/choice/table.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,7 +1,8 @@
 # Tests that need no GPU, and what they load and start.
-file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fastpath/*.cpp
-                                        ${PROJECT_SOURCE_DIR}/tests/fastpath/model/*.cpp)
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fastpath/*.cpp)
+list(FILTER test_sources EXCLUDE REGEX "/tests/fastpath/fakes/")
 add_executable(fastpath_tests ${test_sources})
+target_include_directories(fastpath_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests/fastpath)
 target_link_libraries(fastpath_tests PRIVATE fastpath_host busbw_doctest)
 busbw_precompile_tests(fastpath_tests ${PROJECT_SOURCE_DIR}/tests/fastpath/main.cpp)
 set_target_properties(fastpath_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

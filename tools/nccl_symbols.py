@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes fastpath/exports/symbols.txt: every function that NCCL exports, and the first version that has it.
+"""Writes fastpath/forward/symbols.txt: every function that NCCL exports, and the first version that has it.
 
 Usage: tools/nccl_symbols.py 2.18.3 2.19.3 ...
 
@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-LIST = Path(__file__).resolve().parents[1] / "fastpath" / "exports" / "symbols.txt"
+LIST = Path(__file__).resolve().parents[1] / "fastpath" / "forward" / "symbols.txt"
 HEAD = """\
 # Every function that NCCL exports, and the first version in which it was seen; written by tools/nccl_symbols.py.
 # Looked at: {versions}

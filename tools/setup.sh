@@ -191,11 +191,10 @@ make_venv() {
   touch $stamps/venv
 }
 
-# A newer file, or a folder in which a file came or went, means that the installed busbw is old. find follows no link:
-# deploy/systems is named, to which one in src leads.
+# A newer file, or a directory in which a file was added or removed, means that the installed busbw is old.
 busbw_is_current() {
   [ -e $stamps/busbw ] && [ -x $venv/bin/busbw ] &&
-    [ -z "$(find engine fastpath src deploy/systems cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
+    [ -z "$(find engine fastpath src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
       -newer $stamps/busbw -print -quit)" ]
 }
 

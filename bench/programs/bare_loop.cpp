@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "backends/host/host_backend.hpp"
-#include "rendezvous/local_job.hpp"
+#include "backends/host/memory/host_backend.hpp"
+#include "rendezvous/team/local_job.hpp"
 
 int main(int argc, char** argv) {
   using namespace busbw;

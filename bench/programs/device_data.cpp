@@ -15,8 +15,8 @@
 #include <exception>
 #include <functional>
 
-#include "backends/nccl/cuda.hpp"
-#include "backends/nccl/device_data.hpp"
+#include "backends/nccl/cuda/cuda.hpp"
+#include "backends/nccl/kernels/device_data.hpp"
 #include "measure/statistics.hpp"
 #include "verify/values.hpp"
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "fastpath/launch.hpp"
-#include "fastpath/table.hpp"
+#include "fastpath/choice/table.hpp"
+#include "fastpath/device/launch.hpp"
 
 namespace {
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/team.hpp"
-#include "support/library_info.hpp"
-#include "support/phase.hpp"
-#include "support/types.hpp"
+#include "rendezvous/team/team.hpp"
+#include "values/library_info.hpp"
+#include "values/phase.hpp"
+#include "values/types.hpp"
 #include "verify/mismatch.hpp"
 #include "verify/stream.hpp"
 #include "verify/values.hpp"

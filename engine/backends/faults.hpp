@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "support/phase.hpp"
+#include "values/phase.hpp"
 
 namespace busbw {
 

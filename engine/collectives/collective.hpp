@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

@@ -6,7 +6,7 @@
 
 #include "collectives/collective.hpp"
 #include "measure/buffers.hpp"
-#include "support/result.hpp"
+#include "values/result.hpp"
 #include "verify/values.hpp"
 
 namespace busbw {

@@ -2,8 +2,8 @@
 // What ranks tell rank 0 of a placement, as bytes, and what rank 0 tells them.
 #include "measure/checker.hpp"
 #include "measure/samples.hpp"
-#include "rendezvous/team.hpp"
-#include "support/message.hpp"
+#include "rendezvous/team/team.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 

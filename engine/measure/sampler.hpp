@@ -9,7 +9,7 @@
 #include "measure/gate_room.hpp"
 #include "measure/host_stamps.hpp"
 #include "measure/samples.hpp"
-#include "support/result.hpp"
+#include "values/result.hpp"
 
 namespace busbw {
 

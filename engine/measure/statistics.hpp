@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "support/result.hpp"
+#include "values/result.hpp"
 
 namespace busbw {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "support/result.hpp"
+#include "values/result.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "options.hpp"
+#include "options/options.hpp"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,12 @@
 #include <limits>
 #include <map>
 
-#include "options_given.hpp"
-#include "options_gpu.hpp"
-#include "options_table.hpp"
+#include "options/options_given.hpp"
+#include "options/options_gpu.hpp"
+#include "options/options_table.hpp"
 #include "support/error.hpp"
 #include "support/printable.hpp"
-#include "support/quantity.hpp"
+#include "values/quantity.hpp"
 
 namespace busbw {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "collectives/settings.hpp"
-#include "support/environment.hpp"
-#include "support/result.hpp"
-#include "support/split.hpp"
-#include "sweep.hpp"
+#include "options/sweep.hpp"
+#include "os/environment.hpp"
+#include "values/result.hpp"
+#include "values/split.hpp"
 
 namespace busbw {
 

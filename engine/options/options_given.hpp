@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "options_table.hpp"
+#include "options/options_table.hpp"
 #include "support/error.hpp"
-#include "support/quantity.hpp"
+#include "values/quantity.hpp"
 
 namespace busbw {
 

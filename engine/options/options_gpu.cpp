@@ -1,11 +1,11 @@
-#include "options_gpu.hpp"
+#include "options/options_gpu.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "support/device_kernels.hpp"
 #include "support/printable.hpp"
+#include "values/device_kernels.hpp"
 
 namespace busbw {
 namespace {

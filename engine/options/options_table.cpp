@@ -1,4 +1,4 @@
-#include "options_table.hpp"
+#include "options/options_table.hpp"
 
 #include <fmt/format.h>
 

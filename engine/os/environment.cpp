@@ -1,4 +1,4 @@
-#include "support/environment.hpp"
+#include "os/environment.hpp"
 
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-#include "support/file_hash.hpp"
+#include "os/file_hash.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "support/descriptor.hpp"
+#include "os/descriptor.hpp"
 #include "support/sha256.hpp"
 
 namespace busbw {

@@ -1,4 +1,4 @@
-#include "support/network.hpp"
+#include "os/network.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include <cstring>
 #include <memory>
 
+#include "os/ticker.hpp"
 #include "support/error.hpp"
-#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {

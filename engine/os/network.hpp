@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "support/descriptor.hpp"
+#include "os/descriptor.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "support/open_files.hpp"
+#include "os/open_files.hpp"
 
 #include <sys/resource.h>
 

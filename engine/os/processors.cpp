@@ -1,4 +1,4 @@
-#include "support/processors.hpp"
+#include "os/processors.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "support/program_file.hpp"
+#include "os/program_file.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "support/ticker.hpp"
+#include "os/ticker.hpp"
 
 #include <fmt/format.h>
 #include <sys/timerfd.h>

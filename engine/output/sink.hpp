@@ -2,7 +2,7 @@
 // A sink writes what was measured. It knows rows and runs, not how they were measured.
 #include <string>
 
-#include "support/result.hpp"
+#include "values/result.hpp"
 
 namespace busbw {
 

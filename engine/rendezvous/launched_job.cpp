@@ -9,10 +9,10 @@
 #include <numeric>
 #include <utility>
 
+#include "os/provenance.hpp"
+#include "os/ticker.hpp"
 #include "rendezvous/store_team.hpp"
 #include "support/list_of.hpp"
-#include "support/provenance.hpp"
-#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <thread>
 
-#include "rendezvous/job.hpp"
 #include "rendezvous/meeting.hpp"
-#include "rendezvous/tcp_server.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/store/tcp_server.hpp"
+#include "rendezvous/store/tcp_store.hpp"
+#include "rendezvous/team/job.hpp"
 
 namespace busbw {
 

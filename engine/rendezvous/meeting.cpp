@@ -7,13 +7,13 @@
 #include <iterator>
 #include <utility>
 
-#include "rendezvous/file_store.hpp"
-#include "rendezvous/handshake.hpp"
+#include "os/provenance.hpp"
+#include "os/ticker.hpp"
 #include "rendezvous/pace.hpp"
-#include "rendezvous/token.hpp"
+#include "rendezvous/store/file_store.hpp"
+#include "rendezvous/store/handshake.hpp"
+#include "rendezvous/world/token.hpp"
 #include "support/printable.hpp"
-#include "support/provenance.hpp"
-#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/store_address.hpp"
-#include "rendezvous/tcp_channel.hpp"
-#include "support/network.hpp"
+#include "os/network.hpp"
+#include "rendezvous/store/tcp_channel.hpp"
+#include "rendezvous/world/store_address.hpp"
 
 namespace busbw {
 

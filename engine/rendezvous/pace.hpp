@@ -2,7 +2,7 @@
 // When something is asked again that thousands of processes ask of one server: names of DNS, files of NFS.
 #include <algorithm>
 
-#include "support/ticker.hpp"
+#include "os/ticker.hpp"
 
 namespace busbw {
 

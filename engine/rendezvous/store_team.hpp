@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/store.hpp"
-#include "rendezvous/team.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/team/team.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "lacked_types.hpp"
+#include "run/lacked_types.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,7 +6,7 @@
 
 #include "backends/backend.hpp"
 #include "collectives/collective.hpp"
-#include "sweep.hpp"
+#include "options/sweep.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "launched_run.hpp"
+#include "run/launched_run.hpp"
 
 #include <fmt/format.h>
 
@@ -6,16 +6,16 @@
 #include <string_view>
 
 #include "backends/host/machine.hpp"
-#include "backends/host/socket_backend.hpp"
+#include "backends/host/sockets/socket_backend.hpp"
 #include "backends/mpi/mpi_engine.hpp"
 #include "collectives/all.hpp"
 #include "measure/buffers.hpp"
-#include "measure/runner.hpp"
-#include "processes_agree.hpp"
+#include "os/processors.hpp"
 #include "rendezvous/launched_job.hpp"
-#include "run_setup.hpp"
+#include "run/processes_agree.hpp"
+#include "run/run_setup.hpp"
+#include "run/runner.hpp"
 #include "support/complain.hpp"
-#include "support/processors.hpp"
 #include "support/version.hpp"
 
 namespace busbw {

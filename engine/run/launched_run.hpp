@@ -1,8 +1,8 @@
 #pragma once
 // A run of which this process is one of several that a launcher has started, here or on other hosts.
-#include "measure/job_runner.hpp"
-#include "options.hpp"
-#include "rendezvous/world.hpp"
+#include "options/options.hpp"
+#include "rendezvous/world/world.hpp"
+#include "watch/job_runner.hpp"
 
 namespace busbw {
 

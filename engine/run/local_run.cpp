@@ -1,16 +1,16 @@
-#include "local_run.hpp"
+#include "run/local_run.hpp"
 
-#include "backends/host/host_backend.hpp"
 #include "backends/host/machine.hpp"
+#include "backends/host/memory/host_backend.hpp"
 #include "backends/mpi/mpi_engine.hpp"
 #include "collectives/all.hpp"
-#include "lacked_types.hpp"
 #include "measure/buffers.hpp"
-#include "measure/runner.hpp"
-#include "rendezvous/local_job.hpp"
-#include "run_setup.hpp"
+#include "os/processors.hpp"
+#include "rendezvous/team/local_job.hpp"
+#include "run/lacked_types.hpp"
+#include "run/run_setup.hpp"
+#include "run/runner.hpp"
 #include "support/complain.hpp"
-#include "support/processors.hpp"
 #include "support/version.hpp"
 
 namespace busbw {

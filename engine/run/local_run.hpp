@@ -1,7 +1,7 @@
 #pragma once
 // A run whose ranks this process starts all: threads of its own, and processes that it forks.
-#include "measure/job_runner.hpp"
-#include "options.hpp"
+#include "options/options.hpp"
+#include "watch/job_runner.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "measure/memory_plan.hpp"
+#include "run/memory_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "measure/buffers.hpp"
 #include "support/error.hpp"
-#include "support/quantity.hpp"
+#include "values/quantity.hpp"
 
 namespace busbw {
 namespace {

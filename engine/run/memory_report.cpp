@@ -1,8 +1,8 @@
-#include "measure/memory_report.hpp"
+#include "run/memory_report.hpp"
 
 #include <optional>
 
-#include "support/message.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 namespace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "rendezvous/team.hpp"
-#include "support/result.hpp"
+#include "rendezvous/team/team.hpp"
+#include "values/result.hpp"
 
 namespace busbw {
 

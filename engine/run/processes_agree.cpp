@@ -1,4 +1,4 @@
-#include "processes_agree.hpp"
+#include "run/processes_agree.hpp"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "os/processors.hpp"
 #include "support/error.hpp"
 #include "support/list_of.hpp"
-#include "support/processors.hpp"
 
 namespace busbw {
 namespace {

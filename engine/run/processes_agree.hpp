@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "lacked_types.hpp"
-#include "support/message.hpp"
-#include "support/provenance.hpp"
+#include "os/provenance.hpp"
+#include "run/lacked_types.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 

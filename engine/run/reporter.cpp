@@ -1,4 +1,4 @@
-#include "reporter.hpp"
+#include "run/reporter.hpp"
 
 #include <fmt/format.h>
 

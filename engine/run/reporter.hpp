@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "output/sink.hpp"
-#include "rendezvous/job.hpp"
-#include "support/result.hpp"
+#include "rendezvous/team/job.hpp"
+#include "values/result.hpp"
 
 namespace busbw {
 

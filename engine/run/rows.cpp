@@ -1,4 +1,4 @@
-#include "measure/rows.hpp"
+#include "run/rows.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "measure/clock.hpp"
 #include "measure/reduce_ranks.hpp"
 #include "measure/statistics.hpp"
-#include "measure/warnings.hpp"
+#include "run/warnings.hpp"
 
 namespace busbw {
 namespace {

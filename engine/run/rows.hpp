@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "measure/rank_report.hpp"
-#include "measure/run_plan.hpp"
+#include "run/run_plan.hpp"
 
 namespace busbw {
 

@@ -6,8 +6,8 @@
 
 #include "collectives/collective.hpp"
 #include "collectives/configuration.hpp"
-#include "support/result.hpp"
-#include "support/split.hpp"
+#include "values/result.hpp"
+#include "values/split.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "run_setup.hpp"
+#include "run/run_setup.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,16 +9,16 @@
 
 #include "collectives/all.hpp"
 #include "measure/clock.hpp"
-#include "measure/job_runner.hpp"
-#include "measure/watchdog.hpp"
+#include "os/program_file.hpp"
+#include "os/provenance.hpp"
 #include "output/nccl_tests_json.hpp"
 #include "output/nccl_tests_text.hpp"
 #include "output/records.hpp"
 #include "support/complain.hpp"
 #include "support/error.hpp"
-#include "support/program_file.hpp"
-#include "support/provenance.hpp"
 #include "support/version.hpp"
+#include "watch/job_runner.hpp"
+#include "watch/watchdog.hpp"
 
 namespace busbw {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "backends/backend.hpp"
 #include "backends/nccl/nccl_backend.hpp"
-#include "measure/answer_guard.hpp"
-#include "measure/memory_plan.hpp"
-#include "measure/run_plan.hpp"
-#include "options.hpp"
-#include "rendezvous/job.hpp"
-#include "reporter.hpp"
+#include "options/options.hpp"
+#include "rendezvous/team/job.hpp"
+#include "run/memory_plan.hpp"
+#include "run/reporter.hpp"
+#include "run/run_plan.hpp"
+#include "watch/answer_guard.hpp"
 
 namespace busbw {
 

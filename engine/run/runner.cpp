@@ -1,4 +1,4 @@
-#include "measure/runner.hpp"
+#include "run/runner.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "measure/checker.hpp"
-#include "measure/memory_report.hpp"
 #include "measure/placement_sampling.hpp"
 #include "measure/rank_messages.hpp"
-#include "measure/rows.hpp"
+#include "os/provenance.hpp"
+#include "run/memory_report.hpp"
+#include "run/rows.hpp"
 #include "support/error.hpp"
-#include "support/message.hpp"
-#include "support/provenance.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 namespace {

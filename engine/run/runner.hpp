@@ -1,8 +1,8 @@
 #pragma once
 // One rank's way through a run: meet the others, connect, and then case by case warm up, time, check, report.
 #include "backends/backend.hpp"
-#include "measure/run_plan.hpp"
-#include "rendezvous/team.hpp"
+#include "rendezvous/team/team.hpp"
+#include "run/run_plan.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "measure/warnings.hpp"
+#include "run/warnings.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/result.hpp"
+#include "values/result.hpp"
 
 namespace busbw {
 

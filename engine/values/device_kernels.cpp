@@ -1,4 +1,4 @@
-#include "support/device_kernels.hpp"
+#include "values/device_kernels.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

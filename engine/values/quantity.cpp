@@ -1,4 +1,4 @@
-#include "support/quantity.hpp"
+#include "values/quantity.hpp"
 
 #include <fmt/format.h>
 

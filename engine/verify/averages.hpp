@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "support/float_formats.hpp"
+#include "values/float_formats.hpp"
 #include "verify/random.hpp"
 
 namespace busbw {

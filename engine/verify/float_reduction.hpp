@@ -9,8 +9,8 @@
 
 #include <fmt/core.h>
 
-#include "support/float_formats.hpp"
-#include "support/types.hpp"
+#include "values/float_formats.hpp"
+#include "values/types.hpp"
 #include "verify/averages.hpp"
 #include "verify/extremes.hpp"
 #include "verify/random.hpp"

@@ -8,7 +8,7 @@
 
 #include <fmt/core.h>
 
-#include "support/types.hpp"
+#include "values/types.hpp"
 #include "verify/extremes.hpp"
 #include "verify/random.hpp"
 #include "verify/slots.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "support/float_formats.hpp"
+#include "values/float_formats.hpp"
 #include "verify/block_start.hpp"
 
 namespace busbw {

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "support/dispatch.hpp"
 #include "support/error.hpp"
+#include "values/dispatch.hpp"
 #include "verify/float_reduction.hpp"
 #include "verify/integer_reduction.hpp"
 #include "verify/random.hpp"

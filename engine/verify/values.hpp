@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "support/types.hpp"
+#include "values/types.hpp"
 #include "verify/stream.hpp"
 
 namespace busbw {

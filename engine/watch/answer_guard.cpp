@@ -1,4 +1,4 @@
-#include "measure/answer_guard.hpp"
+#include "watch/answer_guard.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "measure/clock.hpp"
-#include "measure/job_runner.hpp"
+#include "watch/job_runner.hpp"
 
 namespace busbw {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "support/descriptor.hpp"
+#include "os/descriptor.hpp"
 #include "support/error.hpp"
 
 namespace busbw {

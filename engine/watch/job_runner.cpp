@@ -1,4 +1,4 @@
-#include "measure/job_runner.hpp"
+#include "watch/job_runner.hpp"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "measure/clock.hpp"
-#include "measure/watchdog.hpp"
+#include "watch/watchdog.hpp"
 
 namespace busbw {
 namespace {

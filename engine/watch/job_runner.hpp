@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 
 namespace busbw {
 

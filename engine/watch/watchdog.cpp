@@ -1,4 +1,4 @@
-#include "measure/watchdog.hpp"
+#include "watch/watchdog.hpp"
 
 #include <fmt/format.h>
 

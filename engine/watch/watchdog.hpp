@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/job.hpp"
+#include "rendezvous/team/job.hpp"
 
 namespace busbw {
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fastpath/settings.hpp"
-#include "fastpath/table.hpp"
+#include "fastpath/choice/settings.hpp"
+#include "fastpath/choice/table.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,4 +1,4 @@
-#include "fastpath/log.hpp"
+#include "fastpath/choice/log.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "fastpath/settings.hpp"
+#include "fastpath/choice/settings.hpp"
 #include "support/complain.hpp"
 #include "support/printable.hpp"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "fastpath/collective.hpp"
-#include "fastpath/table.hpp"
+#include "fastpath/choice/table.hpp"
+#include "fastpath/schedule/collective.hpp"
 
 namespace busbw::fastpath {
 

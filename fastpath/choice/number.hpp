@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "support/quantity.hpp"
+#include "values/quantity.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,8 +1,8 @@
-#include "fastpath/operation.hpp"
+#include "fastpath/choice/operation.hpp"
 
 #include <algorithm>
 
-#include "fastpath/table.hpp"
+#include "fastpath/choice/table.hpp"
 
 namespace busbw::fastpath {
 namespace {

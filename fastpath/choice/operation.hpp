@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "fastpath/collective.hpp"
-#include "fastpath/direct.hpp"
-#include "fastpath/grid.hpp"
-#include "fastpath/work.hpp"
+#include "fastpath/schedule/collective.hpp"
+#include "fastpath/schedule/direct.hpp"
+#include "fastpath/schedule/grid.hpp"
+#include "fastpath/schedule/work.hpp"
 
 namespace busbw::fastpath {
 

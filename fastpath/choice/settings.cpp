@@ -1,4 +1,4 @@
-#include "fastpath/settings.hpp"
+#include "fastpath/choice/settings.hpp"
 
 #include <fmt/format.h>
 #include <strings.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "fastpath/number.hpp"
+#include "fastpath/choice/number.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {

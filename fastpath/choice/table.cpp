@@ -1,4 +1,4 @@
-#include "fastpath/table.hpp"
+#include "fastpath/choice/table.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 #include <cstring>
 #include <limits>
 
-#include "fastpath/table_line.hpp"
-#include "support/descriptor.hpp"
+#include "fastpath/choice/table_line.hpp"
+#include "os/descriptor.hpp"
 #include "support/error.hpp"
 #include "support/fnv1a.hpp"
 #include "support/printable.hpp"

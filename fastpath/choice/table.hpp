@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "fastpath/collective.hpp"
-#include "fastpath/grid.hpp"
+#include "fastpath/schedule/collective.hpp"
+#include "fastpath/schedule/grid.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,13 +1,13 @@
-#include "fastpath/table_line.hpp"
+#include "fastpath/choice/table_line.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "fastpath/number.hpp"
+#include "fastpath/choice/number.hpp"
 #include "support/error.hpp"
 #include "support/printable.hpp"
-#include "support/quantity.hpp"
+#include "values/quantity.hpp"
 
 namespace busbw::fastpath {
 namespace {

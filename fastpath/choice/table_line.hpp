@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "fastpath/table.hpp"
+#include "fastpath/choice/table.hpp"
 
 namespace busbw::fastpath {
 

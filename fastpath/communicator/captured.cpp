@@ -1,12 +1,12 @@
-#include "fastpath/captured.hpp"
+#include "fastpath/communicator/captured.hpp"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
-#include "fastpath/cuda_check.hpp"
-#include "fastpath/settings.hpp"
-#include "support/environment.hpp"
+#include "fastpath/choice/settings.hpp"
+#include "fastpath/device/cuda_check.hpp"
+#include "os/environment.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -1,11 +1,11 @@
-#include "fastpath/clique.hpp"
+#include "fastpath/communicator/clique.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <thread>
 
-#include "fastpath/cuda_check.hpp"
+#include "fastpath/device/cuda_check.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -10,12 +10,12 @@
 #include <optional>
 #include <utility>
 
-#include "fastpath/budget.hpp"
-#include "fastpath/captured.hpp"
-#include "fastpath/choices.hpp"
-#include "fastpath/operation.hpp"
-#include "fastpath/scratch.hpp"
-#include "fastpath/windows.hpp"
+#include "fastpath/choice/choices.hpp"
+#include "fastpath/choice/operation.hpp"
+#include "fastpath/communicator/captured.hpp"
+#include "fastpath/communicator/scratch.hpp"
+#include "fastpath/peers/budget.hpp"
+#include "fastpath/peers/windows.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,4 +1,4 @@
-#include "fastpath/group.hpp"
+#include "fastpath/communicator/group.hpp"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <map>
 #include <utility>
 
-#include "fastpath/cuda_check.hpp"
-#include "fastpath/log.hpp"
-#include "fastpath/window_peers.hpp"
+#include "fastpath/choice/log.hpp"
+#include "fastpath/device/cuda_check.hpp"
+#include "fastpath/nccl/window_peers.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fastpath/process.hpp"
+#include "fastpath/communicator/process.hpp"
 
 namespace busbw::fastpath {
 

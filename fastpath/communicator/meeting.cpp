@@ -1,4 +1,4 @@
-#include "fastpath/meeting.hpp"
+#include "fastpath/communicator/meeting.hpp"
 
 #include <sys/random.h>
 
@@ -8,9 +8,9 @@
 #include <span>
 #include <utility>
 
-#include "fastpath/cuda_check.hpp"
-#include "fastpath/settings.hpp"
-#include "support/environment.hpp"
+#include "fastpath/choice/settings.hpp"
+#include "fastpath/device/cuda_check.hpp"
+#include "os/environment.hpp"
 #include "support/fnv1a.hpp"
 
 namespace busbw::fastpath {

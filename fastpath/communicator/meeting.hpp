@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "fastpath/budget.hpp"
-#include "fastpath/choices.hpp"
-#include "fastpath/clique.hpp"
-#include "fastpath/meeting_places.hpp"
-#include "fastpath/real_nccl.hpp"
-#include "fastpath/verifier.hpp"
+#include "fastpath/choice/choices.hpp"
+#include "fastpath/communicator/clique.hpp"
+#include "fastpath/communicator/meeting_places.hpp"
+#include "fastpath/nccl/real_nccl.hpp"
+#include "fastpath/peers/budget.hpp"
+#include "fastpath/verify/verifier.hpp"
 
 namespace busbw::fastpath {
 

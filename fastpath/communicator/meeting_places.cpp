@@ -1,9 +1,9 @@
-#include "fastpath/meeting_places.hpp"
+#include "fastpath/communicator/meeting_places.hpp"
 
 #include <memory>
 
-#include "fastpath/collective.hpp"
-#include "fastpath/cuda_check.hpp"
+#include "fastpath/device/cuda_check.hpp"
+#include "fastpath/schedule/collective.hpp"
 
 namespace busbw::fastpath {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "fastpath/facts.hpp"
+#include "fastpath/peers/facts.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,14 +1,14 @@
-#include "fastpath/process.hpp"
+#include "fastpath/communicator/process.hpp"
 
 #include <fmt/format.h>
 
 #include <exception>
 #include <utility>
 
-#include "fastpath/log.hpp"
-#include "fastpath/meeting.hpp"
-#include "fastpath/remembered.hpp"
-#include "fastpath/settings.hpp"
+#include "fastpath/choice/log.hpp"
+#include "fastpath/choice/settings.hpp"
+#include "fastpath/communicator/meeting.hpp"
+#include "fastpath/communicator/remembered.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {

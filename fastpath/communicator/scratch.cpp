@@ -1,8 +1,8 @@
-#include "fastpath/scratch.hpp"
+#include "fastpath/communicator/scratch.hpp"
 
 #include <cstring>
 
-#include "fastpath/cuda_check.hpp"
+#include "fastpath/device/cuda_check.hpp"
 
 namespace busbw::fastpath {
 namespace {

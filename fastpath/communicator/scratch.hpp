@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "fastpath/facts.hpp"
-#include "fastpath/hidden_gpus.hpp"
-#include "fastpath/launch.hpp"
+#include "fastpath/device/launch.hpp"
+#include "fastpath/peers/facts.hpp"
+#include "fastpath/peers/hidden_gpus.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,7 +1,7 @@
 #pragma once
 // How a cell reaches a peer's GPU: the Fabric of schedule.hpp. Threads of a warp act together.
-#include "fastpath/launch.hpp"
-#include "fastpath/schedule.hpp"
+#include "fastpath/device/launch.hpp"
+#include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The one kernel: a schedule, a work, and the tags that go on from one operation to the next.
-#include "fastpath/fabric.cuh"
-#include "fastpath/schedule.hpp"
+#include "fastpath/device/fabric.cuh"
+#include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {
 

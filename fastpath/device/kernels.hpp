@@ -1,6 +1,6 @@
 #pragma once
 // The kernels by what they reduce, each in a file of its own so that they compile side by side.
-#include "fastpath/launch.hpp"
+#include "fastpath/device/launch.hpp"
 
 namespace busbw::fastpath {
 

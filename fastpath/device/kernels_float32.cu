@@ -1,5 +1,5 @@
-#include "fastpath/kernels.hpp"
-#include "fastpath/reducing.cuh"
+#include "fastpath/device/kernels.hpp"
+#include "fastpath/device/reducing.cuh"
 
 namespace busbw::fastpath {
 

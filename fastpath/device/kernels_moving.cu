@@ -1,5 +1,5 @@
-#include "fastpath/kernel.cuh"
-#include "fastpath/kernels.hpp"
+#include "fastpath/device/kernel.cuh"
+#include "fastpath/device/kernels.hpp"
 
 namespace busbw::fastpath {
 

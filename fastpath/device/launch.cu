@@ -1,6 +1,6 @@
-#include "fastpath/launch.hpp"
+#include "fastpath/device/launch.hpp"
 
-#include "fastpath/kernels.hpp"
+#include "fastpath/device/kernels.hpp"
 
 namespace busbw::fastpath {
 namespace {

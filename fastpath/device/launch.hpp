@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fastpath/operation.hpp"
+#include "fastpath/choice/operation.hpp"
 
 namespace busbw::fastpath {
 

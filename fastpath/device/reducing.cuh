@@ -1,7 +1,7 @@
 #pragma once
 // The collectives that reduce, for one type.
-#include "fastpath/kernel.cuh"
-#include "fastpath/reduction.cuh"
+#include "fastpath/device/kernel.cuh"
+#include "fastpath/device/reduction.cuh"
 
 namespace busbw::fastpath {
 

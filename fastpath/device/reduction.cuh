@@ -3,8 +3,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "fastpath/operation.hpp"
-#include "fastpath/schedule.hpp"
+#include "fastpath/choice/operation.hpp"
+#include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {
 

@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "fastpath/exported.hpp"
-#include "fastpath/group.hpp"
-#include "fastpath/lacking.hpp"
-#include "fastpath/log.hpp"
-#include "fastpath/process.hpp"
+#include "fastpath/choice/log.hpp"
+#include "fastpath/communicator/group.hpp"
+#include "fastpath/communicator/process.hpp"
+#include "fastpath/exports/exported.hpp"
+#include "fastpath/exports/lacking.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {

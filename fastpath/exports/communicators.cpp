@@ -5,14 +5,14 @@
 #include <exception>
 #include <vector>
 
-#include "fastpath/exported.hpp"
-#include "fastpath/group.hpp"
-#include "fastpath/lacking.hpp"
-#include "fastpath/log.hpp"
-#include "fastpath/process.hpp"
-#include "fastpath/settings.hpp"
+#include "fastpath/choice/log.hpp"
+#include "fastpath/choice/settings.hpp"
+#include "fastpath/communicator/group.hpp"
+#include "fastpath/communicator/process.hpp"
+#include "fastpath/exports/exported.hpp"
+#include "fastpath/exports/lacking.hpp"
+#include "os/environment.hpp"
 #include "support/complain.hpp"
-#include "support/environment.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -1,4 +1,4 @@
-#include "fastpath/lacking.hpp"
+#include "fastpath/exports/lacking.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "fastpath/real_library.hpp"
+#include "fastpath/forward/real_library.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {

@@ -3,10 +3,10 @@
 
 #include <exception>
 
-#include "fastpath/exported.hpp"
-#include "fastpath/group.hpp"
-#include "fastpath/lacking.hpp"
-#include "fastpath/process.hpp"
+#include "fastpath/communicator/group.hpp"
+#include "fastpath/communicator/process.hpp"
+#include "fastpath/exports/exported.hpp"
+#include "fastpath/exports/lacking.hpp"
 #include "support/complain.hpp"
 
 using namespace busbw::fastpath;

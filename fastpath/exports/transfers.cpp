@@ -4,10 +4,10 @@
 
 #include <exception>
 
-#include "fastpath/exported.hpp"
-#include "fastpath/group.hpp"
-#include "fastpath/lacking.hpp"
-#include "fastpath/real_nccl.hpp"
+#include "fastpath/communicator/group.hpp"
+#include "fastpath/exports/exported.hpp"
+#include "fastpath/exports/lacking.hpp"
+#include "fastpath/nccl/real_nccl.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {

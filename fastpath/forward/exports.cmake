@@ -1,4 +1,4 @@
-# Makes the lines of which fastpath/exports/trampolines.cpp consists: those of symbols.txt without the names in the file
+# Makes the lines of which fastpath/forward/trampolines.cpp consists: those of symbols.txt without the names in the file
 # `own`, if there is one.
 function(fastpath_write_exports output own)
   set(exports "")

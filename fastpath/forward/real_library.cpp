@@ -1,4 +1,4 @@
-#include "fastpath/real_library.hpp"
+#include "fastpath/forward/real_library.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "fastpath/log.hpp"
+#include "fastpath/choice/log.hpp"
 #include "support/complain.hpp"
 #include "support/error.hpp"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
-#include "fastpath/exports/trampolines.hpp"
-#include "fastpath/real_library.hpp"
+#include "fastpath/forward/real_library.hpp"
+#include "fastpath/forward/trampolines.hpp"
 #include "support/complain.hpp"
 
 namespace busbw::fastpath {

@@ -5,7 +5,7 @@
 // asks `fastpath_resolve` for the real function, which writes it into the table, and jumps there. Nothing is known of a
 // function's arguments: those in memory stay where they are, since nothing is on the stack when the jump is made.
 // Vector registers are kept as far as 16 bytes; no function of NCCL's takes wider ones.
-#include "fastpath/exports/trampolines.hpp"
+#include "fastpath/forward/trampolines.hpp"
 
 #include <array>
 
@@ -186,7 +186,7 @@ __attribute__((visibility("hidden"), used)) void* fastpath_resolve(unsigned inde
   return resolve(kExports[index], fastpath_targets[index]);
 }
 
-/// What tells this library from any NCCL (fastpath/real_library.hpp).
+/// What tells this library from any NCCL (fastpath/forward/real_library.hpp).
 __attribute__((visibility("default"), used)) int ncclFastPathOfBusbw() { return 1; }
 }
 

@@ -1,10 +1,10 @@
-#include "fastpath/real_nccl.hpp"
+#include "fastpath/nccl/real_nccl.hpp"
 
 #include <atomic>
 #include <memory>
 #include <new>
 
-#include "fastpath/real_library.hpp"
+#include "fastpath/forward/real_library.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -57,7 +57,7 @@ struct RealNccl {
   decltype(&::ncclRecv) recv = nullptr;
 };
 
-/// This process's; null, which has been said on stderr, where there is no real library (fastpath/real_library.hpp).
+/// This process's; null, which has been said on stderr, where there is no real library (fastpath/forward/real_library.hpp).
 const RealNccl* real_nccl() noexcept;
 
 }  // namespace busbw::fastpath

@@ -1,4 +1,4 @@
-#include "fastpath/window_peers.hpp"
+#include "fastpath/nccl/window_peers.hpp"
 
 #include <nccl_device.h>
 
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fastpath/cuda_check.hpp"
+#include "fastpath/device/cuda_check.hpp"
 
 namespace busbw::fastpath {
 namespace {

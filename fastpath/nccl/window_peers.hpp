@@ -5,8 +5,8 @@
 #include <array>
 #include <optional>
 
-#include "fastpath/collective.hpp"
-#include "fastpath/real_nccl.hpp"
+#include "fastpath/nccl/real_nccl.hpp"
+#include "fastpath/schedule/collective.hpp"
 
 namespace busbw::fastpath {
 

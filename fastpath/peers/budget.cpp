@@ -1,4 +1,4 @@
-#include "fastpath/budget.hpp"
+#include "fastpath/peers/budget.hpp"
 
 #include <algorithm>
 

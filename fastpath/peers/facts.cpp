@@ -1,11 +1,11 @@
-#include "fastpath/facts.hpp"
+#include "fastpath/peers/facts.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "fastpath/operation.hpp"
+#include "fastpath/choice/operation.hpp"
 
 namespace busbw::fastpath {
 namespace {

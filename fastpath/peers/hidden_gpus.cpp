@@ -1,4 +1,4 @@
-#include "fastpath/hidden_gpus.hpp"
+#include "fastpath/peers/hidden_gpus.hpp"
 
 #include <dlfcn.h>
 
@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "support/resolve.hpp"
+#include "os/resolve.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -1,4 +1,4 @@
-#include "fastpath/windows.hpp"
+#include "fastpath/peers/windows.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "fastpath/operation.hpp"
+#include "fastpath/choice/operation.hpp"
 
 namespace busbw::fastpath {
 

@@ -2,10 +2,10 @@
 // Operations on buffers that peers reach: the Works of the schedule `direct`.
 #include <cstdint>
 
-#include "fastpath/collective.hpp"
-#include "fastpath/host_device.hpp"
-#include "fastpath/line.hpp"
-#include "fastpath/schedule.hpp"
+#include "fastpath/schedule/collective.hpp"
+#include "fastpath/schedule/host_device.hpp"
+#include "fastpath/schedule/line.hpp"
+#include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,10 +1,10 @@
-#include "fastpath/grid.hpp"
+#include "fastpath/schedule/grid.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "fastpath/line.hpp"
-#include "fastpath/schedule.hpp"
+#include "fastpath/schedule/line.hpp"
+#include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {
 namespace {

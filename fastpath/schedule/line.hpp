@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fastpath/host_device.hpp"
+#include "fastpath/schedule/host_device.hpp"
 
 namespace busbw::fastpath {
 

@@ -30,7 +30,7 @@
 //   move(fabric)                 direct: this thread's share of reading and writing peers' buffers
 #include <cstdint>
 
-#include "fastpath/host_device.hpp"
+#include "fastpath/schedule/host_device.hpp"
 
 namespace busbw::fastpath {
 

@@ -2,9 +2,9 @@
 // A user's buffer as cells: any size, any alignment, one slice or one for each rank.
 #include <cstdint>
 
-#include "fastpath/host_device.hpp"
-#include "fastpath/line.hpp"
-#include "fastpath/schedule.hpp"
+#include "fastpath/schedule/host_device.hpp"
+#include "fastpath/schedule/line.hpp"
+#include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {
 

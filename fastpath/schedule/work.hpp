@@ -2,8 +2,8 @@
 // What each collective puts into cells, and what it makes of those it gets: the Works of schedule.hpp.
 // `Reduction` has: Cell of(const Cell (&cells)[n], int ranks), in the order of the ranks, so that every rank that
 // reduces the same cells comes to the same bits.
-#include "fastpath/schedule.hpp"
-#include "fastpath/slices.hpp"
+#include "fastpath/schedule/schedule.hpp"
+#include "fastpath/schedule/slices.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,10 +1,10 @@
-#include "fastpath/verifier.hpp"
+#include "fastpath/verify/verifier.hpp"
 
 #include <fmt/format.h>
 
 #include <new>
 
-#include "fastpath/cuda_check.hpp"
+#include "fastpath/device/cuda_check.hpp"
 
 namespace busbw::fastpath {
 namespace {

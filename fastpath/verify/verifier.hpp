@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "fastpath/operation.hpp"
-#include "fastpath/real_nccl.hpp"
+#include "fastpath/choice/operation.hpp"
+#include "fastpath/nccl/real_nccl.hpp"
 
 namespace busbw::fastpath {
 

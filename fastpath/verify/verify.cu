@@ -2,7 +2,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "fastpath/verifier.hpp"
+#include "fastpath/verify/verifier.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 
 namespace busbw {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 #include "support_team.hpp"
 
 namespace busbw {

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/dispatch.hpp"
-#include "support/types.hpp"
+#include "values/dispatch.hpp"
+#include "values/types.hpp"
 #include "verify/values.hpp"
 
 namespace busbw {

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/file_store.hpp"
-#include "rendezvous/memory_store.hpp"
-#include "rendezvous/tcp_server.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/store/file_store.hpp"
+#include "rendezvous/store/memory_store.hpp"
+#include "rendezvous/store/tcp_server.hpp"
+#include "rendezvous/store/tcp_store.hpp"
 #include "support_wire.hpp"
 #include "temporary_folder.hpp"
 

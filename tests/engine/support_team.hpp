@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/team.hpp"
+#include "rendezvous/team/team.hpp"
 #include "support/error.hpp"
 
 namespace busbw {

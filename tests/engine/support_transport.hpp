@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/host/host_backend.hpp"
-#include "backends/host/socket_backend.hpp"
+#include "backends/host/memory/host_backend.hpp"
+#include "backends/host/sockets/socket_backend.hpp"
 
 namespace busbw {
 

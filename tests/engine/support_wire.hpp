@@ -12,11 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "rendezvous/handshake.hpp"
-#include "rendezvous/tcp_channel.hpp"
-#include "rendezvous/tcp_wire.hpp"
-#include "support/network.hpp"
-#include "support/ticker.hpp"
+#include "os/network.hpp"
+#include "os/ticker.hpp"
+#include "rendezvous/store/handshake.hpp"
+#include "rendezvous/store/tcp_channel.hpp"
+#include "rendezvous/store/tcp_wire.hpp"
 
 namespace busbw::test {
 

@@ -9,7 +9,7 @@ from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa:
 
 from busbw.engine import COLLECTIVES
 
-from . import slurm as real_slurm
+from .launchers import slurm as real_slurm
 from .programs import Programs, installed_in, used_from
 
 

@@ -15,7 +15,7 @@ from waiting import HANG_GUARD_S, wait_for_end
 from busbw.engine import COLLECTIVES
 
 from . import mpi
-from .launching import processes_with
+from .launchers.launching import processes_with
 from .programs import (
     REDUCING,
     ROOTED,
@@ -26,7 +26,7 @@ from .programs import (
     plain_environment,
     read_records,
 )
-from .slurm import Slurm
+from .launchers.slurm import Slurm
 from .table import rows_by_blanks, rows_by_pattern
 
 # MPICH's waits spin: it is slow with more ranks than cores.

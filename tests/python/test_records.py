@@ -14,7 +14,7 @@ import pytest
 from busbw import records, schema
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests" / "golden" / "records.jsonl"  # written by tests/engine/test_records.cpp
+GOLDEN = ROOT / "tests" / "golden" / "records.jsonl"  # written by tests/engine/output/test_records.cpp
 SCHEMA = ROOT / "schema" / "records.schema.json"
 PAGE = ROOT / "docs" / "records.md"
 STRUCTS = [

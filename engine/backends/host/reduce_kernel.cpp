@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "support/dispatch.hpp"
+#include "values/dispatch.hpp"
 #include "verify/values.hpp"
 
 #ifdef __SSE2__

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "rendezvous/team.hpp"
+#include "rendezvous/team/team.hpp"
 
 namespace busbw {
 

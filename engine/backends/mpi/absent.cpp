@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "backends/mpi/mpi_engine.hpp"
+#include "os/program_file.hpp"
 #include "support/error.hpp"
-#include "support/program_file.hpp"
 
 namespace busbw {
 namespace {

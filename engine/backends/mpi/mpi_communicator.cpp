@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/host/reduce_kernel.hpp"
-#include "rendezvous/wait.hpp"
+#include "rendezvous/team/wait.hpp"
 #include "verify/values.hpp"
 
 namespace busbw {

@@ -6,10 +6,10 @@
 
 #include "backends/mpi/mpi_backend.hpp"
 #include "backends/mpi/mpi_session.hpp"
-#include "rendezvous/token.hpp"
+#include "os/network.hpp"
+#include "rendezvous/world/token.hpp"
 #include "support/error.hpp"
-#include "support/message.hpp"
-#include "support/network.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 namespace {

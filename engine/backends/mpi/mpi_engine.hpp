@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "rendezvous/world.hpp"
-#include "support/environment.hpp"
+#include "os/environment.hpp"
+#include "rendezvous/world/world.hpp"
 
 namespace busbw {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/mpi/mpi_calls.hpp"
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

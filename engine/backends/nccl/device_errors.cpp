@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "support/quantity.hpp"
+#include "values/quantity.hpp"
 
 namespace busbw {
 namespace {

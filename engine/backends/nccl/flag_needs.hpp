@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/nccl/nccl_flags.hpp"
-#include "support/environment.hpp"
+#include "os/environment.hpp"
 
 namespace busbw {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "rendezvous/wait.hpp"
+#include "rendezvous/team/wait.hpp"
 
 namespace busbw {
 namespace {

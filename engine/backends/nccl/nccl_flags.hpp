@@ -2,7 +2,7 @@
 // What the command line asks of NCCL beyond its collectives.
 #include <optional>
 
-#include "support/device_kernels.hpp"
+#include "values/device_kernels.hpp"
 
 namespace busbw {
 

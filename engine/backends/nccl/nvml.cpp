@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "support/resolve.hpp"
+#include "os/resolve.hpp"
 
 namespace busbw {
 namespace {

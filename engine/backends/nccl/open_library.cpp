@@ -8,8 +8,8 @@
 #include <array>
 #include <filesystem>
 
+#include "os/program_file.hpp"
 #include "support/error.hpp"
-#include "support/program_file.hpp"
 
 namespace busbw {
 namespace {

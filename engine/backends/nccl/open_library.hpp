@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/environment.hpp"
+#include "os/environment.hpp"
 
 namespace busbw {
 

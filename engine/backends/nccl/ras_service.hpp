@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "support/environment.hpp"
-#include "support/network.hpp"
-#include "support/ticker.hpp"
+#include "os/environment.hpp"
+#include "os/network.hpp"
+#include "os/ticker.hpp"
 
 namespace busbw {
 

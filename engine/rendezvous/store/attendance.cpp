@@ -1,12 +1,12 @@
-#include "rendezvous/attendance.hpp"
+#include "rendezvous/store/attendance.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "os/ticker.hpp"
 #include "support/printable.hpp"
-#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {

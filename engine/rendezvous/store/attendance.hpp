@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/job.hpp"
-#include "rendezvous/tcp_wire.hpp"
+#include "rendezvous/store/tcp_wire.hpp"
+#include "rendezvous/team/job.hpp"
 
 namespace busbw {
 

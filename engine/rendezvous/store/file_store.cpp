@@ -1,4 +1,4 @@
-#include "rendezvous/file_store.hpp"
+#include "rendezvous/store/file_store.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 #include <cstring>
 #include <thread>
 
-#include "rendezvous/store_answers.hpp"
-#include "support/descriptor.hpp"
+#include "os/descriptor.hpp"
+#include "rendezvous/store/store_answers.hpp"
 #include "support/fnv1a.hpp"
 
 namespace busbw {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/store.hpp"
-#include "rendezvous/store_state.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/store/store_state.hpp"
 
 namespace busbw {
 

@@ -1,9 +1,9 @@
-#include "rendezvous/handshake.hpp"
+#include "rendezvous/store/handshake.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "support/random_bytes.hpp"
+#include "os/random_bytes.hpp"
 #include "support/same_secret.hpp"
 
 namespace busbw {

@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-#include "rendezvous/tcp_wire.hpp"
+#include "rendezvous/store/tcp_wire.hpp"
 #include "support/sha256.hpp"
 
 namespace busbw {

@@ -1,11 +1,11 @@
-#include "rendezvous/memory_store.hpp"
+#include "rendezvous/store/memory_store.hpp"
 
 #include <fmt/format.h>
 
 #include <chrono>
 #include <utility>
 
-#include "rendezvous/store_answers.hpp"
+#include "rendezvous/store/store_answers.hpp"
 
 namespace busbw {
 

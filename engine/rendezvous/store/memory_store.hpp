@@ -4,8 +4,8 @@
 #include <map>
 #include <mutex>
 
-#include "rendezvous/store.hpp"
-#include "rendezvous/store_state.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/store/store_state.hpp"
 
 namespace busbw {
 

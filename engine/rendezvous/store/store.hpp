@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/job.hpp"
-#include "support/message.hpp"
+#include "rendezvous/team/job.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/store_answers.hpp"
+#include "rendezvous/store/store_answers.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 // What a store's answers mean to the member that asked.
-#include "rendezvous/store.hpp"
-#include "rendezvous/store_state.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/store/store_state.hpp"
 
 namespace busbw {
 

@@ -1,11 +1,11 @@
-#include "rendezvous/store_state.hpp"
+#include "rendezvous/store/store_state.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/store.hpp"
+#include "rendezvous/store/store.hpp"
 
 namespace busbw {
 namespace {

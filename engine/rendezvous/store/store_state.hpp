@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rendezvous/job.hpp"
-#include "support/message.hpp"
+#include "rendezvous/team/job.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 

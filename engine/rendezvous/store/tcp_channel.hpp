@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/tcp_wire.hpp"
-#include "support/network.hpp"
+#include "os/network.hpp"
+#include "rendezvous/store/tcp_wire.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/tcp_server.hpp"
+#include "rendezvous/store/tcp_server.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "rendezvous/store.hpp"
-#include "support/open_files.hpp"
+#include "os/open_files.hpp"
+#include "rendezvous/store/store.hpp"
 
 namespace busbw {
 namespace {

@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/attendance.hpp"
-#include "rendezvous/handshake.hpp"
-#include "rendezvous/store_state.hpp"
-#include "support/network.hpp"
-#include "support/ticker.hpp"
+#include "os/network.hpp"
+#include "os/ticker.hpp"
+#include "rendezvous/store/attendance.hpp"
+#include "rendezvous/store/handshake.hpp"
+#include "rendezvous/store/store_state.hpp"
 
 namespace busbw {
 

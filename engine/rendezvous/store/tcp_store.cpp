@@ -1,10 +1,10 @@
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/store/tcp_store.hpp"
 
 #include <map>
 #include <utility>
 
-#include "rendezvous/store_answers.hpp"
-#include "support/ticker.hpp"
+#include "os/ticker.hpp"
+#include "rendezvous/store/store_answers.hpp"
 
 namespace busbw {
 

@@ -1,8 +1,8 @@
 #pragma once
 // The job's store as one member reaches it over TCP.
-#include "rendezvous/store.hpp"
-#include "rendezvous/store_state.hpp"
-#include "rendezvous/tcp_channel.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/store/store_state.hpp"
+#include "rendezvous/store/tcp_channel.hpp"
 
 namespace busbw {
 

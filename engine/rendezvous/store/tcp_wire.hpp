@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "rendezvous/job.hpp"
-#include "support/message.hpp"
+#include "rendezvous/team/job.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "rendezvous/wait.hpp"
+#include "rendezvous/team/wait.hpp"
 
 namespace busbw {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/team.hpp"
+#include "rendezvous/team/team.hpp"
 #include "support/error.hpp"
-#include "support/phase.hpp"
+#include "values/phase.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "rendezvous/barrier.hpp"
+#include "rendezvous/team/barrier.hpp"
 
 namespace busbw {
 namespace {

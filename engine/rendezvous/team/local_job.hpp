@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/job.hpp"
+#include "rendezvous/team/job.hpp"
 
 namespace busbw {
 

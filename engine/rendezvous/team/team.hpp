@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "rendezvous/issued.hpp"
-#include "support/message.hpp"
-#include "support/phase.hpp"
+#include "rendezvous/team/issued.hpp"
+#include "values/message.hpp"
+#include "values/phase.hpp"
 
 namespace busbw {
 

@@ -2,7 +2,7 @@
 // How ranks wait for each other.
 #include <sched.h>
 
-#include "rendezvous/team.hpp"
+#include "rendezvous/team/team.hpp"
 #include "support/error.hpp"
 
 namespace busbw {

@@ -1,4 +1,4 @@
-#include "rendezvous/hostlist.hpp"
+#include "rendezvous/world/hostlist.hpp"
 
 #include <fmt/format.h>
 

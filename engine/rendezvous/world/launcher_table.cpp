@@ -1,9 +1,9 @@
-#include "rendezvous/launcher_table.hpp"
+#include "rendezvous/world/launcher_table.hpp"
 
 #include <fmt/format.h>
 
-#include "rendezvous/slurm_step.hpp"
-#include "rendezvous/store_address.hpp"
+#include "rendezvous/world/slurm_step.hpp"
+#include "rendezvous/world/store_address.hpp"
 #include "support/error.hpp"
 
 namespace busbw {

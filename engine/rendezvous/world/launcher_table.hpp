@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/environment.hpp"
+#include "os/environment.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/slurm_step.hpp"
+#include "rendezvous/world/slurm_step.hpp"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <set>
 #include <string_view>
 
-#include "rendezvous/derived_port.hpp"
-#include "rendezvous/hostlist.hpp"
-#include "rendezvous/store_address.hpp"
+#include "rendezvous/world/derived_port.hpp"
+#include "rendezvous/world/hostlist.hpp"
+#include "rendezvous/world/store_address.hpp"
 #include "support/error.hpp"
 #include "support/printable.hpp"
 

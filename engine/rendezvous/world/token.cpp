@@ -1,4 +1,4 @@
-#include "rendezvous/token.hpp"
+#include "rendezvous/world/token.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,10 +10,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "support/descriptor.hpp"
+#include "os/descriptor.hpp"
+#include "os/random_bytes.hpp"
 #include "support/error.hpp"
 #include "support/printable.hpp"
-#include "support/random_bytes.hpp"
 
 namespace busbw {
 namespace {

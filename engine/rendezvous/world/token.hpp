@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "support/environment.hpp"
+#include "os/environment.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/world.hpp"
+#include "rendezvous/world/world.hpp"
 
 #include <fmt/format.h>
 
@@ -6,13 +6,13 @@
 #include <charconv>
 #include <limits>
 
-#include "rendezvous/derived_port.hpp"
-#include "rendezvous/launcher_table.hpp"
-#include "rendezvous/token.hpp"
+#include "rendezvous/world/derived_port.hpp"
+#include "rendezvous/world/launcher_table.hpp"
+#include "rendezvous/world/token.hpp"
 #include "support/error.hpp"
 #include "support/fnv1a.hpp"
 #include "support/printable.hpp"
-#include "support/quantity.hpp"
+#include "values/quantity.hpp"
 
 namespace busbw {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/store_address.hpp"
-#include "support/ancestors.hpp"
-#include "support/environment.hpp"
+#include "os/ancestors.hpp"
+#include "os/environment.hpp"
+#include "rendezvous/world/store_address.hpp"
 
 namespace busbw {
 

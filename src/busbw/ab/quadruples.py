@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from busbw import stats
+from busbw.statistics import stats
 from busbw.ab.blocks import Block, median_us
 from busbw.compare.figures import side_figures
 from busbw.compare.pairing import adjacent_sizes, both_placements

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from busbw.ab import judge, plan
+from busbw.ab import plan, quadruples as judge
 from busbw.ab.blocks import PROOF, UNCHECKED, Block, BlockEndedError, Measurement
-from busbw.ab.judge import Quadruple
+from busbw.ab.quadruples import Quadruple
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import by_configuration
 from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult, Verdict

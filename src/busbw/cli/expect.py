@@ -8,14 +8,14 @@ import click
 import msgspec
 
 from busbw import system
-from busbw.cli.engine_flags import named_collective
-from busbw.cli.nics import nics_option, with_given_nics
-from busbw.cli.references import against_of
+from busbw.cli.options.engine_flags import named_collective
+from busbw.cli.options.nics import nics_option, with_given_nics
+from busbw.cli.options.references import against_of
 from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, Job, Limit, Range, Route
 from busbw.expect import expect as expectation_of
 from busbw.judge import Beside, beside
-from busbw.readers.quantities import DTYPES, ELEMENT_BYTES
+from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import Machine, look, system_here
 from busbw.terminal import console, width_of
 from busbw.units import size_text

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from busbw import readers
-from busbw.cli.output import write_whole
-from busbw.cli.values import NamedPath
+from busbw.cli.options.output import write_whole
+from busbw.cli.options.values import NamedPath
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
 from busbw.logs import Log
-from busbw.redact import redact_all
+from busbw.exporters.redact import redact_all
 from busbw.store import find
 from busbw.terminal import at_work
 from busbw.units import count_text

@@ -13,12 +13,12 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import readers
-from busbw.cli.engine_flags import known_collective
-from busbw.cli.values import NamedPath
+from busbw.cli.options.engine_flags import known_collective
+from busbw.cli.options.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece
-from busbw.redact import redact_all
+from busbw.exporters.redact import redact_all
 from busbw.terminal import StreamConsole, at_work
 from busbw.units import count_text, plain, size_text
 

@@ -11,14 +11,14 @@ from typing import TypeVar
 import click
 import msgspec
 
-from busbw import plot
+from busbw.terminal import plot
 from busbw.errors import SIGNALLED, Exit
 from busbw.readers import own_records
 from busbw.records import RecordsError, read
 from busbw.terminal import width_of
-from busbw.to_stdout import ToStdout
+from busbw.terminal.to_stdout import ToStdout
 from busbw.units import count_text
-from busbw.verdict import correctness
+from busbw.cli.verdict import correctness
 
 _CUT_SHORT: dict[int, str] = {
     Exit.ENVIRONMENT: "left no whole record",

@@ -9,13 +9,13 @@ import click
 from msgspec.structs import replace
 
 from busbw import readers, system
-from busbw.cli.output import write_whole
-from busbw.cli.references import against_of
-from busbw.cli.values import NamedPath
+from busbw.cli.options.output import write_whole
+from busbw.cli.options.references import against_of
+from busbw.cli.options.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.judge import Against
 from busbw.logs import Log, Table
-from busbw.redact import redact_all
+from busbw.exporters.redact import redact_all
 from busbw.report import Subject, build, render
 from busbw.store import RECORDS, entries, find
 from busbw.system import System

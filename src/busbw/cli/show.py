@@ -6,7 +6,7 @@ from busbw import readers
 from busbw.errors import Exit, UsageError
 from busbw.expect import Range, crossed_nics, estimator
 from busbw.logs import Log, Row, Table
-from busbw.redact import redact
+from busbw.exporters.redact import redact
 from busbw.store import find
 from busbw.terminal import Expected, at_work, console, screen, width_of
 

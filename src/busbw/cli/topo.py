@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from busbw.cli.output import write_whole
-from busbw.cli.values import NamedPath
+from busbw.cli.options.output import write_whole
+from busbw.cli.options.values import NamedPath
 from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, width_of
 from busbw.terminal.console import WIDEST
@@ -44,7 +44,7 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
     if svg is not None:
         if len(found) > 1:
             raise UsageError(f"{file} holds {len(found)} matrices", remedy="say with --matrix N which one to draw")
-        from busbw.topology.picture import document  # the drawing's library takes longer to import than the rest
+        from busbw.topology.views.picture import document  # the drawing's library takes longer to import than the rest
 
         write_whole(None if to_stdout else svg, document(found[0]).encode(), flag="--svg")
     if to_stdout:
@@ -53,7 +53,7 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
         if as_json:
             console().print(msgspec.json.encode(topology).decode())
             continue
-        from busbw.topology.table import lines
+        from busbw.topology.views.table import lines
 
         if number:
             console().print()
@@ -67,9 +67,9 @@ def _width() -> int:
 
 
 def _here(virtual_too: bool) -> Topology:
-    from busbw.topology.look import put_together
-    from busbw.topology.nvml_functions import library
-    from busbw.topology.patience import ask
+    from busbw.topology.sources.look import put_together
+    from busbw.topology.sources.nvml_functions import library
+    from busbw.topology.sources.patience import ask
 
     seen = ask(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
     return put_together(seen, virtual_too=virtual_too)
@@ -84,7 +84,7 @@ def _chosen(found: list[Topology], matrix: int | None) -> list[Topology]:
 
 
 def _read(file: str) -> list[Topology]:
-    from busbw.topology.matrix_text import read
+    from busbw.topology.sources.matrix_text import read
 
     try:
         if file == "-":

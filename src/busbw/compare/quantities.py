@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from statistics import median
 
-from busbw import stats
+from busbw.statistics import stats
 from busbw.compare.result import Quantity
 from busbw.logs import Figure
 

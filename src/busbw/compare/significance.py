@@ -8,13 +8,13 @@ from statistics import median
 
 import msgspec
 
-from busbw import stats
+from busbw.statistics import stats
 from busbw.compare.figures import side_figures
 from busbw.compare.pairing import Observation, adjacent_sizes
 from busbw.compare.quantities import have_device_times, paid_time, value_of
 from busbw.compare.result import Basis, Point, Quantity, SizeResult, Verdict
 from busbw.logs import Figure
-from busbw.scatter import SCATTER
+from busbw.statistics.scatter import SCATTER
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01

@@ -1,4 +1,4 @@
-"""Tables of the fast path: which method for which size. fastpath/table.hpp says what their text means."""
+"""Tables of the fast path: which method for which size. fastpath/choice/table.hpp says what their text means."""
 
 import re
 from collections.abc import Iterable, Mapping

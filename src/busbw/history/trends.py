@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from busbw.bands import BANDS, BandName, band_of, plateau_from
+from busbw.statistics.bands import BANDS, BandName, band_of, plateau_from
 from busbw.history.change_points import FALSE_ALARMS, Change, change_points, fewest_runs
 from busbw.logs import Placement
 from busbw.store import Filter, Measured, list_measured

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from busbw.bands import BANDS, BandName
+from busbw.statistics.bands import BANDS, BandName
 from busbw.expect import Expectation, Job, Range, expect
 from busbw.judge.yardstick import of_expectation
 from busbw.reference import Reference, Sweep, references

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Literal
 
-from busbw.bands import BANDS, BandName
+from busbw.statistics.bands import BANDS, BandName
 from busbw.expect import Range
 from busbw.judge.series import Measured, Series
 from busbw.judge.types import BandVerdict, Grade, Judged

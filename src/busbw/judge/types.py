@@ -4,10 +4,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.bands import BandName
+from busbw.statistics.bands import BandName
 from busbw.errors import Exit
 from busbw.expect import Range
-from busbw.fit import Feature, Fit
+from busbw.statistics.fit import Feature, Fit
 from busbw.logs import Placement
 
 Grade = Literal["GOOD", "SLOW", "BROKEN", "UNSURE"]

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.expect import COLLECTIVES, Expectation, bus_factor, crossed_nics, expect, job_of, system_of, with_nics
-from busbw.fit import Feature, features, fit, half_bandwidth_bytes
+from busbw.statistics.fit import Feature, features, fit, half_bandwidth_bytes
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import grade_bands
 from busbw.judge.nearest import Nearest, nearest, of_name

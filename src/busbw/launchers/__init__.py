@@ -8,7 +8,7 @@ program's exit code. The command line of each is `busbw.cli.launch.<name>`.
 """
 
 from busbw.launchers import kubernetes, local, mpirun, slurm, ssh
-from busbw.launchers.job import Command, File, Job, Rendered, Watch
+from busbw.launchers.job.job import Command, File, Job, Rendered, Watch
 
 LAUNCHERS = {"local": local, "ssh": ssh, "mpirun": mpirun, "slurm": slurm, "kubernetes": kubernetes}
 """Every launcher by name; tests loop over them."""

@@ -3,8 +3,8 @@
 import signal
 from dataclasses import dataclass
 
-from busbw.launchers import processes
-from busbw.launchers.job import Command, Job, Rendered, Watch, as_pairs, place
+from busbw.launchers.job import processes
+from busbw.launchers.job.job import Command, Job, Rendered, Watch, as_pairs, place
 
 
 @dataclass(frozen=True)

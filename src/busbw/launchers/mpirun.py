@@ -9,10 +9,10 @@ from time import monotonic
 from typing import Literal
 
 from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers import processes, shell
-from busbw.launchers.children import Ended
-from busbw.launchers.hosts import Host, total
-from busbw.launchers.job import Command, Job, Rendered, Watch
+from busbw.launchers.job import processes, shell
+from busbw.launchers.job.children import Ended
+from busbw.launchers.job.hosts import Host, total
+from busbw.launchers.job.job import Command, Job, Rendered, Watch
 
 Family = Literal["openmpi", "mpich"]
 """Whose command line mpirun has, by the engine's names of launchers; that of Intel MPI and others is MPICH's."""

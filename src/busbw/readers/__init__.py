@@ -11,8 +11,9 @@ from typing import Protocol
 
 from busbw.errors import UsageError
 from busbw.logs import Log
-from busbw.readers import csv_tables, json_documents, own_records, possible, text
-from busbw.readers.events import Claims, Event, Note, Piece, collect
+from busbw.readers import csv_tables, json_documents, own_records, text
+from busbw.readers.tables import possible
+from busbw.readers.tables.events import Claims, Event, Note, Piece, collect
 from busbw.readers.source import Source, opened
 
 _NO_CLAIMS = Claims()

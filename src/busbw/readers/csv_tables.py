@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from busbw.logs import Placement
-from busbw.readers.events import Claims, Event
+from busbw.readers.tables.events import Claims, Event
 from busbw.readers.flat import Flat, FlatTables
-from busbw.readers.headers import Facts
-from busbw.readers.layouts import BOTH, Side
+from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.layouts import BOTH, Side
 from busbw.readers.source import Source
 
 _SIZES = ("size", "size_bytes", "sizebytes")

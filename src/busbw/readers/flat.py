@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from busbw.logs import Figure, Placement, Refusal, Row, Table
-from busbw.readers import collectives
-from busbw.readers.events import PIECE_ROWS, Claims, Event, Piece
-from busbw.readers.headers import Facts
-from busbw.readers.layouts import BOTH, RawRow, Side
-from busbw.readers.quantities import DTYPES, REDOPS, is_value
-from busbw.readers.settle import Settler
+from busbw.readers.tables import collectives
+from busbw.readers.tables.events import Claims, Event, PIECE_ROWS, Piece
+from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.layouts import BOTH, RawRow, Side
+from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value
+from busbw.readers.tables.settle import Settler
 
 _MISSING = Side("N/A", "N/A", "N/A", "N/A")
 

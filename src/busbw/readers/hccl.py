@@ -3,9 +3,9 @@
 import re
 
 from busbw.logs import Figure, Row, Table
-from busbw.readers import collectives
-from busbw.readers.events import Claims, Event, Piece
-from busbw.readers.quantities import DTYPES, ELEMENT_BYTES
+from busbw.readers.tables import collectives
+from busbw.readers.tables.events import Claims, Event, Piece
+from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 
 _OPERATION = re.compile(r"\[BENCHMARK\] hccl(\w+)\(([^)]*)\)")
 _BANDWIDTH = re.compile(r"\[BENCHMARK\]\s+(NW|Algo) Bandwidth\s*:\s*(\d+(?:\.\d+)?) GB/s")

@@ -9,10 +9,10 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.logs import Placement, Refusal
 from busbw.readers import nccl_tests_json, tolerant_json
-from busbw.readers.events import Claims, Event, Note
+from busbw.readers.tables.events import Claims, Event, Note
 from busbw.readers.flat import Flat, FlatTables
-from busbw.readers.headers import Facts
-from busbw.readers.layouts import Side
+from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.layouts import Side
 from busbw.readers.source import Source
 
 MOST_BYTES = 256 << 20

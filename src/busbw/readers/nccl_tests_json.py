@@ -9,10 +9,10 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.logs import Placement, Rank, Refusal
 from busbw.readers import tolerant_json
-from busbw.readers.events import Claims, Event, Piece
+from busbw.readers.tables.events import Claims, Event, Piece
 from busbw.readers.flat import Flat, FlatTables
-from busbw.readers.headers import MOST_RANKS, Facts, library_text
-from busbw.readers.layouts import Side
+from busbw.readers.tables.headers import Facts, MOST_RANKS, library_text
+from busbw.readers.tables.layouts import Side
 from busbw.records import Stats
 
 VERSION = 3

@@ -6,7 +6,7 @@ from itertools import islice
 from busbw import records
 from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Row, Table
-from busbw.readers.events import Claims, Event, Note, Piece
+from busbw.readers.tables.events import Claims, Event, Note, Piece
 from busbw.readers.source import Source
 
 _PIECE_ROWS = 1000

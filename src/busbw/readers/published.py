@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from busbw.logs import Figure, Placement, Refusal, Row, Table
-from busbw.readers import collectives, speedups
-from busbw.readers.context import Context, gpus_in
-from busbw.readers.events import Claims, Event, Piece
+from busbw.readers import speedups
+from busbw.readers.tables import collectives
+from busbw.readers.tables.context import Context, gpus_in
+from busbw.readers.tables.events import Claims, Event, Piece
 from busbw.readers.grids import Grid
-from busbw.readers.quantities import DTYPES, Quantity, quantity, size_bytes
+from busbw.readers.tables.quantities import DTYPES, Quantity, quantity, size_bytes
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
 _METRICS = (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from busbw.readers.quantities import Quantity, quantity
+from busbw.readers.tables.quantities import Quantity, quantity
 from busbw.units import count_text, size_text
 
 _MOST_NAMED = 4

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from busbw.logs import Table
-from busbw.readers import cleaning, hccl, layouts, quick
-from busbw.readers.assembly import Assembler
-from busbw.readers.context import Context
-from busbw.readers.events import Claims, Event, Note, Piece
+from busbw.readers import cleaning, hccl
+from busbw.readers.tables import layouts, quick
+from busbw.readers.tables.assembly import Assembler
+from busbw.readers.tables.context import Context
+from busbw.readers.tables.events import Claims, Event, Note, Piece
 from busbw.readers.grids import Grid, Grids
 from busbw.readers.published import read_grid
-from busbw.readers.quantities import DTYPES, is_value
+from busbw.readers.tables.quantities import DTYPES, is_value
 from busbw.readers.source import Source
 from busbw.units import count_text
 

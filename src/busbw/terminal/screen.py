@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from rich.text import Text
 
-from busbw import plot
+from busbw.terminal import plot
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.terminal.tables import Cell, Column, lines
 from busbw.units import count_text, plain, size_text

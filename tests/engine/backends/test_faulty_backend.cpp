@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/host/host_backend.hpp"
+#include "backends/host/memory/host_backend.hpp"
 #include "collectives/all.hpp"
 #include "support/error.hpp"
 #include "support_cases.hpp"

@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "backends/host/host_backend.hpp"
+#include "backends/host/memory/host_backend.hpp"
 #include "collectives/all.hpp"
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 #include "support_job.hpp"
 
 using namespace busbw;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "collectives/all.hpp"
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 #include "support_device.hpp"
 
 using namespace busbw;

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "measure/clock.hpp"
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 #include "support_communicator.hpp"
 #include "support_team.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "collectives/all.hpp"
 #include "measure/sampler.hpp"
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 #include "support/error.hpp"
 #include "support_device.hpp"
 #include "support_team.hpp"

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "options.hpp"
+#include "options/options.hpp"
 #include "support_environment.hpp"
 #include "support_errors.hpp"
 

@@ -1,10 +1,10 @@
-#include "options.hpp"
+#include "options/options.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
 
-#include "options_table.hpp"
+#include "options/options_table.hpp"
 #include "support_files.hpp"
 #include "support_options.hpp"
 

@@ -1,4 +1,4 @@
-#include "options_gpu.hpp"
+#include "options/options_gpu.hpp"
 
 #include <doctest/doctest.h>
 

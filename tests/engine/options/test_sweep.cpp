@@ -1,4 +1,4 @@
-#include "sweep.hpp"
+#include "options/sweep.hpp"
 
 #include "collectives/all.hpp"
 #include "support_options.hpp"

@@ -1,4 +1,4 @@
-#include "support/ancestors.hpp"
+#include "os/ancestors.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

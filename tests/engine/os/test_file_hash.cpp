@@ -1,4 +1,4 @@
-#include "support/file_hash.hpp"
+#include "os/file_hash.hpp"
 
 #include <doctest/doctest.h>
 

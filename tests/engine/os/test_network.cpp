@@ -1,4 +1,4 @@
-#include "support/network.hpp"
+#include "os/network.hpp"
 
 #include <doctest/doctest.h>
 

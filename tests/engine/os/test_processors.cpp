@@ -1,4 +1,4 @@
-#include "support/processors.hpp"
+#include "os/processors.hpp"
 
 #include <doctest/doctest.h>
 #include <sched.h>

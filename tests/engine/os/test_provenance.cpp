@@ -1,4 +1,4 @@
-#include "support/provenance.hpp"
+#include "os/provenance.hpp"
 
 #include <doctest/doctest.h>
 

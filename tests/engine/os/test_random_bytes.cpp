@@ -1,4 +1,4 @@
-#include "support/random_bytes.hpp"
+#include "os/random_bytes.hpp"
 
 #include <doctest/doctest.h>
 

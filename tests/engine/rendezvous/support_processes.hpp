@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "os/ticker.hpp"
 #include "rendezvous/launched_job.hpp"
 #include "rendezvous/store_team.hpp"
-#include "support/ticker.hpp"
 #include "support_stores.hpp"
 
 namespace busbw::test {

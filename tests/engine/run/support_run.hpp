@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/host_backend.hpp"
+#include "backends/host/memory/host_backend.hpp"
 #include "collectives/all.hpp"
 #include "measure/buffers.hpp"
-#include "measure/runner.hpp"
+#include "run/runner.hpp"
 #include "support_job.hpp"
 
 namespace busbw {

@@ -1,8 +1,8 @@
-#include "lacked_types.hpp"
+#include "run/lacked_types.hpp"
 
 #include <doctest/doctest.h>
 
-#include "backends/host/host_backend.hpp"
+#include "backends/host/memory/host_backend.hpp"
 #include "collectives/all.hpp"
 #include "support_errors.hpp"
 

@@ -1,4 +1,4 @@
-#include "measure/memory_plan.hpp"
+#include "run/memory_plan.hpp"
 
 #include "measure/buffers.hpp"
 #include "support_errors.hpp"

@@ -1,4 +1,4 @@
-#include "measure/memory_report.hpp"
+#include "run/memory_report.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "processes_agree.hpp"
+#include "run/processes_agree.hpp"
 
 #include <doctest/doctest.h>
 

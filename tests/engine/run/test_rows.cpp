@@ -1,4 +1,4 @@
-#include "measure/rows.hpp"
+#include "run/rows.hpp"
 
 #include <algorithm>
 

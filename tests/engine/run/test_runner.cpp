@@ -1,5 +1,5 @@
 // Real runs: ranks as threads over a LocalJob, on the host backend.
-#include "measure/runner.hpp"
+#include "run/runner.hpp"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #include "collectives/all.hpp"
 #include "measure/buffers.hpp"
-#include "measure/runner.hpp"
+#include "run/runner.hpp"
 #include "support/error.hpp"
 #include "support_device.hpp"
 #include "support_errors.hpp"

@@ -1,4 +1,4 @@
-#include "measure/warnings.hpp"
+#include "run/warnings.hpp"
 
 #include "support_errors.hpp"
 

@@ -1,4 +1,4 @@
-#include "support/dispatch.hpp"
+#include "values/dispatch.hpp"
 
 #include <stdexcept>
 #include <type_traits>

@@ -1,4 +1,4 @@
-#include "support/float_formats.hpp"
+#include "values/float_formats.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "support/message.hpp"
+#include "values/message.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "support/result.hpp"
+#include "values/result.hpp"
 
 using namespace busbw;
 

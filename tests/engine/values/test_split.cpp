@@ -1,4 +1,4 @@
-#include "support/split.hpp"
+#include "values/split.hpp"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 #include <doctest/doctest.h>
 

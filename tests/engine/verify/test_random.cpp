@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/dispatch.hpp"
+#include "values/dispatch.hpp"
 
 using namespace busbw;
 

@@ -7,8 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include "support/dispatch.hpp"
 #include "support/error.hpp"
+#include "values/dispatch.hpp"
 #include "verify/float_reduction.hpp"
 #include "verify/host_data.hpp"
 #include "verify/integer_reduction.hpp"

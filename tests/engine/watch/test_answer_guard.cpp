@@ -1,4 +1,4 @@
-#include "measure/answer_guard.hpp"
+#include "watch/answer_guard.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -8,8 +8,8 @@
 #include <csignal>
 #include <limits>
 
-#include "measure/job_runner.hpp"
 #include "support_errors.hpp"
+#include "watch/job_runner.hpp"
 
 using namespace busbw;
 

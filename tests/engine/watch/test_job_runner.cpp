@@ -1,4 +1,4 @@
-#include "measure/job_runner.hpp"
+#include "watch/job_runner.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
-#include "measure/watchdog.hpp"
+#include "watch/watchdog.hpp"
 
 #include <doctest/doctest.h>
 
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;

@@ -1,4 +1,4 @@
-#include "fastpath/choices.hpp"
+#include "fastpath/choice/choices.hpp"
 
 #include <doctest/doctest.h>
 

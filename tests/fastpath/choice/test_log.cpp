@@ -1,4 +1,4 @@
-#include "fastpath/log.hpp"
+#include "fastpath/choice/log.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

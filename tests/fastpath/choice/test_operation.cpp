@@ -1,11 +1,11 @@
-#include "fastpath/operation.hpp"
+#include "fastpath/choice/operation.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cstddef>
 #include <vector>
 
-#include "fastpath/table.hpp"
+#include "fastpath/choice/table.hpp"
 
 using namespace busbw::fastpath;
 

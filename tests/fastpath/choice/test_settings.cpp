@@ -1,4 +1,4 @@
-#include "fastpath/settings.hpp"
+#include "fastpath/choice/settings.hpp"
 
 #include <doctest/doctest.h>
 

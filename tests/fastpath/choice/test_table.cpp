@@ -1,4 +1,4 @@
-#include "fastpath/table.hpp"
+#include "fastpath/choice/table.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

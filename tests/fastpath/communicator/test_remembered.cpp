@@ -1,4 +1,4 @@
-#include "fastpath/remembered.hpp"
+#include "fastpath/communicator/remembered.hpp"
 
 #include <doctest/doctest.h>
 

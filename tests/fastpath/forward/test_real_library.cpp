@@ -1,4 +1,4 @@
-#include "fastpath/real_library.hpp"
+#include "fastpath/forward/real_library.hpp"
 
 #include <doctest/doctest.h>
 

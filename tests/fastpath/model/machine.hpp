@@ -1,5 +1,5 @@
 #pragma once
-// GPUs that run a program of kernels by the schedules of fastpath/schedule.hpp, one small move at a time, in any order.
+// GPUs that run a program of kernels by the schedules of fastpath/schedule/schedule.hpp, one small move at a time, in any order.
 //
 // The memory is as weak as it may be for the schedules to hold: a write is under way until a move delivers it, which
 // may be at any time later, also after its kernel's end, and writes to different slots arrive in any order, those of

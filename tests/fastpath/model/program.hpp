@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "fastpath/schedule.hpp"
+#include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath::model {
 

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "fastpath/budget.hpp"
+#include "fastpath/peers/budget.hpp"
 
 using namespace busbw::fastpath;
 

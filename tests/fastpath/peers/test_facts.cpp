@@ -1,4 +1,4 @@
-#include "fastpath/facts.hpp"
+#include "fastpath/peers/facts.hpp"
 
 #include <doctest/doctest.h>
 

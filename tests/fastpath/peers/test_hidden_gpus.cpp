@@ -1,4 +1,4 @@
-#include "fastpath/hidden_gpus.hpp"
+#include "fastpath/peers/hidden_gpus.hpp"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>

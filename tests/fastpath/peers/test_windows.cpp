@@ -1,4 +1,4 @@
-#include "fastpath/windows.hpp"
+#include "fastpath/peers/windows.hpp"
 
 #include <doctest/doctest.h>
 

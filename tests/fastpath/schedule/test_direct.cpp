@@ -1,5 +1,5 @@
 // Direct operations on the host: the bytes that each rank reads and writes, compared with plain loops.
-#include "fastpath/direct.hpp"
+#include "fastpath/schedule/direct.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "fastpath/operation.hpp"
-#include "fastpath/table.hpp"
+#include "fastpath/choice/operation.hpp"
+#include "fastpath/choice/table.hpp"
 
 using namespace busbw::fastpath;
 

@@ -1,4 +1,4 @@
-#include "fastpath/grid.hpp"
+#include "fastpath/schedule/grid.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "fastpath/line.hpp"
-#include "fastpath/schedule.hpp"
+#include "fastpath/schedule/line.hpp"
+#include "fastpath/schedule/schedule.hpp"
 
 using namespace busbw::fastpath;
 

@@ -1,5 +1,5 @@
 // The schedules on the model of model/machine.hpp: every order for small programs, random orders for larger ones.
-#include "fastpath/schedule.hpp"
+#include "fastpath/schedule/schedule.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Operations from call to bytes: every rank's works run in step, their cells are handed over at once, and what comes
 // out is compared with plain loops. Which orders of hands are possible is test_schedule's affair.
-#include "fastpath/work.hpp"
+#include "fastpath/schedule/work.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "fastpath/operation.hpp"
-#include "fastpath/table.hpp"
+#include "fastpath/choice/operation.hpp"
+#include "fastpath/choice/table.hpp"
 
 using namespace busbw::fastpath;
 

@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "fastpath/fabric.cuh"
+#include "fastpath/device/fabric.cuh"
 
 namespace {
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from waiting import free_port
 
-from .programs import Finished, Programs, complaints, of_kind, read_records, used_from
-from .test_launched import variables
+from ..programs import Finished, Programs, complaints, of_kind, read_records, used_from
+from ..launchers.test_launched import variables
 
-BUILD = Path(__file__).resolve().parents[2] / "build" / "gpu-compile"
+BUILD = Path(__file__).resolve().parents[3] / "build" / "gpu-compile"
 ENGINE = "busbw-engine-pretended"
 FLOAT8 = {"f8e4m3", "f8e5m2"}
 OLD_NCCL, NEW_NCCL = "21803", "22809"

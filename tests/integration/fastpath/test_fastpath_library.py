@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from waiting import HANG_GUARD_S
 
-from .programs import compile_fake
+from ..programs import compile_fake
 
-BUILD = Path(__file__).resolve().parents[2] / "build"
+BUILD = Path(__file__).resolve().parents[3] / "build"
 LIBRARIES = {
     "forward": BUILD / "dev" / "fastpath" / "libbusbw_nccl_forward.so",
     "gpu": BUILD / "gpu-compile" / "libbusbw_nccl.so",

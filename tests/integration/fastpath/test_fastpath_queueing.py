@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from waiting import HANG_GUARD_S
 
-BUILD = Path(__file__).resolve().parents[2] / "build" / "gpu-compile"
+BUILD = Path(__file__).resolve().parents[3] / "build" / "gpu-compile"
 
 LOAD = """
 import ctypes, sys

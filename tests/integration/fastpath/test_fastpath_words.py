@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from waiting import HANG_GUARD_S
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 KERNEL = """
-#include "fastpath/kernel.cuh"
-#include "fastpath/work.hpp"
+#include "fastpath/device/kernel.cuh"
+#include "fastpath/schedule/work.hpp"
 namespace busbw::fastpath {
 template __global__ void run<2, AllGather, Method::exchange>(
     const __grid_constant__ Lane, const __grid_constant__ AllGather, const int, const int);
@@ -36,4 +36,4 @@ def test_words_of_tags_are_written_and_read_past_caches(tmp_path: Path) -> None:
     """CUDA says nothing of a plain write that another kernel, which runs at the same time, polls."""
     words = r"\.volatile\.(?:global\.)?u64\s"  # lines have two
     assert re.search("st" + words, compiled(tmp_path, KERNEL))
-    assert re.search("ld" + words, compiled(tmp_path, (ROOT / "fastpath" / "launch.cu").read_text()))
+    assert re.search("ld" + words, compiled(tmp_path, (ROOT / "fastpath" / "device" / "launch.cu").read_text()))

@@ -17,9 +17,9 @@ import pytest
 from waiting import HANG_GUARD_S, wait_until
 
 from .namespaces import Host, Network, network, why_not
-from .programs import complaints, installed_in, plain_environment
-from .table import footer, rows_by_pattern
-from .test_faults import PHASES
+from ..programs import complaints, installed_in, plain_environment
+from ..table import footer, rows_by_pattern
+from ..test_faults import PHASES
 
 pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason)
 
@@ -27,7 +27,7 @@ PORT = 29400
 TOKEN = "0123456789abcdef0123456789abcdef"
 # The faults of all jobs that run side by side must hang before the first job ends by this limit.
 LIMIT_S = 60
-# Who says nothing for so long is lost, however long the limit (engine/launched_run.cpp).
+# Who says nothing for so long is lost, however long the limit (engine/run/launched_run.cpp).
 SILENCE_S = 30
 # What a busy machine may add. Who is not ended by a limit stays until HANG_GUARD_S, which is far more than both.
 GRACE_S = 15

@@ -13,7 +13,8 @@ from waiting import wait_for_end
 
 from busbw.launchers.mpirun import family_of
 
-from . import mpi, private_sshd
+from .. import mpi
+from . import private_sshd
 from .launching import Launching, launch, processes_with
 
 SMALL = ["-b", "8", "-e", "4K", "-n", "2"]

@@ -12,11 +12,11 @@ from waiting import free_port
 
 from busbw.engine import COLLECTIVES
 
-from .programs import (
-    OUTPUTS,
-    REDUCING,
+from ..programs import (
     Finished,
+    OUTPUTS,
     Programs,
+    REDUCING,
     Running,
     complaints,
     of_kind,
@@ -24,7 +24,7 @@ from .programs import (
     read_records,
     wait_for_rows,
 )
-from .table import expect_nothing_wrong, footer, rows_by_pattern
+from ..table import expect_nothing_wrong, footer, rows_by_pattern
 
 PHASES = ["rendezvous", "initialisation", "warmup", "timing", "check", "report"]
 BEFORE_THE_TABLE = {"rendezvous", "initialisation"}

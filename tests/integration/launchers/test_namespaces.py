@@ -9,7 +9,7 @@ import pytest
 
 from . import namespaces
 from .namespaces import Host, network, why_not
-from .programs import plain_environment
+from ..programs import plain_environment
 
 pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason)
 

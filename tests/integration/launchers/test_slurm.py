@@ -12,7 +12,7 @@ from command_lines import command_lines
 from waiting import HANG_GUARD_S, wait_until
 
 from .launching import BUSBW, Launched, Launching
-from .programs import Finished, Programs
+from ..programs import Finished, Programs
 from .slurm import CPUS, Slurm
 from .test_launched import phases_seen
 

@@ -18,7 +18,7 @@ from waiting import HANG_GUARD_S, wait_until
 
 from busbw.ab import BlockEndedError, Measurement, Rules, Session, SideSpec, parse_side, plan
 from busbw.ab.blocks import Block, median_us
-from busbw.ab.judge import Quadruple, judge, noise, speedups
+from busbw.ab.quadruples import Quadruple, judge, noise, speedups
 from busbw.cli.main import main
 from busbw.compare import Comparison, Point, Verdict
 from busbw.errors import STOPPED, Exit, UsageError

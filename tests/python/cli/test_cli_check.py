@@ -8,7 +8,7 @@ import pytest
 
 from busbw.cli.main import main
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 H200_X4 = GOLDEN / "nccl_tests_2_19_6_nccl.txt"
 SEEDS = GOLDEN / "seeds"
 

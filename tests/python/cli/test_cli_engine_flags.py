@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbw.cli.engine_flags import given_flags, named_collective, rank_flags
+from busbw.cli.options.engine_flags import given_flags, named_collective, rank_flags
 from busbw.errors import UsageError
 
 

@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from busbw.cli.filters import made_filter, moment
+from busbw.cli.options.filters import made_filter, moment
 from busbw.errors import UsageError
 
 NOW = datetime(2026, 10, 8, 12, tzinfo=timezone.utc)

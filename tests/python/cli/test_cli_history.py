@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Busbw, one_sentence
-from test_history import add_run
+from kept_runs import add_run
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from busbw.cli.main import main
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SEEDS = GOLDEN / "seeds"
 NUMBERS = {"000": 160, "001": 160, "002": 84, "003": 68, "004": 87}
 

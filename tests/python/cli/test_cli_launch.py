@@ -19,7 +19,7 @@ from busbw.cli.launch import KINDS
 from busbw.cli.main import main
 from busbw.cli.outcome import say_outcome
 from busbw.launchers import LAUNCHERS
-from busbw.launchers.systems import load
+from busbw.launchers.machines.systems import load
 
 SHOWN = "".join(f"{line}\n" for line in TABLE)
 

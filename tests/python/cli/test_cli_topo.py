@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from conftest import BUSBW, ROOT
-from test_topology_matrix_text import H200_X4, V100_X2_WITHOUT_TABS, WITH_NICS
+from saved_matrices import H200_X4, V100_X2_WITHOUT_TABS, WITH_NICS
 
 from busbw.cli.main import main
 

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from busbw import records, verdict
+from busbw import records
+from busbw.cli import verdict
 from busbw.records import Check, End, Header, Row, Run
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records.jsonl"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
 
 
 def golden(kind: type) -> Any:

@@ -21,7 +21,7 @@ from busbw.logs import Figure, Log, Placement, Refusal, Row, Table
 from busbw.readers import read
 from busbw.records import WrongElement
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]
 
 Figures = dict[Placement, Figure]

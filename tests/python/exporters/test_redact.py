@@ -13,7 +13,7 @@ from sample_logs import AWKWARD, figure, log, row, table
 from busbw.exporters import EXPORTERS
 from busbw.logs import Log, Rank, Refusal
 from busbw.records import WrongElement
-from busbw.redact import redact, redact_all
+from busbw.exporters.redact import redact, redact_all
 from busbw.terminal import screen
 
 NAMES = ("node17", "node18", "acme", "alice", "54321", "54322", "0000:10:00", "0000:11:00", "/home", "/data", "secret")

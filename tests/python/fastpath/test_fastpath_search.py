@@ -77,7 +77,7 @@ def test_shapes_beside_one_are_new_and_within_the_limits() -> None:
 
 def test_kernels_of_three_communicators_find_room() -> None:
     """Whatever they are mixed of: no block takes more than half a multiprocessor of 65536 registers."""
-    kernel = (ROOT / "fastpath" / "kernel.cuh").read_text()
+    kernel = (ROOT / "fastpath" / "device" / "kernel.cuh").read_text()
     assert "kMost <= 4 && kMethod == Method::exchange ? 2 : 1" in " ".join(kernel.split())
     allowed = 0
     for method in METHODS_IN_WINDOWS["all_reduce"]:

@@ -42,9 +42,9 @@ def constant(name: str, file: str) -> int:
 
 
 def test_the_limits_are_the_librarys() -> None:
-    parse(f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks={constant('kMaxBlocks', 'grid.hpp')} threads=32", "t")
-    parse(f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks=1 threads={constant('kMaxThreads', 'grid.hpp')}", "t")
-    assert constant("kMostRanks", "table.hpp") == MOST_RANKS
+    parse(f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks={constant('kMaxBlocks', 'schedule/grid.hpp')} threads=32", "t")
+    parse(f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks=1 threads={constant('kMaxThreads', 'schedule/grid.hpp')}", "t")
+    assert constant("kMostRanks", "choice/table.hpp") == MOST_RANKS
 
 
 @pytest.mark.parametrize("name", default_names())

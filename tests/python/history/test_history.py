@@ -1,21 +1,18 @@
 """Change points on simulated series whose truth is known, and trends over a store made for it."""
 
-import json
 import math
 from itertools import pairwise, permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import GOLDEN_RECORD
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kept_runs import add_run
 
 from busbw.history import Trend, change_points, picture, trends
 from busbw.history.change_points import LEAST_RUNS, fewest_runs
 from busbw.store import RECORDS, Filter, Index
-
-SIZES = [1024, 65536, 1 << 26]
 
 
 def noise(kind: str, random: np.random.Generator, count: int) -> np.ndarray:
@@ -159,37 +156,6 @@ def test_properties(values: list[float]) -> None:
 
 
 # ---- trends ----------------------------------------------------------------------------------------------------------
-
-
-def add_run(
-    store: Path,
-    day: int,
-    *,
-    slower: float = 1,
-    host: str = "vm",
-    library: str = "1",
-    build: str = "b1",
-    **changes: object,
-) -> None:
-    header, *_ = (json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines())
-    row = next(json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines() if '"kind":"row"' in line)
-    header |= {"start_time": f"2026-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00+00:00", "backend_version": library}
-    header["busbw_build"] = build
-    header["settings"] |= changes
-    for rank in header["ranks"]:
-        rank["host"] = host
-    rows = [
-        {
-            **row,
-            "size_bytes": size,
-            "requested_bytes": size,
-            "time_us": (10 + size / 1e5) * slower * (1 + day % 3 / 500),
-        }
-        for size in SIZES
-    ]
-    folder = store / f"run-{len(list(store.glob('run-*'))):04}"
-    folder.mkdir(parents=True)
-    (folder / RECORDS).write_text("".join(json.dumps(line) + "\n" for line in (header, *rows)))
 
 
 def trends_of(store: Path, *, any_host: bool = False, **wanted: object) -> list[Trend]:

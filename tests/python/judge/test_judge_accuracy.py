@@ -5,7 +5,7 @@ from pathlib import Path
 from busbw.judge.accuracy import AIM, coverages, full_size, markdown, plateaus
 from busbw.reference import references
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "expectation.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "expectation.md"
 
 
 def test_the_table_in_the_docs_is_what_the_model_says() -> None:

@@ -8,7 +8,7 @@ from busbw import readers, reference, system
 from busbw.expect import Expectation, Job, expect
 from busbw.judge import Against, Beside, beside
 
-LOGS = Path(__file__).resolve().parents[1] / "golden" / "logs"
+LOGS = Path(__file__).resolve().parents[2] / "golden" / "logs"
 AUTO = Against(name="auto", nearest=True)
 
 

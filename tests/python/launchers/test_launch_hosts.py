@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.launchers.hosts import Host, in_url, parse_hostfile, parse_hosts, root_by_name, total
+from busbw.launchers.job.hosts import Host, in_url, parse_hostfile, parse_hosts, root_by_name, total
 
 
 @pytest.mark.parametrize(

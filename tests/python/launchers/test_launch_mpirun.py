@@ -10,7 +10,8 @@ import pytest
 from waiting import HANG_GUARD_S, wait_until
 
 from busbw.errors import BusbwError
-from busbw.launchers import Watch, mpirun, processes
+from busbw.launchers import Watch, mpirun
+from busbw.launchers.job import processes
 
 HYDRA = """HYDRA build details:
     Version:                                 5.0.2

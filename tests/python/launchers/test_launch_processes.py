@@ -18,9 +18,10 @@ import pytest
 from waiting import HANG_GUARD_S, is_running, wait_until
 
 from busbw.errors import BusbwError
-from busbw.launchers import Command, File, Watch, children
-from busbw.launchers.children import Ended
-from busbw.launchers.processes import Rules, deaths, job_code, placed, run, run_all
+from busbw.launchers import Command, File, Watch
+from busbw.launchers.job import children
+from busbw.launchers.job.children import Ended
+from busbw.launchers.job.processes import Rules, deaths, job_code, placed, run, run_all
 
 
 def shell(script: str, *, process: int | str | None = None, **more: object) -> Command:
@@ -168,7 +169,7 @@ STARTS_MANY = """
 import resource
 from busbw.errors import BusbwError
 from busbw.launchers import Command, Watch
-from busbw.launchers.processes import run_all
+from busbw.launchers.job.processes import run_all
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 try:
     ended = run_all([Command(("sleep", "0.2"))] * 30, Watch(lambda line: None, lambda: None))
@@ -325,7 +326,7 @@ def test_a_signal_in_the_last_moment_before_a_wait_ends_it(monkeypatch: pytest.M
 PROGRAM = """
 import sys
 from busbw.launchers import Command, Watch
-from busbw.launchers.processes import Rules, run_all, job_code
+from busbw.launchers.job.processes import Rules, run_all, job_code
 def shell(script, **more):
     return Command(("/bin/sh", "-c", script), **more)
 def line(text):
@@ -439,7 +440,7 @@ def hangs_up(ignored: bool) -> "subprocess.CompletedProcess[str]":
     script = """
         import os, signal, sys
         from busbw.launchers import Command
-        from busbw.launchers.processes import run
+        from busbw.launchers.job.processes import run
         signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "True" else signal.SIG_DFL)
         script = f"kill -HUP {os.getpid()}; sleep {sys.argv[2]} >&- 2>&-; echo went on; exit 7"
         sys.exit(run(Command(("/bin/sh", "-c", script))))

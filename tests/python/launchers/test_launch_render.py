@@ -9,7 +9,7 @@ import pytest
 from launch_jobs import JOB, TOKEN, expect_golden
 
 from busbw.launchers import Rendered, local, mpirun, ssh
-from busbw.launchers.hosts import Host
+from busbw.launchers.job.hosts import Host
 
 HOSTS = (Host("node1", 2), Host("ada@node2", 2))
 

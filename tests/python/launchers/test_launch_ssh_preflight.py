@@ -6,8 +6,8 @@ import pytest
 
 from busbw.errors import BusbwError
 from busbw.launchers import Job, Watch, ssh
-from busbw.launchers.children import Ended
-from busbw.launchers.hosts import Host
+from busbw.launchers.job.children import Ended
+from busbw.launchers.job.hosts import Host
 from busbw.launchers.ssh.preflight import Look, demand, known_name, understood
 
 GOOD = ["busbw-output-follows\n", "program /opt/bin/all_reduce_perf\n", "busbw 0.1.0\n", "backend host 0.1.0\n"]

@@ -9,8 +9,8 @@ import pytest
 
 from busbw import engine
 from busbw.launchers import LAUNCHERS, Command, Job, kubernetes, local, mpirun, ssh
-from busbw.launchers.hosts import Host
-from busbw.launchers.processes import run
+from busbw.launchers.job.hosts import Host
+from busbw.launchers.job.processes import run
 
 JOB = Job(Path("/opt/bin/all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), Path("a run.jsonl"))
 

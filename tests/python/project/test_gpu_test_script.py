@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "tools" / "gpu_test.sh"
+SCRIPT = Path(__file__).parents[3] / "tools" / "gpu_test.sh"
 DIST_INFO = "busbw-0.0.dist-info"
 FILES = {
     "busbw-0.0.data/scripts/busbw-engine": "#!/bin/sh\necho the engine\n",

@@ -12,37 +12,105 @@ import pytest
 
 from busbw.cli.main import COMMANDS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
-# What each part of the engine may include besides itself. A name with a dot is one file, any other a whole part.
-ENGINE_ARROWS = {
-    "main": {"options", "sweep", "collectives", "measure", "backends", "rendezvous", "output", "verify", "support"},
-    "options": {"sweep", "collectives", "backends/backend.hpp", "verify", "support"},
-    "sweep": {"collectives", "backends/backend.hpp", "verify", "support"},
-    "collectives": {"backends/backend.hpp", "verify", "support"},
-    "measure": {"collectives", "backends", "verify", "rendezvous", "support"},
-    "backends": {"rendezvous", "verify", "support"},
-    "rendezvous": {"support"},
-    "verify": {"support"},
-    "output": {"support"},
+# What each room of the engine and of the fast path may include besides itself, from the top floor down. A name with a dot
+# is one file, any other a folder without those in it.
+ENGINE_ARROWS: dict[str, set[str]] = {
+    "main": {
+        "backends/mpi",
+        "backends/nccl",
+        "collectives",
+        "options",
+        "os",
+        "output",
+        "rendezvous/world",
+        "run",
+        "support",
+    },
+    "run": {
+        "backends",
+        "backends/host",
+        "backends/host/memory",
+        "backends/host/sockets",
+        "backends/mpi",
+        "backends/nccl",
+        "collectives",
+        "measure",
+        "options",
+        "os",
+        "output",
+        "rendezvous",
+        "rendezvous/team",
+        "rendezvous/world",
+        "support",
+        "values",
+        "watch",
+    },
+    "watch": {"measure", "os", "rendezvous/team", "support"},
+    "backends/host/memory": {"backends", "backends/host", "rendezvous/team"},
+    "backends/host/sockets": {"backends", "backends/host", "os", "rendezvous/team", "support", "values"},
+    "backends/mpi": {
+        "backends",
+        "backends/host",
+        "os",
+        "rendezvous/team",
+        "rendezvous/world",
+        "support",
+        "values",
+        "verify",
+    },
+    "backends/nccl/cuda": {
+        "backends",
+        "backends/nccl",
+        "backends/nccl/kernels",
+        "os",
+        "rendezvous/team",
+        "support",
+        "values",
+        "verify",
+    },
+    "measure": {"backends", "collectives", "rendezvous/team", "values", "verify"},
+    "options": {"collectives", "os", "support", "values"},
+    "backends/host": {"backends", "rendezvous/team", "support", "values", "verify"},
+    "backends/nccl": {"backends", "os", "rendezvous/team", "support", "values"},
+    "collectives": {"backends/backend.hpp", "support", "values"},
+    "rendezvous": {"os", "rendezvous/store", "rendezvous/team", "rendezvous/world", "support"},
+    "backends": {"rendezvous/team", "support", "values", "verify"},
+    "backends/nccl/kernels": {"values", "verify"},
+    "rendezvous/store": {"os", "rendezvous/team", "support", "values"},
+    "output": {"support", "values"},
+    "rendezvous/team": {"support", "values"},
+    "rendezvous/world": {"os", "support", "values"},
+    "verify": {"support", "values"},
+    "os": {"support"},
+    "values": {"support"},
     "support": set(),
-    "fastpath": {"support"},
-}
-# Files of the engine's own folder by part; those of a folder belong to the part of its name.
-TOP_FILES = {
-    "main": "main",
-    "reporter": "main",
-    "run_setup": "main",
-    "local_run": "main",
-    "launched_run": "main",
-    "processes_agree": "main",
-    "lacked_types": "main",
-    "alias": "main",
-    "options": "options",
-    "options_given": "options",
-    "options_gpu": "options",
-    "options_table": "options",
-    "sweep": "sweep",
+    "fastpath/exports": {
+        "fastpath/choice",
+        "fastpath/communicator",
+        "fastpath/forward",
+        "fastpath/nccl",
+        "os",
+        "support",
+    },
+    "fastpath/communicator": {
+        "fastpath/choice",
+        "fastpath/device",
+        "fastpath/nccl",
+        "fastpath/peers",
+        "fastpath/schedule",
+        "fastpath/verify",
+        "os",
+        "support",
+    },
+    "fastpath/verify": {"fastpath/choice", "fastpath/device", "fastpath/nccl"},
+    "fastpath/nccl": {"fastpath/device", "fastpath/forward", "fastpath/schedule"},
+    "fastpath/device": {"fastpath/choice", "fastpath/schedule", "support"},
+    "fastpath/forward": {"fastpath/choice", "os", "support"},
+    "fastpath/peers": {"fastpath/choice", "os"},
+    "fastpath/choice": {"fastpath/schedule", "os", "support", "values"},
+    "fastpath/schedule": set(),
 }
 
 CLOCK = re.compile(
@@ -50,58 +118,46 @@ CLOCK = re.compile(
     r"|\b(?:localtime|gmtime|strftime|mktime|asctime|ctime)(?:_r)?\s*\(|\bput_time\b|\b_*rdtscp?\b"
     r"|(?<![\w.>])(?:std::|::)?time\s*\(\s*(?:nullptr|NULL|0|&)"
 )
-# What the host backend has for ranks in host memory, however their data travels: MPI's ranks use it, too.
-HOST_MEMORY = {
-    f"backends/host/{name}.hpp" for name in ("host_rank", "machine", "rank_buffers", "reduce_kernel", "share")
-}
 # Where a library's header may be included: the files whose path matches.
 LIBRARIES = {
-    "CLI/": re.compile(r"engine/options\.cpp"),
+    "CLI/": re.compile(r"engine/options/options\.cpp"),
     "nlohmann/": re.compile(r"engine/output/json_text\.cpp"),
-    "nccl": re.compile(r"(engine/backends/nccl|fastpath)/.*"),
+    "nccl": re.compile(r"engine/backends/nccl/(cuda|kernels)/.*|fastpath/(communicator|device|exports|nccl|verify)/.*"),
     "mpi.h": re.compile(r"engine/backends/mpi/.*"),
 }
 # What a device file may include: the toolkit's own, and headers of plain types.
 DEVICE_HEADER = re.compile(r"cuda|cooperative_groups|nccl|(?:cstdint|cstddef|stdint\.h|stddef\.h)$")
 
 # What each module of the command may import besides itself; __init__ (the version) is open to all.
-CORE = {"logs", "records", "stats", "errors", "units"}
+CORE = {"logs", "records", "statistics", "errors", "units"}
 PYTHON_ARROWS = {
     "errors": set[str](),
     "end_signals": set[str](),
     "units": set[str](),
     "files": set[str](),
     "records": {"errors", "units"},
-    "stats": {"errors", "records", "units"},
     "logs": {"records"},
+    "statistics": {"errors", "logs", "records", "units"},
     "schema": {"records"},
     "engine": CORE,
-    "plot": CORE,
-    "progress": CORE | {"to_stdout"},
-    "to_stdout": set[str](),
-    "verdict": CORE,
     "launchers": CORE | {"end_signals", "engine", "files", "shelf"},
     "readers": CORE,
     "shelf": {"errors", "files"},
     "svg": set[str](),
-    "reference": CORE | {"bands", "shelf"},
+    "reference": CORE | {"shelf"},
     "store": CORE | {"files", "readers"},
-    "history": CORE | {"bands", "store"},
-    "redact": CORE,
-    "terminal": CORE | {"plot"},
-    "compare": CORE | {"scatter", "terminal"},
+    "history": CORE | {"store"},
+    "terminal": CORE,
+    "compare": CORE | {"terminal"},
     "ab": CORE | {"compare", "engine", "launchers", "readers"},
     "tune": CORE | {"ab", "compare"},
     "fastpath": CORE | {"ab", "engine", "files", "store"},
     "system": CORE | {"shelf"},
     "topology": CORE | {"svg", "terminal"},
-    "bands": CORE,
-    "scatter": CORE,
-    "fit": CORE,
     "expect": CORE | {"system"},
-    "judge": CORE | {"bands", "expect", "fit", "reference", "scatter", "system"},
+    "judge": CORE | {"expect", "reference", "system"},
     "exporters": CORE,
-    "report": CORE | {"bands", "compare", "expect", "fit", "judge", "plot", "reference", "svg", "system", "verdict"},
+    "report": CORE | {"compare", "expect", "judge", "reference", "svg", "system"},
     "cli": None,
 }
 
@@ -118,23 +174,15 @@ def without_comments(text: str) -> str:
 
 
 def engine_part(path: str) -> str:
-    """The part that a path below engine/ belongs to, or an empty string."""
-    first, slash, _ = path.partition("/")
-    if not slash:
-        return TOP_FILES.get(Path(path).stem, "")
-    return first if first in ENGINE_ARROWS else ""
-
-
-def backend_of(path: str) -> str:
-    """The backend whose folder holds the path: "backends/host"; empty outside of them."""
-    found = re.match(r"backends/[^/]+(?=/)", path)
-    return found.group() if found else ""
+    """The room that a path below engine/, or of fastpath/, belongs to, or an empty string."""
+    folder = Path(path).parent.as_posix()
+    if folder == ".":
+        return "main" if Path(path).stem in {"main", "alias"} else ""
+    return folder if folder in ENGINE_ARROWS else ""
 
 
 def may_include(file: str, header: str) -> bool:
     part, other = engine_part(file), engine_part(header)
-    if backend_of(file) and backend_of(header) and backend_of(file) != backend_of(header):
-        return backend_of(file) == "backends/mpi" and header in HOST_MEMORY
     return part == other or other in ENGINE_ARROWS[part] or header in ENGINE_ARROWS[part]
 
 
@@ -238,26 +286,26 @@ def test_there_is_something_to_look_at() -> None:
     ("file", "line", "complaint"),
     [
         ("engine/output/text.cpp", '#include "measure/clock.hpp"', "against the arrows"),
-        ("engine/backends/mpi/mpi_backend.cpp", '#include "backends/host/channels.hpp"', "against the arrows"),
+        ("engine/backends/mpi/mpi_backend.cpp", '#include "backends/host/memory/channels.hpp"', "against the arrows"),
         ("engine/backends/nccl/nccl_backend.cpp", '#include "backends/host/machine.hpp"', "against the arrows"),
-        ("engine/support/types.hpp", '#include "verify/values.hpp"', "against the arrows"),
+        ("engine/values/types.hpp", '#include "verify/values.hpp"', "against the arrows"),
         ("engine/verify/values.cpp", '#include "backends/backend.hpp"', "against the arrows"),
         ("engine/collectives/reduce.cpp", '#include "backends/host/arena.hpp"', "against the arrows"),
-        ("engine/collectives/reduce.cpp", '#include "rendezvous/team.hpp"', "against the arrows"),
-        ("engine/backends/host/arena.cpp", '#include "options.hpp"', "against the arrows"),
+        ("engine/collectives/reduce.cpp", '#include "rendezvous/team/team.hpp"', "against the arrows"),
+        ("engine/backends/host/arena.cpp", '#include "options/options.hpp"', "against the arrows"),
         ("engine/backends/host/arena.cpp", '#include "backends/nccl/library.hpp"', "against the arrows"),
         ("engine/measure/runner.cpp", '  #  include "output/sink.hpp"', "against the arrows"),
-        ("engine/sweep.cpp", '#include "options.hpp"', "against the arrows"),
-        ("fastpath/hook.cpp", '#include "verify/values.hpp"', "against the arrows"),
+        ("engine/collectives/reduce.cpp", '#include "options/sweep.hpp"', "against the arrows"),
+        ("fastpath/exports/hook.cpp", '#include "verify/values.hpp"', "against the arrows"),
         ("engine/new_part/file.cpp", "", "no place in the house"),
         ("engine/novelty.cpp", "", "no place in the house"),
-        ("engine/sweep.cpp", '#include "new_part/file.hpp"', "no place in the house"),
-        ("engine/sweep.cpp", "#include <CLI/CLI.hpp>", "allowed only in"),
-        ("engine/options_table.cpp", "#include <CLI/CLI.hpp>", "allowed only in"),
+        ("engine/options/sweep.cpp", '#include "new_part/file.hpp"', "no place in the house"),
+        ("engine/options/sweep.cpp", "#include <CLI/CLI.hpp>", "allowed only in"),
+        ("engine/options/options_table.cpp", "#include <CLI/CLI.hpp>", "allowed only in"),
         ("engine/output/records.cpp", "#include <nlohmann/json.hpp>", "allowed only in"),
         ("engine/measure/runner.cpp", "#include <nccl.h>", "allowed only in"),
-        ("engine/backends/nccl/kernel.cu", "#include <vector>", "too heavy"),
-        ("engine/backends/nccl/kernel.cu", "#include <fmt/format.h>", "too heavy"),
+        ("engine/backends/nccl/kernels/kernel.cu", "#include <vector>", "too heavy"),
+        ("engine/backends/nccl/kernels/kernel.cu", "#include <fmt/format.h>", "too heavy"),
         ("engine/output/text.cpp", "auto now = std::chrono::system_clock::now();", "reads a clock"),
         ("engine/backends/host/wait.hpp", "using Clock = std::chrono::steady_clock;", "reads a clock"),
         ("engine/rendezvous/team.cpp", "clock_gettime(CLOCK_MONOTONIC, &t);", "reads a clock"),
@@ -280,8 +328,8 @@ def test_a_bad_file_of_the_engine_is_found(tmp_path: Path, file: str, line: str,
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        ("engine/main.cpp", '#include "measure/runner.hpp"'),
-        ("engine/options.cpp", "#include <CLI/CLI.hpp>"),
+        ("engine/main.cpp", '#include "run/runner.hpp"'),
+        ("engine/options/options.cpp", "#include <CLI/CLI.hpp>"),
         ("engine/measure/clock.cpp", "auto now = std::chrono::steady_clock::now();"),
         ("engine/backends/host/arena.cpp", '#include "backends/host/barrier.hpp"'),
         ("engine/backends/host/arena.cpp", '#include "backends/backend.hpp"'),
@@ -340,8 +388,8 @@ TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: *:[^;{]*)? 
 @pytest.mark.parametrize(
     ("folders", "type_name", "home"),
     [
-        (("engine", "tests/engine"), "Store", "engine/rendezvous/store.hpp"),
-        (("fastpath", "tests/fastpath"), "Settings", "fastpath/settings.hpp"),
+        (("engine", "tests/engine"), "Store", "engine/rendezvous/store/store.hpp"),
+        (("fastpath", "tests/fastpath"), "Settings", "fastpath/choice/settings.hpp"),
     ],
 )
 def test_a_type_of_a_namespace_has_one_definition(folders: tuple[str, ...], type_name: str, home: str) -> None:

@@ -52,8 +52,8 @@ def test_what_did_not_change_is_not_built_again(checkout: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "engine/options.cpp",
-        "fastpath/settings.cpp",
+        "engine/options/options.cpp",
+        "fastpath/choice/settings.cpp",
         "src/busbw/engine.py",
         "src/busbw/launchers/machines/p5.48xlarge.toml",
         "cmake",

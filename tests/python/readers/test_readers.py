@@ -54,7 +54,7 @@ def test_table_and_records_agree(tmp_path: Path, name: str, flags: tuple[str, ..
             assert read.figures[placement].busbw_gbps == pytest.approx(figure.busbw_gbps, abs=0.006, rel=0.01)
 
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from busbw import readers
 from busbw.logs import Table
 from busbw.readers import Claims
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 HEAD = """\
 # nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
 # Collective test starting: all_reduce_perf

@@ -243,7 +243,7 @@ def test_cpu_time_stands_in_its_own_field(tmp_path: Path) -> None:
 
 
 def test_the_three_times_of_records_stand_in_fields_of_their_own() -> None:
-    figure = readers.read(Path(__file__).parents[1] / "golden" / "records.jsonl").rows[0].figures["out_of_place"]
+    figure = readers.read(Path(__file__).parents[2] / "golden" / "records.jsonl").rows[0].figures["out_of_place"]
     assert (figure.time_us, figure.device_time_us, figure.launch_time_us) == (16, 8, 2)
 
 
@@ -257,7 +257,7 @@ def test_bandwidth_of_a_copy_beside_it(tmp_path: Path) -> None:
 
 
 def test_per_iteration_columns(tmp_path: Path) -> None:
-    log = readers.read(Path(__file__).parents[1] / "golden" / "nccl_tests_2_19_6_iter.txt")
+    log = readers.read(Path(__file__).parents[2] / "golden" / "nccl_tests_2_19_6_iter.txt")
     assert log.rows[0].figures["in_place"].per_iteration == {
         "min_us": 22.21,
         "max_us": 35.87,

@@ -13,7 +13,7 @@ from busbw.readers import Claims, Piece, collect, csv_tables, json_documents
 from busbw.readers.source import Source
 from busbw.readers.text import stream_lines
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 LOGS = [path.read_bytes() for path in sorted((GOLDEN / "seeds").iterdir())]
 LOGS += [(GOLDEN / "nccl_tests_2_19_6_iter.txt").read_bytes(), (GOLDEN / "nccl_tests_2_19_6_nccl.txt").read_bytes()]
 DOCUMENT = (GOLDEN / "logs" / "h200_x4_iter.json").read_bytes()

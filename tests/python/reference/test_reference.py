@@ -123,7 +123,7 @@ def test_a_file_that_is_not_there_is_refused() -> None:
         find("/nowhere/mine.toml")
 
 
-SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "reference.schema.json"
+SCHEMA = Path(__file__).resolve().parents[3] / "schema" / "reference.schema.json"
 
 
 def test_the_published_schema_is_that_of_the_types() -> None:
@@ -136,7 +136,7 @@ def test_every_file_is_valid_by_the_published_schema(name: str) -> None:
     jsonschema.validate(told, json.loads(SCHEMA.read_text()))
 
 
-SEEDS = sorted((Path(__file__).resolve().parents[1] / "golden" / "seeds").glob("*.txt"))
+SEEDS = sorted((Path(__file__).resolve().parents[2] / "golden" / "seeds").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.name[:3])

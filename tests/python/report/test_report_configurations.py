@@ -14,7 +14,7 @@ from busbw.report.configurations import Place, configurations
 from busbw.report.page import Configuration
 from busbw.system import System, find
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 
 def made(table: Table, system: System | None = None, against: Against | None = None) -> list[Configuration]:

@@ -13,7 +13,7 @@ from busbw.logs import Rank
 from busbw.report.configurations import Place, configurations
 from busbw.report.lateness import MOST_RANKS, arrivals, level, picture
 
-RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
+RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
 
 
 def test_arrivals_are_the_median_over_passes() -> None:

@@ -9,7 +9,7 @@ from busbw import readers
 from busbw.compare import Verdict, compare_logs, compare_variants
 from busbw.report.ratios import part
 
-SEEDS = Path(__file__).resolve().parents[1] / "golden" / "seeds"
+SEEDS = Path(__file__).resolve().parents[2] / "golden" / "seeds"
 TWO_LIBRARIES = next(SEEDS.glob("002_*"))
 
 

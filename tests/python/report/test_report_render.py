@@ -142,7 +142,7 @@ def contrast(one: str, other: str) -> float:
 
 def test_colours_can_be_told_from_their_ground() -> None:
     """WCAG 2.1 AA: 4.5 for text, 3 for lines and marks; in light, dark and print."""
-    style = (Path(__file__).resolve().parents[2] / "src/busbw/report/templates/report.css").read_text()
+    style = (Path(__file__).resolve().parents[3] / "src/busbw/report/templates/report.css").read_text()
     palettes: list[dict[str, str]] = []
     for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL):
         palettes.append({**(palettes[0] if palettes else {}), **dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.bands import band_of, plateau_from
+from busbw.statistics.bands import band_of, plateau_from
 
 
 @pytest.mark.parametrize(

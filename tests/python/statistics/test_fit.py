@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from busbw.fit import features, fit, half_bandwidth_bytes
+from busbw.statistics.fit import features, fit, half_bandwidth_bytes
 
 SIZES = [8 << (2 * step) for step in range(15)]
 

@@ -8,9 +8,9 @@ import pytest
 
 from busbw.judge import Against, judge
 from busbw.logs import Figure, Log, Rank, Row, Table
-from busbw.scatter import SCATTER, Way, scatter_factor, scatter_text, way_of
+from busbw.statistics.scatter import SCATTER, Way, scatter_factor, scatter_text, way_of
 
-RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
+RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
 
 
 def table(times_us: dict[int, float], *, ranks: int = 4, settings: dict[str, str] | None = None) -> Log:

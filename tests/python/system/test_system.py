@@ -169,7 +169,7 @@ def test_this_machine_is_seen_without_failing() -> None:
     assert how
 
 
-SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "system.schema.json"
+SCHEMA = Path(__file__).resolve().parents[3] / "schema" / "system.schema.json"
 
 
 def test_the_published_schema_is_that_of_the_types() -> None:

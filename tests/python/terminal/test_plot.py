@@ -5,10 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from busbw import plot, readers
+from busbw import readers
+from busbw.terminal import plot
 from busbw.logs import Figure, Placement, Row
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records.jsonl"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
 ROW = readers.read(GOLDEN).rows[0]
 
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from busbw import records
-from busbw.progress import Progress, duration_text, place_in_sweep, seconds_left
+from busbw.terminal.progress import Progress, duration_text, place_in_sweep, seconds_left
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "records.jsonl"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
 SETTINGS = records.read(GOLDEN).header.settings
 
 
@@ -75,7 +75,7 @@ def test_an_estimate_is_no_finer_than_it_can_be(seconds: float, text: str) -> No
 
 def test_the_line_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("busbw.progress.monotonic", lambda: now[0])
+    monkeypatch.setattr("busbw.terminal.progress.monotonic", lambda: now[0])
     run = records.read(GOLDEN)
     settings = msgspec.structs.replace(SETTINGS, min_bytes=1 << 20, max_bytes=1 << 25, step_factor=2, run_cycles=1)
     path = tmp_path / "records.jsonl"

@@ -15,7 +15,7 @@ from conftest import BUSBW
 from stand_in import TABLE, install
 from waiting import HANG_GUARD_S, wait_until
 
-from busbw.to_stdout import ToStdout
+from busbw.terminal.to_stdout import ToStdout
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from conftest import ROOT
 
 from busbw.topology import Topology
 from busbw.topology.__main__ import schema_text
-from busbw.topology.look import look
-from busbw.topology.nearest import labels_text, nearest, nics_on_the_bus
+from busbw.topology.sources.look import look
+from busbw.topology.views.nearest import labels_text, nearest, nics_on_the_bus
 
 
 def test_each_gpu_of_an_hgx_has_its_own_nic(tmp_path: Path) -> None:

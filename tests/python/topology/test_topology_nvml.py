@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link
 
-from busbw.topology import Topology, nvml
-from busbw.topology.gpu_paths import LinkEnd, nvlinks_between
-from busbw.topology.look import look
-from busbw.topology.nvml_functions import Nvml, library
+from busbw.topology import Topology
+from busbw.topology.sources import nvml
+from busbw.topology.sources.gpu_paths import LinkEnd, nvlinks_between
+from busbw.topology.sources.look import look
+from busbw.topology.sources.nvml_functions import Nvml, library
 from busbw.topology.types import Access, Gpu
 
 FUNCTIONS = sorted(name for name in vars(Nvml) if name.startswith("nvml"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.topology.pci_paths import Place, bus_id_of, chain_of, level
+from busbw.topology.sources.pci_paths import Place, bus_id_of, chain_of, level
 
 SWITCH = "pci0000:15/0000:15:01.0/0000:16:00.0"  # host bridge, root port, upstream port
 

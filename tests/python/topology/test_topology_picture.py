@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from test_topology_matrix_text import H200_X4, WITH_NICS
 
 from busbw.topology import Topology
-from busbw.topology.arrangement import arrange
-from busbw.topology.look import look
-from busbw.topology.matrix_text import read
-from busbw.topology.picture import document
+from busbw.topology.views.arrangement import arrange
+from busbw.topology.sources.look import look
+from busbw.topology.sources.matrix_text import read
+from busbw.topology.views.picture import document
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,8 +7,8 @@ import topology_machines as machines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from busbw.topology import sysfs
-from busbw.topology.nics import nics
+from busbw.topology.sources import sysfs
+from busbw.topology.sources.nics import nics
 from busbw.topology.types import Host, Nic
 
 

@@ -1,10 +1,10 @@
-#include "backends/host/channels.hpp"
+#include "backends/host/memory/channels.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 
-#include "rendezvous/wait.hpp"
+#include "rendezvous/team/wait.hpp"
 
 namespace busbw {
 namespace {

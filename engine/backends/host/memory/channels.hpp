@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "rendezvous/team.hpp"
+#include "rendezvous/team/team.hpp"
 
 namespace busbw {
 

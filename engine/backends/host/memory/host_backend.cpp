@@ -1,10 +1,10 @@
-#include "backends/host/host_backend.hpp"
+#include "backends/host/memory/host_backend.hpp"
 
 #include <stdexcept>
 #include <utility>
 
-#include "backends/host/host_communicator.hpp"
 #include "backends/host/machine.hpp"
+#include "backends/host/memory/host_communicator.hpp"
 #include "backends/host/share.hpp"
 
 namespace busbw {

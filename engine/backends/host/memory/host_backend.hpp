@@ -5,7 +5,7 @@
 
 #include "backends/backend.hpp"
 #include "backends/faults.hpp"
-#include "backends/host/workspace.hpp"
+#include "backends/host/memory/workspace.hpp"
 
 namespace busbw {
 

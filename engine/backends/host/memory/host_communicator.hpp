@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "backends/host/host_rank.hpp"
+#include "backends/host/memory/workspace.hpp"
 #include "backends/host/reduce_kernel.hpp"
-#include "backends/host/workspace.hpp"
 
 namespace busbw {
 

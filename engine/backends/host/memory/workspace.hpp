@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/host/channels.hpp"
+#include "backends/host/memory/channels.hpp"
 #include "backends/host/rank_buffers.hpp"
-#include "rendezvous/barrier.hpp"
+#include "rendezvous/team/barrier.hpp"
 
 namespace busbw {
 

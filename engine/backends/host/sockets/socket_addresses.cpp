@@ -1,4 +1,4 @@
-#include "backends/host/socket_addresses.hpp"
+#include "backends/host/sockets/socket_addresses.hpp"
 
 #include <fmt/format.h>
 #include <netinet/in.h>

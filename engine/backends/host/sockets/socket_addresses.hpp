@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/network.hpp"
+#include "os/network.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "backends/host/socket_backend.hpp"
+#include "backends/host/sockets/socket_backend.hpp"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,11 @@
 #include <stdexcept>
 
 #include "backends/host/machine.hpp"
-#include "backends/host/socket_addresses.hpp"
-#include "backends/host/socket_communicator.hpp"
-#include "backends/host/socket_mesh.hpp"
+#include "backends/host/sockets/socket_addresses.hpp"
+#include "backends/host/sockets/socket_communicator.hpp"
+#include "backends/host/sockets/socket_mesh.hpp"
+#include "os/open_files.hpp"
 #include "support/error.hpp"
-#include "support/open_files.hpp"
 
 namespace busbw {
 namespace {

@@ -1,4 +1,4 @@
-#include "backends/host/socket_caller.hpp"
+#include "backends/host/sockets/socket_caller.hpp"
 
 #include <fmt/format.h>
 #include <sys/socket.h>

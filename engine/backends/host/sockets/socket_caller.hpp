@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/socket_greeting.hpp"
-#include "support/network.hpp"
+#include "backends/host/sockets/socket_greeting.hpp"
+#include "os/network.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "backends/host/socket_communicator.hpp"
+#include "backends/host/sockets/socket_communicator.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "backends/host/host_rank.hpp"
-#include "backends/host/socket_exchange.hpp"
-#include "backends/host/socket_mesh.hpp"
+#include "backends/host/sockets/socket_exchange.hpp"
+#include "backends/host/sockets/socket_mesh.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "backends/host/socket_exchange.hpp"
+#include "backends/host/sockets/socket_exchange.hpp"
 
 #include <fmt/format.h>
 #include <sys/socket.h>

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "backends/host/socket_mesh.hpp"
-#include "rendezvous/team.hpp"
-#include "support/phase.hpp"
-#include "support/ticker.hpp"
+#include "backends/host/sockets/socket_mesh.hpp"
+#include "os/ticker.hpp"
+#include "rendezvous/team/team.hpp"
+#include "values/phase.hpp"
 
 namespace busbw {
 

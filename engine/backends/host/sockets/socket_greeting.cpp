@@ -1,10 +1,10 @@
-#include "backends/host/socket_greeting.hpp"
+#include "backends/host/sockets/socket_greeting.hpp"
 
 #include <cstring>
 #include <string_view>
 #include <utility>
 
-#include "support/random_bytes.hpp"
+#include "os/random_bytes.hpp"
 
 namespace busbw {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/team.hpp"
-#include "support/network.hpp"
+#include "os/network.hpp"
+#include "rendezvous/team/team.hpp"
 
 namespace busbw {
 

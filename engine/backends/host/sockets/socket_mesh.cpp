@@ -1,4 +1,4 @@
-#include "backends/host/socket_mesh.hpp"
+#include "backends/host/sockets/socket_mesh.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -9,12 +9,12 @@
 #include <cstring>
 
 #include "backends/host/share.hpp"
-#include "backends/host/socket_addresses.hpp"
-#include "backends/host/socket_caller.hpp"
-#include "backends/host/socket_visitors.hpp"
+#include "backends/host/sockets/socket_addresses.hpp"
+#include "backends/host/sockets/socket_caller.hpp"
+#include "backends/host/sockets/socket_visitors.hpp"
+#include "os/provenance.hpp"
+#include "os/ticker.hpp"
 #include "support/error.hpp"
-#include "support/provenance.hpp"
-#include "support/ticker.hpp"
 
 namespace busbw {
 namespace {

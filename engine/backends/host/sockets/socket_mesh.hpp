@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/host/socket_greeting.hpp"
-#include "rendezvous/team.hpp"
-#include "support/network.hpp"
+#include "backends/host/sockets/socket_greeting.hpp"
+#include "os/network.hpp"
+#include "rendezvous/team/team.hpp"
 
 namespace busbw {
 

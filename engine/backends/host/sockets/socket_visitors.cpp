@@ -1,13 +1,13 @@
-#include "backends/host/socket_visitors.hpp"
+#include "backends/host/sockets/socket_visitors.hpp"
 
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 
-#include "backends/host/socket_caller.hpp"
+#include "backends/host/sockets/socket_caller.hpp"
+#include "os/network.hpp"
 #include "support/error.hpp"
-#include "support/network.hpp"
 #include "support/same_secret.hpp"
 
 namespace busbw {

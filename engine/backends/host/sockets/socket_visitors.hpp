@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/socket_greeting.hpp"
-#include "support/descriptor.hpp"
+#include "backends/host/sockets/socket_greeting.hpp"
+#include "os/descriptor.hpp"
 
 namespace busbw {
 

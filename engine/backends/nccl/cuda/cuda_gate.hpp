@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "backends/nccl/cuda.hpp"
-#include "backends/nccl/gate_kernel.hpp"
+#include "backends/nccl/cuda/cuda.hpp"
+#include "backends/nccl/kernels/gate_kernel.hpp"
 
 namespace busbw {
 

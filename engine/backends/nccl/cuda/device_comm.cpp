@@ -1,4 +1,4 @@
-#include "backends/nccl/device_comm.hpp"
+#include "backends/nccl/cuda/device_comm.hpp"
 
 #include <fmt/format.h>
 #include <nccl_device.h>
@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "backends/nccl/cuda.hpp"
-#include "backends/nccl/device_call.hpp"
+#include "backends/nccl/cuda/cuda.hpp"
+#include "backends/nccl/kernels/device_call.hpp"
 #include "support/error.hpp"
-#include "support/message.hpp"
+#include "values/message.hpp"
 
 namespace busbw {
 namespace {

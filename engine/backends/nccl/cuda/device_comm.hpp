@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "backends/nccl/nccl_buffers.hpp"
+#include "backends/nccl/cuda/nccl_buffers.hpp"
+#include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/nccl_flags.hpp"
-#include "backends/nccl/nccl_library.hpp"
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

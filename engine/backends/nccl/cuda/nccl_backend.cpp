@@ -16,19 +16,19 @@
 #include <vector>
 
 #include "backends/faulty_backend.hpp"
-#include "backends/nccl/cuda.hpp"
+#include "backends/nccl/cuda/cuda.hpp"
+#include "backends/nccl/cuda/nccl_communicator.hpp"
+#include "backends/nccl/cuda/nccl_library.hpp"
+#include "backends/nccl/cuda/nccl_survey.hpp"
 #include "backends/nccl/flag_needs.hpp"
 #include "backends/nccl/launch_group.hpp"
-#include "backends/nccl/nccl_communicator.hpp"
-#include "backends/nccl/nccl_library.hpp"
-#include "backends/nccl/nccl_survey.hpp"
 #include "backends/nccl/no_gpu.hpp"
 #include "backends/nccl/nvml.hpp"
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
 #include "backends/nccl/type_support.hpp"
-#include "support/environment.hpp"
-#include "support/file_hash.hpp"
+#include "os/environment.hpp"
+#include "os/file_hash.hpp"
 #include "support/list_of.hpp"
 
 namespace busbw {

@@ -1,4 +1,4 @@
-#include "backends/nccl/nccl_buffers.hpp"
+#include "backends/nccl/cuda/nccl_buffers.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "backends/nccl/cuda.hpp"
+#include "backends/nccl/cuda/cuda.hpp"
 #include "support/error.hpp"
 
 namespace busbw {

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "backends/nccl/nccl_comm.hpp"
+#include "backends/nccl/cuda/nccl_comm.hpp"
+#include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/nccl_flags.hpp"
-#include "backends/nccl/nccl_library.hpp"
 
 namespace busbw {
 

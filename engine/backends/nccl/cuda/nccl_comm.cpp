@@ -1,4 +1,4 @@
-#include "backends/nccl/nccl_comm.hpp"
+#include "backends/nccl/cuda/nccl_comm.hpp"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "backends/nccl/cuda/nccl_join.hpp"
 #include "backends/nccl/device_errors.hpp"
-#include "backends/nccl/nccl_join.hpp"
 #include "support/error.hpp"
 
 namespace busbw {

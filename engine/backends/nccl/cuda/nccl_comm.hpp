@@ -3,11 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "backends/nccl/live_communicators.hpp"
+#include "backends/nccl/cuda/live_communicators.hpp"
+#include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/nccl_flags.hpp"
-#include "backends/nccl/nccl_library.hpp"
-#include "rendezvous/team.hpp"
-#include "support/types.hpp"
+#include "rendezvous/team/team.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

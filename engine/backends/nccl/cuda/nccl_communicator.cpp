@@ -1,4 +1,4 @@
-#include "backends/nccl/nccl_communicator.hpp"
+#include "backends/nccl/cuda/nccl_communicator.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "backends/nccl/device_data.hpp"
+#include "backends/nccl/kernels/device_data.hpp"
 #include "verify/host_data.hpp"
 
 namespace busbw {

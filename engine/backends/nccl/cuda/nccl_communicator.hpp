@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "backends/nccl/cuda.hpp"
-#include "backends/nccl/cuda_gate.hpp"
-#include "backends/nccl/device_comm.hpp"
+#include "backends/nccl/cuda/cuda.hpp"
+#include "backends/nccl/cuda/cuda_gate.hpp"
+#include "backends/nccl/cuda/device_comm.hpp"
+#include "backends/nccl/cuda/nccl_buffers.hpp"
+#include "backends/nccl/cuda/nccl_comm.hpp"
+#include "backends/nccl/cuda/nccl_launcher.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/memory_book.hpp"
-#include "backends/nccl/nccl_buffers.hpp"
-#include "backends/nccl/nccl_comm.hpp"
-#include "backends/nccl/nccl_launcher.hpp"
 #include "backends/nccl/nvml.hpp"
 
 namespace busbw {

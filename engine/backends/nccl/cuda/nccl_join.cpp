@@ -1,4 +1,4 @@
-#include "backends/nccl/nccl_join.hpp"
+#include "backends/nccl/cuda/nccl_join.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,8 +2,8 @@
 // Joining a communicator as nccl-tests does, with what the command line adds to its configuration.
 #include <nccl.h>
 
+#include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/nccl_flags.hpp"
-#include "backends/nccl/nccl_library.hpp"
 
 namespace busbw {
 

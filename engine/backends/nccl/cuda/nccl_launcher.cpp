@@ -1,12 +1,12 @@
-#include "backends/nccl/nccl_launcher.hpp"
+#include "backends/nccl/cuda/nccl_launcher.hpp"
 
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
-#include "backends/nccl/device_copy.hpp"
-#include "support/dispatch.hpp"
-#include "support/float_formats.hpp"
+#include "backends/nccl/kernels/device_copy.hpp"
+#include "values/dispatch.hpp"
+#include "values/float_formats.hpp"
 #include "verify/values.hpp"
 
 namespace busbw {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/nccl/cuda.hpp"
-#include "backends/nccl/cuda_gate.hpp"
-#include "backends/nccl/device_comm.hpp"
+#include "backends/nccl/cuda/cuda.hpp"
+#include "backends/nccl/cuda/cuda_gate.hpp"
+#include "backends/nccl/cuda/device_comm.hpp"
+#include "backends/nccl/cuda/nccl_comm.hpp"
 #include "backends/nccl/launch_group.hpp"
-#include "backends/nccl/nccl_comm.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "backends/nccl/nccl_library.hpp"
+#include "backends/nccl/cuda/nccl_library.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "backends/nccl/nccl_survey.hpp"
+#include "backends/nccl/cuda/nccl_survey.hpp"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 #include "backends/nccl/nccl_backend.hpp"
 #include "backends/nccl/no_gpu.hpp"
-#include "support/environment.hpp"
+#include "os/environment.hpp"
 
 namespace busbw {
 namespace {

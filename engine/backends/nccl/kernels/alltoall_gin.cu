@@ -3,9 +3,9 @@
 // raises a signal there; all have come when the signal has risen by the number of ranks.
 #include <nccl_device.h>
 
-#include "backends/nccl/device_call.hpp"
-#include "backends/nccl/kernel_share.hpp"
-#include "support/types.hpp"
+#include "backends/nccl/kernels/device_call.hpp"
+#include "backends/nccl/kernels/kernel_share.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 namespace {

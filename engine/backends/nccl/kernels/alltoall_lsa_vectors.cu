@@ -3,10 +3,10 @@
 // not in place. As -D 1 otherwise.
 #include <nccl_device.h>
 
-#include "backends/nccl/alltoall_parts.cuh"
-#include "backends/nccl/device_call.hpp"
-#include "backends/nccl/element_words.cuh"
-#include "backends/nccl/kernel_share.hpp"
+#include "backends/nccl/kernels/alltoall_parts.cuh"
+#include "backends/nccl/kernels/device_call.hpp"
+#include "backends/nccl/kernels/element_words.cuh"
+#include "backends/nccl/kernels/kernel_share.hpp"
 
 namespace busbw {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <cstddef>
 
-#include "backends/nccl/device_call.hpp"
-#include "backends/nccl/kernel_share.hpp"
+#include "backends/nccl/kernels/device_call.hpp"
+#include "backends/nccl/kernels/kernel_share.hpp"
 
 namespace busbw {
 

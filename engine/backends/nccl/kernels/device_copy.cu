@@ -1,6 +1,6 @@
 #include <cstdint>
 
-#include "backends/nccl/device_copy.hpp"
+#include "backends/nccl/kernels/device_copy.hpp"
 
 namespace busbw {
 namespace {

@@ -3,7 +3,7 @@
 // verify/block_start.hpp gives to the host too.
 #include <cuda_runtime_api.h>
 
-#include "backends/nccl/device_range.hpp"
+#include "backends/nccl/kernels/device_range.hpp"
 
 namespace busbw {
 

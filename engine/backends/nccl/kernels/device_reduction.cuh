@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What belongs where in a range of a stream, by whole words of 16 bytes and for many threads: what the kernels of
 // device_data.cu do. Tests run it thread by thread on the host, with stand-ins for what is CUDA's.
-#include "backends/nccl/device_range.hpp"
+#include "backends/nccl/kernels/device_range.hpp"
 #include "verify/block_start.hpp"
 
 namespace busbw {

@@ -2,7 +2,7 @@
 // Elements that are only moved: a word of their size.
 #include <cstdint>
 
-#include "support/types.hpp"
+#include "values/types.hpp"
 
 namespace busbw {
 

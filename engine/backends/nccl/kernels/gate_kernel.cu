@@ -1,4 +1,4 @@
-#include "backends/nccl/gate_kernel.hpp"
+#include "backends/nccl/kernels/gate_kernel.hpp"
 
 namespace busbw {
 namespace {

@@ -12,16 +12,16 @@ import click
 from click.core import ParameterSource
 
 from busbw import engine
-from busbw.cli.engine_flags import count_of, given_flags, named_collective, sweep_flags
-from busbw.cli.keeping import keeping_options
+from busbw.cli.options.engine_flags import count_of, given_flags, named_collective, sweep_flags
+from busbw.cli.options.keeping import keeping_options
 from busbw.cli.outcome import plot_option
-from busbw.cli.values import Seconds
+from busbw.cli.options.values import Seconds
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
-from busbw.launchers.job import PLACE
+from busbw.launchers.job.job import PLACE
 
 if TYPE_CHECKING:
-    from busbw.launchers.systems import LaunchSystem
+    from busbw.launchers.machines.systems import LaunchSystem
 
 COMMAND = {"allow_interspersed_args": False}
 """`context_settings` of every kind: from the collective on, everything is the engine's; `--` before it is allowed."""
@@ -230,7 +230,7 @@ def require_possible(processes: int, ranks_per_process: int) -> None:
 def _system(name: str | None) -> "LaunchSystem | None":
     if name is None:
         return None
-    from busbw.launchers import systems  # only who names one waits for all of them to be read
+    from busbw.launchers.machines import systems  # only who names one waits for all of them to be read
 
     return systems.load(name)
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import click
 
-from busbw.cli.keeping import kept
+from busbw.cli.options.keeping import kept
 from busbw.cli.launch.asked import Asked
 from busbw.cli.launch.error_lines import ErrorLines
 from busbw.cli.launch.first_process import FirstProcess, RecordFile
@@ -14,8 +14,8 @@ from busbw.cli.launch.plain_progress import PlainProgress
 from busbw.cli.outcome import checked, finish_stdout, say_outcome
 from busbw.errors import Exit
 from busbw.launchers import Rendered, Watch
-from busbw.launchers.job import hide
-from busbw.progress import Progress
+from busbw.launchers.job.job import hide
+from busbw.terminal.progress import Progress
 
 AnyRendered = TypeVar("AnyRendered", bound=Rendered)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from busbw.cli.launch.asked import require_possible
-from busbw.cli.values import NamedPath
+from busbw.cli.options.values import NamedPath
 from busbw.errors import UsageError
 from busbw.files import read_written
-from busbw.launchers.hosts import Host, is_address, parse_hostfile, parse_hosts, total
+from busbw.launchers.job.hosts import Host, is_address, parse_hostfile, parse_hosts, total
 
 PORTS = range(20000, 32000)
 """Below those that a machine gives to its outgoing connections, and above those of services."""

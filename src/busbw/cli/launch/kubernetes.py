@@ -5,7 +5,7 @@ from typing import get_args
 
 import click
 
-from busbw.cli.engine_flags import given_flags
+from busbw.cli.options.engine_flags import given_flags
 from busbw.cli.launch.asked import COMMAND, Asked, common_options
 from busbw.cli.launch.carry_out import carry_out
 from busbw.launchers import kubernetes as launcher

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from time import monotonic
 
-from busbw.to_stdout import ToStdout
+from busbw.terminal.to_stdout import ToStdout
 
 _PATIENCE_S = 2.0
 

@@ -15,11 +15,11 @@ import click
 from busbw.cli.launch.asked import COMMAND, Asked, common_options
 from busbw.cli.launch.hosts import PORTS, named_hosts
 from busbw.cli.launch.slurm_steps import carry_out_steps
-from busbw.cli.values import NamedPath
+from busbw.cli.options.values import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.launchers import slurm as launcher
-from busbw.launchers.hosts import Host
-from busbw.launchers.job import Job
+from busbw.launchers.job.hosts import Host
+from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import queue
 from busbw.launchers.slurm.allocation import Allocation, is_in_one
 from busbw.launchers.slurm.order import by_switch, in_order, parse_hostlist

@@ -10,7 +10,7 @@ from busbw.cli.launch.carry_out import carry_out
 from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
-from busbw.launchers.hosts import root_by_name, total
+from busbw.launchers.job.hosts import root_by_name, total
 from busbw.launchers.ssh.preflight import known_name
 
 

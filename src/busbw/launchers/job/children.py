@@ -18,7 +18,7 @@ from typing import IO
 
 from busbw import end_signals
 from busbw.errors import SIGNALLED, BusbwError
-from busbw.launchers.job import PLACE, Command, Watch
+from busbw.launchers.job.job import Command, PLACE, Watch
 
 _TICK_S = 1.0
 _BEHIND_S = 0.05

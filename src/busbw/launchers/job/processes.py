@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers.children import Children, Ended, Rules, make_room
-from busbw.launchers.job import Command, File, Watch
+from busbw.launchers.job.children import Children, Ended, Rules, make_room
+from busbw.launchers.job.job import Command, File, Watch
 
 GRACE_S = 15.0
 """How long processes may take to end by themselves after one has failed: they notice a lost one within 10 s."""

@@ -9,7 +9,7 @@ launches needs no right to read or change a Secret.
 from dataclasses import dataclass, field
 
 from busbw.errors import UsageError
-from busbw.launchers.job import Command, Job, Rendered, Watch, hide
+from busbw.launchers.job.job import Command, Job, Rendered, Watch, hide
 from busbw.launchers.kubernetes import calls
 from busbw.launchers.kubernetes.following import Following
 from busbw.launchers.kubernetes.interrupts import remembered

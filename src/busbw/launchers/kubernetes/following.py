@@ -5,7 +5,7 @@ from contextlib import suppress
 from time import monotonic, sleep
 
 from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers.job import Watch
+from busbw.launchers.job.job import Watch
 from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.calls import Calls, InterruptedCallError, RefusedError
 from busbw.launchers.kubernetes.loss import Loss, remark

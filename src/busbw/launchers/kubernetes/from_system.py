@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from busbw.launchers.kubernetes.where import Toleration, Where
-from busbw.launchers.systems import LaunchSystem
+from busbw.launchers.machines.systems import LaunchSystem
 
 _Value = TypeVar("_Value", bound=Hashable)
 

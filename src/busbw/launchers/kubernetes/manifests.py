@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from busbw.launchers.job import Job
+from busbw.launchers.job.job import Job
 from busbw.launchers.kubernetes import pods
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, TOKEN_KEY, Manifest
 from busbw.launchers.kubernetes.where import Where

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from busbw.launchers.job import Job
+from busbw.launchers.job.job import Job
 from busbw.launchers.kubernetes.where import Where
 
 Manifest = dict[str, Any]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 from busbw.errors import BusbwError
-from busbw.launchers.job import Watch
+from busbw.launchers.job.job import Watch
 from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.calls import Calls, RefusedError
 from busbw.launchers.kubernetes.manifests import Manifests

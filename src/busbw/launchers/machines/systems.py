@@ -1,6 +1,6 @@
 """ADD A MACHINE TYPE HERE: what a kind of node needs so that a job can be launched on it.
 
-The descriptions are data, deploy/systems/*.toml, and each value names where it is from. `load` gives the one of a name,
+The descriptions are data, src/busbw/launchers/machines/*.toml, and each value names where it is from. `load` gives the one of a name,
 an alias or a file. What the node's wires carry is said elsewhere: `expectation` is a name of busbw.system.
 """
 
@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from busbw.errors import UsageError
-from busbw.launchers.job import PLACE
+from busbw.launchers.job.job import PLACE
 from busbw.shelf import Shelf
 from busbw.units import plain as shown
 

@@ -18,8 +18,8 @@ from typing import Annotated
 import msgspec
 
 from busbw.errors import SIGNALLED, BusbwError, UsageError
-from busbw.launchers import processes
-from busbw.launchers.job import PLACE, Command, File, Job, Rendered, Watch, as_pairs
+from busbw.launchers.job import processes
+from busbw.launchers.job.job import Command, File, Job, PLACE, Rendered, Watch, as_pairs
 from busbw.launchers.slurm import follow, queue, script, step
 from busbw.launchers.slurm.script import Where
 

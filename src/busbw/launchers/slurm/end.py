@@ -6,7 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers.job import Watch
+from busbw.launchers.job.job import Watch
 from busbw.launchers.slurm.refusals import NO_BINDING, NOT_STARTED, remedy_for, words_of
 
 _KEPT_LINES = 50

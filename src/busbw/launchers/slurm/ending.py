@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from busbw.errors import BusbwError
-from busbw.launchers.job import Watch
+from busbw.launchers.job.job import Watch
 from busbw.launchers.slurm import queue
 
 _ORDERLY_S = 10.0

@@ -11,7 +11,7 @@ from types import FrameType
 
 from busbw import end_signals
 from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers.job import Watch
+from busbw.launchers.job.job import Watch
 from busbw.launchers.slurm import queue, room
 from busbw.launchers.slurm.end import Heard, judged
 from busbw.launchers.slurm.ending import Ending

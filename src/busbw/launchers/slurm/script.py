@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.engine import collective_name
-from busbw.launchers import shell
-from busbw.launchers.hosts import Host, total
-from busbw.launchers.job import PLACE, Job
+from busbw.launchers.job import shell
+from busbw.launchers.job.hosts import Host, total
+from busbw.launchers.job.job import Job, PLACE
 from busbw.units import count_text
 
 _NAME_OF_STEP = "step-{step}"

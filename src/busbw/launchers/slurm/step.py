@@ -7,8 +7,8 @@ from dataclasses import replace
 from time import monotonic
 
 from busbw.errors import BusbwError, Exit
-from busbw.launchers import processes
-from busbw.launchers.job import Command, File, Watch
+from busbw.launchers.job import processes
+from busbw.launchers.job.job import Command, File, Watch
 from busbw.launchers.slurm import queue
 from busbw.launchers.slurm.end import Heard, judged
 from busbw.launchers.slurm.refusals import WAITS

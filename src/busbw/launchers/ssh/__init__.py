@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError, Exit
-from busbw.launchers import processes
-from busbw.launchers.children import Ended
-from busbw.launchers.hosts import Host, in_url, total
-from busbw.launchers.job import Command, Job, Rendered, Watch, place
+from busbw.launchers.job import processes
+from busbw.launchers.job.children import Ended
+from busbw.launchers.job.hosts import Host, in_url, total
+from busbw.launchers.job.job import Command, Job, Rendered, Watch, place
 from busbw.launchers.ssh import preflight, scripts
 
 OPTIONS = (

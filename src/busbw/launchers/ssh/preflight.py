@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError
-from busbw.launchers import shell
-from busbw.launchers.children import Ended
-from busbw.launchers.hosts import Host
-from busbw.launchers.job import Command, Watch
-from busbw.launchers.processes import Rules, run_all
+from busbw.launchers.job import shell
+from busbw.launchers.job.children import Ended
+from busbw.launchers.job.hosts import Host
+from busbw.launchers.job.job import Command, Watch
+from busbw.launchers.job.processes import Rules, run_all
 from busbw.launchers.ssh import scripts
 from busbw.units import count_text, plain
 

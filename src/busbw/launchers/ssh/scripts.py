@@ -6,7 +6,7 @@ So no secret stands on a command line, and a login shell of any kind can start i
 import shlex
 from collections.abc import Mapping, Sequence
 
-from busbw.launchers import shell
+from busbw.launchers.job import shell
 
 _END_OF_SCRIPT = "#start"
 

@@ -8,8 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from busbw.readers.layouts import RawRow, Side
-from busbw.readers.quantities import ELEMENT_BYTES, NO_NUMBER, half_step
+from busbw.readers.tables.layouts import RawRow, Side
+from busbw.readers.tables.quantities import ELEMENT_BYTES, NO_NUMBER, half_step
 
 EPSILON = 1e-3
 """On top of rounding: programs that print a mean of rates beside a rate of means."""

@@ -6,13 +6,13 @@ Rows of one table are settled together when it ends, or piece by piece where it 
 from collections.abc import Iterator
 
 from busbw.logs import Refusal, Table
-from busbw.readers import headers
-from busbw.readers.context import Context
-from busbw.readers.events import PIECE_ROWS, Claims, Event, Piece
-from busbw.readers.headers import Facts
-from busbw.readers.layouts import Columns, NotARowError, needs_more, parse
-from busbw.readers.quick import Line
-from busbw.readers.settle import Entry, Settler
+from busbw.readers.tables import headers
+from busbw.readers.tables.context import Context
+from busbw.readers.tables.events import Claims, Event, PIECE_ROWS, Piece
+from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.layouts import Columns, NotARowError, needs_more, parse
+from busbw.readers.tables.quick import Line
+from busbw.readers.tables.settle import Entry, Settler
 from busbw.units import count_text
 
 _MOST_CONTINUATIONS = 40

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from busbw.readers import collectives
-from busbw.readers.headers import Facts
+from busbw.readers.tables import collectives
+from busbw.readers.tables.headers import Facts
 
 _COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b(?=\s+-|\s*$)")
 _HEADING = re.compile(r"(?:#{1,6}|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from busbw.logs import Placement, Rank
-from busbw.readers import collectives
-from busbw.readers.layouts import BOTH, Columns
+from busbw.readers.tables import collectives
+from busbw.readers.tables.layouts import BOTH, Columns
 
 _RANK = re.compile(
     r"Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)$"

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from busbw.errors import UsageError
-from busbw.readers import collectives
-from busbw.readers.arithmetic import Interval
-from busbw.readers.headers import Facts
-from busbw.readers.layouts import RawRow, share_count
+from busbw.readers.tables import collectives
+from busbw.readers.tables.arithmetic import Interval
+from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.layouts import RawRow, share_count
 from busbw.units import count_text
 
 

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from busbw.logs import Placement
-from busbw.readers.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_value
+from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_value
 
 BOTH: tuple[Placement, ...] = ("out_of_place", "in_place")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d$")

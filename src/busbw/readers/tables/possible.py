@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from busbw.logs import Figure, Refusal, Row
-from busbw.readers.events import Event, Piece
+from busbw.readers.tables.events import Event, Piece
 
 _LARGEST_COUNT = (1 << 63) - 1
 """Of bytes and elements: what 64 bits hold, and databases with them."""

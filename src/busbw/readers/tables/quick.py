@@ -7,7 +7,7 @@ than `arithmetic` allows; everything else goes the long way. What it makes is th
 from msgspec import Struct
 
 from busbw.logs import Figure
-from busbw.readers.quantities import DTYPES, REDOPS
+from busbw.readers.tables.quantities import DTYPES, REDOPS
 
 WORDS = 13
 _TWO_DECIMALS = 0.005

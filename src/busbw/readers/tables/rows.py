@@ -1,11 +1,11 @@
 """Makes the shared row of a printed one whose meaning is settled."""
 
 from busbw.logs import Figure, Placement, Row
-from busbw.readers.arithmetic import UNITS_US, Basis, Printed
-from busbw.readers.headers import Facts
-from busbw.readers.identity import Identity
-from busbw.readers.layouts import RawRow, Side
-from busbw.readers.quantities import DTYPES, NO_NUMBER
+from busbw.readers.tables.arithmetic import Basis, Printed, UNITS_US
+from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.identity import Identity
+from busbw.readers.tables.layouts import RawRow, Side
+from busbw.readers.tables.quantities import DTYPES, NO_NUMBER
 
 _PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from busbw.logs import Refusal, Row
-from busbw.readers import arithmetic, collectives, quick
-from busbw.readers.arithmetic import Basis, Interval, Printed
-from busbw.readers.headers import Facts
-from busbw.readers.identity import Identity, identify
-from busbw.readers.layouts import NotARowError, RawRow, parse
-from busbw.readers.quantities import half_step, is_number
-from busbw.readers.rows import RowMaker
+from busbw.readers.tables import arithmetic, collectives, quick
+from busbw.readers.tables.arithmetic import Basis, Interval, Printed
+from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.identity import Identity, identify
+from busbw.readers.tables.layouts import NotARowError, RawRow, parse
+from busbw.readers.tables.quantities import half_step, is_number
+from busbw.readers.tables.rows import RowMaker
 from busbw.units import count_text
 
 _MOST_CONTRADICTING = 0.2

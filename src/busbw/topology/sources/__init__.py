@@ -1,0 +1,1 @@
+"""Where a topology is read from: the driver, the kernel, or what was saved of `nvidia-smi`."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from busbw.topology import nvml, sysfs
-from busbw.topology.gpu_paths import nvlinks_between, undecided, with_ends
-from busbw.topology.nics import nics
-from busbw.topology.nvml_functions import Nvml
-from busbw.topology.pci_paths import Place, level
+from busbw.topology.sources import nvml, sysfs
+from busbw.topology.sources.gpu_paths import nvlinks_between, undecided, with_ends
+from busbw.topology.sources.nics import nics
+from busbw.topology.sources.nvml_functions import Nvml
+from busbw.topology.sources.pci_paths import Place, level
 from busbw.topology.types import THIS_MACHINE, Gpu, PcieLevel, Topology
 from busbw.topology.types import Path as Joined
 from busbw.units import count_text

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from busbw.errors import UsageError
-from busbw.topology.matrix_rows import AFFINITIES, MORE_CELLS, Row, columns_of, is_row, row_of
-from busbw.topology.saved_details import Details, detailed, details, index_of
+from busbw.topology.sources.matrix_rows import AFFINITIES, MORE_CELLS, Row, columns_of, is_row, row_of
+from busbw.topology.sources.saved_details import Details, detailed, details, index_of
 from busbw.topology.types import Driver, Gpu, Nic, Path, PcieLevel, Topology
 from busbw.units import count_text, plain
 

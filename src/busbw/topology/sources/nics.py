@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from busbw.topology import sysfs
-from busbw.topology.pci_paths import Place
+from busbw.topology.sources import sysfs
+from busbw.topology.sources.pci_paths import Place
 from busbw.topology.types import Nic, NicKind, Port
 
 _INTERFACE_TYPES = {"1", "32"}

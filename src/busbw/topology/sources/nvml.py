@@ -9,11 +9,11 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from busbw.topology.gpu_paths import LinkEnd
-from busbw.topology.nvml_functions import Nvml
-from busbw.topology.pci_paths import bus_id_of
+from busbw.topology.sources.gpu_paths import LinkEnd
+from busbw.topology.sources.nvml_functions import Nvml
+from busbw.topology.sources.pci_paths import bus_id_of
 from busbw.topology.ranges import bits_of, text_of
-from busbw.topology.rates import NVLINK_GBPS, pcie_gbps
+from busbw.topology.sources.rates import NVLINK_GBPS, pcie_gbps
 from busbw.topology.types import Access, Driver, Gpu, NvLinks, Pcie, PcieLevel, PeerAccess
 from busbw.units import plain
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from threading import Thread
 
-from busbw.topology import nvml
-from busbw.topology.nvml_functions import Nvml
+from busbw.topology.sources import nvml
+from busbw.topology.sources.nvml_functions import Nvml
 
 PATIENCE_S = 2.0
 LIMIT_S = 60.0

@@ -10,8 +10,8 @@ from typing import Literal, TypeVar
 
 from msgspec.structs import replace
 
-from busbw.topology.pci_paths import bus_id_of
-from busbw.topology.rates import pcie_gbps
+from busbw.topology.sources.pci_paths import bus_id_of
+from busbw.topology.sources.rates import pcie_gbps
 from busbw.topology.types import Driver, Gpu, Host, NvLinks, Pcie, Topology
 from busbw.units import plain
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from busbw.topology.pci_paths import Place, chain_of
+from busbw.topology.sources.pci_paths import Place, chain_of
 from busbw.topology.ranges import numbers_of, text_of
-from busbw.topology.rates import pcie_gbps, pcie_generation
+from busbw.topology.sources.rates import pcie_gbps, pcie_generation
 from busbw.topology.types import Host, NumaNode, Pcie
 from busbw.units import plain
 

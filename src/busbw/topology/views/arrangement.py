@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.topology.nearest import nearest
+from busbw.topology.views.nearest import nearest
 from busbw.topology.ranges import numbers_of
 from busbw.topology.types import Gpu, Nic, Topology
 

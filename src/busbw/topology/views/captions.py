@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from busbw.topology.nearest import labels_text
+from busbw.topology.views.nearest import labels_text
 from busbw.topology.types import Topology
-from busbw.topology.words import is_down, nvlink_text, pcie_text, rate_text
+from busbw.topology.views.words import is_down, nvlink_text, pcie_text, rate_text
 from busbw.units import count_text, size_text
 
 

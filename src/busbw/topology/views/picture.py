@@ -9,11 +9,11 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from busbw.svg import drawing, element, group
-from busbw.topology.arrangement import Island, Node, arrange
-from busbw.topology.captions import captions, in_words
-from busbw.topology.nvlink_picture import height_of, nvlinks
 from busbw.topology.types import Gpu, Nic, Topology
-from busbw.topology.words import is_down, rate_text
+from busbw.topology.views.arrangement import Island, Node, arrange
+from busbw.topology.views.captions import captions, in_words
+from busbw.topology.views.nvlink_picture import height_of, nvlinks
+from busbw.topology.views.words import is_down, rate_text
 
 _CELL, _GPU_HEIGHT, _NIC_HEIGHT, _GAP = 46.0, 28.0, 32.0, 4.0
 _INSET, _BETWEEN, _TITLE = 6.0, 8.0, 26.0
@@ -58,7 +58,7 @@ def document(topology: Topology) -> str:
             parts.append(element("text", line, x=4, y=y, class_="caption"))
             y += 15
     words = in_words(topology)
-    style = Markup((resources.files("busbw.topology") / "picture.css").read_text(encoding="utf-8"))
+    style = Markup((resources.files("busbw.topology.views") / "picture.css").read_text(encoding="utf-8"))
     svg = drawing(
         element("title", words),
         element("style", style),

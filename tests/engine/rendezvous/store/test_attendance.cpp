@@ -1,4 +1,4 @@
-#include "rendezvous/attendance.hpp"
+#include "rendezvous/store/attendance.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/file_store.hpp"
+#include "rendezvous/store/file_store.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/inotify.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "support/descriptor.hpp"
+#include "os/descriptor.hpp"
 #include "support_wire.hpp"
 #include "temporary_folder.hpp"
 

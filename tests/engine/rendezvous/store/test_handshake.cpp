@@ -1,4 +1,4 @@
-#include "rendezvous/handshake.hpp"
+#include "rendezvous/store/handshake.hpp"
 
 #include <doctest/doctest.h>
 

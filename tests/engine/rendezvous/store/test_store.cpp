@@ -1,4 +1,4 @@
-#include "rendezvous/store.hpp"
+#include "rendezvous/store/store.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/store_state.hpp"
+#include "rendezvous/store/store_state.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "rendezvous/store.hpp"
+#include "rendezvous/store/store.hpp"
 #include "support_wire.hpp"
 
 using namespace busbw;

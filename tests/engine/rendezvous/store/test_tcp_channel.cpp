@@ -1,4 +1,4 @@
-#include "rendezvous/tcp_channel.hpp"
+#include "rendezvous/store/tcp_channel.hpp"
 
 #include <doctest/doctest.h>
 

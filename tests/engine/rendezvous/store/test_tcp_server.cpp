@@ -1,4 +1,4 @@
-#include "rendezvous/tcp_server.hpp"
+#include "rendezvous/store/tcp_server.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 #include <functional>
 #include <random>
 
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/store/tcp_store.hpp"
 #include "support_errors.hpp"
 #include "support_job.hpp"
 #include "support_wire.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/store/tcp_store.hpp"
 
 #include <doctest/doctest.h>
 

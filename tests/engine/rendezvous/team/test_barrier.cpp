@@ -1,4 +1,4 @@
-#include "rendezvous/barrier.hpp"
+#include "rendezvous/team/barrier.hpp"
 
 #include <doctest/doctest.h>
 

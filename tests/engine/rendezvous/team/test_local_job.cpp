@@ -1,4 +1,4 @@
-#include "rendezvous/local_job.hpp"
+#include "rendezvous/team/local_job.hpp"
 
 #include <doctest/doctest.h>
 

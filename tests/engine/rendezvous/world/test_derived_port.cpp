@@ -1,4 +1,4 @@
-#include "rendezvous/derived_port.hpp"
+#include "rendezvous/world/derived_port.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/launcher_table.hpp"
+#include "rendezvous/world/launcher_table.hpp"
 
 #include <set>
 #include <string>

@@ -1,4 +1,4 @@
-#include "rendezvous/slurm_step.hpp"
+#include "rendezvous/world/slurm_step.hpp"
 
 #include <string>
 #include <vector>

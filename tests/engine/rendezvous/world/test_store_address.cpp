@@ -1,4 +1,4 @@
-#include "rendezvous/store_address.hpp"
+#include "rendezvous/world/store_address.hpp"
 
 #include <string>
 

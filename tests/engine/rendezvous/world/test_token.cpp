@@ -1,4 +1,4 @@
-#include "rendezvous/token.hpp"
+#include "rendezvous/world/token.hpp"
 
 #include <sys/stat.h>
 

@@ -1,9 +1,9 @@
-#include "rendezvous/world.hpp"
+#include "rendezvous/world/world.hpp"
 
 #include <string>
 #include <vector>
 
-#include "rendezvous/launcher_table.hpp"
+#include "rendezvous/world/launcher_table.hpp"
 #include "support_environment.hpp"
 #include "support_errors.hpp"
 #include "support_files.hpp"

@@ -16,7 +16,7 @@ from waiting import HANG_GUARD_S, wait_until
 from busbw.launchers.kubernetes.pods import INSTANCE
 from busbw.launchers.kubernetes.status import INDEX
 
-ANSWERS = Path(__file__).resolve().parents[1] / "golden" / "launch" / "kubernetes" / "answers"
+ANSWERS = Path(__file__).resolve().parents[3] / "golden" / "launch" / "kubernetes" / "answers"
 
 # Answers `get` with the next file of that kind, the last one again and again; whatever has an .err file fails with it.
 KUBECTL = f"""#!{sys.executable}

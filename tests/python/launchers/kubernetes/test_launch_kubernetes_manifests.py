@@ -16,7 +16,7 @@ from launch_jobs import JOB, TOKEN, expect_golden
 
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.launchers import systems
+from busbw.launchers.machines import systems
 from busbw.launchers.kubernetes import InCluster, Where, render
 from busbw.launchers.kubernetes.from_system import on_system
 from busbw.launchers.kubernetes.manifests import owned_by, resumption, suspended

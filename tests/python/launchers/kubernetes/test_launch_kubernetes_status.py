@@ -8,7 +8,7 @@ import pytest
 
 from busbw.launchers.kubernetes import objects, status
 
-ANSWERS = Path(__file__).resolve().parents[1] / "golden" / "launch" / "kubernetes" / "answers"
+ANSWERS = Path(__file__).resolve().parents[3] / "golden" / "launch" / "kubernetes" / "answers"
 
 Form = TypeVar("Form", objects.PodList, objects.EventList, objects.NodeList)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from busbw.errors import BusbwError
-from busbw.launchers.job import Watch
+from busbw.launchers.job.job import Watch
 from busbw.launchers.kubernetes import objects, waiting
 from busbw.launchers.kubernetes.manifests import Manifests
 from busbw.launchers.kubernetes.where import Where

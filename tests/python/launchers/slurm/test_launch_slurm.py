@@ -13,11 +13,11 @@ from waiting import HANG_GUARD_S
 
 from busbw.errors import UsageError
 from busbw.launchers import slurm
-from busbw.launchers.hosts import Host
-from busbw.launchers.job import Watch
+from busbw.launchers.job.hosts import Host
+from busbw.launchers.job.job import Watch
 from busbw.launchers.slurm import SlurmRendered
 from busbw.launchers.slurm.script import Where, job_options, merged, script, step_options
-from busbw.launchers.systems import load
+from busbw.launchers.machines.systems import load
 
 BATCH = Where(folder=Path("/shared/ada/busbw-slurm/busbw-all-reduce-1a2b3c"))
 CONTAINER = Where(

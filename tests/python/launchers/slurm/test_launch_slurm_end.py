@@ -3,7 +3,7 @@
 import pytest
 
 from busbw.errors import BusbwError
-from busbw.launchers.job import Watch
+from busbw.launchers.job.job import Watch
 from busbw.launchers.slurm.end import Heard, judged
 
 END = b'{"kind":"end","exit_code":%d,"rows":1,"wrong_rows":0,"wall_s":1.5}\n'

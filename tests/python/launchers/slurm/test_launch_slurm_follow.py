@@ -12,7 +12,7 @@ from fake_slurm import FakeSlurm
 from launch_jobs import GOLDEN
 
 from busbw.errors import BusbwError
-from busbw.launchers.job import Watch
+from busbw.launchers.job.job import Watch
 from busbw.launchers.slurm import ending, follow, queue, room
 from busbw.launchers.slurm.files import Tail
 from busbw.launchers.slurm.follow import Follower, Left, Received, signals

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_slurm import FakeSlurm
 
-from busbw.launchers.job import Command, Watch
+from busbw.launchers.job.job import Command, Watch
 from busbw.launchers.slurm import step
 
 NAME = "busbw-all-reduce-1a2b3c"

@@ -1,4 +1,4 @@
-#include "backends/host/channels.hpp"
+#include "backends/host/memory/channels.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
-#include "backends/host/host_backend.hpp"
+#include "backends/host/memory/host_backend.hpp"
 
 #include <doctest/doctest.h>
 
 #include <stdexcept>
 #include <string>
 
-#include "backends/host/workspace.hpp"
+#include "backends/host/memory/workspace.hpp"
 #include "support/error.hpp"
 #include "support_ranks.hpp"
 #include "support_transport.hpp"

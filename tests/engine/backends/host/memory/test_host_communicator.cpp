@@ -1,5 +1,5 @@
 // The communicators of the host backend: the same over shared memory and over sockets.
-#include "backends/host/host_communicator.hpp"
+#include "backends/host/memory/host_communicator.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "backends/host/workspace.hpp"
+#include "backends/host/memory/workspace.hpp"
 
 #include <doctest/doctest.h>
 

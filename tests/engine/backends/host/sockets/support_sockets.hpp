@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/socket_caller.hpp"
-#include "backends/host/socket_visitors.hpp"
-#include "support/network.hpp"
-#include "support/ticker.hpp"
+#include "backends/host/sockets/socket_caller.hpp"
+#include "backends/host/sockets/socket_visitors.hpp"
+#include "os/network.hpp"
+#include "os/ticker.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "backends/host/socket_backend.hpp"
+#include "backends/host/sockets/socket_backend.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/socket_communicator.hpp"
+#include "backends/host/sockets/socket_communicator.hpp"
 #include "support/error.hpp"
 #include "support_errors.hpp"
 #include "support_ranks.hpp"

@@ -1,12 +1,12 @@
-#include "backends/host/socket_caller.hpp"
+#include "backends/host/sockets/socket_caller.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
+#include "os/ticker.hpp"
 #include "support/error.hpp"
-#include "support/ticker.hpp"
 #include "support_errors.hpp"
 #include "support_sockets.hpp"
 

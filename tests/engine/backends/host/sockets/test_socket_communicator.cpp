@@ -1,5 +1,5 @@
 // What is special about sockets; that all collectives are right is in test_host_communicator.cpp, over both transports.
-#include "backends/host/socket_communicator.hpp"
+#include "backends/host/sockets/socket_communicator.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "backends/host/socket_exchange.hpp"
+#include "backends/host/sockets/socket_exchange.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>

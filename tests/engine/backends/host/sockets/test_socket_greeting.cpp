@@ -1,4 +1,4 @@
-#include "backends/host/socket_greeting.hpp"
+#include "backends/host/sockets/socket_greeting.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "backends/host/socket_mesh.hpp"
+#include "backends/host/sockets/socket_mesh.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/host/share.hpp"
-#include "backends/host/socket_addresses.hpp"
+#include "backends/host/sockets/socket_addresses.hpp"
 #include "support/error.hpp"
 #include "support_errors.hpp"
 #include "support_ranks.hpp"

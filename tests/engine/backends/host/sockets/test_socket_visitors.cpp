@@ -1,4 +1,4 @@
-#include "backends/host/socket_visitors.hpp"
+#include "backends/host/sockets/socket_visitors.hpp"
 
 #include <doctest/doctest.h>
 

@@ -25,7 +25,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
 
 }  // namespace busbw
 
-#include "backends/nccl/device_words.cuh"
+#include "backends/nccl/kernels/device_words.cuh"
 
 using namespace busbw;
 

@@ -1,0 +1,41 @@
+"""A folder of kept runs, as tests of the store's readers need it."""
+
+import json
+from pathlib import Path
+
+from conftest import GOLDEN_RECORD
+
+from busbw.store import RECORDS
+
+SIZES = [1024, 65536, 1 << 26]
+
+
+def add_run(
+    store: Path,
+    day: int,
+    *,
+    slower: float = 1,
+    host: str = "vm",
+    library: str = "1",
+    build: str = "b1",
+    **changes: object,
+) -> None:
+    header, *_ = (json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines())
+    row = next(json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines() if '"kind":"row"' in line)
+    header |= {"start_time": f"2026-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00+00:00", "backend_version": library}
+    header["busbw_build"] = build
+    header["settings"] |= changes
+    for rank in header["ranks"]:
+        rank["host"] = host
+    rows = [
+        {
+            **row,
+            "size_bytes": size,
+            "requested_bytes": size,
+            "time_us": (10 + size / 1e5) * slower * (1 + day % 3 / 500),
+        }
+        for size in SIZES
+    ]
+    folder = store / f"run-{len(list(store.glob('run-*'))):04}"
+    folder.mkdir(parents=True)
+    (folder / RECORDS).write_text("".join(json.dumps(line) + "\n" for line in (header, *rows)))
