@@ -4,8 +4,8 @@ VENV := .venv/bin
 # The wheels of cmake and ninja, where the machine has none, lie in the environment.
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
-CPP := $(shell git ls-files -- 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' 'fastpath/*.cu' \
-       'fastpath/*.cuh' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp')
+CPP := $(shell git ls-files -- 'common/*.[ch]pp' 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' \
+       'fastpath/*.cu' 'fastpath/*.cuh' 'tests/common/*.[ch]pp' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp')
 
 .PHONY: help run test lint format bench wheel gpu-test image-test kube-test
 

@@ -29,7 +29,7 @@ The same function of a library that stands for NCCL and does nothing, called dir
 call costs more, by round; the target is less than {limit:.0f} ns. `ncclSignal` stands for all functions that the fast
 path does not have: a jump. Of `ncclSend`, as of other operations that it never does, it takes note in a group.
 `ncclAllReduce` is the fast path's own, of 8 GiB, which no table gives to it. There is no GPU: CUDA is pretended, for
-two devices in the host's memory (`bench/programs/pretended_cuda.cpp`), by which communicators of two ranks get a fast path.
+two devices in the host's memory (`bench/programs/fake_cuda.cpp`), by which communicators of two ranks get a fast path.
 
 | function | communicator | direct | handed over | more |
 | --- | --- | ---: | ---: | ---: |

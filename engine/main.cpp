@@ -12,19 +12,19 @@
 
 #include "backends/mpi/mpi_engine.hpp"
 #include "backends/nccl/nccl_backend.hpp"
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
+#include "common/os/environment.hpp"
+#include "common/os/program_file.hpp"
+#include "common/support/error.hpp"
+#include "common/support/stderr_message.hpp"
+#include "common/support/version.hpp"
+#include "options/flag_table.hpp"
 #include "options/options.hpp"
-#include "options/options_table.hpp"
-#include "os/environment.hpp"
-#include "os/program_file.hpp"
-#include "output/own_stdout.hpp"
-#include "output/records.hpp"
+#include "output/private_stdout.hpp"
+#include "output/record_writer.hpp"
 #include "rendezvous/world/world.hpp"
 #include "run/launched_run.hpp"
 #include "run/local_run.hpp"
-#include "support/complain.hpp"
-#include "support/error.hpp"
-#include "support/version.hpp"
 
 namespace busbw {
 namespace {

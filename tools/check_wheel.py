@@ -21,7 +21,7 @@ def complaints(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         sizes = {each.filename: each.file_size for each in archive.infolist()}
     programs = {match[1]: name for name in sizes if (match := PROGRAMS.fullmatch(name))}
-    collectives = Path(__file__).parents[1].joinpath("engine/collectives/all.cpp").read_text()
+    collectives = Path(__file__).parents[1].joinpath("engine/collectives/registry.cpp").read_text()
     needed = ["busbw-engine", *(f"{name}_perf" for name in re.findall(r'{"([a-z_]+)", make_', collectives))]
     found = [f"it lacks the program {name}" for name in needed if name not in programs]
     if LIBRARY not in sizes:

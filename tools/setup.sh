@@ -194,7 +194,7 @@ make_venv() {
 # A newer file, or a directory in which a file was added or removed, means that the installed busbw is old.
 busbw_is_current() {
   [ -e $stamps/busbw ] && [ -x $venv/bin/busbw ] &&
-    [ -z "$(find engine fastpath src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
+    [ -z "$(find common engine fastpath src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
       -newer $stamps/busbw -print -quit)" ]
 }
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/host/memory/host_backend.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
 #include "rendezvous/team/local_job.hpp"
 
 int main(int argc, char** argv) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "verify/host_data.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 namespace {
 

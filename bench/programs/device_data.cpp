@@ -18,7 +18,7 @@
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/kernels/device_data.hpp"
 #include "measure/statistics.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "measure/statistics.hpp"
 #include "output/nccl_tests_text.hpp"
-#include "output/records.hpp"
+#include "output/record_writer.hpp"
 
 namespace {
 

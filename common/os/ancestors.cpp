@@ -1,4 +1,4 @@
-#include "os/ancestors.hpp"
+#include "common/os/ancestors.hpp"
 
 #include <unistd.h>
 

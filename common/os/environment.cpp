@@ -1,4 +1,4 @@
-#include "os/environment.hpp"
+#include "common/os/environment.hpp"
 
 #include <cstdlib>
 

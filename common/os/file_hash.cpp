@@ -1,4 +1,4 @@
-#include "os/file_hash.hpp"
+#include "common/os/file_hash.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "os/descriptor.hpp"
-#include "support/sha256.hpp"
+#include "common/os/descriptor.hpp"
+#include "common/support/sha256.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "os/network.hpp"
+#include "common/os/network.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include <cstring>
 #include <memory>
 
-#include "os/ticker.hpp"
-#include "support/error.hpp"
+#include "common/os/ticker.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "os/descriptor.hpp"
+#include "common/os/descriptor.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "os/processors.hpp"
+#include "common/os/processors.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "os/program_file.hpp"
+#include "common/os/program_file.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>

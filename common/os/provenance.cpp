@@ -1,4 +1,4 @@
-#include "os/provenance.hpp"
+#include "common/os/provenance.hpp"
 
 #include <sys/utsname.h>
 #include <unistd.h>

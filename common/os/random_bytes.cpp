@@ -1,4 +1,4 @@
-#include "os/random_bytes.hpp"
+#include "common/os/random_bytes.hpp"
 
 #include <fmt/format.h>
 #include <sys/random.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

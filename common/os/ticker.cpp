@@ -1,4 +1,4 @@
-#include "os/ticker.hpp"
+#include "common/os/ticker.hpp"
 
 #include <fmt/format.h>
 #include <sys/timerfd.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

@@ -2,7 +2,7 @@
 // Tenths of a second that pass, whatever a thread does meanwhile.
 #include <cstdint>
 
-#include "os/descriptor.hpp"
+#include "common/os/descriptor.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "support/list_of.hpp"
+#include "common/support/number_list.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

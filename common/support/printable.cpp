@@ -1,4 +1,4 @@
-#include "support/printable.hpp"
+#include "common/support/printable.hpp"
 
 #include <fmt/format.h>
 

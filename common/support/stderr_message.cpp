@@ -1,11 +1,11 @@
-#include "support/complain.hpp"
+#include "common/support/stderr_message.hpp"
 
 #include <unistd.h>
 
 #include <exception>
 #include <string>
 
-#include "support/printable.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "support/version.hpp"
+#include "common/support/version.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "values/quantity.hpp"
+#include "common/values/quantity.hpp"
 
 #include <fmt/format.h>
 

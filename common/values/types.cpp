@@ -1,4 +1,4 @@
-#include "values/types.hpp"
+#include "common/values/types.hpp"
 
 #include <algorithm>
 #include <utility>

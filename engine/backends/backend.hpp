@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "common/values/types.hpp"
 #include "rendezvous/team/team.hpp"
 #include "values/library_info.hpp"
 #include "values/phase.hpp"
-#include "values/types.hpp"
+#include "verify/data_stream.hpp"
 #include "verify/mismatch.hpp"
-#include "verify/stream.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 namespace busbw {
 

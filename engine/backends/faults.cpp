@@ -12,7 +12,7 @@
 #include <limits>
 #include <string>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

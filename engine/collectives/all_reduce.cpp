@@ -1,5 +1,5 @@
 // Every rank gets the reduction of all ranks' data.
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {

@@ -1,5 +1,5 @@
 // Every rank sends an equal share of its data to every rank.
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {

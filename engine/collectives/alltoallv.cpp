@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {

@@ -1,5 +1,5 @@
 // Every rank gets the root's data.
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "values/types.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 

@@ -1,5 +1,5 @@
 // The root gets the data of all ranks, in rank order.
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {

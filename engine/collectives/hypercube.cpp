@@ -1,5 +1,5 @@
 // An all-gather in log2(ranks) steps: in step k a rank swaps all it has with the rank whose number differs in bit k.
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 #include <fmt/format.h>
 

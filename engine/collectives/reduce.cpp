@@ -1,5 +1,5 @@
 // The root gets the reduction of all ranks' data.
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {

@@ -1,5 +1,5 @@
 // Every rank gets its share of the reduction of all ranks' data.
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/collective.hpp"
-#include "collectives/settings.hpp"
+#include "collectives/collective_settings.hpp"
 
 namespace busbw {
 

@@ -3,7 +3,7 @@
 // the round trip.
 #include <fmt/format.h>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "values/types.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 

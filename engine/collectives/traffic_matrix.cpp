@@ -6,8 +6,8 @@
 #include <limits>
 #include <sstream>
 
-#include "collectives/settings.hpp"
-#include "support/error.hpp"
+#include "collectives/collective_settings.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

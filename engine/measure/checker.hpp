@@ -6,8 +6,8 @@
 
 #include "collectives/collective.hpp"
 #include "measure/buffers.hpp"
-#include "values/result.hpp"
-#include "verify/values.hpp"
+#include "values/run_result.hpp"
+#include "verify/reduction_values.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "measure/reduce_ranks.hpp"
+#include "measure/combine_ranks.hpp"
 
 #include <algorithm>
 #include <numeric>

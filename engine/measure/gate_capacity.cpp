@@ -1,4 +1,4 @@
-#include "measure/gate_room.hpp"
+#include "measure/gate_capacity.hpp"
 
 #include <algorithm>
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "measure/clock.hpp"
+#include "measure/combine_ranks.hpp"
 #include "measure/rank_messages.hpp"
-#include "measure/reduce_ranks.hpp"
-#include "measure/stopping.hpp"
+#include "measure/stopping_rule.hpp"
 
 namespace busbw {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "collectives/collective.hpp"
 #include "measure/buffers.hpp"
-#include "measure/gate_room.hpp"
-#include "measure/host_stamps.hpp"
+#include "measure/gate_capacity.hpp"
+#include "measure/host_timestamps.hpp"
 #include "measure/samples.hpp"
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

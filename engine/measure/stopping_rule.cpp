@@ -1,4 +1,4 @@
-#include "measure/stopping.hpp"
+#include "measure/stopping_rule.hpp"
 
 #include "measure/statistics.hpp"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "options/options_table.hpp"
-#include "support/error.hpp"
-#include "values/quantity.hpp"
+#include "common/support/error.hpp"
+#include "common/values/quantity.hpp"
+#include "options/flag_table.hpp"
 
 namespace busbw {
 

@@ -1,10 +1,10 @@
-#include "options/options_gpu.hpp"
+#include "options/gpu_flags.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "support/printable.hpp"
+#include "common/support/printable.hpp"
 #include "values/device_kernels.hpp"
 
 namespace busbw {

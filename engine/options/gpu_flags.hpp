@@ -1,8 +1,8 @@
 #pragma once
 // The flags that are GPUs' alone: what they ask for, and who cannot do it.
+#include "common/os/environment.hpp"
+#include "options/flag_values.hpp"
 #include "options/options.hpp"
-#include "options/options_given.hpp"
-#include "os/environment.hpp"
 
 namespace busbw {
 

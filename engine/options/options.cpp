@@ -8,12 +8,12 @@
 #include <limits>
 #include <map>
 
-#include "options/options_given.hpp"
-#include "options/options_gpu.hpp"
-#include "options/options_table.hpp"
-#include "support/error.hpp"
-#include "support/printable.hpp"
-#include "values/quantity.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
+#include "options/flag_table.hpp"
+#include "options/flag_values.hpp"
+#include "options/gpu_flags.hpp"
 
 namespace busbw {
 namespace {

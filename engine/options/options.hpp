@@ -7,10 +7,10 @@
 #include <variant>
 #include <vector>
 
-#include "collectives/settings.hpp"
+#include "collectives/collective_settings.hpp"
+#include "common/os/environment.hpp"
 #include "options/sweep.hpp"
-#include "os/environment.hpp"
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 #include "values/split.hpp"
 
 namespace busbw {

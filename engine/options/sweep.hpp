@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "collectives/collective.hpp"
-#include "collectives/configuration.hpp"
-#include "values/result.hpp"
-#include "values/types.hpp"
+#include "collectives/sweep_types.hpp"
+#include "common/values/types.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

@@ -1,8 +1,8 @@
-#include "output/whole_document.hpp"
+#include "output/crash_safe_document.hpp"
 
 #include <algorithm>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
+#include "common/support/error.hpp"
+#include "output/run_outcome.hpp"
 #include "output/units.hpp"
-#include "output/verdict.hpp"
-#include "support/error.hpp"
 
 namespace busbw {
 namespace {

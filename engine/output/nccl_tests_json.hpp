@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "output/json_text.hpp"
+#include "output/crash_safe_document.hpp"
+#include "output/json_builder.hpp"
 #include "output/new_file.hpp"
 #include "output/sink.hpp"
-#include "output/whole_document.hpp"
 
 namespace busbw {
 

@@ -10,10 +10,10 @@
 #include <system_error>
 #include <vector>
 
+#include "common/support/error.hpp"
 #include "output/memory_line.hpp"
+#include "output/run_outcome.hpp"
 #include "output/units.hpp"
-#include "output/verdict.hpp"
-#include "support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

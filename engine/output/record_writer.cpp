@@ -1,4 +1,4 @@
-#include "output/records.hpp"
+#include "output/record_writer.hpp"
 
 #include <array>
 #include <utility>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "output/json_text.hpp"
+#include "output/json_builder.hpp"
 #include "output/new_file.hpp"
 #include "output/sink.hpp"
 #include "output/text_stream.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 // What the footers say about a run; the same in every format.
-#include "support/error.hpp"
-#include "values/result.hpp"
+#include "common/support/error.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

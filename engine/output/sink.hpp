@@ -2,7 +2,7 @@
 // A sink writes what was measured. It knows rows and runs, not how they were measured.
 #include <string>
 
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <system_error>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

@@ -2,7 +2,7 @@
 // When something is asked again that thousands of processes ask of one server: names of DNS, files of NFS.
 #include <algorithm>
 
-#include "os/ticker.hpp"
+#include "common/os/ticker.hpp"
 
 namespace busbw {
 

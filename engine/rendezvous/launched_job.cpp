@@ -9,10 +9,10 @@
 #include <numeric>
 #include <utility>
 
-#include "os/provenance.hpp"
-#include "os/ticker.hpp"
+#include "common/os/provenance.hpp"
+#include "common/os/ticker.hpp"
+#include "common/support/number_list.hpp"
 #include "rendezvous/store_team.hpp"
-#include "support/list_of.hpp"
 
 namespace busbw {
 namespace {

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <thread>
 
-#include "rendezvous/meeting.hpp"
-#include "rendezvous/store/tcp_server.hpp"
+#include "rendezvous/rendezvous_point.hpp"
 #include "rendezvous/store/tcp_store.hpp"
+#include "rendezvous/store/tcp_store_server.hpp"
 #include "rendezvous/team/job.hpp"
 
 namespace busbw {

@@ -1,4 +1,4 @@
-#include "rendezvous/meeting.hpp"
+#include "rendezvous/rendezvous_point.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,13 +7,13 @@
 #include <iterator>
 #include <utility>
 
-#include "os/provenance.hpp"
-#include "os/ticker.hpp"
-#include "rendezvous/pace.hpp"
+#include "common/os/provenance.hpp"
+#include "common/os/ticker.hpp"
+#include "common/support/printable.hpp"
+#include "rendezvous/backoff.hpp"
 #include "rendezvous/store/file_store.hpp"
 #include "rendezvous/store/handshake.hpp"
 #include "rendezvous/world/token.hpp"
-#include "support/printable.hpp"
 
 namespace busbw {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "os/network.hpp"
+#include "common/os/network.hpp"
 #include "rendezvous/store/tcp_channel.hpp"
 #include "rendezvous/world/store_address.hpp"
 

@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <string_view>
 
-#include "backends/host/machine.hpp"
+#include "backends/host/host_hardware.hpp"
 #include "backends/host/sockets/socket_backend.hpp"
 #include "backends/mpi/mpi_engine.hpp"
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
+#include "common/os/processors.hpp"
+#include "common/support/stderr_message.hpp"
+#include "common/support/version.hpp"
 #include "measure/buffers.hpp"
-#include "os/processors.hpp"
 #include "rendezvous/launched_job.hpp"
-#include "run/processes_agree.hpp"
+#include "run/process_agreement.hpp"
+#include "run/rank_runner.hpp"
 #include "run/run_setup.hpp"
-#include "run/runner.hpp"
-#include "support/complain.hpp"
-#include "support/version.hpp"
 
 namespace busbw {
 namespace {

@@ -1,17 +1,17 @@
 #include "run/local_run.hpp"
 
-#include "backends/host/machine.hpp"
-#include "backends/host/memory/host_backend.hpp"
+#include "backends/host/host_hardware.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
 #include "backends/mpi/mpi_engine.hpp"
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
+#include "common/os/processors.hpp"
+#include "common/support/stderr_message.hpp"
+#include "common/support/version.hpp"
 #include "measure/buffers.hpp"
-#include "os/processors.hpp"
 #include "rendezvous/team/local_job.hpp"
-#include "run/lacked_types.hpp"
+#include "run/rank_runner.hpp"
 #include "run/run_setup.hpp"
-#include "run/runner.hpp"
-#include "support/complain.hpp"
-#include "support/version.hpp"
+#include "run/unsupported_types.hpp"
 
 namespace busbw {
 namespace {

@@ -1,4 +1,4 @@
-#include "run/rows.hpp"
+#include "run/make_row.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "measure/bandwidth.hpp"
 #include "measure/clock.hpp"
-#include "measure/reduce_ranks.hpp"
+#include "measure/combine_ranks.hpp"
 #include "measure/statistics.hpp"
 #include "run/warnings.hpp"
 

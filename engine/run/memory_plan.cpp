@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/support/error.hpp"
+#include "common/values/quantity.hpp"
 #include "measure/buffers.hpp"
-#include "support/error.hpp"
-#include "values/quantity.hpp"
 
 namespace busbw {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

@@ -4,7 +4,7 @@
 
 #include "backends/backend.hpp"
 #include "rendezvous/team/team.hpp"
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

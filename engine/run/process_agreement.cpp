@@ -1,4 +1,4 @@
-#include "run/processes_agree.hpp"
+#include "run/process_agreement.hpp"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
-#include "os/processors.hpp"
-#include "support/error.hpp"
-#include "support/list_of.hpp"
+#include "common/os/processors.hpp"
+#include "common/support/error.hpp"
+#include "common/support/number_list.hpp"
 
 namespace busbw {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "os/provenance.hpp"
-#include "run/lacked_types.hpp"
+#include "common/os/provenance.hpp"
+#include "run/unsupported_types.hpp"
 #include "values/message.hpp"
 
 namespace busbw {

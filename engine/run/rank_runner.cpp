@@ -1,4 +1,4 @@
-#include "run/runner.hpp"
+#include "run/rank_runner.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,13 +9,13 @@
 #include <optional>
 #include <utility>
 
+#include "common/os/provenance.hpp"
+#include "common/support/error.hpp"
 #include "measure/checker.hpp"
 #include "measure/placement_sampling.hpp"
 #include "measure/rank_messages.hpp"
-#include "os/provenance.hpp"
+#include "run/make_row.hpp"
 #include "run/memory_report.hpp"
-#include "run/rows.hpp"
-#include "support/error.hpp"
 #include "values/message.hpp"
 
 namespace busbw {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "common/support/stderr_message.hpp"
 #include "measure/clock.hpp"
-#include "output/verdict.hpp"
-#include "support/complain.hpp"
+#include "output/run_outcome.hpp"
 
 namespace busbw {
 namespace {

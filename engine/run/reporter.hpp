@@ -7,7 +7,7 @@
 
 #include "output/sink.hpp"
 #include "rendezvous/team/job.hpp"
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "collectives/collective.hpp"
-#include "collectives/configuration.hpp"
-#include "values/result.hpp"
+#include "collectives/sweep_types.hpp"
+#include "values/run_result.hpp"
 #include "values/split.hpp"
 
 namespace busbw {

@@ -7,16 +7,16 @@
 #include <thread>
 #include <utility>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
+#include "common/os/program_file.hpp"
+#include "common/os/provenance.hpp"
+#include "common/support/error.hpp"
+#include "common/support/stderr_message.hpp"
+#include "common/support/version.hpp"
 #include "measure/clock.hpp"
-#include "os/program_file.hpp"
-#include "os/provenance.hpp"
 #include "output/nccl_tests_json.hpp"
 #include "output/nccl_tests_text.hpp"
-#include "output/records.hpp"
-#include "support/complain.hpp"
-#include "support/error.hpp"
-#include "support/version.hpp"
+#include "output/record_writer.hpp"
 #include "watch/job_runner.hpp"
 #include "watch/watchdog.hpp"
 

@@ -12,7 +12,7 @@
 #include "run/memory_plan.hpp"
 #include "run/reporter.hpp"
 #include "run/run_plan.hpp"
-#include "watch/answer_guard.hpp"
+#include "watch/call_watchdog.hpp"
 
 namespace busbw {
 

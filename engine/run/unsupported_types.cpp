@@ -1,4 +1,4 @@
-#include "run/lacked_types.hpp"
+#include "run/unsupported_types.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <map>
 #include <string_view>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "values/types.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 

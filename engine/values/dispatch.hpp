@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/values/types.hpp"
 #include "values/float_formats.hpp"
-#include "values/types.hpp"
 
 namespace busbw {
 

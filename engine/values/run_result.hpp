@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/values/types.hpp"
 #include "values/library_info.hpp"
-#include "values/types.hpp"
 
 namespace busbw {
 

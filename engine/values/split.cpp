@@ -10,8 +10,8 @@
 #include <limits>
 #include <string_view>
 
-#include "support/error.hpp"
-#include "support/printable.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {

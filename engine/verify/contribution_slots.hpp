@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "verify/stream.hpp"
+#include "verify/data_stream.hpp"
 
 namespace busbw {
 

@@ -1,4 +1,4 @@
-#include "verify/stream.hpp"
+#include "verify/data_stream.hpp"
 
 namespace busbw {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The data of max and min: values of which one is the extreme, held by one rank, so that losing that rank shows.
+#include "common/values/types.hpp"
 #include "values/float_formats.hpp"
-#include "values/types.hpp"
 
 namespace busbw {
 

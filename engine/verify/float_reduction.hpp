@@ -9,12 +9,12 @@
 
 #include <fmt/core.h>
 
+#include "common/values/types.hpp"
 #include "values/float_formats.hpp"
-#include "values/types.hpp"
-#include "verify/averages.hpp"
+#include "verify/contribution_slots.hpp"
+#include "verify/exact_averages.hpp"
 #include "verify/extremes.hpp"
 #include "verify/random.hpp"
-#include "verify/slots.hpp"
 
 namespace busbw {
 

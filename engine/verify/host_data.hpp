@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "verify/data_stream.hpp"
 #include "verify/mismatch.hpp"
-#include "verify/stream.hpp"
 
 namespace busbw {
 

@@ -8,10 +8,10 @@
 
 #include <fmt/core.h>
 
-#include "values/types.hpp"
+#include "common/values/types.hpp"
+#include "verify/contribution_slots.hpp"
 #include "verify/extremes.hpp"
 #include "verify/random.hpp"
-#include "verify/slots.hpp"
 
 namespace busbw {
 

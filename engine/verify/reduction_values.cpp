@@ -1,4 +1,4 @@
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 #include <cstring>
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "values/dispatch.hpp"
 #include "verify/float_reduction.hpp"
 #include "verify/integer_reduction.hpp"

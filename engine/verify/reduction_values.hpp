@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "values/types.hpp"
-#include "verify/stream.hpp"
+#include "common/values/types.hpp"
+#include "verify/data_stream.hpp"
 
 namespace busbw {
 

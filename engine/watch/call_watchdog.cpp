@@ -1,4 +1,4 @@
-#include "watch/answer_guard.hpp"
+#include "watch/call_watchdog.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>

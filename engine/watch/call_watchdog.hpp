@@ -4,8 +4,8 @@
 #include <string>
 #include <thread>
 
-#include "os/descriptor.hpp"
-#include "support/error.hpp"
+#include "common/os/descriptor.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

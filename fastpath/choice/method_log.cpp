@@ -1,4 +1,4 @@
-#include "fastpath/choice/log.hpp"
+#include "fastpath/choice/method_log.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "common/support/printable.hpp"
+#include "common/support/stderr_message.hpp"
 #include "fastpath/choice/settings.hpp"
-#include "support/complain.hpp"
-#include "support/printable.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -1,9 +1,9 @@
-#include "fastpath/choice/choices.hpp"
+#include "fastpath/choice/method_selector.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "support/fnv1a.hpp"
+#include "common/support/fnv1a.hpp"
 
 namespace busbw::fastpath {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "values/quantity.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw::fastpath {
 

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "common/support/stderr_message.hpp"
 #include "fastpath/choice/number.hpp"
-#include "support/complain.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "common/os/environment.hpp"
 #include "fastpath/choice/table.hpp"
 #include "fastpath/schedule/collective.hpp"
-#include "os/environment.hpp"
 
 namespace busbw::fastpath {
 

@@ -11,11 +11,11 @@
 #include <cstring>
 #include <limits>
 
+#include "common/os/descriptor.hpp"
+#include "common/support/error.hpp"
+#include "common/support/fnv1a.hpp"
+#include "common/support/printable.hpp"
 #include "fastpath/choice/table_line.hpp"
-#include "os/descriptor.hpp"
-#include "support/error.hpp"
-#include "support/fnv1a.hpp"
-#include "support/printable.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 #include "fastpath/choice/number.hpp"
-#include "support/error.hpp"
-#include "support/printable.hpp"
-#include "values/quantity.hpp"
 
 namespace busbw::fastpath {
 namespace {

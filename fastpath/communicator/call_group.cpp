@@ -1,4 +1,4 @@
-#include "fastpath/communicator/group.hpp"
+#include "fastpath/communicator/call_group.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <map>
 #include <utility>
 
-#include "fastpath/choice/log.hpp"
+#include "common/support/stderr_message.hpp"
+#include "fastpath/choice/method_log.hpp"
 #include "fastpath/device/cuda_check.hpp"
-#include "fastpath/nccl/window_peers.hpp"
-#include "support/complain.hpp"
+#include "fastpath/nccl/window_addresses.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fastpath/communicator/process.hpp"
+#include "fastpath/communicator/communicator_registry.hpp"
 
 namespace busbw::fastpath {
 

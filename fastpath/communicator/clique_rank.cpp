@@ -1,4 +1,4 @@
-#include "fastpath/communicator/clique.hpp"
+#include "fastpath/communicator/clique_rank.hpp"
 
 #include <algorithm>
 #include <array>

@@ -10,11 +10,11 @@
 #include <optional>
 #include <utility>
 
-#include "fastpath/choice/choices.hpp"
+#include "fastpath/choice/method_selector.hpp"
 #include "fastpath/choice/operation.hpp"
-#include "fastpath/communicator/captured.hpp"
+#include "fastpath/communicator/graph_order.hpp"
 #include "fastpath/communicator/scratch.hpp"
-#include "fastpath/peers/budget.hpp"
+#include "fastpath/peers/scratch_budget.hpp"
 #include "fastpath/peers/windows.hpp"
 
 namespace busbw::fastpath {

@@ -1,4 +1,4 @@
-#include "fastpath/communicator/meeting.hpp"
+#include "fastpath/communicator/clique_setup.hpp"
 
 #include <sys/random.h>
 
@@ -8,10 +8,10 @@
 #include <span>
 #include <utility>
 
+#include "common/os/environment.hpp"
+#include "common/support/fnv1a.hpp"
 #include "fastpath/choice/settings.hpp"
 #include "fastpath/device/cuda_check.hpp"
-#include "os/environment.hpp"
-#include "support/fnv1a.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "fastpath/choice/choices.hpp"
-#include "fastpath/communicator/clique.hpp"
-#include "fastpath/communicator/meeting_places.hpp"
+#include "fastpath/choice/method_selector.hpp"
+#include "fastpath/communicator/clique_rank.hpp"
+#include "fastpath/communicator/gather_buffer_pool.hpp"
 #include "fastpath/nccl/real_nccl.hpp"
-#include "fastpath/peers/budget.hpp"
+#include "fastpath/peers/scratch_budget.hpp"
 #include "fastpath/verify/verifier.hpp"
 
 namespace busbw::fastpath {

@@ -1,15 +1,15 @@
-#include "fastpath/communicator/process.hpp"
+#include "fastpath/communicator/communicator_registry.hpp"
 
 #include <fmt/format.h>
 
 #include <exception>
 #include <utility>
 
-#include "fastpath/choice/log.hpp"
+#include "common/support/stderr_message.hpp"
+#include "fastpath/choice/method_log.hpp"
 #include "fastpath/choice/settings.hpp"
-#include "fastpath/communicator/meeting.hpp"
-#include "fastpath/communicator/remembered.hpp"
-#include "support/complain.hpp"
+#include "fastpath/communicator/clique_setup.hpp"
+#include "fastpath/communicator/pointer_cache.hpp"
 
 namespace busbw::fastpath {
 namespace {

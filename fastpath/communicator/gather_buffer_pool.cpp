@@ -1,4 +1,4 @@
-#include "fastpath/communicator/meeting_places.hpp"
+#include "fastpath/communicator/gather_buffer_pool.hpp"
 
 #include <memory>
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "fastpath/peers/facts.hpp"
+#include "fastpath/peers/rank_capabilities.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,12 +1,12 @@
-#include "fastpath/communicator/captured.hpp"
+#include "fastpath/communicator/graph_order.hpp"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
+#include "common/os/environment.hpp"
 #include "fastpath/choice/settings.hpp"
 #include "fastpath/device/cuda_check.hpp"
-#include "os/environment.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "fastpath/device/launch.hpp"
-#include "fastpath/peers/facts.hpp"
-#include "fastpath/peers/hidden_gpus.hpp"
+#include "fastpath/peers/hidden_gpu_links.hpp"
+#include "fastpath/peers/rank_capabilities.hpp"
 
 namespace busbw::fastpath {
 

@@ -3,7 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The one kernel: a schedule, a work, and the tags that go on from one operation to the next.
-#include "fastpath/device/fabric.cuh"
+#include "fastpath/device/peer_transport.cuh"
 #include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {

@@ -1,4 +1,4 @@
-#include "fastpath/device/kernels.hpp"
+#include "fastpath/device/kernel_launchers.hpp"
 #include "fastpath/device/reducing.cuh"
 
 namespace busbw::fastpath {

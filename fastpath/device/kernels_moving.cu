@@ -1,5 +1,5 @@
 #include "fastpath/device/kernel.cuh"
-#include "fastpath/device/kernels.hpp"
+#include "fastpath/device/kernel_launchers.hpp"
 
 namespace busbw::fastpath {
 

@@ -1,6 +1,6 @@
 #include "fastpath/device/launch.hpp"
 
-#include "fastpath/device/kernels.hpp"
+#include "fastpath/device/kernel_launchers.hpp"
 
 namespace busbw::fastpath {
 namespace {

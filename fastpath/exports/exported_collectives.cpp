@@ -5,12 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "fastpath/choice/log.hpp"
-#include "fastpath/communicator/group.hpp"
-#include "fastpath/communicator/process.hpp"
+#include "common/support/stderr_message.hpp"
+#include "fastpath/choice/method_log.hpp"
+#include "fastpath/communicator/call_group.hpp"
+#include "fastpath/communicator/communicator_registry.hpp"
 #include "fastpath/exports/exported.hpp"
-#include "fastpath/exports/lacking.hpp"
-#include "support/complain.hpp"
+#include "fastpath/exports/missing_function.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -1,4 +1,4 @@
-#include "fastpath/exports/lacking.hpp"
+#include "fastpath/exports/missing_function.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
+#include "common/support/stderr_message.hpp"
 #include "fastpath/forward/real_library.hpp"
-#include "support/complain.hpp"
 
 namespace busbw::fastpath {
 

@@ -3,11 +3,11 @@
 
 #include <exception>
 
-#include "fastpath/communicator/group.hpp"
-#include "fastpath/communicator/process.hpp"
+#include "common/support/stderr_message.hpp"
+#include "fastpath/communicator/call_group.hpp"
+#include "fastpath/communicator/communicator_registry.hpp"
 #include "fastpath/exports/exported.hpp"
-#include "fastpath/exports/lacking.hpp"
-#include "support/complain.hpp"
+#include "fastpath/exports/missing_function.hpp"
 
 using namespace busbw::fastpath;
 

@@ -4,11 +4,11 @@
 
 #include <exception>
 
-#include "fastpath/communicator/group.hpp"
+#include "common/support/stderr_message.hpp"
+#include "fastpath/communicator/call_group.hpp"
 #include "fastpath/exports/exported.hpp"
-#include "fastpath/exports/lacking.hpp"
+#include "fastpath/exports/missing_function.hpp"
 #include "fastpath/nccl/real_nccl.hpp"
-#include "support/complain.hpp"
 
 namespace busbw::fastpath {
 namespace {

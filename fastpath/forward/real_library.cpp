@@ -10,9 +10,9 @@
 #include <set>
 #include <sstream>
 
-#include "fastpath/choice/log.hpp"
-#include "support/complain.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
+#include "common/support/stderr_message.hpp"
+#include "fastpath/choice/method_log.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "os/environment.hpp"
+#include "common/os/environment.hpp"
 
 namespace busbw::fastpath {
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <string_view>
 
+#include "common/support/stderr_message.hpp"
 #include "fastpath/forward/real_library.hpp"
 #include "fastpath/forward/trampolines.hpp"
-#include "support/complain.hpp"
 
 namespace busbw::fastpath {
 namespace {

@@ -1,4 +1,4 @@
-#include "fastpath/nccl/window_peers.hpp"
+#include "fastpath/nccl/window_addresses.hpp"
 
 #include <nccl_device.h>
 

@@ -1,4 +1,4 @@
-#include "fastpath/peers/hidden_gpus.hpp"
+#include "fastpath/peers/hidden_gpu_links.hpp"
 
 #include <dlfcn.h>
 
@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "os/resolve.hpp"
+#include "common/os/load_symbol.hpp"
 
 namespace busbw::fastpath {
 namespace {

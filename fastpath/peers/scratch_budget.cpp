@@ -1,4 +1,4 @@
-#include "fastpath/peers/budget.hpp"
+#include "fastpath/peers/scratch_budget.hpp"
 
 #include <algorithm>
 

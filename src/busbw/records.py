@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from busbw.errors import BusbwError
 
 SCHEMA_VERSION = "1.3"
-"""Of the record schema, by its own rules (schema/README.md); engine/output/records.hpp has the same."""
+"""Of the record schema, by its own rules (schema/README.md); engine/output/record_writer.hpp has the same."""
 
 
 class RecordsError(BusbwError):

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 namespace busbw::test {
 

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 
 namespace busbw {
 

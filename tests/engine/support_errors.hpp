@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

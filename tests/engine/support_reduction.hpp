@@ -7,9 +7,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/values/types.hpp"
 #include "values/dispatch.hpp"
-#include "values/types.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 namespace busbw {
 

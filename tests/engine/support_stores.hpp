@@ -11,8 +11,8 @@
 
 #include "rendezvous/store/file_store.hpp"
 #include "rendezvous/store/memory_store.hpp"
-#include "rendezvous/store/tcp_server.hpp"
 #include "rendezvous/store/tcp_store.hpp"
+#include "rendezvous/store/tcp_store_server.hpp"
 #include "support_wire.hpp"
 #include "temporary_folder.hpp"
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/support/error.hpp"
 #include "rendezvous/team/team.hpp"
-#include "support/error.hpp"
 
 namespace busbw {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/host/memory/host_backend.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
 #include "backends/host/sockets/socket_backend.hpp"
 
 namespace busbw {

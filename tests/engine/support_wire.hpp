@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "os/network.hpp"
-#include "os/ticker.hpp"
+#include "common/os/network.hpp"
+#include "common/os/ticker.hpp"
 #include "rendezvous/store/handshake.hpp"
 #include "rendezvous/store/tcp_channel.hpp"
 #include "rendezvous/store/tcp_wire.hpp"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import HANG_GUARD_S, wait_for_end, wait_until
+from polling import HANG_GUARD_S, wait_for_end, wait_until
 
 from .programs import (
     OUTPUTS,

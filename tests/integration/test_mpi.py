@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from waiting import HANG_GUARD_S, wait_for_end
+from polling import HANG_GUARD_S, wait_for_end
 
 from busbw.engine import COLLECTIVES
 

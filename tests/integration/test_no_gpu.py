@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from polling import wait_until
 
 from .programs import Finished, Programs, Running, compile_fake, installed_in, used_from
 

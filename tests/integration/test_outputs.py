@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from waiting import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, wait_until
 
 from .programs import OUTPUTS, Finished, Programs, document_of, of_kind, plain_environment, records_of, run_and_record
 from .table import rows_by_blanks, rows_by_pattern

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
 from busbw import readers
 from busbw.logs import Figure, Log, Refusal, Row, Table

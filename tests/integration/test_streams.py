@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 import pytest
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
 from .programs import Programs, of_kind, read_records
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
 # A shell that starts pytest in the background has it ignore interrupts, and nohup hang-ups: all that tests start would.
 signal.signal(signal.SIGINT, signal.default_int_handler)

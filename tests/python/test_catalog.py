@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from busbw.errors import UsageError
-from busbw.shelf import Shelf
+from busbw.catalog import Shelf
 from busbw.system import System
 
 

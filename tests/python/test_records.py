@@ -14,7 +14,7 @@ import pytest
 from busbw import records, schema
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests" / "golden" / "records.jsonl"  # written by tests/engine/output/test_records.cpp
+GOLDEN = ROOT / "tests" / "golden" / "records.jsonl"  # written by tests/engine/output/test_record_writer.cpp
 SCHEMA = ROOT / "schema" / "records.schema.json"
 PAGE = ROOT / "docs" / "records.md"
 STRUCTS = [
@@ -63,7 +63,7 @@ def test_the_schema_is_a_schema() -> None:
 
 
 def test_engine_and_python_have_the_same_schema_version() -> None:
-    header = (ROOT / "engine" / "output" / "records.hpp").read_text()
+    header = (ROOT / "engine" / "output" / "record_writer.hpp").read_text()
     found = re.search(r'kSchemaVersion = "([^"]+)"', header)
     assert found is not None
     assert found.group(1) == records.SCHEMA_VERSION

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from busbw.end_signals import heeded
-from busbw.launchers.kubernetes.interrupts import remembered
-from busbw.launchers.slurm.follow import signals
+from busbw.termination_signals import heeded
+from busbw.launchers.kubernetes.signal_log import remembered
+from busbw.launchers.slurm.follower import signals
 
 Remembering = Callable[[], AbstractContextManager[list[int]]]
 FOLLOWING = [remembered, signals]

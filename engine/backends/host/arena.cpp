@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

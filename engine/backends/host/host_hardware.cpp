@@ -1,4 +1,4 @@
-#include "backends/host/machine.hpp"
+#include "backends/host/host_hardware.hpp"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

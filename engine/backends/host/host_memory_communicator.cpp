@@ -1,4 +1,4 @@
-#include "backends/host/host_rank.hpp"
+#include "backends/host/host_memory_communicator.hpp"
 
 #include <cstring>
 #include <utility>

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "values/dispatch.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

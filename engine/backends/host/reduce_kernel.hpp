@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "values/types.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 

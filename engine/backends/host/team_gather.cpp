@@ -1,4 +1,4 @@
-#include "backends/host/share.hpp"
+#include "backends/host/team_gather.hpp"
 
 namespace busbw {
 

@@ -7,12 +7,12 @@
 #include <stdexcept>
 #include <utility>
 
-#include "backends/host/machine.hpp"
-#include "backends/host/share.hpp"
+#include "backends/host/host_hardware.hpp"
+#include "backends/host/team_gather.hpp"
 #include "backends/mpi/library_name.hpp"
 #include "backends/mpi/mpi_communicator.hpp"
 #include "backends/mpi/mpi_session.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

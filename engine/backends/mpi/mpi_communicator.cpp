@@ -8,7 +8,7 @@
 
 #include "backends/host/reduce_kernel.hpp"
 #include "rendezvous/team/wait.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 namespace busbw {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/host/host_rank.hpp"
+#include "backends/host/host_memory_communicator.hpp"
 #include "backends/mpi/mpi_reduction.hpp"
 
 namespace busbw {

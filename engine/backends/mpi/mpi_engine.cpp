@@ -6,9 +6,9 @@
 
 #include "backends/mpi/mpi_backend.hpp"
 #include "backends/mpi/mpi_session.hpp"
-#include "os/network.hpp"
+#include "common/os/network.hpp"
+#include "common/support/error.hpp"
 #include "rendezvous/world/token.hpp"
-#include "support/error.hpp"
 #include "values/message.hpp"
 
 namespace busbw {

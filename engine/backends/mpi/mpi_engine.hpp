@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "os/environment.hpp"
+#include "common/os/environment.hpp"
 #include "rendezvous/world/world.hpp"
 
 namespace busbw {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/mpi/mpi_calls.hpp"
-#include "values/types.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "backends/mpi/mpi_calls.hpp"
-#include "support/complain.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
+#include "common/support/stderr_message.hpp"
 
 namespace busbw {
 namespace {

@@ -1,6 +1,6 @@
 // What stands in for the NCCL backend in a build without CUDA.
 #include "backends/nccl/nccl_backend.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "values/quantity.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/nccl/nccl_flags.hpp"
-#include "os/environment.hpp"
+#include "backends/nccl/nccl_options.hpp"
+#include "common/os/environment.hpp"
 
 namespace busbw {
 

@@ -1,11 +1,11 @@
-#include "backends/nccl/no_gpu.hpp"
+#include "backends/nccl/gpu_absence.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "backends/nccl/device_errors.hpp"
-#include "support/printable.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "common/values/types.hpp"
 #include "rendezvous/team/team.hpp"
-#include "values/types.hpp"
 
 namespace busbw {
 

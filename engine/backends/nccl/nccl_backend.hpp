@@ -9,7 +9,7 @@
 
 #include "backends/backend.hpp"
 #include "backends/faults.hpp"
-#include "backends/nccl/nccl_flags.hpp"
+#include "backends/nccl/nccl_options.hpp"
 
 namespace busbw {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "os/resolve.hpp"
+#include "common/os/load_symbol.hpp"
 
 namespace busbw {
 namespace {

@@ -8,8 +8,8 @@
 #include <array>
 #include <filesystem>
 
-#include "os/program_file.hpp"
-#include "support/error.hpp"
+#include "common/os/program_file.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "os/environment.hpp"
+#include "common/os/environment.hpp"
 
 namespace busbw {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "os/environment.hpp"
-#include "os/network.hpp"
-#include "os/ticker.hpp"
+#include "common/os/environment.hpp"
+#include "common/os/network.hpp"
+#include "common/os/ticker.hpp"
 
 namespace busbw {
 

@@ -14,9 +14,9 @@
 #include <cstring>
 #include <thread>
 
-#include "os/descriptor.hpp"
-#include "rendezvous/store/store_answers.hpp"
-#include "support/fnv1a.hpp"
+#include "common/os/descriptor.hpp"
+#include "common/support/fnv1a.hpp"
+#include "rendezvous/store/store_replies.hpp"
 
 namespace busbw {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "os/random_bytes.hpp"
-#include "support/same_secret.hpp"
+#include "common/os/random_bytes.hpp"
+#include "common/support/constant_time_equal.hpp"
 
 namespace busbw {
 namespace {

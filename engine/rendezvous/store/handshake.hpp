@@ -15,8 +15,8 @@
 #include <span>
 #include <string>
 
+#include "common/support/sha256.hpp"
 #include "rendezvous/store/tcp_wire.hpp"
-#include "support/sha256.hpp"
 
 namespace busbw {
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-#include "rendezvous/store/store_answers.hpp"
+#include "rendezvous/store/store_replies.hpp"
 
 namespace busbw {
 

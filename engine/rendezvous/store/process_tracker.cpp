@@ -1,12 +1,12 @@
-#include "rendezvous/store/attendance.hpp"
+#include "rendezvous/store/process_tracker.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "os/ticker.hpp"
-#include "support/printable.hpp"
+#include "common/os/ticker.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {

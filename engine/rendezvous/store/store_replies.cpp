@@ -1,10 +1,10 @@
-#include "rendezvous/store/store_answers.hpp"
+#include "rendezvous/store/store_replies.hpp"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "support/list_of.hpp"
+#include "common/support/number_list.hpp"
 
 namespace busbw {
 

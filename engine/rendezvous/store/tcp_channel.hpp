@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "os/network.hpp"
+#include "common/os/network.hpp"
 #include "rendezvous/store/tcp_wire.hpp"
 
 namespace busbw {

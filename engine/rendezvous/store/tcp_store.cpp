@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "os/ticker.hpp"
-#include "rendezvous/store/store_answers.hpp"
+#include "common/os/ticker.hpp"
+#include "rendezvous/store/store_replies.hpp"
 
 namespace busbw {
 

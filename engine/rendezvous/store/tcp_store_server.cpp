@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_server.hpp"
+#include "rendezvous/store/tcp_store_server.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "os/open_files.hpp"
+#include "common/os/open_file_limit.hpp"
 #include "rendezvous/store/store.hpp"
 
 namespace busbw {

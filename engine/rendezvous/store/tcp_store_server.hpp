@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "os/network.hpp"
-#include "os/ticker.hpp"
-#include "rendezvous/store/attendance.hpp"
+#include "common/os/network.hpp"
+#include "common/os/ticker.hpp"
 #include "rendezvous/store/handshake.hpp"
+#include "rendezvous/store/process_tracker.hpp"
 #include "rendezvous/store/store_state.hpp"
 
 namespace busbw {

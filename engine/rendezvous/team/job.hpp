@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/support/error.hpp"
 #include "rendezvous/team/team.hpp"
-#include "support/error.hpp"
 #include "values/phase.hpp"
 
 namespace busbw {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "rendezvous/team/issued.hpp"
+#include "rendezvous/team/issued_operations.hpp"
 #include "values/message.hpp"
 #include "values/phase.hpp"
 

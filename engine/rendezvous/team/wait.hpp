@@ -2,8 +2,8 @@
 // How ranks wait for each other.
 #include <sched.h>
 
+#include "common/support/error.hpp"
 #include "rendezvous/team/team.hpp"
-#include "support/error.hpp"
 
 namespace busbw {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "support/error.hpp"
-#include "support/printable.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {

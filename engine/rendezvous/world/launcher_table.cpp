@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "common/support/error.hpp"
 #include "rendezvous/world/slurm_step.hpp"
 #include "rendezvous/world/store_address.hpp"
-#include "support/error.hpp"
 
 namespace busbw {
 namespace {

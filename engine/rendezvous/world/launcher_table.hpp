@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "os/environment.hpp"
+#include "common/os/environment.hpp"
 
 namespace busbw {
 

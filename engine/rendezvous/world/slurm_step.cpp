@@ -8,11 +8,11 @@
 #include <set>
 #include <string_view>
 
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 #include "rendezvous/world/derived_port.hpp"
 #include "rendezvous/world/hostlist.hpp"
 #include "rendezvous/world/store_address.hpp"
-#include "support/error.hpp"
-#include "support/printable.hpp"
 
 namespace busbw {
 namespace {

@@ -7,8 +7,8 @@
 #include <cctype>
 #include <charconv>
 
-#include "support/error.hpp"
-#include "support/printable.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {

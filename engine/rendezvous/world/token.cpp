@@ -10,10 +10,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "os/descriptor.hpp"
-#include "os/random_bytes.hpp"
-#include "support/error.hpp"
-#include "support/printable.hpp"
+#include "common/os/descriptor.hpp"
+#include "common/os/random_bytes.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "os/environment.hpp"
+#include "common/os/environment.hpp"
 
 namespace busbw {
 

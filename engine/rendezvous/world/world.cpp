@@ -6,13 +6,13 @@
 #include <charconv>
 #include <limits>
 
+#include "common/support/error.hpp"
+#include "common/support/fnv1a.hpp"
+#include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 #include "rendezvous/world/derived_port.hpp"
 #include "rendezvous/world/launcher_table.hpp"
 #include "rendezvous/world/token.hpp"
-#include "support/error.hpp"
-#include "support/fnv1a.hpp"
-#include "support/printable.hpp"
-#include "values/quantity.hpp"
 
 namespace busbw {
 namespace {

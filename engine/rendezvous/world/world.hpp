@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "os/ancestors.hpp"
-#include "os/environment.hpp"
+#include "common/os/ancestors.hpp"
+#include "common/os/environment.hpp"
 #include "rendezvous/world/store_address.hpp"
 
 namespace busbw {

@@ -18,7 +18,7 @@ from busbw.compare.result import Point
 from busbw.errors import SIGNALLED, STOPPED, BusbwError, Exit
 from busbw.launchers import Job, Watch, local
 from busbw.logs import Figure
-from busbw.readers import own_records
+from busbw.readers import busbw_records
 
 Block: TypeAlias = dict[Point, Figure]
 
@@ -95,7 +95,7 @@ class Measurement:
 
 def block_of(path: Path) -> Block:
     """The figures of a block whose record is there."""
-    return first_figures(observations([own_records.table_of(records.read(path))]))
+    return first_figures(observations([busbw_records.table_of(records.read(path))]))
 
 
 def first_figures(found: Observations) -> Block:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from busbw.ab import plan, quadruples as judge
+from busbw.ab import plan, verdicts
 from busbw.ab.blocks import PROOF, UNCHECKED, Block, BlockEndedError, Measurement
-from busbw.ab.quadruples import Quadruple
+from busbw.ab.verdicts import Quadruple
 from busbw.ab.sides import SideSpec
 from busbw.compare.pairing import by_configuration
 from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult, Verdict
@@ -190,8 +190,8 @@ class Session:
         left_s = elapsed_s / done * (self._rules.noise_quadruples + self._rules.most_quadruples - done)
         return left_s if self._rules.max_time_s is None else max(0.0, min(left_s, self._rules.max_time_s - elapsed_s))
 
-    def _judge(self) -> judge.Judgement:
-        return judge.judge(
+    def _judge(self) -> verdicts.Judgement:
+        return verdicts.judge(
             self.state.points,
             self.state.quadruples,
             alpha=plan.alpha_per_look(self._rules.most_quadruples),
@@ -201,7 +201,7 @@ class Session:
 
     def _unfit(self) -> frozenset[Point]:
         """Where A differed from itself."""
-        judged = judge.judge(
+        judged = verdicts.judge(
             self.state.points,
             self.state.calibration,
             alpha=plan.alpha_per_look(self._rules.most_quadruples),
@@ -214,7 +214,7 @@ class Session:
         judged = self._judge()
         a, b = self._sides["A"], self._sides["B"]
         number = len(self.state.quadruples)
-        noise = judge.noise(self.state.points, self.state.calibration)
+        noise = verdicts.noise(self.state.points, self.state.calibration)
         method = [
             f"{count_text(number, 'quadruple')} of interleaved blocks (ABBA or BAAB, by a coin), each block a start of "
             "the engine; a size counts as changed when its interval excludes 1 and so does that of a neighbour (the "

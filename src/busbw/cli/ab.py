@@ -8,11 +8,11 @@ import msgspec
 from busbw import engine
 from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
 from busbw.ab.plan import FIRST_LOOK
-from busbw.cli.options.blocks import folder_option, new_folder, quadruples_option
-from busbw.cli.comparing import exit_code, json_option, not_slower_option, resolution_option, show
-from busbw.cli.ending import Ending, ended_like_interrupted
+from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
+from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, resolution_option, show
+from busbw.cli.interrupts import Ending, ended_like_interrupted
 from busbw.cli.options.engine_flags import given_flags, named_collective, rank_flags
-from busbw.cli.options.values import Seconds
+from busbw.cli.options.param_types import Seconds
 from busbw.compare import Comparison
 from busbw.terminal import live_line
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from busbw import readers, system
-from busbw.cli.options.nics import given_nics, nics_option
-from busbw.cli.options.references import against_of
+from busbw.cli.options.nics_option import given_nics, nics_option
+from busbw.cli.options.reference_option import against_of
 from busbw.errors import Exit
 from busbw.judge import EXIT_OF, BandVerdict, Grade, Judged, Verdict, judge, worst
 from busbw.store import find

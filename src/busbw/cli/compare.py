@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from busbw import readers
-from busbw.cli.comparing import exit_code, json_option, not_slower_option, resolution_option, show
+from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, resolution_option, show
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement

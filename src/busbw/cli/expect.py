@@ -9,12 +9,12 @@ import msgspec
 
 from busbw import system
 from busbw.cli.options.engine_flags import named_collective
-from busbw.cli.options.nics import nics_option, with_given_nics
-from busbw.cli.options.references import against_of
+from busbw.cli.options.nics_option import nics_option, with_given_nics
+from busbw.cli.options.reference_option import against_of
 from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, Job, Limit, Range, Route
 from busbw.expect import expect as expectation_of
-from busbw.judge import Beside, beside
+from busbw.judge import Beside, reference_comparison
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import Machine, look, system_here
 from busbw.terminal import console, width_of
@@ -96,7 +96,7 @@ def expect(
     )
     expectation = expectation_of(job, place, _sizes(sizes, smallest, largest, factor))
     chosen = against_of(against)
-    reference = beside(expectation, chosen) if chosen else None
+    reference = reference_comparison(expectation, chosen) if chosen else None
     if as_json:
         told = msgspec.to_builtins(expectation)
         out.print(msgspec.json.encode({**told, "reference": reference} if reference else told).decode())

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from busbw import readers
-from busbw.cli.options.output import write_whole
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.output_file import write_whole
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
 from busbw.logs import Log

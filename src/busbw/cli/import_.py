@@ -14,7 +14,7 @@ from rich.text import Text
 
 from busbw import readers
 from busbw.cli.options.engine_flags import known_collective
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Claims, Event, Note, Piece

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 
-from busbw import end_signals
+from busbw import termination_signals
 from busbw.errors import EndedError
 
 _REPEAT_S = 2.0
@@ -42,5 +42,5 @@ def ended_like_interrupted() -> Iterator[Ending]:
     if threading.current_thread() is not threading.main_thread():
         yield ending
         return
-    with end_signals.handled_by(ending.take):
+    with termination_signals.handled_by(ending.take):
         yield ending

@@ -13,12 +13,12 @@ import msgspec
 
 from busbw.terminal import plot
 from busbw.errors import SIGNALLED, Exit
-from busbw.readers import own_records
+from busbw.readers import busbw_records
 from busbw.records import RecordsError, read
 from busbw.terminal import width_of
-from busbw.terminal.to_stdout import ToStdout
+from busbw.terminal.stdout_buffer import ToStdout
 from busbw.units import count_text
-from busbw.cli.verdict import correctness
+from busbw.cli.correctness import correctness
 
 _CUT_SHORT: dict[int, str] = {
     Exit.ENVIRONMENT: "left no whole record",
@@ -140,7 +140,7 @@ def _death(code: int) -> str:
 def _report(path: Path, code: int, *, draw: bool) -> None:
     record = read(path)
     if draw:
-        rows, width = own_records.table_of(record).rows, width_of()
+        rows, width = busbw_records.table_of(record).rows, width_of()
         for picture in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
             if picture:
                 click.echo(f"{picture}\n", err=True)

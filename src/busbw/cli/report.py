@@ -9,9 +9,9 @@ import click
 from msgspec.structs import replace
 
 from busbw import readers, system
-from busbw.cli.options.output import write_whole
-from busbw.cli.options.references import against_of
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.output_file import write_whole
+from busbw.cli.options.reference_option import against_of
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.judge import Against
 from busbw.logs import Log, Table

@@ -11,7 +11,7 @@ import click
 
 from busbw import engine
 from busbw.cli.options.engine_flags import given_flags, named_collective, rank_flags, sweep_flags
-from busbw.cli.options.keeping import keeping_options, kept
+from busbw.cli.options.run_destination import keeping_options, kept
 from busbw.cli.outcome import checked, finish_stdout, kinds_in, plot_option, say_outcome
 from busbw.errors import Exit, UsageError
 from busbw.launchers import Job, Watch, local

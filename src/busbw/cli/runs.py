@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from busbw.cli.options.filters import filter_options, made_filter
-from busbw.cli.kept_runs import opened_index, store_folder, tell, time_text
+from busbw.cli.open_store import opened_index, store_folder, tell, time_text
 from busbw.errors import UsageError
 from busbw.logs import PLACEMENT_WORDS
 from busbw.store import (

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from busbw.cli.options.output import write_whole
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.output_file import write_whole
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, width_of
 from busbw.terminal.console import WIDEST
@@ -67,9 +67,9 @@ def _width() -> int:
 
 
 def _here(virtual_too: bool) -> Topology:
-    from busbw.topology.sources.look import put_together
+    from busbw.topology.sources.discovery import put_together
     from busbw.topology.sources.nvml_functions import library
-    from busbw.topology.sources.patience import ask
+    from busbw.topology.sources.driver_timeout import ask
 
     seen = ask(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
     return put_together(seen, virtual_too=virtual_too)

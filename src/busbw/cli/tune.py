@@ -8,8 +8,8 @@ import click
 from busbw import engine, records
 from busbw.ab import Measurement, Rules, parse_side
 from busbw.ab.blocks import PROOF
-from busbw.cli.options.blocks import folder_option, new_folder, quadruples_option
-from busbw.cli.comparing import resolution_option
+from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
+from busbw.cli.comparison_options import resolution_option
 from busbw.cli.options.engine_flags import given_flags, named_collective, rank_flags
 from busbw.compare import SizeResult
 from busbw.errors import UsageError

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from busbw.compare import differences as other
-from busbw.compare.significance import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text, starts
+from busbw.compare.verdicts import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text, starts
 from busbw.compare.pairing import Observation, Observations, align, by_configuration, demand_common, observations
 from busbw.compare.result import (
     Basis,

@@ -11,7 +11,7 @@ import msgspec
 from busbw.compare.result import Point
 from busbw.errors import UsageError
 from busbw.logs import Figure, Row, Table
-from busbw.statistics.scatter import Way, way_of
+from busbw.statistics.run_variation import Way, way_of
 from busbw.units import size_text
 
 

@@ -14,7 +14,7 @@ from busbw.compare.pairing import Observation, adjacent_sizes
 from busbw.compare.quantities import have_device_times, paid_time, value_of
 from busbw.compare.result import Basis, Point, Quantity, SizeResult, Verdict
 from busbw.logs import Figure
-from busbw.statistics.scatter import SCATTER
+from busbw.statistics.run_variation import SCATTER
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01

@@ -1,6 +1,6 @@
 """Whether a run is as fast as it should be: GOOD, SLOW, BROKEN or UNSURE, per band, with the evidence."""
 
-from busbw.judge.beside import Beside, beside
+from busbw.judge.reference_comparison import Beside, beside
 from busbw.judge.types import EXIT_OF, BandVerdict, Grade, Judged, Verdict, worst
 from busbw.judge.verdicts import Against, judge
 

@@ -12,7 +12,7 @@ from busbw.expect import Expectation, Range, bus_factor, system_of
 from busbw.judge.series import Series
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
-from busbw.statistics.scatter import Way, scatter_factor, scatter_text, way_of
+from busbw.statistics.run_variation import Way, scatter_factor, scatter_text, way_of
 from busbw.system import by_words
 
 SPREAD: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}

@@ -10,7 +10,7 @@ from typing import Literal
 
 from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.job import processes, shell
-from busbw.launchers.job.children import Ended
+from busbw.launchers.job.child_processes import Ended
 from busbw.launchers.job.hosts import Host, total
 from busbw.launchers.job.job import Command, Job, Rendered, Watch
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from busbw.errors import UsageError
 from busbw.logs import Log
-from busbw.readers import csv_tables, json_documents, own_records, text
-from busbw.readers.tables import possible
+from busbw.readers import busbw_records, csv_tables, json_documents, text
+from busbw.readers.tables import plausibility
 from busbw.readers.tables.events import Claims, Event, Note, Piece, collect
 from busbw.readers.source import Source, opened
 
@@ -30,7 +30,7 @@ class Reader(Protocol):
 
 
 READERS: dict[str, Reader] = {
-    "records": own_records,
+    "records": busbw_records,
     "JSON": json_documents,
     "CSV": csv_tables,
     "text": text,
@@ -61,7 +61,7 @@ def stream(path: Path, claims: Claims = _NO_CLAIMS) -> Iterator[Event]:
         refused = 0
         events = reader.stream(source, claims)
         # Readers of others' logs hold every row against arithmetic; what this program wrote follows from nothing else.
-        for event in possible.only(events) if reader is own_records else events:
+        for event in plausibility.only(events) if reader is busbw_records else events:
             if isinstance(event, Piece):
                 has_rows = has_rows or bool(event.table.rows) or event.table.end_reason is not None
             elif not isinstance(event, Note):

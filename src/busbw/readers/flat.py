@@ -14,7 +14,7 @@ from busbw.readers.tables.events import Claims, Event, PIECE_ROWS, Piece
 from busbw.readers.tables.headers import Facts
 from busbw.readers.tables.layouts import BOTH, RawRow, Side
 from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value
-from busbw.readers.tables.settle import Settler
+from busbw.readers.tables.inference import Settler
 
 _MISSING = Side("N/A", "N/A", "N/A", "N/A")
 

@@ -11,7 +11,7 @@ import msgspec
 
 from busbw.logs import Table
 from busbw.readers import cleaning, hccl
-from busbw.readers.tables import layouts, quick
+from busbw.readers.tables import fast_rows, layouts
 from busbw.readers.tables.assembly import Assembler
 from busbw.readers.tables.context import Context
 from busbw.readers.tables.events import Claims, Event, Note, Piece
@@ -51,8 +51,8 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: Claims) -> Iterato
         rest = text if not prefix else text[len(prefix) :] if text.startswith(prefix) else ""
         words = rest.split()
         if (
-            len(words) == quick.WORDS
-            and quick.is_quick(words)
+            len(words) == fast_rows.WORDS
+            and fast_rows.is_quick(words)
             and "[" not in rest
             and text[-1] == "\n"
             and text.isascii()

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from busbw.logs import Placement
-from busbw.shelf import Shelf
+from busbw.catalog import Shelf
 
 
 class Point(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 from busbw.expect import CrossedNics, Estimate, Range, bus_factor, crossed_nics, estimator, system_of
 from busbw.judge import Against, judge
-from busbw.judge.beside import reference_of
+from busbw.judge.reference_comparison import reference_of
 from busbw.judge.series import Series, series_of
 from busbw.judge.yardstick import Yardstick
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
-from busbw.report import curves, lateness, spread
+from busbw.report import arrivals, curves, sample_spread
 from busbw.report.curves import Line, Sight, Span
-from busbw.report.glance import glance
+from busbw.report.sparkline import glance
 from busbw.report.page import Configuration, Glance, Picture, Verdict
-from busbw.report.raw import grid
+from busbw.report.row_table import grid
 from busbw.report.verdicts import shown
 from busbw.system import System
 from busbw.units import count_text
@@ -229,10 +229,10 @@ def _scatter(table: Table, group: int, placement: Placement, figures: Figures) -
         own = {size: each for (size, name), each in figures.items() if name == variant}
         words = ", ".join(word for word in (variant, PLACEMENT_WORDS[placement]) if word)
         where = f", {words}" if words else ""
-        spreads = [one for size, each in own.items() if (one := spread.spread_of(size, each, skip))]
-        late = {size: known for size, each in own.items() if (known := lateness.arrivals(each))}
-        found.append(spread.picture(f"Scatter of the iterations{where}", spreads))
-        found.append(lateness.picture(f"Who came last{where}", late, lateness.members(table, group)))
+        spreads = [one for size, each in own.items() if (one := sample_spread.spread_of(size, each, skip))]
+        late = {size: known for size, each in own.items() if (known := arrivals.arrivals(each))}
+        found.append(sample_spread.picture(f"Scatter of the iterations{where}", spreads))
+        found.append(arrivals.picture(f"Who came last{where}", late, arrivals.members(table, group)))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from busbw.shelf import Shelf
+from busbw.catalog import Shelf
 
 Generation = Literal["volta", "ampere", "hopper", "blackwell", "cdna", "host"]
 """Decides which of NCCL's protocols there are and what they reach."""

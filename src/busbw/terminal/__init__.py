@@ -3,7 +3,7 @@
 from busbw.terminal.console import StreamConsole, console, width_of
 from busbw.terminal.screen import Expected, screen
 from busbw.terminal.tables import Cell, Column, fitted, lines
-from busbw.terminal.waiting import at_work, live_line
+from busbw.terminal.activity import at_work, live_line
 
 __all__ = [
     "Cell",

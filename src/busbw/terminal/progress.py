@@ -19,7 +19,7 @@ from rich.text import Text
 
 from busbw.logs import PLACEMENT_WORDS
 from busbw.records import Header, Record, Row, Settings
-from busbw.terminal.to_stdout import ToStdout
+from busbw.terminal.stdout_buffer import ToStdout
 from busbw.units import size_text
 
 _SIZES_TO_JUDGE_BY = 3

@@ -1,4 +1,4 @@
-#include "os/ancestors.hpp"
+#include "common/os/ancestors.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -1,10 +1,10 @@
-#include "os/file_hash.hpp"
+#include "common/os/file_hash.hpp"
 
 #include <doctest/doctest.h>
 
 #include <fstream>
 
-#include "support/sha256.hpp"
+#include "common/support/sha256.hpp"
 #include "temporary_folder.hpp"
 
 using namespace busbw;

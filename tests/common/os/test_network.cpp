@@ -1,4 +1,4 @@
-#include "os/network.hpp"
+#include "common/os/network.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "os/open_files.hpp"
+#include "common/os/open_file_limit.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

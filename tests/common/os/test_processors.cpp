@@ -1,4 +1,4 @@
-#include "os/processors.hpp"
+#include "common/os/processors.hpp"
 
 #include <doctest/doctest.h>
 #include <sched.h>

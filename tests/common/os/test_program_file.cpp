@@ -1,4 +1,4 @@
-#include "os/program_file.hpp"
+#include "common/os/program_file.hpp"
 
 #include <doctest/doctest.h>
 #include <elf.h>

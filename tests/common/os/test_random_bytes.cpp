@@ -1,4 +1,4 @@
-#include "os/random_bytes.hpp"
+#include "common/os/random_bytes.hpp"
 
 #include <doctest/doctest.h>
 

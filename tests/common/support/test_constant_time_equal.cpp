@@ -1,4 +1,4 @@
-#include "support/same_secret.hpp"
+#include "common/support/constant_time_equal.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "support/fnv1a.hpp"
+#include "common/support/fnv1a.hpp"
 
 #include <doctest/doctest.h>
 

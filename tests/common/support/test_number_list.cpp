@@ -1,4 +1,4 @@
-#include "support/list_of.hpp"
+#include "common/support/number_list.hpp"
 
 #include <doctest/doctest.h>
 

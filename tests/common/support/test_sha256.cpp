@@ -1,4 +1,4 @@
-#include "support/sha256.hpp"
+#include "common/support/sha256.hpp"
 
 #include <doctest/doctest.h>
 

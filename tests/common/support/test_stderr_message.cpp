@@ -1,4 +1,4 @@
-#include "support/complain.hpp"
+#include "common/support/stderr_message.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "values/quantity.hpp"
+#include "common/values/quantity.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <string>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 using namespace busbw;
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/host/memory/host_backend.hpp"
-#include "collectives/all.hpp"
-#include "support/error.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
+#include "collectives/registry.hpp"
+#include "common/support/error.hpp"
 #include "support_cases.hpp"
 #include "support_ranks.hpp"
 

@@ -1,6 +1,6 @@
 // Every collective of the list, whatever it is: a new entry is tested at once.
-#include "collectives/all.hpp"
-#include "measure/gate_room.hpp"
+#include "collectives/registry.hpp"
+#include "measure/gate_capacity.hpp"
 
 #include <doctest/doctest.h>
 

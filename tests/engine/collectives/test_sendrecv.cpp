@@ -1,4 +1,4 @@
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 #include "support_collective.hpp"
 
 using namespace busbw;

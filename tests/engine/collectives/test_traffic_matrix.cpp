@@ -1,4 +1,4 @@
-#include "collectives/settings.hpp"
+#include "collectives/collective_settings.hpp"
 
 #include <cstdint>
 #include <string>

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 #include "support_collective.hpp"
 #include "support_communicator.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "backends/host/memory/host_backend.hpp"
-#include "collectives/all.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
+#include "collectives/registry.hpp"
 #include "rendezvous/team/local_job.hpp"
 #include "support_job.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 #include "rendezvous/team/local_job.hpp"
 #include "support_device.hpp"
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
+#include "common/support/error.hpp"
 #include "measure/sampler.hpp"
 #include "rendezvous/team/local_job.hpp"
-#include "support/error.hpp"
 #include "support_device.hpp"
 #include "support_team.hpp"
 

@@ -1,4 +1,4 @@
-#include "options/options_table.hpp"
+#include "options/flag_table.hpp"
 
 #include <doctest/doctest.h>
 

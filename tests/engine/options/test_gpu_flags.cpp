@@ -1,4 +1,4 @@
-#include "options/options_gpu.hpp"
+#include "options/gpu_flags.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "options/options_table.hpp"
+#include "options/flag_table.hpp"
 #include "support_files.hpp"
 #include "support_options.hpp"
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "options/options_table.hpp"
+#include "options/flag_table.hpp"
 #include "support_options.hpp"
 #include "support_random.hpp"
 

@@ -1,6 +1,6 @@
 #include "options/sweep.hpp"
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 #include "support_options.hpp"
 #include "support_random.hpp"
 

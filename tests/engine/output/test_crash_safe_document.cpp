@@ -1,4 +1,4 @@
-#include "output/whole_document.hpp"
+#include "output/crash_safe_document.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/support/error.hpp"
 #include "golden.hpp"
 #include "size_limit.hpp"
-#include "support/error.hpp"
 
 using namespace busbw;
 using nlohmann::json;

@@ -1,4 +1,4 @@
-#include "output/json_text.hpp"
+#include "output/json_builder.hpp"
 
 #include <doctest/doctest.h>
 

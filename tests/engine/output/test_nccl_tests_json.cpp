@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/support/error.hpp"
 #include "golden.hpp"
 #include "output_values.hpp"
 #include "size_limit.hpp"
-#include "support/error.hpp"
 
 using namespace busbw;
 using nlohmann::json;

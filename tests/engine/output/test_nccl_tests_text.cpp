@@ -12,9 +12,9 @@
 #include <string>
 
 #include "captured_text.hpp"
+#include "common/support/error.hpp"
 #include "golden.hpp"
 #include "output_values.hpp"
-#include "support/error.hpp"
 
 using namespace busbw;
 using test::CapturedText;

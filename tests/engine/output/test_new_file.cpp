@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/support/error.hpp"
 #include "golden.hpp"
 #include "size_limit.hpp"
-#include "support/error.hpp"
 
 using namespace busbw;
 using test::read_file;

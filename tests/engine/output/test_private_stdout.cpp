@@ -1,4 +1,4 @@
-#include "output/own_stdout.hpp"
+#include "output/private_stdout.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "output/records.hpp"
+#include "output/record_writer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "common/support/error.hpp"
 #include "golden.hpp"
 #include "output_values.hpp"
-#include "support/error.hpp"
 
 using namespace busbw;
 using nlohmann::json;

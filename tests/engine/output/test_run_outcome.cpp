@@ -1,4 +1,4 @@
-#include "output/verdict.hpp"
+#include "output/run_outcome.hpp"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;

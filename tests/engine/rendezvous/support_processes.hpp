@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "os/ticker.hpp"
+#include "common/os/ticker.hpp"
 #include "rendezvous/launched_job.hpp"
 #include "rendezvous/store_team.hpp"
 #include "support_stores.hpp"

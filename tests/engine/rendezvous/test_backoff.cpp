@@ -1,4 +1,4 @@
-#include "rendezvous/pace.hpp"
+#include "rendezvous/backoff.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "os/provenance.hpp"
+#include "common/os/provenance.hpp"
 #include "support_errors.hpp"
 #include "support_processes.hpp"
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/memory/host_backend.hpp"
-#include "collectives/all.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
+#include "collectives/registry.hpp"
 #include "measure/buffers.hpp"
-#include "run/runner.hpp"
+#include "run/rank_runner.hpp"
 #include "support_job.hpp"
 
 namespace busbw {

@@ -1,8 +1,8 @@
-#include "run/rows.hpp"
+#include "run/make_row.hpp"
 
 #include <algorithm>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;

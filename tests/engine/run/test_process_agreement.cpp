@@ -1,4 +1,4 @@
-#include "run/processes_agree.hpp"
+#include "run/process_agreement.hpp"
 
 #include <doctest/doctest.h>
 

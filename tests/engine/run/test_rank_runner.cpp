@@ -1,5 +1,5 @@
 // Real runs: ranks as threads over a LocalJob, on the host backend.
-#include "run/runner.hpp"
+#include "run/rank_runner.hpp"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
 // Whole runs on a made-up device: what is timed as a recording is checked as one.
 #include <doctest/doctest.h>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
+#include "common/support/error.hpp"
 #include "measure/buffers.hpp"
-#include "run/runner.hpp"
-#include "support/error.hpp"
+#include "run/rank_runner.hpp"
 #include "support_device.hpp"
 #include "support_errors.hpp"
 #include "support_job.hpp"

@@ -1,9 +1,9 @@
-#include "run/lacked_types.hpp"
+#include "run/unsupported_types.hpp"
 
 #include <doctest/doctest.h>
 
-#include "backends/host/memory/host_backend.hpp"
-#include "collectives/all.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
+#include "collectives/registry.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "values/result.hpp"
+#include "values/run_result.hpp"
 
 using namespace busbw;
 

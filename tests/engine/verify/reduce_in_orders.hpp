@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "verify/stream.hpp"
+#include "verify/data_stream.hpp"
 
 namespace busbw::test {
 

@@ -1,4 +1,4 @@
-#include "verify/slots.hpp"
+#include "verify/contribution_slots.hpp"
 
 #include <vector>
 

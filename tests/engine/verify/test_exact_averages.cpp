@@ -1,4 +1,4 @@
-#include "verify/averages.hpp"
+#include "verify/exact_averages.hpp"
 
 #include <algorithm>
 #include <cmath>

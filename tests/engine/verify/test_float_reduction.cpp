@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "reduce_in_orders.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 using namespace busbw;
 

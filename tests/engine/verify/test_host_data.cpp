@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 using namespace busbw;
 

@@ -1,4 +1,4 @@
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "values/dispatch.hpp"
 #include "verify/float_reduction.hpp"
 #include "verify/host_data.hpp"

@@ -1,4 +1,4 @@
-#include "fastpath/choice/log.hpp"
+#include "fastpath/choice/method_log.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "fastpath/choice/choices.hpp"
+#include "fastpath/choice/method_selector.hpp"
 
 #include <doctest/doctest.h>
 

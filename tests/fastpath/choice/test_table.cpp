@@ -13,7 +13,7 @@
 #include <random>
 #include <tuple>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 using namespace busbw;
 using namespace busbw::fastpath;

@@ -1,4 +1,4 @@
-#include "fastpath/communicator/remembered.hpp"
+#include "fastpath/communicator/pointer_cache.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "tests/engine/temporary_folder.hpp"
 
 using namespace busbw;

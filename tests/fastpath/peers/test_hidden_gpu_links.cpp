@@ -1,4 +1,4 @@
-#include "fastpath/peers/hidden_gpus.hpp"
+#include "fastpath/peers/hidden_gpu_links.hpp"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>

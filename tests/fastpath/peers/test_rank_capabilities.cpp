@@ -1,4 +1,4 @@
-#include "fastpath/peers/facts.hpp"
+#include "fastpath/peers/rank_capabilities.hpp"
 
 #include <doctest/doctest.h>
 

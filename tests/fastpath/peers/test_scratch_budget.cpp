@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "fastpath/peers/budget.hpp"
+#include "fastpath/peers/scratch_budget.hpp"
 
 using namespace busbw::fastpath;
 

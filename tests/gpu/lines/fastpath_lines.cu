@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "fastpath/device/fabric.cuh"
+#include "fastpath/device/peer_transport.cuh"
 
 namespace {
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from waiting import free_port
+from polling import free_port
 
 from ..programs import Finished, Programs, complaints, of_kind, read_records, used_from
 from ..launchers.test_launched import variables

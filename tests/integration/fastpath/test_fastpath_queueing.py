@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
 BUILD = Path(__file__).resolve().parents[3] / "build" / "gpu-compile"
 

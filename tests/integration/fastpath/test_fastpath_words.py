@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
-BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.start import main; sys.exit(main())"]
+BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.entry_point import main; sys.exit(main())"]
 
 
 @dataclass(frozen=True)

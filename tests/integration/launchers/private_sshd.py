@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from waiting import HANG_GUARD_S, free_port
+from polling import HANG_GUARD_S, free_port
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 _SEPARATION = Path("/run/sshd")

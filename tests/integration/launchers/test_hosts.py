@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from waiting import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, wait_until
 
 from .namespaces import Host, Network, network, why_not
 from ..programs import complaints, installed_in, plain_environment

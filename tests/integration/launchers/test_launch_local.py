@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import HANG_GUARD_S, wait_for_end
+from polling import HANG_GUARD_S, wait_for_end
 
 from busbw import engine
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_lines import command_lines
-from waiting import wait_for_end
+from polling import wait_for_end
 
 from busbw.launchers.mpirun import family_of
 

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from waiting import free_port
+from polling import free_port
 
 from busbw.engine import COLLECTIVES
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_lines import command_lines
-from waiting import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, wait_until
 
 from .launching import BUSBW, Launched, Launching
 from ..programs import Finished, Programs

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 import pytest
 from conftest import GOLDEN_RECORD, Busbw, one_sentence
-from waiting import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, wait_until
 
 from busbw.ab import BlockEndedError, Measurement, Rules, Session, SideSpec, parse_side, plan
 from busbw.ab.blocks import Block, median_us
-from busbw.ab.quadruples import Quadruple, judge, noise, speedups
+from busbw.ab.verdicts import Quadruple, judge, noise, speedups
 from busbw.cli.main import main
 from busbw.compare import Comparison, Point, Verdict
 from busbw.errors import STOPPED, Exit, UsageError
@@ -493,7 +493,7 @@ def test_a_doubt_is_one_sentence(
     assert sentence in one_sentence(capsys.readouterr().err)
 
 
-STARTED = [sys.executable, "-c", "import sys; from busbw.cli.start import main; sys.exit(main())"]
+STARTED = [sys.executable, "-c", "import sys; from busbw.cli.entry_point import main; sys.exit(main())"]
 """As the installed command is."""
 
 

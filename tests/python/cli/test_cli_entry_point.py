@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
-START = "import sys; from busbw.cli.start import main; sys.exit(main())"
+START = "import sys; from busbw.cli.entry_point import main; sys.exit(main())"
 # Stands for the slow imports: says that it has begun, then waits to be interrupted.
 SLOW = """
 import sys, time

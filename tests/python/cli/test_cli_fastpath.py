@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from conftest import BUSBW, GOLDEN_RECORD, one_sentence
-from waiting import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, wait_until
 
 from busbw.cli.main import main
 from busbw.errors import Exit

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from busbw.cli.ending import ended_like_interrupted
+from busbw.cli.interrupts import ended_like_interrupted
 from busbw.cli.main import main
 from busbw.errors import EndedError, code_of_interrupt
 
@@ -24,7 +24,7 @@ def test_a_command_that_lets_it_through_has_that_code(monkeypatch: pytest.Monkey
         with ended_like_interrupted():
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("busbw.cli.kept_runs.default_folder", measured)
+    monkeypatch.setattr("busbw.cli.open_store.default_folder", measured)
     assert main(["runs"]) == 128 + signal.SIGTERM
 
 
@@ -43,7 +43,7 @@ def test_a_repeat_of_what_a_program_took_does_not_either() -> None:
 
 
 def test_a_late_one_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("busbw.cli.ending._REPEAT_S", 0.0)
+    monkeypatch.setattr("busbw.cli.interrupts._REPEAT_S", 0.0)
     with ended_like_interrupted() as ending:
         ending.has_begun()
         with pytest.raises(EndedError):

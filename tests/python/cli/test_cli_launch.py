@@ -13,13 +13,13 @@ import pytest
 from command_lines import command_lines
 from conftest import BUSBW, GOLDEN_RECORD, Busbw, one_sentence
 from stand_in import TABLE, install
-from waiting import HANG_GUARD_S, is_running, wait_until
+from polling import HANG_GUARD_S, is_running, wait_until
 
 from busbw.cli.launch import KINDS
 from busbw.cli.main import main
 from busbw.cli.outcome import say_outcome
 from busbw.launchers import LAUNCHERS
-from busbw.launchers.machines.systems import load
+from busbw.launchers.machine_types.machine_type import load
 
 SHOWN = "".join(f"{line}\n" for line in TABLE)
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import BUSBW, GOLDEN_RECORD
 
 from busbw.cli.main import main
-from busbw.cli.options.output import write_whole
+from busbw.cli.options.output_file import write_whole
 from busbw.errors import BusbwError
 
 

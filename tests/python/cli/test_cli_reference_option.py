@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import GOLDEN_RECORD
 
-from busbw.cli.options.references import against_of
+from busbw.cli.options.reference_option import against_of
 from busbw.errors import UsageError
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUSBW, Busbw, FakeEngine, one_sentence
-from waiting import HANG_GUARD_S, is_running, wait_until
+from polling import HANG_GUARD_S, is_running, wait_until
 
 from busbw import engine, records
 from busbw.cli.main import main

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from busbw import records
-from busbw.cli import verdict
+from busbw.cli import correctness
 from busbw.records import Check, End, Header, Row, Run
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
@@ -58,11 +58,11 @@ RIGHT, UNCHECKED, UNDEFINED = ("checked", 0), ("not_checked", None), ("not_appli
     ],
 )
 def test_the_sentence(run: Run, sentence: str) -> None:
-    assert verdict.correctness(run) == sentence
+    assert correctness.correctness(run) == sentence
 
 
 def test_wrong_rows_are_named_up_to_three() -> None:
-    text = verdict.correctness(run_of(RIGHT, *[("checked", 7)] * 5, exit_code=1))
+    text = correctness.correctness(run_of(RIGHT, *[("checked", 7)] * 5, exit_code=1))
     assert text.startswith("Verdict: WRONG DATA in 5 of 6 rows: 16 B ")
     assert text.count("7 elements") == 3
     assert text.endswith("; and 2 more.")
@@ -71,4 +71,4 @@ def test_wrong_rows_are_named_up_to_three() -> None:
 def test_a_row_is_both_placements() -> None:
     row = golden(Row)
     lines = [golden(Header), row, msgspec.structs.replace(row, placement="in_place"), golden(End)]
-    assert "all 1 row right" in verdict.correctness(Run(lines, truncated=False))
+    assert "all 1 row right" in correctness.correctness(Run(lines, truncated=False))

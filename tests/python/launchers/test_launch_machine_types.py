@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from busbw import system as expectations
-from busbw.cli.launch.systems import systems as command
+from busbw.cli.launch.machine_types import systems as command
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.launchers.machines.systems import LaunchSystem, load, names, systems
+from busbw.launchers.machine_types.machine_type import LaunchSystem, load, names, systems
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "src" / "busbw" / "launchers" / "machines"
+FOLDER = ROOT / "src" / "busbw" / "launchers" / "machine_types"
 GOLDEN = ROOT / "tests" / "golden" / "launch" / "systems"
 
 # The kinds of machine that people ask for, by the names that they type.

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import HANG_GUARD_S, is_running, wait_until
+from polling import HANG_GUARD_S, is_running, wait_until
 
 from busbw.errors import BusbwError
 from busbw.launchers import Command, File, Watch
-from busbw.launchers.job import children
-from busbw.launchers.job.children import Ended
+from busbw.launchers.job import child_processes
+from busbw.launchers.job.child_processes import Ended
 from busbw.launchers.job.processes import Rules, deaths, job_code, placed, run, run_all
 
 
@@ -62,7 +62,7 @@ def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
 
 
 def test_one_that_says_nothing_holds_nobody_up_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "_CONNECTS_S", 0.3)
+    monkeypatch.setattr(child_processes, "_CONNECTS_S", 0.3)
     log = tmp_path / "log"
     silent = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 3; echo end >>"$0"', str(log)))
     assert run_all([silent] * 2, Heard().watch, at_a_time=1) == [Ended(0)] * 2
@@ -129,7 +129,7 @@ def test_what_is_said_while_the_reader_has_paused_comes_after_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, hears_errors: bool, is_late: bool
 ) -> None:
     if is_late:
-        monkeypatch.setattr(children, "_DRAIN_S", -1.0)  # as if this process had been stopped for a while
+        monkeypatch.setattr(child_processes, "_DRAIN_S", -1.0)  # as if this process had been stopped for a while
     lines: list[bytes] = []
     paused = tmp_path / "paused"
 

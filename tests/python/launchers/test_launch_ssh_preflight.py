@@ -6,7 +6,7 @@ import pytest
 
 from busbw.errors import BusbwError
 from busbw.launchers import Job, Watch, ssh
-from busbw.launchers.job.children import Ended
+from busbw.launchers.job.child_processes import Ended
 from busbw.launchers.job.hosts import Host
 from busbw.launchers.ssh.preflight import Look, demand, known_name, understood
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.cli.launch.error_lines import ErrorLines, ranges
-from busbw.cli.launch.first_process import FirstProcess, RecordFile
+from busbw.cli.launch.output_splitter import FirstProcess, RecordFile
 from busbw.cli.launch.plain_progress import PlainProgress
 from busbw.errors import UsageError
 

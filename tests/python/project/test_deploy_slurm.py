@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUSBW, ROOT
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
 SCRIPTS = sorted((ROOT / "deploy" / "slurm").glob("*.sbatch"))
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 
 OLD_S, STAMP_S, NEW_S = 1_000_000_000, 1_000_000_100, 1_000_000_200
-SOURCES = ["engine", "fastpath", "src", "cmake", "deploy", "CMakeLists.txt", "pyproject.toml"]
+SOURCES = ["common", "engine", "fastpath", "src", "cmake", "deploy", "CMakeLists.txt", "pyproject.toml"]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_what_did_not_change_is_not_built_again(checkout: Path) -> None:
         "engine/options/options.cpp",
         "fastpath/choice/settings.cpp",
         "src/busbw/engine.py",
-        "src/busbw/launchers/machines/p5.48xlarge.toml",
+        "src/busbw/launchers/machine_types/p5.48xlarge.toml",
         "cmake",
     ],
 )

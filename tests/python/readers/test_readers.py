@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
 from busbw import engine, readers
 from busbw.errors import UsageError

@@ -11,7 +11,7 @@ from sample_logs import figure, row, table
 from busbw import readers
 from busbw.logs import Rank
 from busbw.report.configurations import Place, configurations
-from busbw.report.lateness import MOST_RANKS, arrivals, level, picture
+from busbw.report.arrivals import MOST_RANKS, arrivals, level, picture
 
 RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
 

@@ -3,8 +3,8 @@
 from sample_logs import WRONG, figure, row
 
 from busbw.expect import Estimate, Range
-from busbw.report import raw
-from busbw.report.raw import MOST_ROWS, grid
+from busbw.report import row_table
+from busbw.report.row_table import MOST_ROWS, grid
 
 
 def cells(rows: list, expected: Estimate | None = None) -> list[dict[str, str]]:  # type: ignore[type-arg]
@@ -67,7 +67,7 @@ def test_what_a_healthy_system_reaches_stands_beside() -> None:
 
 
 def test_very_long_tables_are_cut_and_say_so(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(raw, "MOST_ROWS", 3)
+    monkeypatch.setattr(row_table, "MOST_ROWS", 3)
     made = grid("rows", [row(8, number) for number in range(5)], lambda _: None)
     assert len(made.rows) == 3
     assert "2 more rows not shown here; busbw export csv writes all" in made.note

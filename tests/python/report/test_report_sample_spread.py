@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from report_pages import svg_root
 from sample_logs import STATS, figure
 
-from busbw.report.spread import picture, spread_of
+from busbw.report.sample_spread import picture, spread_of
 
 TIMES = st.lists(st.floats(min_value=0.1, max_value=1e6), min_size=2, max_size=50)
 

@@ -2,7 +2,7 @@
 
 from report_pages import numbers_of, svg_root
 
-from busbw.report.glance import glance
+from busbw.report.sparkline import glance
 
 
 def test_the_largest_size_in_words() -> None:

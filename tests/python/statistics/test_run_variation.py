@@ -8,7 +8,7 @@ import pytest
 
 from busbw.judge import Against, judge
 from busbw.logs import Figure, Log, Rank, Row, Table
-from busbw.statistics.scatter import SCATTER, Way, scatter_factor, scatter_text, way_of
+from busbw.statistics.run_variation import SCATTER, Way, scatter_factor, scatter_text, way_of
 
 RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from conftest import BUSBW
 from stand_in import TABLE, install
-from waiting import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, wait_until
 
-from busbw.terminal.to_stdout import ToStdout
+from busbw.terminal.stdout_buffer import ToStdout
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
-from waiting import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, wait_until
 
 from busbw.logs import Log, Row, Table
 from busbw.records import Stats
@@ -295,7 +295,7 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("busbw.terminal.waiting._UNNOTICED_S", 0.01)
+    monkeypatch.setattr("busbw.terminal.activity._UNNOTICED_S", 0.01)
     shown = re.compile(r"reading job\.log, \d+ s")
     with suppress(ZeroDivisionError), at_work("reading job.log"):
         wait_until(lambda: shown.search(screen.getvalue()), "a line")
@@ -310,7 +310,7 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
 def test_what_is_quick_or_has_no_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     # However long the machine takes over it: with a terminal it is quick, without one it is not.
-    monkeypatch.setattr("busbw.terminal.waiting._UNNOTICED_S", HANG_GUARD_S if stream.isatty() else 0)
+    monkeypatch.setattr("busbw.terminal.activity._UNNOTICED_S", HANG_GUARD_S if stream.isatty() else 0)
     with at_work("reading job.log"):
         time.sleep(0.05)
     assert stream.getvalue() == ""

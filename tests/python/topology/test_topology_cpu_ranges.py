@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.topology.ranges import bits_of, numbers_of, text_of
-from busbw.topology.sources.rates import NVLINK_GBPS, pcie_gbps, pcie_generation
+from busbw.topology.cpu_ranges import bits_of, numbers_of, text_of
+from busbw.topology.sources.link_rates import NVLINK_GBPS, pcie_gbps, pcie_generation
 
 
 @given(st.sets(st.integers(0, 5000)))

@@ -10,7 +10,7 @@ from conftest import ROOT
 
 from busbw.topology import Topology
 from busbw.topology.__main__ import schema_text
-from busbw.topology.sources.look import look
+from busbw.topology.sources.discovery import look
 from busbw.topology.views.nearest import labels_text, nearest, nics_on_the_bus
 
 

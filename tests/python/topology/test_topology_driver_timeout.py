@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 from topology_machines import FakeGpu, FakeNvml
 
-from busbw.topology.sources.patience import ask
+from busbw.topology.sources.driver_timeout import ask
 
 
 class Waits(FakeNvml):

@@ -15,7 +15,7 @@ from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link
 from busbw.topology import Topology
 from busbw.topology.sources import nvml
 from busbw.topology.sources.gpu_paths import LinkEnd, nvlinks_between
-from busbw.topology.sources.look import look
+from busbw.topology.sources.discovery import look
 from busbw.topology.sources.nvml_functions import Nvml, library
 from busbw.topology.types import Access, Gpu
 

@@ -10,7 +10,7 @@ from test_topology_matrix_text import H200_X4, WITH_NICS
 
 from busbw.topology import Topology
 from busbw.topology.views.arrangement import arrange
-from busbw.topology.sources.look import look
+from busbw.topology.sources.discovery import look
 from busbw.topology.sources.matrix_text import read
 from busbw.topology.views.picture import document
 

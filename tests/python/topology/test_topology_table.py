@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from test_topology_matrix_text import H200_X4, V100_X2_WITHOUT_TABS, WITH_NICS, connections
 
 from busbw.topology import Topology
-from busbw.topology.sources.look import look
+from busbw.topology.sources.discovery import look
 from busbw.topology.sources.matrix_text import read
 from busbw.topology.views.table import lines
 from busbw.topology.types import NvLinks, Pcie
-from busbw.topology.views.words import nvlink_text, pcie_text
+from busbw.topology.views.device_text import nvlink_text, pcie_text
 
 GOLDEN = ROOT / "tests" / "golden" / "topology"
 TEXTS = {"h200_x4_saved": H200_X4, "v100_x2_saved": V100_X2_WITHOUT_TABS, "with_nics_saved": WITH_NICS}

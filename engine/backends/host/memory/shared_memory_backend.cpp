@@ -1,11 +1,11 @@
-#include "backends/host/memory/host_backend.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
 
 #include <stdexcept>
 #include <utility>
 
-#include "backends/host/machine.hpp"
-#include "backends/host/memory/host_communicator.hpp"
-#include "backends/host/share.hpp"
+#include "backends/host/host_hardware.hpp"
+#include "backends/host/memory/shared_memory_communicator.hpp"
+#include "backends/host/team_gather.hpp"
 
 namespace busbw {
 

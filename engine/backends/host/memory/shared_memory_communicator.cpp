@@ -1,4 +1,4 @@
-#include "backends/host/memory/host_communicator.hpp"
+#include "backends/host/memory/shared_memory_communicator.hpp"
 
 #include <algorithm>
 #include <utility>

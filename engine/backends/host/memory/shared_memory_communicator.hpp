@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/host/host_rank.hpp"
+#include "backends/host/host_memory_communicator.hpp"
 #include "backends/host/memory/workspace.hpp"
 #include "backends/host/reduce_kernel.hpp"
 

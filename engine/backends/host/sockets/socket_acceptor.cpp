@@ -1,14 +1,14 @@
-#include "backends/host/sockets/socket_visitors.hpp"
+#include "backends/host/sockets/socket_acceptor.hpp"
 
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 
-#include "backends/host/sockets/socket_caller.hpp"
-#include "os/network.hpp"
-#include "support/error.hpp"
-#include "support/same_secret.hpp"
+#include "backends/host/sockets/socket_connector.hpp"
+#include "common/os/network.hpp"
+#include "common/support/constant_time_equal.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/sockets/socket_greeting.hpp"
-#include "os/descriptor.hpp"
+#include "backends/host/sockets/socket_handshake.hpp"
+#include "common/os/descriptor.hpp"
 
 namespace busbw {
 

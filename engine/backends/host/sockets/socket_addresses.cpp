@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <fstream>
 
-#include "support/error.hpp"
-#include "support/printable.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "os/network.hpp"
+#include "common/os/network.hpp"
 
 namespace busbw {
 

@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "backends/host/machine.hpp"
+#include "backends/host/host_hardware.hpp"
 #include "backends/host/sockets/socket_addresses.hpp"
 #include "backends/host/sockets/socket_communicator.hpp"
 #include "backends/host/sockets/socket_mesh.hpp"
-#include "os/open_files.hpp"
-#include "support/error.hpp"
+#include "common/os/open_file_limit.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

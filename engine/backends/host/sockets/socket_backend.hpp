@@ -10,7 +10,7 @@
 #include "backends/backend.hpp"
 #include "backends/faults.hpp"
 #include "backends/host/rank_buffers.hpp"
-#include "os/network.hpp"
+#include "common/os/network.hpp"
 
 namespace busbw {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/host/host_rank.hpp"
+#include "backends/host/host_memory_communicator.hpp"
 #include "backends/host/sockets/socket_exchange.hpp"
 #include "backends/host/sockets/socket_mesh.hpp"
 

@@ -1,4 +1,4 @@
-#include "backends/host/sockets/socket_caller.hpp"
+#include "backends/host/sockets/socket_connector.hpp"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "support/error.hpp"
-#include "support/same_secret.hpp"
+#include "common/support/constant_time_equal.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/sockets/socket_greeting.hpp"
-#include "os/network.hpp"
+#include "backends/host/sockets/socket_handshake.hpp"
+#include "common/os/network.hpp"
 
 namespace busbw {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <functional>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/host/sockets/socket_mesh.hpp"
-#include "os/ticker.hpp"
+#include "common/os/ticker.hpp"
 #include "rendezvous/team/team.hpp"
 #include "values/phase.hpp"
 

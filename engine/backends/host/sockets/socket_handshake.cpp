@@ -1,10 +1,10 @@
-#include "backends/host/sockets/socket_greeting.hpp"
+#include "backends/host/sockets/socket_handshake.hpp"
 
 #include <cstring>
 #include <string_view>
 #include <utility>
 
-#include "os/random_bytes.hpp"
+#include "common/os/random_bytes.hpp"
 
 namespace busbw {
 namespace {

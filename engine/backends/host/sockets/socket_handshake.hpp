@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "os/network.hpp"
+#include "common/os/network.hpp"
 #include "rendezvous/team/team.hpp"
 
 namespace busbw {

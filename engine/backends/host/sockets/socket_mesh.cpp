@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backends/host/share.hpp"
+#include "backends/host/sockets/socket_acceptor.hpp"
 #include "backends/host/sockets/socket_addresses.hpp"
-#include "backends/host/sockets/socket_caller.hpp"
-#include "backends/host/sockets/socket_visitors.hpp"
-#include "os/provenance.hpp"
-#include "os/ticker.hpp"
-#include "support/error.hpp"
+#include "backends/host/sockets/socket_connector.hpp"
+#include "backends/host/team_gather.hpp"
+#include "common/os/provenance.hpp"
+#include "common/os/ticker.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

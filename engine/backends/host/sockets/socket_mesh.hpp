@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/host/sockets/socket_greeting.hpp"
-#include "os/network.hpp"
+#include "backends/host/sockets/socket_handshake.hpp"
+#include "common/os/network.hpp"
 #include "rendezvous/team/team.hpp"
 
 namespace busbw {

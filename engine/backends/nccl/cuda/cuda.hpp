@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "backends/nccl/device_errors.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "backends/nccl/cuda/cuda.hpp"
-#include "backends/nccl/kernels/device_call.hpp"
-#include "support/error.hpp"
+#include "backends/nccl/kernels/device_api_kernels.hpp"
+#include "common/support/error.hpp"
 #include "values/message.hpp"
 
 namespace busbw {

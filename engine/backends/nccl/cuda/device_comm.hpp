@@ -9,8 +9,8 @@
 
 #include "backends/nccl/cuda/nccl_buffers.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
-#include "backends/nccl/nccl_flags.hpp"
-#include "values/types.hpp"
+#include "backends/nccl/nccl_options.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 

@@ -20,16 +20,16 @@
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/cuda/nccl_survey.hpp"
-#include "backends/nccl/flag_needs.hpp"
+#include "backends/nccl/flag_requirements.hpp"
+#include "backends/nccl/gpu_absence.hpp"
 #include "backends/nccl/launch_group.hpp"
-#include "backends/nccl/no_gpu.hpp"
 #include "backends/nccl/nvml.hpp"
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
 #include "backends/nccl/type_support.hpp"
-#include "os/environment.hpp"
-#include "os/file_hash.hpp"
-#include "support/list_of.hpp"
+#include "common/os/environment.hpp"
+#include "common/os/file_hash.hpp"
+#include "common/support/number_list.hpp"
 
 namespace busbw {
 namespace {

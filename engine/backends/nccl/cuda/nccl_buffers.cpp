@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backends/nccl/cuda/cuda.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {

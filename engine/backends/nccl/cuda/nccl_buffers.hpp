@@ -9,7 +9,7 @@
 
 #include "backends/nccl/cuda/nccl_comm.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
-#include "backends/nccl/nccl_flags.hpp"
+#include "backends/nccl/nccl_options.hpp"
 
 namespace busbw {
 

@@ -10,7 +10,7 @@
 
 #include "backends/nccl/cuda/nccl_join.hpp"
 #include "backends/nccl/device_errors.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 

@@ -5,9 +5,9 @@
 
 #include "backends/nccl/cuda/live_communicators.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
-#include "backends/nccl/nccl_flags.hpp"
+#include "backends/nccl/nccl_options.hpp"
+#include "common/values/types.hpp"
 #include "rendezvous/team/team.hpp"
-#include "values/types.hpp"
 
 namespace busbw {
 

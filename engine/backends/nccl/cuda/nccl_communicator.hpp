@@ -14,9 +14,9 @@
 #include "backends/nccl/cuda/device_comm.hpp"
 #include "backends/nccl/cuda/nccl_buffers.hpp"
 #include "backends/nccl/cuda/nccl_comm.hpp"
-#include "backends/nccl/cuda/nccl_launcher.hpp"
+#include "backends/nccl/cuda/nccl_issuer.hpp"
 #include "backends/nccl/launch_group.hpp"
-#include "backends/nccl/memory_book.hpp"
+#include "backends/nccl/memory_tracker.hpp"
 #include "backends/nccl/nvml.hpp"
 
 namespace busbw {

@@ -1,4 +1,4 @@
-#include "backends/nccl/cuda/nccl_launcher.hpp"
+#include "backends/nccl/cuda/nccl_issuer.hpp"
 
 #include <optional>
 #include <stdexcept>
@@ -7,7 +7,7 @@
 #include "backends/nccl/kernels/device_copy.hpp"
 #include "values/dispatch.hpp"
 #include "values/float_formats.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 namespace busbw {
 namespace {

@@ -3,7 +3,7 @@
 #include <nccl.h>
 
 #include "backends/nccl/cuda/nccl_library.hpp"
-#include "backends/nccl/nccl_flags.hpp"
+#include "backends/nccl/nccl_options.hpp"
 
 namespace busbw {
 

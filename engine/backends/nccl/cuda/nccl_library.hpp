@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backends/nccl/open_library.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 // The device API's, of nccl_device.h, which few files need.
 struct ncclDevComm;

@@ -14,9 +14,9 @@
 #include <string>
 #include <utility>
 
+#include "backends/nccl/gpu_absence.hpp"
 #include "backends/nccl/nccl_backend.hpp"
-#include "backends/nccl/no_gpu.hpp"
-#include "os/environment.hpp"
+#include "common/os/environment.hpp"
 
 namespace busbw {
 namespace {

@@ -3,9 +3,9 @@
 // rank, which loads it from all ranks, reduces it, and stores the result to all.
 #include <nccl_device.h>
 
-#include "backends/nccl/kernels/device_call.hpp"
+#include "backends/nccl/kernels/device_api_kernels.hpp"
 #include "backends/nccl/kernels/device_reduction.cuh"
-#include "backends/nccl/kernels/kernel_share.hpp"
+#include "backends/nccl/kernels/work_partition.hpp"
 
 namespace busbw {
 namespace {

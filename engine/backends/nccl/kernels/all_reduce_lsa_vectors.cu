@@ -3,9 +3,9 @@
 // differently; in place too. As -D 1, but each thread has several loads under way before it reduces what came.
 #include <nccl_device.h>
 
-#include "backends/nccl/kernels/device_call.hpp"
+#include "backends/nccl/kernels/device_api_kernels.hpp"
 #include "backends/nccl/kernels/device_reduction.cuh"
-#include "backends/nccl/kernels/kernel_share.hpp"
+#include "backends/nccl/kernels/work_partition.hpp"
 
 namespace busbw {
 namespace {

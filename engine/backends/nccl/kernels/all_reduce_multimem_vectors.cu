@@ -3,10 +3,10 @@
 // aligned differently, by single elements.
 #include <nccl_device.h>
 
-#include "backends/nccl/kernels/device_call.hpp"
-#include "backends/nccl/kernels/kernel_share.hpp"
+#include "backends/nccl/kernels/device_api_kernels.hpp"
 #include "backends/nccl/kernels/multicast.cuh"
-#include "values/types.hpp"
+#include "backends/nccl/kernels/work_partition.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 namespace {

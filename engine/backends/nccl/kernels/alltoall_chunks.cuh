@@ -7,8 +7,8 @@
 
 #include <cstddef>
 
-#include "backends/nccl/kernels/device_call.hpp"
-#include "backends/nccl/kernels/kernel_share.hpp"
+#include "backends/nccl/kernels/device_api_kernels.hpp"
+#include "backends/nccl/kernels/work_partition.hpp"
 
 namespace busbw {
 

@@ -3,9 +3,9 @@
 // raises a signal there; all have come when the signal has risen by the number of ranks.
 #include <nccl_device.h>
 
-#include "backends/nccl/kernels/device_call.hpp"
-#include "backends/nccl/kernels/kernel_share.hpp"
-#include "values/types.hpp"
+#include "backends/nccl/kernels/device_api_kernels.hpp"
+#include "backends/nccl/kernels/work_partition.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 namespace {

@@ -2,9 +2,9 @@
 // Needs NCCL's GIN; every type, as nothing is computed; any alignment; not in place. As -D 1 near by and -D 3 far away.
 #include <nccl_device.h>
 
-#include "backends/nccl/kernels/device_call.hpp"
-#include "backends/nccl/kernels/kernel_share.hpp"
-#include "values/types.hpp"
+#include "backends/nccl/kernels/device_api_kernels.hpp"
+#include "backends/nccl/kernels/work_partition.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 namespace {

@@ -3,10 +3,10 @@
 // not in place. As -D 1 otherwise.
 #include <nccl_device.h>
 
-#include "backends/nccl/kernels/alltoall_parts.cuh"
-#include "backends/nccl/kernels/device_call.hpp"
+#include "backends/nccl/kernels/alltoall_chunks.cuh"
+#include "backends/nccl/kernels/device_api_kernels.hpp"
 #include "backends/nccl/kernels/element_words.cuh"
-#include "backends/nccl/kernels/kernel_share.hpp"
+#include "backends/nccl/kernels/work_partition.hpp"
 
 namespace busbw {
 namespace {

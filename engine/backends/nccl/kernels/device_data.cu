@@ -1,5 +1,5 @@
 #include "backends/nccl/kernels/device_data.hpp"
-#include "backends/nccl/kernels/device_words.cuh"
+#include "backends/nccl/kernels/tile_words.cuh"
 
 namespace busbw {
 namespace {

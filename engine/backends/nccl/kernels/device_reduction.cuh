@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "values/types.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 

@@ -2,7 +2,7 @@
 // Elements that are only moved: a word of their size.
 #include <cstdint>
 
-#include "values/types.hpp"
+#include "common/values/types.hpp"
 
 namespace busbw {
 

@@ -12,10 +12,10 @@ import click
 
 from busbw import __version__, engine
 from busbw.ab import BlockEndedError
-from busbw.cli.ending import ended_like_interrupted
+from busbw.cli.interrupts import ended_like_interrupted
 from busbw.cli.fastpath.path import library_here
-from busbw.cli.options.output import require_place, write_whole
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.output_file import require_place, write_whole
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError, code_of_interrupt
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, Range
 from busbw.fastpath.run_folder import TABLE_FILE, alone_in, made, open_folder, settings_of

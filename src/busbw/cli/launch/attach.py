@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.options.keeping import keeping_options
-from busbw.cli.launch.asked import Asked
+from busbw.cli.options.run_destination import keeping_options
+from busbw.cli.launch.options import Asked
 from busbw.cli.launch.slurm_steps import carry_out_steps
 from busbw.cli.outcome import plot_option
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import UsageError
 from busbw.launchers import slurm as launcher
 

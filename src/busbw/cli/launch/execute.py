@@ -6,10 +6,10 @@ from typing import TypeVar
 
 import click
 
-from busbw.cli.options.keeping import kept
-from busbw.cli.launch.asked import Asked
+from busbw.cli.options.run_destination import kept
+from busbw.cli.launch.options import Asked
 from busbw.cli.launch.error_lines import ErrorLines
-from busbw.cli.launch.first_process import FirstProcess, RecordFile
+from busbw.cli.launch.output_splitter import FirstProcess, RecordFile
 from busbw.cli.launch.plain_progress import PlainProgress
 from busbw.cli.outcome import checked, finish_stdout, say_outcome
 from busbw.errors import Exit

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.launch.asked import require_possible
-from busbw.cli.options.values import NamedPath
+from busbw.cli.launch.options import require_possible
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import UsageError
 from busbw.files import read_written
 from busbw.launchers.job.hosts import Host, is_address, parse_hostfile, parse_hosts, total

@@ -6,11 +6,11 @@ from typing import get_args
 import click
 
 from busbw.cli.options.engine_flags import given_flags
-from busbw.cli.launch.asked import COMMAND, Asked, common_options
-from busbw.cli.launch.carry_out import carry_out
+from busbw.cli.launch.options import Asked, COMMAND, common_options
+from busbw.cli.launch.execute import carry_out
 from busbw.launchers import kubernetes as launcher
-from busbw.launchers.kubernetes.from_system import on_system
-from busbw.launchers.kubernetes.where import DEFAULT_PORT, Kind, Where, pair, quantity, toleration
+from busbw.launchers.kubernetes.machine_type import on_system
+from busbw.launchers.kubernetes.target import DEFAULT_PORT, Kind, Where, pair, quantity, toleration
 
 _GPU = "nvidia.com/gpu"
 

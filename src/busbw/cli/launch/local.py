@@ -5,8 +5,8 @@ import socket
 import click
 
 from busbw import engine
-from busbw.cli.launch.asked import COMMAND, Asked, common_options
-from busbw.cli.launch.carry_out import carry_out
+from busbw.cli.launch.options import Asked, COMMAND, common_options
+from busbw.cli.launch.execute import carry_out
 from busbw.launchers import local as launcher
 
 

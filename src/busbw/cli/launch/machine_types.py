@@ -9,8 +9,8 @@ from rich.table import Table
 
 from busbw import system as expectations
 from busbw.errors import UsageError
-from busbw.launchers.machines.systems import LaunchSystem, load
-from busbw.launchers.machines.systems import systems as known
+from busbw.launchers.machine_types.machine_type import LaunchSystem, load
+from busbw.launchers.machine_types.machine_type import systems as known
 from busbw.terminal import StreamConsole, console, width_of
 
 _WIDE = 110

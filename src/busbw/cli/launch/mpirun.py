@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from busbw import engine
-from busbw.cli.launch.asked import COMMAND, Asked, common_options
-from busbw.cli.launch.carry_out import carry_out
+from busbw.cli.launch.options import Asked, COMMAND, common_options
+from busbw.cli.launch.execute import carry_out
 from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import mpirun as launcher
 from busbw.launchers.job.hosts import Host, in_url, root_by_name

@@ -13,15 +13,15 @@ from click.core import ParameterSource
 
 from busbw import engine
 from busbw.cli.options.engine_flags import count_of, given_flags, named_collective, sweep_flags
-from busbw.cli.options.keeping import keeping_options
+from busbw.cli.options.run_destination import keeping_options
 from busbw.cli.outcome import plot_option
-from busbw.cli.options.values import Seconds
+from busbw.cli.options.param_types import Seconds
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.job.job import PLACE
 
 if TYPE_CHECKING:
-    from busbw.launchers.machines.systems import LaunchSystem
+    from busbw.launchers.machine_types.machine_type import LaunchSystem
 
 COMMAND = {"allow_interspersed_args": False}
 """`context_settings` of every kind: from the collective on, everything is the engine's; `--` before it is allowed."""
@@ -230,9 +230,9 @@ def require_possible(processes: int, ranks_per_process: int) -> None:
 def _system(name: str | None) -> "LaunchSystem | None":
     if name is None:
         return None
-    from busbw.launchers.machines import systems  # only who names one waits for all of them to be read
+    from busbw.launchers.machine_types import machine_type  # only who names one waits for all of them to be read
 
-    return systems.load(name)
+    return machine_type.load(name)
 
 
 def _assignment(text: str) -> tuple[str, str]:

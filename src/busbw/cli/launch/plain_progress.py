@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from time import monotonic
 
-from busbw.terminal.to_stdout import ToStdout
+from busbw.terminal.stdout_buffer import ToStdout
 
 _PATIENCE_S = 2.0
 

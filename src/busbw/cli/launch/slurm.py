@@ -12,20 +12,20 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.launch.asked import COMMAND, Asked, common_options
+from busbw.cli.launch.options import Asked, COMMAND, common_options
 from busbw.cli.launch.hosts import PORTS, named_hosts
 from busbw.cli.launch.slurm_steps import carry_out_steps
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.launchers import slurm as launcher
 from busbw.launchers.job.hosts import Host
 from busbw.launchers.job.job import Job
-from busbw.launchers.slurm import queue
+from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, is_in_one
-from busbw.launchers.slurm.order import by_switch, in_order, parse_hostlist
+from busbw.launchers.slurm.node_order import by_switch, in_order, parse_hostlist
 from busbw.launchers.slurm.processors import NODES, processors
 from busbw.launchers.slurm.script import Where, script
-from busbw.launchers.slurm.settled import SETTLED, SETTLED_BY_SRUN, refuse_settled
+from busbw.launchers.slurm.reserved_options import SETTLED, SETTLED_BY_SRUN, refuse_settled
 
 _IMPORTS_WITHIN_S = 600.0
 """Each node imports the image for itself before its processes start; pods are given as long."""
@@ -210,7 +210,7 @@ def _with_all_processors(where: Where, per_node: int) -> tuple[Where, tuple[str,
     if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
         return where, ()
     try:
-        counts = processors(queue.read(["scontrol", "--oneliner", "show", "node"]), queue.read(NODES), options)
+        counts = processors(commands.read(["scontrol", "--oneliner", "show", "node"]), commands.read(NODES), options)
     except BusbwError as error:
         return where, (f"{error.what}: without a --cpus-per-task from here srun gives each process one processor",)
     each = min(counts, default=0) // per_node
@@ -225,7 +225,7 @@ def _switches(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
         UsageError: It knows no switches.
     """
     try:
-        switches = by_switch(queue.read(["scontrol", "show", "topology"]))
+        switches = by_switch(commands.read(["scontrol", "show", "topology"]))
     except BusbwError as error:
         if not dry_run:
             raise

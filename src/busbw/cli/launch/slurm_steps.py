@@ -4,11 +4,11 @@ from functools import partial
 
 import click
 
-from busbw.cli.launch.asked import Asked
-from busbw.cli.launch.carry_out import carry_out
+from busbw.cli.launch.options import Asked
+from busbw.cli.launch.execute import carry_out
 from busbw.errors import BusbwError, Exit
 from busbw.launchers import slurm as launcher
-from busbw.launchers.slurm import SlurmRendered, queue
+from busbw.launchers.slurm import SlurmRendered, commands
 
 _GO_ON = {Exit.GOOD, Exit.WRONG_DATA, Exit.SLOWER_THAN_DEMANDED}
 """After these the next step may be as good as ever; the batch script thinks the same."""
@@ -34,7 +34,7 @@ def carry_out_steps(asked: Asked, rendered: SlurmRendered) -> int:
                 launcher.cancel(rendered)  # the script may think that all is well, and go on to the next step
             if code not in _GO_ON:
                 break
-    except queue.NoAnswerError:
+    except commands.NoAnswerError:
         raise  # the job may go on, and its files say how
     except KeyboardInterrupt:  # between two steps, while the job goes on
         if why_not := launcher.cancel(rendered):

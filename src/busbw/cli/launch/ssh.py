@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.launch.asked import COMMAND, Asked, common_options, require_possible
-from busbw.cli.launch.carry_out import carry_out
+from busbw.cli.launch.options import Asked, COMMAND, common_options, require_possible
+from busbw.cli.launch.execute import carry_out
 from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher

@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import BusbwError, Exit, UsageError
 from busbw.store import default_folder, new_run, run_name
 

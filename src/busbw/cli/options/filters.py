@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.param_types import NamedPath
 from busbw.engine import collective_name
 from busbw.errors import UsageError
 from busbw.store import LARGEST, STORE_VARIABLE, Filter

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from busbw.cli.options.values import NamedPath
+from busbw.cli.options.param_types import NamedPath
 from busbw.errors import UsageError
 from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
 
@@ -92,7 +92,7 @@ def _written_down(folder: Path) -> Callable[[int], None]:
 
 
 _SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", "APIKEY")
-"""In the name of a variable; those of the engine (engine/os/provenance.cpp)."""
+"""In the name of a variable; those of the engine (common/os/provenance.cpp)."""
 
 
 def _without_secrets(words: Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ from time import monotonic
 from types import FrameType
 from typing import IO
 
-from busbw import end_signals
+from busbw import termination_signals
 from busbw.errors import SIGNALLED, BusbwError
 from busbw.launchers.job.job import Command, PLACE, Watch
 
@@ -110,7 +110,7 @@ class Children:
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         # Each signal writes a byte at once: Python calls its handler only after a wait that has just begun.
         self._wake_before = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, self._receive) for number in end_signals.heeded()}
+        self._before = {number: signal.signal(number, self._receive) for number in termination_signals.heeded()}
         self._before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
         self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # it ends the wait
         return self

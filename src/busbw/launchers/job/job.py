@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from busbw.launchers.machines.systems import LaunchSystem
+    from busbw.launchers.machine_types.machine_type import LaunchSystem
 
 TOKEN_SHOWN = "<token>"
 """Stands wherever a person sees what was rendered; the token itself is seen by nobody."""

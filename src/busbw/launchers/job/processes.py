@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers.job.children import Children, Ended, Rules, make_room
+from busbw.launchers.job.child_processes import Children, Ended, Rules, make_room
 from busbw.launchers.job.job import Command, File, Watch
 
 GRACE_S = 15.0

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from busbw.errors import UsageError
 from busbw.launchers.job.job import Command, Job, Rendered, Watch, hide
-from busbw.launchers.kubernetes import calls
-from busbw.launchers.kubernetes.following import Following
-from busbw.launchers.kubernetes.interrupts import remembered
+from busbw.launchers.kubernetes import kubectl
+from busbw.launchers.kubernetes.follower import Following
+from busbw.launchers.kubernetes.signal_log import remembered
 from busbw.launchers.kubernetes.manifests import (
     Manifests,
     manifests,
@@ -22,7 +22,7 @@ from busbw.launchers.kubernetes.manifests import (
     suspension,
 )
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
-from busbw.launchers.kubernetes.where import Where
+from busbw.launchers.kubernetes.target import Where
 
 _ORDER = """\
 # The objects as they are in the end; `kubectl apply -f -` takes them, with a token of yours in place of <token>.
@@ -89,13 +89,13 @@ def render(job: Job, where: Where) -> InCluster:
     selector = f"{INSTANCE}={job.name}"
     change = resumption(made)
     resumed = change and not where.queue
-    sent = (calls.CREATE, calls.CREATE, *((calls.patch(kind, job.name, change),) if resumed else ()))
+    sent = (kubectl.CREATE, kubectl.CREATE, *((kubectl.patch(kind, job.name, change),) if resumed else ()))
     look = ("get", "pods", "-l", selector, "-o", "json")
     follow = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
     return InCluster(
-        commands=tuple(Command(calls.request(where, *words)) for words in sent),
-        watched=(Command(calls.request(where, *look)), Command(calls.command(where, *follow))),
-        cleanup=() if where.keep else (Command(calls.request(where, *calls.delete(kind, job.name))),),
+        commands=tuple(Command(kubectl.request(where, *words)) for words in sent),
+        watched=(Command(kubectl.request(where, *look)), Command(kubectl.command(where, *follow))),
+        cleanup=() if where.keep else (Command(kubectl.request(where, *kubectl.delete(kind, job.name))),),
         remarks=_remarks(where),
         token=job.token,
         where=where,
@@ -128,7 +128,7 @@ def submit(rendered: InCluster, watch: Watch) -> int:
     Raises:
         BusbwError: The cluster refuses it, or it can never start; nothing of it stays there.
     """
-    calls.check_kubectl()
+    kubectl.check_kubectl()
     with remembered() as received:
         return Following(rendered.where, rendered.made, rendered.program, watch, received).to_the_end()
 

@@ -7,13 +7,13 @@ from time import monotonic, sleep
 from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.job.job import Watch
 from busbw.launchers.kubernetes import objects, status
-from busbw.launchers.kubernetes.calls import Calls, InterruptedCallError, RefusedError
-from busbw.launchers.kubernetes.loss import Loss, remark
+from busbw.launchers.kubernetes.kubectl import Calls, InterruptedCallError, RefusedError
+from busbw.launchers.kubernetes.loss_detector import Loss, remark
 from busbw.launchers.kubernetes.manifests import Manifests, owned_by, resumption, suspended
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
-from busbw.launchers.kubernetes.reading import Reading
-from busbw.launchers.kubernetes.waiting import Waiting
-from busbw.launchers.kubernetes.where import Where
+from busbw.launchers.kubernetes.log_reader import Reading
+from busbw.launchers.kubernetes.wait_explainer import Waiting
+from busbw.launchers.kubernetes.target import Where
 
 _LOOK_S = 1.0
 _LOOK_WHILE_RUNNING_S = 5.0

@@ -20,7 +20,7 @@ import msgspec
 
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers.kubernetes.manifests import patch_text
-from busbw.launchers.kubernetes.where import Where
+from busbw.launchers.kubernetes.target import Where
 
 KUBECTL = "kubectl"
 _TICK_S = 0.25

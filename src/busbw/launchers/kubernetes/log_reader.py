@@ -6,10 +6,10 @@ import subprocess
 from contextlib import suppress
 from time import monotonic
 
-from busbw.launchers.kubernetes.calls import command, end, start
-from busbw.launchers.kubernetes.logs import LogJoiner
+from busbw.launchers.kubernetes.kubectl import command, end, start
+from busbw.launchers.kubernetes.log_lines import LogJoiner
 from busbw.launchers.kubernetes.pods import CONTAINER
-from busbw.launchers.kubernetes.where import Where
+from busbw.launchers.kubernetes.target import Where
 
 _END_S = 5.0
 """How long kubectl may take to end once its output has."""

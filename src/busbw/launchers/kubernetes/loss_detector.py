@@ -4,7 +4,7 @@ A node that is cut off cannot say that its pods ended, and the cluster, which wa
 """
 
 from busbw.launchers.kubernetes import objects, status
-from busbw.launchers.kubernetes.reading import Reading
+from busbw.launchers.kubernetes.log_reader import Reading
 
 _FAILURES = 3
 """A kubelet that is there serves the log of a pod that is being deleted until the pod is gone."""

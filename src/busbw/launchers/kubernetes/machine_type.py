@@ -4,8 +4,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from busbw.launchers.kubernetes.where import Toleration, Where
-from busbw.launchers.machines.systems import LaunchSystem
+from busbw.launchers.kubernetes.target import Toleration, Where
+from busbw.launchers.machine_types.machine_type import LaunchSystem
 
 _Value = TypeVar("_Value", bound=Hashable)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from busbw.launchers.job.job import Job
 from busbw.launchers.kubernetes import pods
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, TOKEN_KEY, Manifest
-from busbw.launchers.kubernetes.where import Where
+from busbw.launchers.kubernetes.target import Where
 
 _JOIN_LIMIT_S = "600"
 """Pods start minutes apart where some nodes have the image and others pull it."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from busbw.launchers.job.job import Job
-from busbw.launchers.kubernetes.where import Where
+from busbw.launchers.kubernetes.target import Where
 
 Manifest = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from busbw.end_signals import handled_by
+from busbw.termination_signals import handled_by
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from busbw.errors import UsageError
 from busbw.launchers.kubernetes.objects import ContainerState, Event, InvolvedObject, Node, Pod
 from busbw.launchers.kubernetes.pods import CONTAINER
-from busbw.launchers.kubernetes.where import quantity
+from busbw.launchers.kubernetes.target import quantity
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 """The annotation in which an Indexed Job tells a pod its number."""

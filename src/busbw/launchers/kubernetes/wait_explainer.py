@@ -6,9 +6,9 @@ from time import monotonic
 from busbw.errors import BusbwError
 from busbw.launchers.job.job import Watch
 from busbw.launchers.kubernetes import objects, status
-from busbw.launchers.kubernetes.calls import Calls, RefusedError
+from busbw.launchers.kubernetes.kubectl import Calls, RefusedError
 from busbw.launchers.kubernetes.manifests import Manifests
-from busbw.launchers.kubernetes.where import Where
+from busbw.launchers.kubernetes.target import Where
 
 _NODES_AGAIN_S = 30.0
 _NO_POD_S = 10.0

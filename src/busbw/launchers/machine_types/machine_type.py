@@ -1,6 +1,6 @@
 """ADD A MACHINE TYPE HERE: what a kind of node needs so that a job can be launched on it.
 
-The descriptions are data, src/busbw/launchers/machines/*.toml, and each value names where it is from. `load` gives the one of a name,
+The descriptions are data, src/busbw/launchers/machine_types/*.toml, and each value names where it is from. `load` gives the one of a name,
 an alias or a file. What the node's wires carry is said elsewhere: `expectation` is a name of busbw.system.
 """
 
@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from busbw.errors import UsageError
 from busbw.launchers.job.job import PLACE
-from busbw.shelf import Shelf
+from busbw.catalog import Shelf
 from busbw.units import plain as shown
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"

@@ -20,7 +20,7 @@ import msgspec
 from busbw.errors import SIGNALLED, BusbwError, UsageError
 from busbw.launchers.job import processes
 from busbw.launchers.job.job import Command, File, Job, PLACE, Rendered, Watch, as_pairs
-from busbw.launchers.slurm import follow, queue, script, step
+from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import Where
 
 SCRIPT = "job.sbatch"
@@ -100,21 +100,21 @@ def submit(rendered: SlurmRendered, watch: Watch, unread: list[int] | None = Non
         BusbwError: Slurm refuses the job, it can never start, or the program was not started.
     """
     if rendered.folder is None:
-        return step.run(rendered.commands[0], rendered.files, rendered.name, watch)
+        return srun.run(rendered.commands[0], rendered.files, rendered.name, watch)
     # From here on, so that an interrupt cannot fall between the job's submission and its id.
-    with follow.signals() as received:
+    with follower.signals() as received:
         if not rendered.job and rendered.step == 1:
             job = start(rendered)
             watch.on_status(f"job {job} is submitted")
         else:
             job = rendered.job or submitted(rendered.folder).job
-        follower = follow.Follower(rendered.folder, job, rendered.step, watch)
+        output = follower.Follower(rendered.folder, job, rendered.step, watch)
         try:
-            return follower.follow(received)
-        except follow.Left:
+            return output.follow(received)
+        except follower.Left:
             return LEFT
         finally:
-            if unread is not None and not follower.has_all:
+            if unread is not None and not output.has_all:
                 unread.append(rendered.step)
 
 
@@ -134,7 +134,7 @@ def start(rendered: SlurmRendered) -> str:
     environment = {name: value for name, value in os.environ.items() if _goes_along(name)}
     try:
         with processes.placed(rendered.files):
-            job = queue.submit(rendered.commands[0].words, environment, name=rendered.name)
+            job = commands.submit(rendered.commands[0].words, environment, name=rendered.name)
     except BusbwError:
         tidy(rendered.folder)
         raise
@@ -178,7 +178,7 @@ def cancel(rendered: SlurmRendered) -> str:
     """Cancels a batch job that was submitted; why it did not work, empty where it did."""
     if rendered.folder is None:
         return ""
-    return queue.cancel(rendered.job or submitted(rendered.folder).job)
+    return commands.cancel(rendered.job or submitted(rendered.folder).job)
 
 
 def tidy(folder: Path) -> None:

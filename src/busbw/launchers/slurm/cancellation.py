@@ -5,7 +5,7 @@ from time import monotonic
 
 from busbw.errors import BusbwError
 from busbw.launchers.job.job import Watch
-from busbw.launchers.slurm import queue
+from busbw.launchers.slurm import commands
 
 _ORDERLY_S = 10.0
 """How long ranks may take to end after an interrupt, before Slurm ends them."""
@@ -45,7 +45,7 @@ class Ending:
         self._watch.on_status(f"interrupted: Slurm is told to end job {self._job}")
         self._watch.on_wait()
         before = self.why_not
-        self.why_not = queue.cancel(self._job, signal=signal)
+        self.why_not = commands.cancel(self._job, signal=signal)
         if self.why_not:
             if self.why_not != before:
                 self._say(f"interrupted, but job {self._job} goes on: {self.why_not}; Slurm is told again")
@@ -58,7 +58,7 @@ class Ending:
         if self.runs:
             return True
         try:
-            status = queue.status(self._job)
+            status = commands.status(self._job)
         except BusbwError:
             return False
         return status is not None and not status.waits

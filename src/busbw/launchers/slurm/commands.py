@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from busbw.errors import BusbwError
-from busbw.launchers.slurm import refusals
+from busbw.launchers.slurm import error_text
 from busbw.launchers.slurm.status import SQUEUE_FORMAT, JobStatus, parse_scontrol, parse_squeue
 
 _ANSWERS_WITHIN_S = 60.0
@@ -38,8 +38,8 @@ def submit(words: Sequence[str], environment: Mapping[str, str], *, name: str) -
         told = f"job {name} may wait or run: {why_not}" if why_not else f"a job {name} of which Slurm knew is cancelled"
         raise NoAnswerError(f"{error.what}; {told}", remedy=f"should it come later: scancel --name={name}") from error
     if done.returncode != 0:
-        said = refusals.words_of(done.stderr) or f"exit code {done.returncode}"
-        raise BusbwError(f"Slurm took no job: {said}", remedy=refusals.remedy_for(done.stderr))
+        said = error_text.words_of(done.stderr) or f"exit code {done.returncode}"
+        raise BusbwError(f"Slurm took no job: {said}", remedy=error_text.remedy_for(done.stderr))
     return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
 
 
@@ -57,7 +57,7 @@ def status(job: str) -> JobStatus | None:
         return parse_scontrol(kept.stdout)
     if _FORGOTTEN in kept.stderr:
         return None
-    raise NoAnswerError(refusals.words_of(kept.stderr), remedy=refusals.remedy_for(kept.stderr))
+    raise NoAnswerError(error_text.words_of(kept.stderr), remedy=error_text.remedy_for(kept.stderr))
 
 
 def cancel(job: str, *, signal: str = "") -> str:
@@ -86,7 +86,7 @@ def step_named(name: str) -> str:
     """
     done = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_WITHIN_S)
     if done.returncode != 0:
-        raise NoAnswerError(refusals.words_of(done.stderr), remedy=refusals.remedy_for(done.stderr))
+        raise NoAnswerError(error_text.words_of(done.stderr), remedy=error_text.remedy_for(done.stderr))
     return next((line.split()[0] for line in done.stdout.splitlines() if line.split()[1:] == [name]), "")
 
 
@@ -112,8 +112,8 @@ def read(words: Sequence[str]) -> str:
     """
     done = _run(words)
     if done.returncode != 0:
-        said = refusals.words_of(done.stderr) or f"exit code {done.returncode}"
-        raise BusbwError(f"{' '.join(words)}: {said}", remedy=refusals.remedy_for(done.stderr))
+        said = error_text.words_of(done.stderr) or f"exit code {done.returncode}"
+        raise BusbwError(f"{' '.join(words)}: {said}", remedy=error_text.remedy_for(done.stderr))
     return done.stdout
 
 
@@ -124,7 +124,7 @@ def _tell(words: Sequence[str]) -> str:
         return error.what
     if done.returncode == 0 or any(sentence in done.stderr for sentence in _OVER):
         return ""
-    return refusals.words_of(done.stderr) or f"exit code {done.returncode}"
+    return error_text.words_of(done.stderr) or f"exit code {done.returncode}"
 
 
 def _run(

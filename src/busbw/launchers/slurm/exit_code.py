@@ -7,7 +7,7 @@ import msgspec
 
 from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.job.job import Watch
-from busbw.launchers.slurm.refusals import NO_BINDING, NOT_STARTED, remedy_for, words_of
+from busbw.launchers.slurm.error_text import NOT_STARTED, NO_BINDING, remedy_for, words_of
 
 _KEPT_LINES = 50
 _NOT_RUN = {126, 127}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from busbw.errors import BusbwError
-from busbw.launchers.slurm.end import Heard
+from busbw.launchers.slurm.exit_code import Heard
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
 
 

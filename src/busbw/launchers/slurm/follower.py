@@ -9,12 +9,12 @@ from pathlib import Path
 from time import monotonic
 from types import FrameType
 
-from busbw import end_signals
+from busbw import termination_signals
 from busbw.errors import SIGNALLED, BusbwError, Exit
 from busbw.launchers.job.job import Watch
-from busbw.launchers.slurm import queue, room
-from busbw.launchers.slurm.end import Heard, judged
-from busbw.launchers.slurm.ending import Ending
+from busbw.launchers.slurm import commands, disk_space
+from busbw.launchers.slurm.exit_code import Heard, judged
+from busbw.launchers.slurm.cancellation import Ending
 from busbw.launchers.slurm.files import StepFiles
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
 from busbw.launchers.slurm.status import JobStatus, ended, never_starts, waiting
@@ -89,7 +89,7 @@ class Follower:
                 self._ask_at_s, self._ask_after_s = 0.0, _ASK_FIRST_S
             self._ending.go_on()
             if self._ending.why_not and len(received) >= _ENOUGH_INTERRUPTS:
-                raise queue.NoAnswerError(
+                raise commands.NoAnswerError(
                     f"job {self._job} may go on: {self._ending.why_not}",
                     remedy=f"once Slurm answers: scancel {self._job}",
                 )
@@ -107,7 +107,7 @@ class Follower:
         """Cancels the job, as often as it takes."""
         before = len(received)
         until_s = monotonic() + _UNHEARD_S
-        while queue.cancel(self._job):
+        while commands.cancel(self._job):
             if len(received) > before or monotonic() > until_s:
                 self.has_all = False
                 return
@@ -130,10 +130,10 @@ class Follower:
         self._ask_at_s = monotonic() + self._ask_after_s
         self._ask_after_s = min(self._ask_after_s * _ASK_MORE_BY, _ASK_AT_MOST_S)
         try:
-            status = queue.status(self._job)
-        except queue.NoAnswerError as error:
+            status = commands.status(self._job)
+        except commands.NoAnswerError as error:
             if monotonic() - self._answered_s > _UNHEARD_S:
-                raise queue.NoAnswerError(
+                raise commands.NoAnswerError(
                     f"Slurm has not answered for {_UNHEARD_S / 60:g} min: {error.what}",
                     remedy=f"once it does, come back with busbw launch attach {self._folder}",
                 ) from error
@@ -146,7 +146,7 @@ class Follower:
         self._ending.runs = not status.waits
         if not self._ending.is_wanted:
             self._say(status)
-        if (never := never_starts(status)) and not queue.cancel(self._job):
+        if (never := never_starts(status)) and not commands.cancel(self._job):
             raise BusbwError(f"job {self._job} could never start and was cancelled: {never[0]}", remedy=never[1])
         return _GOES_ON
 
@@ -183,7 +183,7 @@ class Follower:
         Raises:
             BusbwError: It is full.
         """
-        if not room.is_full(self._folder):
+        if not disk_space.is_full(self._folder):
             return
         self._read(at_end=True)
         self.has_all = False
@@ -216,7 +216,7 @@ class Follower:
             )
         if self._heard.end_code == Exit.GOOD:
             return Exit.GOOD
-        down = queue.nodes_down(status.node_list) if status else ()
+        down = commands.nodes_down(status.node_list) if status else ()
         self._heard.say(ended(self._job, status, down))
         self._say_log()
         return Exit.RANK_LOST if self._heard.end_code is None else self._heard.end_code
@@ -260,7 +260,7 @@ def signals() -> Iterator[Received]:
     """Signals are written down, and do nothing else."""
     received = Received()
     try:
-        with end_signals.handled_by(received.take):
+        with termination_signals.handled_by(received.take):
             yield received
     finally:
         received.close()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from busbw.launchers.slurm.order import parse_hostlist
+from busbw.launchers.slurm.node_order import parse_hostlist
 
 NODES = ("sinfo", "--noheader", "--Node", "--format=%N %P")
 """Prints each node with each partition that it is in; an asterisk marks the default one."""

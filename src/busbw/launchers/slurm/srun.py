@@ -9,9 +9,9 @@ from time import monotonic
 from busbw.errors import BusbwError, Exit
 from busbw.launchers.job import processes
 from busbw.launchers.job.job import Command, File, Watch
-from busbw.launchers.slurm import queue
-from busbw.launchers.slurm.end import Heard, judged
-from busbw.launchers.slurm.refusals import WAITS
+from busbw.launchers.slurm import commands
+from busbw.launchers.slurm.exit_code import Heard, judged
+from busbw.launchers.slurm.error_text import WAITS
 from busbw.launchers.slurm.status import waiting
 
 _QUEUED = re.compile(rb"job (\d+) queued")
@@ -101,8 +101,8 @@ class _Step:
 
     def _say_reason(self) -> None:
         try:
-            status = queue.status(self._queued)
-        except queue.NoAnswerError as error:
+            status = commands.status(self._queued)
+        except commands.NoAnswerError as error:
             self._watch.on_status(f"Slurm does not answer: {error.what}")
             return
         if status is not None and status.waits:
@@ -122,7 +122,7 @@ class _Step:
 
     def end(self, *, is_orderly: bool) -> None:
         """Nothing of it goes on, even where srun itself was killed."""
-        why_not = self._cancel() or queue.cancel_named(self._name)
+        why_not = self._cancel() or commands.cancel_named(self._name)
         if not why_not:
             return
         if not is_orderly or self.must_end:
@@ -159,15 +159,15 @@ class _Step:
     def _cancel(self, *, how: str = "") -> str:
         """Cancels the step, or gives it a signal, or cancels what waits for nodes; why it did not work."""
         try:
-            running = queue.step_named(self._name)
+            running = commands.step_named(self._name)
         except BusbwError as error:
             return error.what
         self._has_found = bool(running or self._queued)
         if running:
-            return queue.cancel(running, signal=how)
+            return commands.cancel(running, signal=how)
         if self._queued:
-            return queue.cancel(self._queued)
-        return queue.cancel_named(self._name)
+            return commands.cancel(self._queued)
+        return commands.cancel_named(self._name)
 
     def _end_srun(self, why: str) -> None:
         self.must_end = True

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError, Exit
 from busbw.launchers.job import processes
-from busbw.launchers.job.children import Ended
+from busbw.launchers.job.child_processes import Ended
 from busbw.launchers.job.hosts import Host, in_url, total
 from busbw.launchers.job.job import Command, Job, Rendered, Watch, place
 from busbw.launchers.ssh import preflight, scripts

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError
 from busbw.launchers.job import shell
-from busbw.launchers.job.children import Ended
+from busbw.launchers.job.child_processes import Ended
 from busbw.launchers.job.hosts import Host
 from busbw.launchers.job.job import Command, Watch
 from busbw.launchers.job.processes import Rules, run_all

@@ -11,8 +11,8 @@ from busbw.readers.tables.context import Context
 from busbw.readers.tables.events import Claims, Event, PIECE_ROWS, Piece
 from busbw.readers.tables.headers import Facts
 from busbw.readers.tables.layouts import Columns, NotARowError, needs_more, parse
-from busbw.readers.tables.quick import Line
-from busbw.readers.tables.settle import Entry, Settler
+from busbw.readers.tables.fast_rows import Line
+from busbw.readers.tables.inference import Entry, Settler
 from busbw.units import count_text
 
 _MOST_CONTINUATIONS = 40

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from busbw.logs import Refusal, Row
-from busbw.readers.tables import arithmetic, collectives, quick
+from busbw.readers.tables import arithmetic, collectives, fast_rows
 from busbw.readers.tables.arithmetic import Basis, Interval, Printed
 from busbw.readers.tables.headers import Facts
 from busbw.readers.tables.identity import Identity, identify
@@ -18,7 +18,7 @@ _ONE_ROW = 2
 """Figures, which contradict together where the row's size was changed."""
 _SAMPLE = 2
 
-Entry = RawRow | quick.Line
+Entry = RawRow | fast_rows.Line
 _Numbered = tuple[RawRow, tuple[Printed, ...]]
 
 
@@ -81,12 +81,12 @@ class Settler:
         may_be_quick = self._basis == Basis() and maker.takes_quick
         factor = self._factor.middle if self._factor else None
         for entry in entries:
-            if may_be_quick and isinstance(entry, quick.Line):
+            if may_be_quick and isinstance(entry, fast_rows.Line):
                 words = entry.words
                 size = int(words[0])
-                first = quick.figure(size, words[5], words[6], words[7], words[8], factor)
+                first = fast_rows.figure(size, words[5], words[6], words[7], words[8], factor)
                 if first is not None:
-                    second = quick.figure(size, words[9], words[10], words[11], words[12], factor)
+                    second = fast_rows.figure(size, words[9], words[10], words[11], words[12], factor)
                     if second is not None:
                         rows.append(maker.quick_row(entry.number, size, words, first, second))
                         continue
@@ -95,7 +95,7 @@ class Settler:
             except NotARowError as error:
                 refused.append(
                     Refusal(
-                        line=entry.number if isinstance(entry, quick.Line) else entry.line,
+                        line=entry.number if isinstance(entry, fast_rows.Line) else entry.line,
                         text=_text(entry),
                         reason=str(error),
                     )
@@ -205,8 +205,8 @@ def _telling(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _digits(entry: Entry) -> int:
-    return len(entry.words[7]) if isinstance(entry, quick.Line) else len(entry.sides[0].busbw)
+    return len(entry.words[7]) if isinstance(entry, fast_rows.Line) else len(entry.sides[0].busbw)
 
 
 def _text(entry: Entry) -> str:
-    return " ".join(entry.words) if isinstance(entry, quick.Line) else entry.text
+    return " ".join(entry.words) if isinstance(entry, fast_rows.Line) else entry.text

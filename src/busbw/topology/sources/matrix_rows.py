@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from busbw.topology.ranges import numbers_of
+from busbw.topology.cpu_ranges import numbers_of
 
 AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 """The columns after those of devices; older versions of nvidia-smi have fewer of them."""

@@ -12,8 +12,8 @@ from msgspec import Struct
 from busbw.topology.sources.gpu_paths import LinkEnd
 from busbw.topology.sources.nvml_functions import Nvml
 from busbw.topology.sources.pci_paths import bus_id_of
-from busbw.topology.ranges import bits_of, text_of
-from busbw.topology.sources.rates import NVLINK_GBPS, pcie_gbps
+from busbw.topology.cpu_ranges import bits_of, text_of
+from busbw.topology.sources.link_rates import NVLINK_GBPS, pcie_gbps
 from busbw.topology.types import Access, Driver, Gpu, NvLinks, Pcie, PcieLevel, PeerAccess
 from busbw.units import plain
 

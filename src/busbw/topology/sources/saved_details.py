@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from msgspec.structs import replace
 
 from busbw.topology.sources.pci_paths import bus_id_of
-from busbw.topology.sources.rates import pcie_gbps
+from busbw.topology.sources.link_rates import pcie_gbps
 from busbw.topology.types import Driver, Gpu, Host, NvLinks, Pcie, Topology
 from busbw.units import plain
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from busbw.topology.sources.pci_paths import Place, chain_of
-from busbw.topology.ranges import numbers_of, text_of
-from busbw.topology.sources.rates import pcie_gbps, pcie_generation
+from busbw.topology.cpu_ranges import numbers_of, text_of
+from busbw.topology.sources.link_rates import pcie_gbps, pcie_generation
 from busbw.topology.types import Host, NumaNode, Pcie
 from busbw.units import plain
 

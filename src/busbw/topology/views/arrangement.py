@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.topology.views.nearest import nearest
-from busbw.topology.ranges import numbers_of
+from busbw.topology.cpu_ranges import numbers_of
 from busbw.topology.types import Gpu, Nic, Topology
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from busbw.topology.views.nearest import labels_text
 from busbw.topology.types import Topology
-from busbw.topology.views.words import is_down, nvlink_text, pcie_text, rate_text
+from busbw.topology.views.device_text import is_down, nvlink_text, pcie_text, rate_text
 from busbw.units import count_text, size_text
 
 

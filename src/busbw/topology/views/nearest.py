@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from busbw.topology.ranges import text_of
+from busbw.topology.cpu_ranges import text_of
 from busbw.topology.types import LEVELS, PcieLevel, Topology
 
 

@@ -13,7 +13,7 @@ from busbw.topology.types import Gpu, Nic, Topology
 from busbw.topology.views.arrangement import Island, Node, arrange
 from busbw.topology.views.captions import captions, in_words
 from busbw.topology.views.nvlink_picture import height_of, nvlinks
-from busbw.topology.views.words import is_down, rate_text
+from busbw.topology.views.device_text import is_down, rate_text
 
 _CELL, _GPU_HEIGHT, _NIC_HEIGHT, _GAP = 46.0, 28.0, 32.0, 4.0
 _INSET, _BETWEEN, _TITLE = 6.0, 8.0, 26.0

@@ -10,7 +10,7 @@ from busbw.terminal import lines as table_lines
 from busbw.topology.views.matrix import matrix_lines
 from busbw.topology.views.nearest import labels_text, nearest, nics_on_the_bus
 from busbw.topology.types import THIS_MACHINE, Driver, Gpu, Host, Nic, Path, PeerAccess, Topology
-from busbw.topology.views.words import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
+from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.units import count_text, size_text
 
 _MOST_PAIRS = 6

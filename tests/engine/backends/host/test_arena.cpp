@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 using namespace busbw;
 

@@ -1,4 +1,4 @@
-#include "backends/host/machine.hpp"
+#include "backends/host/host_hardware.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 using namespace busbw;
 

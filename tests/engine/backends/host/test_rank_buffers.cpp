@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 using namespace busbw;
 

@@ -1,4 +1,4 @@
-#include "backends/nccl/flag_needs.hpp"
+#include "backends/nccl/flag_requirements.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "backends/nccl/no_gpu.hpp"
+#include "backends/nccl/gpu_absence.hpp"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "os/descriptor.hpp"
+#include "common/os/descriptor.hpp"
 #include "support_wire.hpp"
 #include "temporary_folder.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/store/attendance.hpp"
+#include "rendezvous/store/process_tracker.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_server.hpp"
+#include "rendezvous/store/tcp_store_server.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

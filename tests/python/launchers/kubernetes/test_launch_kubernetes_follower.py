@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import BUSBW, GOLDEN_RECORD
-from waiting import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, wait_until
 
 from busbw.launchers.kubernetes.pods import INSTANCE
 from busbw.launchers.kubernetes.status import INDEX

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.launchers.kubernetes import Where, calls
+from busbw.launchers.kubernetes import Where, kubectl
 
 WHERE = Where(image="busbw:1")
 LEFT_S = 100
@@ -33,13 +33,13 @@ def lives(number: int) -> bool:
 def test_the_limit_holds_whoever_has_the_pipes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool, ends: bool
 ) -> None:
-    kubectl = tmp_path / "kubectl"
-    kubectl.write_text(KUBECTL.replace("LEAVES", str(leaves)).replace("ENDS", str(ends)))
-    kubectl.chmod(0o755)
+    program = tmp_path / "kubectl"
+    program.write_text(KUBECTL.replace("LEAVES", str(leaves)).replace("ENDS", str(ends)))
+    program.chmod(0o755)
     pid_path = tmp_path / "child"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("FAKE_CHILD", str(pid_path))
-    monkeypatch.setattr(calls, "_LIMIT_S", 1.5)
+    monkeypatch.setattr(kubectl, "_LIMIT_S", 1.5)
     child = 0
 
     def wait_for_child(_verb: str, _elapsed_s: float) -> None:
@@ -49,8 +49,8 @@ def test_the_limit_holds_whoever_has_the_pipes(
             time.sleep(0.01)
 
     try:
-        with pytest.raises(calls.RefusedError, match="kubectl did not answer within"):
-            calls.Calls(WHERE, wait_for_child, []).answer("get", "pods")
+        with pytest.raises(kubectl.RefusedError, match="kubectl did not answer within"):
+            kubectl.Calls(WHERE, wait_for_child, []).answer("get", "pods")
         for _ in range(0 if leaves else 1000):  # one that was killed is gone soon
             if not lives(child):
                 break

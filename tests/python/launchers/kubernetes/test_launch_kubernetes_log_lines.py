@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.launchers.kubernetes.logs import LogJoiner
+from busbw.launchers.kubernetes.log_lines import LogJoiner
 
 
 def stamp(time_ns: int) -> str:

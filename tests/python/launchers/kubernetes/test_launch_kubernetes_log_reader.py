@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.launchers.kubernetes import Where, reading
+from busbw.launchers.kubernetes import Where, log_reader
 
 STEP_S = 0.25
 
@@ -28,7 +28,7 @@ def test_pauses_grow_until_a_line_comes(tmp_path: Path, monkeypatch: pytest.Monk
     kubectl.chmod(0o755)
     clock = Clock()
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(reading, "monotonic", clock)
+    monkeypatch.setattr(log_reader, "monotonic", clock)
 
     def connections(for_s: int) -> list[float]:
         """When, in seconds from now."""
@@ -42,7 +42,7 @@ def test_pauses_grow_until_a_line_comes(tmp_path: Path, monkeypatch: pytest.Monk
             clock.now_s += STEP_S
         return found
 
-    log_reading = reading.Reading(Where(image="busbw:1"), "pod")
+    log_reading = log_reader.Reading(Where(image="busbw:1"), "pod")
     try:
         assert connections(60) == [0, 1, 3, 7, 15, 31, 47]
         assert log_reading.failures == (7 if code else 0)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from busbw.launchers.kubernetes import objects
-from busbw.launchers.kubernetes.loss import Loss, remark
+from busbw.launchers.kubernetes.loss_detector import Loss, remark
 
 
 def pod(*, reason: str = "", phase: str = "Running", deleted: bool = False, **conditions: str) -> objects.Pod:

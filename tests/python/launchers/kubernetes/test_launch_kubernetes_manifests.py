@@ -16,16 +16,16 @@ from launch_jobs import JOB, TOKEN, expect_golden
 
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.launchers.machines import systems
+from busbw.launchers.machine_types import machine_type
 from busbw.launchers.kubernetes import InCluster, Where, render
-from busbw.launchers.kubernetes.from_system import on_system
+from busbw.launchers.kubernetes.machine_type import on_system
 from busbw.launchers.kubernetes.manifests import owned_by, resumption, suspended
-from busbw.launchers.kubernetes.where import Kind, Toleration
+from busbw.launchers.kubernetes.target import Kind, Toleration
 
 ONE_EACH = replace(JOB, processes_per_node=1, program="all_reduce_perf")
 GPUS = replace(ONE_EACH, arguments=("-t", "8", *JOB.arguments), ranks_per_process=8)
 CPU = Where(image="registry.example/busbw:cpu")
-P5 = on_system(Where(image="registry.example/busbw:efa"), systems.load("p5.48xlarge"))
+P5 = on_system(Where(image="registry.example/busbw:efa"), machine_type.load("p5.48xlarge"))
 MPI_IMAGE = "registry.example/busbw:efa-mpijob"
 INFINIBAND = Where(
     image="registry.example/busbw:ib",
@@ -50,7 +50,7 @@ INFINIBAND = Where(
 RENDERED: dict[str, InCluster] = {
     "cpu": render(ONE_EACH, CPU),
     "one_node": render(replace(ONE_EACH, nodes=1), CPU),
-    "p5.48xlarge": render(replace(GPUS, system=systems.load("p5.48xlarge")), P5),
+    "p5.48xlarge": render(replace(GPUS, system=machine_type.load("p5.48xlarge")), P5),
     "infiniband": render(GPUS, INFINIBAND),
     "jobset": render(GPUS, replace(CPU, kind="jobset", resources=(("nvidia.com/gpu", "8"),))),
     "mpijob": render(replace(JOB, program="all_reduce_perf"), replace(P5, kind="mpijob", image=MPI_IMAGE)),
@@ -317,7 +317,7 @@ def test_several_processes_in_a_pod_are_for_mpijob() -> None:
 
 def test_what_the_user_says_stands_above_the_system() -> None:
     mine = Where(image="x", resources=(("vpc.amazonaws.com/efa", "16"), ("hugepages-2Mi", "0")), shm="1Gi")
-    where = on_system(mine, systems.load("p5.48xlarge"))
+    where = on_system(mine, machine_type.load("p5.48xlarge"))
     assert dict(where.resources)["vpc.amazonaws.com/efa"] == "16"
     assert "hugepages-2Mi" not in dict(where.resources)
     assert where.shm == "1Gi"
@@ -328,7 +328,7 @@ def test_what_the_user_says_stands_above_the_system() -> None:
 def test_the_templates_are_what_the_command_prints(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("busbw.cli.launch.asked.secrets.token_hex", lambda count: "example" if count < 8 else TOKEN)
+    monkeypatch.setattr("busbw.cli.launch.options.secrets.token_hex", lambda count: "example" if count < 8 else TOKEN)
     words = ["launch", "kubernetes", "--dry-run", *DEPLOYED[name].split()]
     assert main(words) == 0
     text = f"# busbw {' '.join(words)}\n{capsys.readouterr().out.rstrip()}"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.launchers.kubernetes.where import Toleration, pair, quantity, toleration
+from busbw.launchers.kubernetes.target import Toleration, pair, quantity, toleration
 
 
 @pytest.mark.parametrize(

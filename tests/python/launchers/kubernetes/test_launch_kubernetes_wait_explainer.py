@@ -7,9 +7,9 @@ import pytest
 
 from busbw.errors import BusbwError
 from busbw.launchers.job.job import Watch
-from busbw.launchers.kubernetes import objects, waiting
+from busbw.launchers.kubernetes import objects, wait_explainer
 from busbw.launchers.kubernetes.manifests import Manifests
-from busbw.launchers.kubernetes.where import Where
+from busbw.launchers.kubernetes.target import Where
 
 
 class Cluster:
@@ -37,12 +37,12 @@ def pods(count: int) -> list[objects.Pod]:
 
 def test_patience_begins_anew_with_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, now_s = Cluster(), 1000.0
-    monkeypatch.setattr(waiting, "monotonic", lambda: now_s)
+    monkeypatch.setattr(wait_explainer, "monotonic", lambda: now_s)
     made = Manifests(
         workload={"kind": "Job", "metadata": {"name": "job"}}, owned=(), suspend_path=(), pods=4, requests={}
     )
     where = Where(image="x", patience_s=60)
-    explains = waiting.Waiting(where, made, cluster, Watch(lambda _line: None, lambda: None))  # type: ignore[arg-type]
+    explains = wait_explainer.Waiting(where, made, cluster, Watch(lambda _line: None, lambda: None))  # type: ignore[arg-type]
     for count in range(4):  # a slow start that gets on
         for _ in range(5):
             cluster.events = [failed(int(now_s))]

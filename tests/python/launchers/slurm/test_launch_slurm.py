@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_slurm import FakeSlurm
 from launch_jobs import JOB, TOKEN, expect_golden
-from waiting import HANG_GUARD_S
+from polling import HANG_GUARD_S
 
 from busbw.errors import UsageError
 from busbw.launchers import slurm
@@ -17,7 +17,7 @@ from busbw.launchers.job.hosts import Host
 from busbw.launchers.job.job import Watch
 from busbw.launchers.slurm import SlurmRendered
 from busbw.launchers.slurm.script import Where, job_options, merged, script, step_options
-from busbw.launchers.machines.systems import load
+from busbw.launchers.machine_types.machine_type import load
 
 BATCH = Where(folder=Path("/shared/ada/busbw-slurm/busbw-all-reduce-1a2b3c"))
 CONTAINER = Where(

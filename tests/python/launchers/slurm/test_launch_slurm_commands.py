@@ -8,7 +8,7 @@ from fake_slurm import FakeSlurm
 from launch_jobs import GOLDEN
 
 from busbw.errors import BusbwError
-from busbw.launchers.slurm import queue
+from busbw.launchers.slurm import commands
 
 SAID = GOLDEN / "slurm" / "said"
 
@@ -23,14 +23,14 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 @pytest.mark.parametrize("said", ["12\n", "12;cluster\n", "a greeting of the site\n12\n"])
 def test_the_id_of_a_new_job(fake: FakeSlurm, said: str) -> None:
     fake.says("sbatch", said)
-    assert queue.submit(["sbatch", "--parsable", "x"], os.environ, name="busbw-x") == "12"
+    assert commands.submit(["sbatch", "--parsable", "x"], os.environ, name="busbw-x") == "12"
     assert fake.asked("sbatch") == ["sbatch --parsable x"]
 
 
 def test_a_refusal(fake: FakeSlurm) -> None:
     fake.says("sbatch", error="sbatch: error: Batch job submission failed: Invalid feature specification\n", code=1)
     with pytest.raises(BusbwError) as raised:
-        queue.submit(["sbatch", "x"], os.environ, name="busbw-x")
+        commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
     assert raised.value.exit_code == 3
     assert str(raised.value) == (
         "Slurm took no job: Batch job submission failed: Invalid feature specification; "
@@ -41,7 +41,7 @@ def test_a_refusal(fake: FakeSlurm) -> None:
 def test_a_refusal_without_a_word(fake: FakeSlurm) -> None:
     fake.says("sbatch", code=77)
     with pytest.raises(BusbwError, match="Slurm took no job: exit code 77"):
-        queue.submit(["sbatch", "x"], os.environ, name="busbw-x")
+        commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_refusal_without_a_word(fake: FakeSlurm) -> None:
 def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch, refusal: str, what: str
 ) -> None:
-    monkeypatch.setattr(queue, "_ANSWERS_WITHIN_S", 0.5)
+    monkeypatch.setattr(commands, "_ANSWERS_WITHIN_S", 0.5)
     (fake.folder / "sbatch.says").write_text("exec sleep 60\n")
     if refusal:
         fake.says("scancel", error=f"scancel: error: {refusal}\n", code=1)
-    with pytest.raises(queue.NoAnswerError) as raised:
-        queue.submit(["sbatch", "x"], os.environ, name="busbw-x")
+    with pytest.raises(commands.NoAnswerError) as raised:
+        commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
     assert fake.asked("scancel") == ["scancel --name=busbw-x"]
     assert str(raised.value) == (
         f"sbatch did not answer within 0.5 s; {what}; should it come later: scancel --name=busbw-x"
@@ -66,57 +66,57 @@ def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
 def test_a_job_that_left_the_queue_is_asked_for_elsewhere(fake: FakeSlurm) -> None:
     fake.says("squeue")
     fake.says("scontrol", (SAID / "scontrol_failed.txt").read_text())
-    found = queue.status("10")
+    found = commands.status("10")
     assert found is not None
     assert found.state == "FAILED"
     assert fake.asked("scontrol") == ["scontrol --oneliner show job 10"]
     fake.forgets()
-    assert queue.status("10") is None
+    assert commands.status("10") is None
 
 
 def test_the_step_of_a_name(fake: FakeSlurm) -> None:
     fake.says("squeue", "12.0 other\n12.1 busbw-all-reduce-1a2b3c\n12.batch batch\n\n")
-    assert queue.step_named("busbw-all-reduce-1a2b3c") == "12.1"
-    assert queue.step_named("busbw") == ""
+    assert commands.step_named("busbw-all-reduce-1a2b3c") == "12.1"
+    assert commands.step_named("busbw") == ""
 
 
 def test_a_step_that_nobody_can_tell_of(fake: FakeSlurm) -> None:
     fake.says("squeue", error="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
-    with pytest.raises(queue.NoAnswerError, match="Unable to contact slurm controller"):
-        queue.step_named("busbw")
+    with pytest.raises(commands.NoAnswerError, match="Unable to contact slurm controller"):
+        commands.step_named("busbw")
 
 
 def test_whether_a_cancel_worked(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert queue.cancel("12", signal="INT") == ""
-    assert queue.cancel_named("busbw") == ""
+    assert commands.cancel("12", signal="INT") == ""
+    assert commands.cancel_named("busbw") == ""
     assert fake.asked("scancel") == ["scancel --signal=INT 12", "scancel --name=busbw"]
     fake.says("scancel", error="scancel: error: Kill job error on job id 12: Invalid job id specified\n", code=1)
-    assert queue.cancel("12") == ""  # it has ended, and Slurm has forgotten it
+    assert commands.cancel("12") == ""  # it has ended, and Slurm has forgotten it
     fake.says("scancel", error="scancel: error: Unable to contact slurm controller (connect failure)\n", code=1)
-    assert queue.cancel("12") == "Unable to contact slurm controller (connect failure)"
-    assert queue.cancel_named("busbw") == "Unable to contact slurm controller (connect failure)"
+    assert commands.cancel("12") == "Unable to contact slurm controller (connect failure)"
+    assert commands.cancel_named("busbw") == "Unable to contact slurm controller (connect failure)"
     fake.says("scancel", code=9)
-    assert queue.cancel("12") == "exit code 9"
+    assert commands.cancel("12") == "exit code 9"
     (fake.folder / "scancel").write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(queue, "_ANSWERS_WITHIN_S", 0.2)
-    assert queue.cancel("12") == "scancel did not answer within 0.2 s"
+    monkeypatch.setattr(commands, "_ANSWERS_WITHIN_S", 0.2)
+    assert commands.cancel("12") == "scancel did not answer within 0.2 s"
 
 
 def test_nodes_that_do_not_work(fake: FakeSlurm) -> None:
     fake.says("sinfo", (SAID / "sinfo_nodes.txt").read_text())
-    assert queue.nodes_down("n[2,4]") == ("n4 is down: Not responding",)
+    assert commands.nodes_down("n[2,4]") == ("n4 is down: Not responding",)
     fake.says("sinfo", "n1|allocated*|Not responding\nn2|drained|upgrade\nn3|mixed|none\nn4|fail|none\n")
-    assert queue.nodes_down("n[1-4]") == ("n1 is allocated: Not responding", "n4 is fail")
-    assert queue.nodes_down("") == ()
+    assert commands.nodes_down("n[1-4]") == ("n1 is allocated: Not responding", "n4 is fail")
+    assert commands.nodes_down("") == ()
 
 
 def test_a_question_that_fails(fake: FakeSlurm) -> None:
     fake.says("scontrol", error="slurm_load_topo error: Unable to contact slurm controller\n", code=1)
     with pytest.raises(BusbwError, match=r"scontrol show topology: .*; run it where squeue works"):
-        queue.read(["scontrol", "show", "topology"])
+        commands.read(["scontrol", "show", "topology"])
 
 
 def test_no_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BusbwError, match="there is no squeue here; run it where Slurm's commands are"):
-        queue.status("12")
+        commands.status("12")

@@ -3,7 +3,7 @@
 import pytest
 from launch_jobs import GOLDEN
 
-from busbw.launchers.slurm.refusals import NOT_STARTED, WAITS, remedy_for, words_of
+from busbw.launchers.slurm.error_text import NOT_STARTED, WAITS, remedy_for, words_of
 
 SAID = (GOLDEN / "slurm" / "said" / "refusals.txt").read_text()
 REFUSALS = {part.partition("\n")[0]: part.partition("\n")[2] for part in SAID.split("# ")[1:]}

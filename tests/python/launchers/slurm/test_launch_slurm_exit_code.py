@@ -4,7 +4,7 @@ import pytest
 
 from busbw.errors import BusbwError
 from busbw.launchers.job.job import Watch
-from busbw.launchers.slurm.end import Heard, judged
+from busbw.launchers.slurm.exit_code import Heard, judged
 
 END = b'{"kind":"end","exit_code":%d,"rows":1,"wrong_rows":0,"wall_s":1.5}\n'
 

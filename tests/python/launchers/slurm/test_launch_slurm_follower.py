@@ -13,15 +13,15 @@ from launch_jobs import GOLDEN
 
 from busbw.errors import BusbwError
 from busbw.launchers.job.job import Watch
-from busbw.launchers.slurm import ending, follow, queue, room
+from busbw.launchers.slurm import cancellation, commands, disk_space, follower
 from busbw.launchers.slurm.files import Tail
-from busbw.launchers.slurm.follow import Follower, Left, Received, signals
+from busbw.launchers.slurm.follower import Follower, Left, Received, signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
 
 
-SETTLES_S = follow._SETTLES_S
+SETTLES_S = follower._SETTLES_S
 NEVER_S = 3600.0
 END = '# table\n{"kind":"end","exit_code":0}\n'
 TOLD = "interrupted: job 12 is ending; again cancels it at once"
@@ -46,7 +46,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     folder.mkdir()
     monkeypatch.setenv("FAKE", str(folder))
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(follow, "_SETTLES_S", 1.0)
+    monkeypatch.setattr(follower, "_SETTLES_S", 1.0)
     return FakeSlurm(folder)
 
 
@@ -140,10 +140,10 @@ def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, rec
 def test_a_scheduler_that_stays_away(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "_UNHEARD_S", 0.0)
+    monkeypatch.setattr(follower, "_UNHEARD_S", 0.0)
     fake.says("squeue", code=1)
     fake.says("scontrol", error="Unable to contact slurm controller\n", code=1)
-    with pytest.raises(queue.NoAnswerError, match=f"come back with busbw launch attach {folder}"):
+    with pytest.raises(commands.NoAnswerError, match=f"come back with busbw launch attach {folder}"):
         Follower(folder, "12", 1, Seen().watch).follow(received)
 
 
@@ -164,7 +164,7 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received:
 def test_an_exit_code_that_a_shared_folder_shows_late(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "_SETTLES_S", SETTLES_S)
+    monkeypatch.setattr(follower, "_SETTLES_S", SETTLES_S)
     fake.forgets()
     seen = Seen(InTurn((lambda: seen.statuses, lambda: finish(folder, 5))))
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
@@ -186,10 +186,10 @@ def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path, received: Re
     fake.says("squeue", code=1)
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
     seen = Seen()
-    follower = Follower(folder, "11", 1, seen.watch)
+    output_follower = Follower(folder, "11", 1, seen.watch)
     with pytest.raises(BusbwError, match=r"shows nothing of n\[1,3\]; name a folder that the nodes share"):
-        follower.follow(received)
-    assert not follower.has_all
+        output_follower.follow(received)
+    assert not output_follower.has_all
     assert f"job 11 has ended; waiting up to 1 s for {folder} to show step-1.code" in seen.statuses
 
 
@@ -207,19 +207,19 @@ def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, r
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text(END)
     seen = Seen()
-    follower = Follower(folder, "11", 1, seen.watch)
-    assert follower.follow(received) == 0
+    output_follower = Follower(folder, "11", 1, seen.watch)
+    assert output_follower.follow(received) == 0
     assert len(seen.lines) == 2
-    assert not follower.has_all  # nobody knows what stderr had to say
+    assert not output_follower.has_all  # nobody knows what stderr had to say
 
 
 def test_a_job_that_was_cut_short_has_shown_all(fake: FakeSlurm, folder: Path, received: Received) -> None:
     fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     (folder / "batch.log").write_text("")
-    follower = Follower(folder, "13", 1, Seen().watch)
-    assert follower.follow(received) == 4
-    assert follower.has_all
+    output_follower = Follower(folder, "13", 1, Seen().watch)
+    assert output_follower.follow(received) == 4
+    assert output_follower.has_all
 
 
 class Nfs:
@@ -249,7 +249,7 @@ def test_files_that_nfs_took_for_missing(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nfs = Nfs(monkeypatch)
-    monkeypatch.setattr(follow, "_SETTLES_S", SETTLES_S)
+    monkeypatch.setattr(follower, "_SETTLES_S", SETTLES_S)
     fake.says("squeue", RUNNING)
 
     def finish_without_a_look() -> None:
@@ -263,9 +263,9 @@ def test_files_that_nfs_took_for_missing(
         (folder / "step-1.code").read_text()
     assert nfs.missed
     seen = Seen(InTurn((lambda: fake.asked("squeue"), finish_without_a_look)))
-    follower = Follower(folder, "11", 1, seen.watch)
-    assert follower.follow(received) == 0
-    assert follower.has_all
+    output_follower = Follower(folder, "11", 1, seen.watch)
+    assert output_follower.follow(received) == 0
+    assert output_follower.has_all
     assert len(seen.lines) == 2
     assert seen.errors == []
 
@@ -273,7 +273,7 @@ def test_files_that_nfs_took_for_missing(
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_ORDERLY_S", 0.0)
+    monkeypatch.setattr(cancellation, "_ORDERLY_S", 0.0)
     fake.says("squeue", RUNNING)
     seen = Seen(
         InTurn((at_once, gets(signal.SIGINT)), (lambda: len(fake.asked("scancel")) == 2, lambda: finish(folder, 143)))
@@ -286,7 +286,7 @@ def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
 def test_the_second_interrupt_cancels_at_once(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_ORDERLY_S", NEVER_S)
+    monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
     seen = Seen(
         InTurn(
@@ -302,7 +302,7 @@ def test_the_second_interrupt_cancels_at_once(
 def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_too(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_ORDERLY_S", NEVER_S)
+    monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
     telling = "interrupted: Slurm is told to end job 12"
     seen = Seen(
@@ -322,7 +322,7 @@ def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_
 def test_an_interrupt_is_repeated_until_slurm_hears_it(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_ORDERLY_S", NEVER_S)
+    monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
     os.kill(os.getpid(), signal.SIGINT)
@@ -348,7 +348,7 @@ def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Pat
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         os.kill(os.getpid(), number)
         received.wait(10.0)
-    with pytest.raises(queue.NoAnswerError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
+    with pytest.raises(commands.NoAnswerError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
         Follower(folder, "12", 1, Seen().watch).follow(received)
 
 
@@ -356,7 +356,7 @@ def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_ORDERLY_S", "_AGAIN_S"):
-        monkeypatch.setattr(ending, name, 0.0)
+        monkeypatch.setattr(cancellation, name, 0.0)
     fake.says("squeue", RUNNING)
     os.kill(os.getpid(), signal.SIGINT)
     seen = Seen(InTurn((lambda: len(fake.asked("scancel")) > 2, lambda: finish(folder, 130))))
@@ -379,10 +379,10 @@ def test_a_reader_who_goes_away_while_slurm_is_away(
     def nobody_reads(_line: bytes) -> None:
         raise BrokenPipeError
 
-    follower = Follower(folder, "12", 1, Watch(nobody_reads, lambda: None))
-    assert follower.follow(received) == 141
+    output_follower = Follower(folder, "12", 1, Watch(nobody_reads, lambda: None))
+    assert output_follower.follow(received) == 141
     assert fake.asked("scancel") == ["scancel 12"] * 3
-    assert follower.has_all
+    assert output_follower.has_all
 
 
 def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path, received: Received) -> None:
@@ -425,18 +425,18 @@ def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder
 def test_a_full_folder_is_named_at_once(
     fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "_SETTLES_S", NEVER_S)
-    monkeypatch.setattr(room, "is_full", lambda at: at == folder)
+    monkeypatch.setattr(follower, "_SETTLES_S", NEVER_S)
+    monkeypatch.setattr(disk_space, "is_full", lambda at: at == folder)
     fake.says("squeue")
     fake.says("scontrol", (SAID / "scontrol_failed.txt").read_text())
     (folder / "step-1.out").write_text("# table\nhalf")
     seen = Seen()
-    follower = Follower(folder, "12", 1, seen.watch)
+    output_follower = Follower(folder, "12", 1, seen.watch)
     with pytest.raises(BusbwError, match="there is no room left in ") as raised:
-        follower.follow(received)
+        output_follower.follow(received)
     assert raised.value.exit_code == 3
     assert seen.lines == [b"# table\n", b"half"]
-    assert not follower.has_all
+    assert not output_follower.has_all
 
 
 @pytest.mark.parametrize(("error", "full"), [(ENOSPC, True), (EDQUOT, True), (EACCES, False), (0, False)])
@@ -446,7 +446,7 @@ def test_whether_a_folder_takes_more(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise OSError(error, "as the disk says")
 
     monkeypatch.setattr(os, "fsync", sync)
-    assert room.is_full(tmp_path) is full
+    assert disk_space.is_full(tmp_path) is full
     assert list(tmp_path.iterdir()) == []
 
 
@@ -457,11 +457,11 @@ def test_a_job_that_was_started_anew_is_not_mixed_with_itself(
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text("# table\n# another\n")
     seen = Seen(InTurn((at_once, lambda: (folder / "step-1.out").write_text("# table\n"))))
-    follower = Follower(folder, "12", 1, seen.watch)
+    output_follower = Follower(folder, "12", 1, seen.watch)
     with pytest.raises(BusbwError, match=r"step-1\.out got shorter: Slurm has started the job anew"):
-        follower.follow(received)
+        output_follower.follow(received)
     assert seen.lines == [b"# table\n", b"# another\n"]
-    assert not follower.has_all  # its folder stays
+    assert not output_follower.has_all  # its folder stays
 
 
 def test_a_file_that_grows(tmp_path: Path) -> None:

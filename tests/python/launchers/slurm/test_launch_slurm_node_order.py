@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launch_jobs import GOLDEN
 
-from busbw.launchers.slurm.order import by_switch, in_order, parse_hostlist
+from busbw.launchers.slurm.node_order import by_switch, in_order, parse_hostlist
 
 TOPOLOGY = (GOLDEN / "slurm" / "said" / "topology.txt").read_text()
 

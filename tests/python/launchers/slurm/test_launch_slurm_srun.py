@@ -8,7 +8,7 @@ import pytest
 from fake_slurm import FakeSlurm
 
 from busbw.launchers.job.job import Command, Watch
-from busbw.launchers.slurm import step
+from busbw.launchers.slurm import srun
 
 NAME = "busbw-all-reduce-1a2b3c"
 AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
@@ -57,7 +57,7 @@ def interrupted(*, waits: bool = False) -> tuple[int, list[str], list[str]]:
             interrupt(b"")
 
     watch = Watch(interrupt, interrupt_if_up, statuses.append, lambda line, _who: errors.append(line.decode()))
-    return step.run(Command(("srun",)), (), NAME, watch), statuses, errors
+    return srun.run(Command(("srun",)), (), NAME, watch), statuses, errors
 
 
 def test_an_interrupt_goes_to_running_ranks_by_srun_alone(fake: FakeSlurm) -> None:
@@ -84,7 +84,7 @@ def test_where_slurm_is_away_when_all_have_ended_it_is_said_what_may_go_on(fake:
 def test_ranks_that_do_not_end_while_slurm_is_away_are_ended_by_srun(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "_ORDERLY_S", 0.3)
+    monkeypatch.setattr(srun, "_ORDERLY_S", 0.3)
     fake.says("squeue", error=AWAY, code=1)
     fake.says("scancel", error=AWAY, code=1)
     code, statuses, errors = interrupted()
@@ -103,21 +103,21 @@ def test_where_nobody_reads_any_more_running_ranks_are_interrupted_whether_or_no
     if heeds:
         (fake.folder / "srun.heeds").touch()
     else:
-        monkeypatch.setattr(step, "_ORDERLY_S", 0.3)
+        monkeypatch.setattr(srun, "_ORDERLY_S", 0.3)
     errors: list[bytes] = []
 
     def nobody_reads(_line: bytes) -> None:
         raise BrokenPipeError
 
     watch = Watch(nobody_reads, lambda: None, lambda _status: None, lambda line, _who: errors.append(line))
-    assert step.run(Command(("srun",)), (), NAME, watch) == 141
+    assert srun.run(Command(("srun",)), (), NAME, watch) == 141
     assert told(fake) == (["USR1"] if heeds else ["USR1", "USR2"])
     assert len(errors) == 1
 
 
 def test_an_interrupt_while_slurms_commands_hang_ends_srun(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_ANSWERS_WITHIN_S", "_STEP_WITHIN_S"):
-        monkeypatch.setattr(f"busbw.launchers.slurm.queue.{name}", 0.3)
+        monkeypatch.setattr(f"busbw.launchers.slurm.commands.{name}", 0.3)
     for name in ("squeue", "scancel"):
         (fake.folder / name).write_text("#!/bin/sh\nexec sleep 60\n")
     assert interrupted(waits=True)[0] == 130
@@ -144,7 +144,7 @@ def test_an_interrupt_before_the_first_line_goes_to_the_step_where_slurm_answers
 def test_a_step_that_does_not_end_is_cancelled_and_then_srun_is_ended(
     fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "_ORDERLY_S", 0.3)
+    monkeypatch.setattr(srun, "_ORDERLY_S", 0.3)
     fake.says("squeue", f"12.0 {NAME}\n")
     assert interrupted()[0] == 130
     assert fake.asked("scancel")[0] == "scancel 12.0"

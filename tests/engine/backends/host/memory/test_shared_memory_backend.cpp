@@ -1,4 +1,4 @@
-#include "backends/host/memory/host_backend.hpp"
+#include "backends/host/memory/shared_memory_backend.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/host/memory/workspace.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "support_ranks.hpp"
 #include "support_transport.hpp"
 

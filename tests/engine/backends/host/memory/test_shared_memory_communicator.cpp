@@ -1,5 +1,5 @@
 // The communicators of the host backend: the same over shared memory and over sockets.
-#include "backends/host/memory/host_communicator.hpp"
+#include "backends/host/memory/shared_memory_communicator.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/all.hpp"
+#include "collectives/registry.hpp"
 #include "support_cases.hpp"
 #include "support_ranks.hpp"
 #include "support_reduction.hpp"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 
 using namespace busbw;
 

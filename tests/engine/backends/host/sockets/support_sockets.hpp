@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/sockets/socket_caller.hpp"
-#include "backends/host/sockets/socket_visitors.hpp"
-#include "os/network.hpp"
-#include "os/ticker.hpp"
+#include "backends/host/sockets/socket_acceptor.hpp"
+#include "backends/host/sockets/socket_connector.hpp"
+#include "common/os/network.hpp"
+#include "common/os/ticker.hpp"
 
 namespace busbw {
 

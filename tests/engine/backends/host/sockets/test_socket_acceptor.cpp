@@ -1,11 +1,11 @@
-#include "backends/host/sockets/socket_visitors.hpp"
+#include "backends/host/sockets/socket_acceptor.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "support/same_secret.hpp"
+#include "common/support/constant_time_equal.hpp"
 #include "support_sockets.hpp"
 
 using namespace busbw;

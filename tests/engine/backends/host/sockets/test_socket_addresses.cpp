@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;

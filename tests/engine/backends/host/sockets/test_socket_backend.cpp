@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/host/sockets/socket_communicator.hpp"
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "support_errors.hpp"
 #include "support_ranks.hpp"
 #include "support_transport.hpp"

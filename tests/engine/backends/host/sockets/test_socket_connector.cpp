@@ -1,12 +1,12 @@
-#include "backends/host/sockets/socket_caller.hpp"
+#include "backends/host/sockets/socket_connector.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "os/ticker.hpp"
-#include "support/error.hpp"
+#include "common/os/ticker.hpp"
+#include "common/support/error.hpp"
 #include "support_errors.hpp"
 #include "support_sockets.hpp"
 

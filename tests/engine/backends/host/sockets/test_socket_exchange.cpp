@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "support_errors.hpp"
 #include "support_ranks.hpp"
 #include "support_reduction.hpp"

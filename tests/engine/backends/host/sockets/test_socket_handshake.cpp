@@ -1,12 +1,12 @@
-#include "backends/host/sockets/socket_greeting.hpp"
+#include "backends/host/sockets/socket_handshake.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "support/error.hpp"
-#include "support/same_secret.hpp"
+#include "common/support/constant_time_equal.hpp"
+#include "common/support/error.hpp"
 
 using namespace busbw;
 

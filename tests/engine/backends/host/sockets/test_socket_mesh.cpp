@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/share.hpp"
 #include "backends/host/sockets/socket_addresses.hpp"
-#include "support/error.hpp"
+#include "backends/host/team_gather.hpp"
+#include "common/support/error.hpp"
 #include "support_errors.hpp"
 #include "support_ranks.hpp"
 #include "support_sockets.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/error.hpp"
+#include "common/support/error.hpp"
 #include "support_errors.hpp"
 
 using namespace busbw;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "verify/host_data.hpp"
-#include "verify/values.hpp"
+#include "verify/reduction_values.hpp"
 
 namespace busbw {
 
@@ -25,7 +25,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
 
 }  // namespace busbw
 
-#include "backends/nccl/kernels/device_words.cuh"
+#include "backends/nccl/kernels/tile_words.cuh"
 
 using namespace busbw;
 

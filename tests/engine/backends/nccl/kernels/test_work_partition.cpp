@@ -1,4 +1,4 @@
-#include "backends/nccl/kernels/kernel_share.hpp"
+#include "backends/nccl/kernels/work_partition.hpp"
 
 #include <doctest/doctest.h>
 
