@@ -22,8 +22,8 @@ from msgspec import Struct
 from scipy.stats import binomtest
 
 from busbw import engine
-from busbw.ab import Measurement, Rules, Session, parse_side
-from busbw.compare import Verdict
+from busbw.ab import Measurement, Session, SessionRules, parse_side
+from busbw.compare import ChangeVerdict
 from busbw.units import size_text
 
 HERE = Path(__file__).parent
@@ -107,14 +107,14 @@ def measure(kind: str, library: Path, folder: Path) -> Outcome:
     session = Session(
         Measurement(engine.program("all_reduce_perf"), FLAGS, folder),
         (parse_side("--a", sides[0]), parse_side("--b", sides[1])),
-        Rules(resolution=SLOWER_BY),
+        SessionRules(resolution=SLOWER_BY),
     )
     comparison = session.run()
     if session.state.exit_code:
         raise SystemExit(session.state.exit_code)
     for record in folder.iterdir():
         record.unlink()
-    slower = [each.point.size_bytes for each in comparison.changed if each.verdict is Verdict.SLOWER]
+    slower = [each.point.size_bytes for each in comparison.changed if each.verdict is ChangeVerdict.SLOWER]
     return Outcome(
         kind=kind,
         flags=list(FLAGS),

@@ -35,7 +35,7 @@ from gpu_programs import version_text, without_paths
 
 from busbw import engine
 from busbw.ab import BlockEndedError, Measurement, SideSpec, parse_side
-from busbw.errors import Exit, UsageError
+from busbw.errors import ExitCode, UsageError
 
 REDUCING = ("all_reduce", "reduce_scatter")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "alltoall")
@@ -242,7 +242,7 @@ def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder:
         try:
             kept.figures += measured(numbered, ways[start.way].side, words, folder, first=before + 1)
         except BlockEndedError as error:
-            if error.was_stopped:
+            if error.was_interrupted:
                 kept.said.append("Interrupted.")
                 return error.exit_code
             where = f"{start.what.collective} {start.what.dtype}, band {start.band}"
@@ -259,7 +259,7 @@ def measure(asked: argparse.Namespace, ways: dict[str, Way], kept: Kept, folder:
             f"{done + 1} of {len(starts)}: {start.way}, {' '.join(start.what)}, {start.band}, {took_s:.1f} s",
             file=sys.stderr,
         )
-    return Exit.GOOD
+    return ExitCode.GOOD
 
 
 def doubt(asked: argparse.Namespace) -> str:
@@ -330,10 +330,10 @@ def main() -> int:
             code = measure(asked, ways, kept, Path(scratch))
         except KeyboardInterrupt:
             kept.said.append("Interrupted.")
-            code = Exit.INTERRUPTED
+            code = ExitCode.INTERRUPTED
     if not kept.facts:
         print("nothing was measured of NCCL", file=sys.stderr)
-        return code or Exit.ENVIRONMENT
+        return code or ExitCode.ENVIRONMENT
     every = asked.collectives.split(",")
     kept.said[:0] = [
         nvls_words(),

@@ -29,7 +29,7 @@ from gpu_parity_page import WHOLE_SWEEP, as_page
 from gpu_parity_rounds import BANDS, CHECKED, RUN_TIMEOUT_S, WAYS, Budget, Kept, Rounds, measures
 from gpu_programs import NcclTests, Ours, RunError, provenance, run
 
-from busbw.errors import Exit
+from busbw.errors import ExitCode
 
 MEASURE = ["g,processes:all:large:2", "g,processes:all:latency:2"]
 SPREAD = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
@@ -136,7 +136,7 @@ def main() -> int:
     before = json.loads(arguments.add_to.read_text()) if arguments.add_to else None
     kept = Kept(before["rows"] if before else ())
     rows_before = json.dumps(kept.rows())
-    code = Exit.GOOD
+    code = ExitCode.GOOD
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         results: dict[str, Any] = {
@@ -169,13 +169,13 @@ def main() -> int:
             budget.left_out.append(str(problem))
         except KeyboardInterrupt:
             budget.left_out.append("the rest: interrupted")
-            code = Exit.INTERRUPTED
+            code = ExitCode.INTERRUPTED
         results["rows"] = kept.rows()
         is_there_more = json.dumps(results["rows"]) != rows_before
         if not is_there_more and not any(results["wall_s"].values()) and not results["repeatability"]:
             why = budget.left_out[-1] if budget.left_out else "no program gave a row"
             print(f"nothing was measured, so nothing was written; last left out: {why}", file=sys.stderr)
-            return code or Exit.ENVIRONMENT
+            return code or ExitCode.ENVIRONMENT
         if before:
             for name in ("wall_s", "repeatability"):
                 results[name] = results[name] or before[name]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from busbw.statistics.stats import Summary, mean_difference, run_summary
+from busbw.statistics.stats import SampleSummary, mean_difference, run_summary
 
 LARGE_BYTES = 1 << 20
 LARGE_MARGIN = 0.03
@@ -127,5 +127,5 @@ def median_over_sizes(rows: Sequence[dict[str, Any]]) -> Estimate | None:
         medians.append(statistics.median(ratios))
     if len(medians) < 2:
         return Estimate(medians[0])
-    found = mean_difference(run_summary(medians), Summary(0.0, 0.0, 1.0), alpha=_ALPHA)
+    found = mean_difference(run_summary(medians), SampleSummary(0.0, 0.0, 1.0), alpha=_ALPHA)
     return Estimate(math.exp(found.estimate), math.exp(found.low), math.exp(found.high))

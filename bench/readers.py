@@ -81,7 +81,7 @@ def read(path: Path) -> None:
     before, before_cpu = time.perf_counter(), time.process_time()
     rows = refused = 0
     for event in readers.stream(path):
-        if isinstance(event, readers.Piece):
+        if isinstance(event, readers.TableChunk):
             rows += len(event.table.rows)
         else:
             refused += 1

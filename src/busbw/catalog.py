@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 import msgspec
 
 from busbw.errors import UsageError
-from busbw.files import read_written
+from busbw.files import read_user_file
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Shelf(Generic[T]):
+class Catalog(Generic[T]):
     """All descriptions of one type that come with the program, and those that a user has in files."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Shelf(Generic[T]):
             return self.all[name]
         if name.endswith(".toml"):
             try:
-                return self._decode(read_written(Path(name)), name)
+                return self._decode(read_user_file(Path(name)), name)
             except OSError as error:
                 remedy = "give a file that can be read"
                 raise UsageError(f"cannot read {name}: {error.strerror}", remedy=remedy) from error

@@ -78,7 +78,7 @@ def library(name: str) -> Path | None:
     return next((path for folder in folders if (path := folder / name).is_file()), None)
 
 
-def preload(option: str, names: Sequence[str], own: Mapping[str, str] | None = None) -> dict[str, str]:
+def preload(option: str, names: Sequence[str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables that have libraries loaded before all others, and what is preloaded anyway after them.
 
     Args:
@@ -89,7 +89,7 @@ def preload(option: str, names: Sequence[str], own: Mapping[str, str] | None = N
     Raises:
         UsageError: There is no such library; the dynamic linker would say so and go on without it.
     """
-    environment = {**os.environ, **(own or {})}
+    environment = {**os.environ, **(extra or {})}
     paths = [_named_library(option, name) for name in names]
     variables = {_PRELOAD: ":".join(filter(None, [*paths, environment.get(_PRELOAD)]))}
     fast = next((path for path in paths if Path(path).name == FASTPATH_LIBRARY), None)
@@ -112,7 +112,7 @@ def _named_library(option: str, text: str) -> str:
 
 def versions() -> str:
     """The engine's own words on its version, its backends' and the record schema's, a line each."""
-    return _say("--version")
+    return _query_engine("--version")
 
 
 def default_ranks() -> int:
@@ -127,10 +127,10 @@ def gpu_count() -> int:
 
 def devices() -> list[str]:
     """The GPUs that the engine would measure on this machine: index, bus id and name of each."""
-    return _say("--list-devices").splitlines()
+    return _query_engine("--list-devices").splitlines()
 
 
-def _say(flag: str) -> str:
+def _query_engine(flag: str) -> str:
     """What the engine prints when asked for something about itself."""
     path = program(ENGINE)
     try:

@@ -4,7 +4,7 @@ import signal
 from enum import IntEnum
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """Exit codes of every program; one meaning each, the same as the engine's."""
 
     GOOD = 0
@@ -19,23 +19,23 @@ class Exit(IntEnum):
 
 SIGNALLED = 128
 """Of a program that a signal ended, the exit code is this and the signal's number."""
-STOPPED = frozenset({int(Exit.INTERRUPTED), SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGHUP})
+INTERRUPT_CODES = frozenset({int(ExitCode.INTERRUPTED), SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGHUP})
 """Of what somebody ended, and that did not fail."""
 
 
-class EndedError(KeyboardInterrupt):
+class TerminatedError(KeyboardInterrupt):
     """Termination or a hang-up asked the command to end: an interrupt with another exit code, the engine's for both."""
 
 
-def code_of_interrupt(interrupt: KeyboardInterrupt) -> int:
+def interrupt_exit_code(interrupt: KeyboardInterrupt) -> int:
     """The exit code of a command that ends because of it."""
-    return SIGNALLED + signal.SIGTERM if isinstance(interrupt, EndedError) else Exit.INTERRUPTED
+    return SIGNALLED + signal.SIGTERM if isinstance(interrupt, TerminatedError) else ExitCode.INTERRUPTED
 
 
 class BusbwError(Exception):
     """One sentence for the user: what was wrong, where, and what to do about it. Shown without a traceback."""
 
-    def __init__(self, what: str, *, remedy: str = "", exit_code: int = Exit.ENVIRONMENT) -> None:
+    def __init__(self, what: str, *, remedy: str = "", exit_code: int = ExitCode.ENVIRONMENT) -> None:
         super().__init__(f"{what}; {remedy}" if remedy else what)
         self.what = what
         self.remedy = remedy
@@ -46,4 +46,4 @@ class UsageError(BusbwError):
     """A doubt about the command line (exit 2)."""
 
     def __init__(self, what: str, *, remedy: str = "") -> None:
-        super().__init__(what, remedy=remedy, exit_code=Exit.USAGE)
+        super().__init__(what, remedy=remedy, exit_code=ExitCode.USAGE)

@@ -26,7 +26,7 @@ def replace_file(path: Path, content: bytes) -> None:
             partial.unlink()
 
 
-def read_written(path: Path) -> bytes:
+def read_user_file(path: Path) -> bytes:
     """The content of a file that a person wrote; never waits for a pipe, and never reads without end.
 
     Raises:

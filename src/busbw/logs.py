@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.records import Stats, WrongElement
+from busbw.records import StatsRecord, WrongElement
 
 Placement = Literal["out_of_place", "in_place", "unstated"]
 """`unstated`: the log does not say which; published tables rarely do."""
@@ -37,7 +37,7 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     wrong_elements: int | None = None
     """Null unless checked."""
     first_wrong: tuple[WrongElement, ...] = ()
-    stats: Stats | None = None
+    stats: StatsRecord | None = None
     per_iteration: dict[str, float] = {}
     """What a table of -I shows of a row's iterations: min_us, max_us, p99_us, cv_percent."""
     samples_us: tuple[tuple[float, ...], ...] = ()

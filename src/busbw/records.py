@@ -23,7 +23,7 @@ class RecordsError(BusbwError):
     """A file of records that cannot be read. The message names the file, the line, and what to do."""
 
 
-class Settings(Struct, kw_only=True, frozen=True):
+class SettingsRecord(Struct, kw_only=True, frozen=True):
     """What was asked for on the command line, defaults filled in."""
 
     threads: Annotated[int, Meta(description="Threads per process (-t).")]
@@ -67,7 +67,7 @@ class Settings(Struct, kw_only=True, frozen=True):
     report_memory: Annotated[bool, Meta(description="Whether GPU memory is reported (-M).")] = False
 
 
-class Library(Struct, kw_only=True, frozen=True):
+class LibraryRecord(Struct, kw_only=True, frozen=True):
     """The library that a rank measures."""
 
     version: Annotated[str, Meta(description="As it gives it itself: '2.28.9'.")]
@@ -75,7 +75,7 @@ class Library(Struct, kw_only=True, frozen=True):
     sha256: Annotated[str | None, Meta(description="Of that file, 64 hexadecimal digits; null where it is unreadable.")]
 
 
-class Rank(Struct, kw_only=True, frozen=True):
+class RankRecord(Struct, kw_only=True, frozen=True):
     """One rank of the job and what it ran on."""
 
     rank: Annotated[int, Meta(description="In the whole job.")]
@@ -86,13 +86,13 @@ class Rank(Struct, kw_only=True, frozen=True):
     device: Annotated[int, Meta(description="GPU index; on the host backend the rank's index on its machine.")]
     bus_id: Annotated[str, Meta(description="PCI bus id as 0000:0f:00; 'cpu' on the host backend.")]
     device_name: Annotated[str, Meta(description="Name of the GPU, or of the processor on the host backend.")]
-    library: Annotated[Library | None, Meta(description="What it measures; null on the host backend.")] = None
+    library: Annotated[LibraryRecord | None, Meta(description="What it measures; null on the host backend.")] = None
     most_clock_mhz: Annotated[
         float | None, Meta(description="Clock that the device may reach; null where nothing tells.")
     ] = None
 
 
-class Stats(Struct, kw_only=True, frozen=True):
+class StatsRecord(Struct, kw_only=True, frozen=True):
     """Statistics over iterations. An iteration lasts until its last rank has ended; skipped ones are left out."""
 
     samples: Annotated[int, Meta(description="Iterations counted.", ge=1)]
@@ -110,7 +110,7 @@ class Stats(Struct, kw_only=True, frozen=True):
     ]
 
 
-class Clock(Struct, kw_only=True, frozen=True):
+class ClockRecord(Struct, kw_only=True, frozen=True):
     """What a rank's device said of its clock around a measurement."""
 
     before_mhz: Annotated[float | None, Meta(description="After the warm-up; null where nothing tells.")]
@@ -129,7 +129,7 @@ class WrongElement(Struct, kw_only=True, frozen=True):
     got: Annotated[str, Meta(description="Value and bits found there.")]
 
 
-class Check(Struct, kw_only=True, frozen=True):
+class CheckRecord(Struct, kw_only=True, frozen=True):
     """The outcome of the check. Not checked, not applicable and zero wrong elements are three different things."""
 
     state: Annotated[
@@ -142,7 +142,7 @@ class Check(Struct, kw_only=True, frozen=True):
     first_wrong: Annotated[list[WrongElement], Meta(description="The first few wrong elements.")]
 
 
-class Header(Struct, tag_field="kind", tag="run", kw_only=True, frozen=True):
+class HeaderRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=True):
     """The first line: everything that is known before the first row."""
 
     schema_version: Annotated[str, Meta(description="Version of this schema, major.minor.", pattern=r"^\d+\.\d+$")]
@@ -161,12 +161,12 @@ class Header(Struct, tag_field="kind", tag="run", kw_only=True, frozen=True):
     start_time: Annotated[str, Meta(description="ISO 8601 with zone.")]
     environment: Annotated[dict[str, str], Meta(description="Allow-listed environment variables, never all of them.")]
     machine: Annotated[dict[str, str], Meta(description="Facts about rank 0's machine: 'cpu_model', 'kernel', ...")]
-    settings: Settings
-    ranks: Annotated[list[Rank], Meta(description="All ranks, by rank.")]
+    settings: SettingsRecord
+    ranks: Annotated[list[RankRecord], Meta(description="All ranks, by rank.")]
     notes: Annotated[list[str], Meta(description="Sentences that the table's header shows.")]
 
 
-class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
+class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     """One placement of one row of the table of one group."""
 
     collective: Annotated[str, Meta(description="'all_reduce', ...")]
@@ -194,12 +194,12 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     cpu_time_us: Annotated[float | None, Meta(description="CPU time per operation; null without -C.")]
     algbw_gbps: Annotated[float | None, Meta(description="Algorithm bandwidth, 1e9 bytes/s; null if not a number.")]
     busbw_gbps: Annotated[float | None, Meta(description="Bus bandwidth, 1e9 bytes/s; null if not a number.")]
-    stats: Annotated[Stats | None, Meta(description="Null where single iterations were not timed.")]
+    stats: Annotated[StatsRecord | None, Meta(description="Null where single iterations were not timed.")]
     stopped_by: Annotated[
         Literal["iterations", "target_ci", "max_time", "sample_limit"],
         Meta(description="The rule that ended the sampling."),
     ]
-    check: Check
+    check: CheckRecord
     rank_times_us: Annotated[
         list[float],
         Meta(description="Per rank of the group: time per operation over all iterations. `time_us` combines these."),
@@ -220,7 +220,7 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
         ),
     ] = msgspec.field(default_factory=list)
     rank_clocks: Annotated[
-        list[Clock],
+        list[ClockRecord],
         Meta(description="Per rank of the group: its device's clock; empty where no device tells."),
     ] = msgspec.field(default_factory=list)
     samples_us: Annotated[
@@ -231,13 +231,13 @@ class Row(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     timestamp: Annotated[str, Meta(description="Local time at the row's end, in the zone of start_time.")]
 
 
-class Notice(Struct, tag_field="kind", tag="warning", kw_only=True, frozen=True):
+class WarningRecord(Struct, tag_field="kind", tag="warning", kw_only=True, frozen=True):
     """A sentence about the run that says what to do next."""
 
     message: Annotated[str, Meta(description="The sentence.")]
 
 
-class Memory(Struct, kw_only=True, frozen=True):
+class MemoryRecord(Struct, kw_only=True, frozen=True):
     """Where the memory of one rank's device went (-M). Others may take memory meanwhile: a share can be negative."""
 
     rank: Annotated[int, Meta(description="In the whole job.")]
@@ -247,7 +247,7 @@ class Memory(Struct, kw_only=True, frozen=True):
     collective_bytes: Annotated[int | None, Meta(description="What was taken since; null as above.")]
 
 
-class End(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
+class EndRecord(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     """The last line: how the run ended. Without it the run was killed."""
 
     reason: Annotated[str, Meta(description="'completed', 'interrupted', 'wrong data', 'rank lost', ...")]
@@ -261,15 +261,15 @@ class End(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     average_busbw_gbps: Annotated[float | None, Meta(description="The footer's average; null without a row.")]
     demanded_busbw_gbps: Annotated[float | None, Meta(description="NCCL_TESTS_MIN_BW; null without.")]
     end_time: Annotated[str, Meta(description="ISO 8601 with zone.")]
-    memory: Annotated[list[Memory] | None, Meta(description="Of all ranks; null without -M.")] = None
+    memory: Annotated[list[MemoryRecord] | None, Meta(description="Of all ranks; null without -M.")] = None
 
 
-Record = Header | Row | Notice | End
+Record = HeaderRecord | RowRecord | WarningRecord | EndRecord
 """One line, told apart by its `kind`."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class RunRecords:
     """A whole file of records. Iterating gives its lines in their order."""
 
     records: list[Record]
@@ -280,24 +280,24 @@ class Run:
         return iter(self.records)
 
     @property
-    def header(self) -> Header:
+    def header(self) -> HeaderRecord:
         """The first line; `read` makes sure of it."""
-        return next(record for record in self.records if isinstance(record, Header))
+        return next(record for record in self.records if isinstance(record, HeaderRecord))
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RowRecord]:
         """The rows so far."""
-        return [record for record in self.records if isinstance(record, Row)]
+        return [record for record in self.records if isinstance(record, RowRecord)]
 
     @property
     def warnings(self) -> list[str]:
         """The sentences about the run; those about one measurement are in its row."""
-        return [record.message for record in self.records if isinstance(record, Notice)]
+        return [record.message for record in self.records if isinstance(record, WarningRecord)]
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> EndRecord | None:
         """How the run ended; None where it was killed before it could say so."""
-        return next((record for record in self.records if isinstance(record, End)), None)
+        return next((record for record in self.records if isinstance(record, EndRecord)), None)
 
 
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
@@ -325,7 +325,7 @@ def stream(path: Path | str) -> Iterator[Record | None]:
                     raise RecordsError(
                         f"{path}:{number}: {error}", remedy="give a file as --records wrote it"
                     ) from error
-                if isinstance(record, Header) != (number == 1):
+                if isinstance(record, HeaderRecord) != (number == 1):
                     expected = "the line of a run comes first and only once"
                     raise RecordsError(f"{path}:{number}: {expected}", remedy="keep each run's records in a file")
                 yield record
@@ -335,14 +335,14 @@ def stream(path: Path | str) -> Iterator[Record | None]:
         raise RecordsError(f"{path} holds no records", remedy="look at what the run that made it said, and repeat it")
 
 
-def read(path: Path | str) -> Run:
+def read(path: Path | str) -> RunRecords:
     """Reads a file of records whole; a last line that was cut off is left out, and `Run.truncated` says so.
 
     Raises:
         RecordsError: As `stream`.
     """
     found = list(stream(path))
-    return Run([record for record in found if record is not None], truncated=found[-1] is None)
+    return RunRecords([record for record in found if record is not None], truncated=found[-1] is None)
 
 
 class _Version(Struct):

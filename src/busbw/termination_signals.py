@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-def heeded() -> tuple[signal.Signals, ...]:
+def handled_signals() -> tuple[signal.Signals, ...]:
     """Interrupt, termination and hang-up; not the hang-up where it is ignored: under nohup a command goes on.
 
     The engine decides likewise.
@@ -18,7 +18,7 @@ def heeded() -> tuple[signal.Signals, ...]:
 @contextmanager
 def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """While this lasts they are the handler's, and then whose they were before."""
-    before = {number: signal.signal(number, handler) for number in heeded()}
+    before = {number: signal.signal(number, handler) for number in handled_signals()}
     try:
         yield
     finally:

@@ -13,8 +13,8 @@ import atheris
 
 with atheris.instrument_imports(include=["busbw.readers", "busbw.logs"]):
     from busbw.errors import BusbwError
-    from busbw.readers import READERS, Claims, collect, text
-    from busbw.readers.source import Source
+    from busbw.readers import READERS, UserClaims, collect, text
+    from busbw.readers.source import LogSource
 
 import msgspec
 
@@ -27,7 +27,7 @@ def read_all(data: bytes) -> None:
     readers = [reader for reader in READERS.values() if reader is not text and reader.recognises(beginning)]
     for reader in (*readers, text):
         try:
-            log = collect("log", reader.stream(Source("log", io.BytesIO(data)), Claims()))
+            log = collect("log", reader.stream(LogSource("log", io.BytesIO(data)), UserClaims()))
         except BusbwError:
             continue
         if log.candidate_rows != len(log.rows) + len(log.refused):

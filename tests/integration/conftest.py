@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import polling
 import pytest
-import waiting
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 
 from busbw.engine import COLLECTIVES
@@ -47,4 +47,4 @@ def slurm(_slurm_of_the_session: real_slurm.Slurm) -> Iterator[real_slurm.Slurm]
 @pytest.fixture
 def free_port() -> int:
     """A port of the loopback interface that nobody listened on a moment ago."""
-    return waiting.free_port()
+    return polling.free_port()

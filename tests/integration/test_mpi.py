@@ -16,6 +16,7 @@ from busbw.engine import COLLECTIVES
 
 from . import mpi
 from .launchers.launching import processes_with
+from .launchers.slurm import Slurm
 from .programs import (
     REDUCING,
     ROOTED,
@@ -26,7 +27,6 @@ from .programs import (
     plain_environment,
     read_records,
 )
-from .launchers.slurm import Slurm
 from .table import rows_by_blanks, rows_by_pattern
 
 # MPICH's waits spin: it is slow with more ranks than cores.

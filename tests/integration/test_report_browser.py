@@ -10,7 +10,7 @@ from polling import HANG_GUARD_S
 
 from busbw import readers
 from busbw.logs import Figure, Log, Refusal, Row, Table
-from busbw.report import Subject, build, render
+from busbw.report import ReportInput, build, render
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 from playwright.sync_api import Browser, sync_playwright
@@ -35,8 +35,8 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-def subject(log: Log) -> Subject:
-    return Subject(log, (None,) * len(log.tables))
+def subject(log: Log) -> ReportInput:
+    return ReportInput(log, (None,) * len(log.tables))
 
 
 def hostile() -> Log:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 from polling import HANG_GUARD_S
+from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 
 # A shell that starts pytest in the background has it ignore interrupts, and nohup hang-ups: all that tests start would.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,13 +4,13 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 from busbw.logs import Log
-from busbw.report import Page, Subject, build
+from busbw.report import Page, ReportInput, build
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
-def subject(log: Log) -> Subject:
-    return Subject(log, (None,) * len(log.tables))
+def subject(log: Log) -> ReportInput:
+    return ReportInput(log, (None,) * len(log.tables))
 
 
 def page_of(*logs: Log) -> Page:

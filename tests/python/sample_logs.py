@@ -1,7 +1,7 @@
 """Logs made by hand, for the tests of what reads the shared log types."""
 
 from busbw.logs import Figure, Log, Rank, Refusal, Row, Table
-from busbw.records import Stats, WrongElement
+from busbw.records import StatsRecord, WrongElement
 
 
 def figure(time_us: float | None = 16.0, **changes: object) -> Figure:
@@ -29,7 +29,7 @@ def row(size_bytes: int = 8, line: int = 1, **changes: object) -> Row:
     return Row(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-STATS = Stats(
+STATS = StatsRecord(
     samples=3,
     mean_us=16,
     median_us=15.5,

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from busbw.catalog import Catalog
 from busbw.errors import UsageError
-from busbw.catalog import Shelf
 from busbw.system import System
 
 
@@ -17,8 +17,8 @@ class Thing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @pytest.fixture
-def shelf() -> Shelf[Thing]:
-    return Shelf(
+def shelf() -> Catalog[Thing]:
+    return Catalog(
         "busbw.system",
         Thing,
         kind="thing",
@@ -28,7 +28,7 @@ def shelf() -> Shelf[Thing]:
     )
 
 
-def test_a_file_is_named_after_itself(shelf: Shelf[Thing], tmp_path: Path) -> None:
+def test_a_file_is_named_after_itself(shelf: Catalog[Thing], tmp_path: Path) -> None:
     path = tmp_path / "anvil.toml"
     path.write_text("weight_kg = 50.0")
     shelf.all = {}
@@ -36,7 +36,7 @@ def test_a_file_is_named_after_itself(shelf: Shelf[Thing], tmp_path: Path) -> No
 
 
 def test_those_of_the_package_are_known_by_name() -> None:
-    systems = Shelf("busbw.system", System, kind="system", remedy_malformed="", remedy_unknown=lambda _known: "")
+    systems = Catalog("busbw.system", System, kind="system", remedy_malformed="", remedy_unknown=lambda _known: "")
     assert "h100-sxm" in systems.all
     assert systems.find("h100-sxm") is systems.all["h100-sxm"]
 
@@ -44,7 +44,7 @@ def test_those_of_the_package_are_known_by_name() -> None:
 @pytest.mark.parametrize(
     "content", [b"weight_kg = 'much'", b"weight_kg = 1\nheight_m = 2", b"\xff\xfe", b"[", b"a = " + b"[" * 20_000]
 )
-def test_what_is_something_else_is_refused(shelf: Shelf[Thing], tmp_path: Path, content: bytes) -> None:
+def test_what_is_something_else_is_refused(shelf: Catalog[Thing], tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "wrong.toml"
     path.write_bytes(content)
     shelf.all = {}
@@ -52,7 +52,7 @@ def test_what_is_something_else_is_refused(shelf: Shelf[Thing], tmp_path: Path, 
         shelf.find(str(path))
 
 
-def test_what_is_not_there_is_refused(shelf: Shelf[Thing], tmp_path: Path) -> None:
+def test_what_is_not_there_is_refused(shelf: Catalog[Thing], tmp_path: Path) -> None:
     shelf.all = {"one": Thing(1.0)}
     with pytest.raises(UsageError, match='there is no thing "two"; one of 1'):
         shelf.find("two")
@@ -60,7 +60,7 @@ def test_what_is_not_there_is_refused(shelf: Shelf[Thing], tmp_path: Path) -> No
         shelf.find(str(tmp_path / "none.toml"))
 
 
-def test_a_pipe_is_not_waited_for_and_nothing_is_read_without_end(shelf: Shelf[Thing], tmp_path: Path) -> None:
+def test_a_pipe_is_not_waited_for_and_nothing_is_read_without_end(shelf: Catalog[Thing], tmp_path: Path) -> None:
     shelf.all = {}
     pipe = tmp_path / "pipe.toml"
     os.mkfifo(pipe)

@@ -18,15 +18,15 @@ GOLDEN = ROOT / "tests" / "golden" / "records.jsonl"  # written by tests/engine/
 SCHEMA = ROOT / "schema" / "records.schema.json"
 PAGE = ROOT / "docs" / "records.md"
 STRUCTS = [
-    records.Header,
-    records.Row,
-    records.Notice,
-    records.End,
-    records.Settings,
-    records.Rank,
-    records.Stats,
-    records.Clock,
-    records.Check,
+    records.HeaderRecord,
+    records.RowRecord,
+    records.WarningRecord,
+    records.EndRecord,
+    records.SettingsRecord,
+    records.RankRecord,
+    records.StatsRecord,
+    records.ClockRecord,
+    records.CheckRecord,
     records.WrongElement,
 ]
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from busbw.termination_signals import heeded
-from busbw.launchers.kubernetes.signal_log import remembered
+from busbw.launchers.kubernetes.signal_log import logged_signals
 from busbw.launchers.slurm.follower import signals
+from busbw.termination_signals import handled_signals
 
 Remembering = Callable[[], AbstractContextManager[list[int]]]
-FOLLOWING = [remembered, signals]
+FOLLOWING = [logged_signals, signals]
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +24,9 @@ def dispositions() -> Iterator[None]:
 
 def test_a_hang_up_is_one_unless_it_is_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    assert heeded() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    assert handled_signals() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    assert heeded() == (signal.SIGINT, signal.SIGTERM)
+    assert handled_signals() == (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("remembering", FOLLOWING)

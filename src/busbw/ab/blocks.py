@@ -14,17 +14,17 @@ from busbw.ab import container
 from busbw.ab.sides import SideSpec
 from busbw.compare.figures import time_us
 from busbw.compare.pairing import Observations, observations
-from busbw.compare.result import Point
-from busbw.errors import SIGNALLED, STOPPED, BusbwError, Exit
-from busbw.launchers import Job, Watch, local
+from busbw.compare.result import PointKey
+from busbw.errors import INTERRUPT_CODES, SIGNALLED, BusbwError, ExitCode
+from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.logs import Figure
 from busbw.readers import busbw_records
 
-Block: TypeAlias = dict[Point, Figure]
+Block: TypeAlias = dict[PointKey, Figure]
 
 UNCHECKED = ("-c", "0")
 """More flags of a block that is there to be timed."""
-PROOF = ("-n", "1", "-w", "0", "-N", "1")
+PREFLIGHT_FLAGS = ("-n", "1", "-w", "0", "-N", "1")
 """More flags of a short block that shows whether a side runs and computes right."""
 
 
@@ -32,16 +32,16 @@ class BlockEndedError(BusbwError):
     """A block did not come to its end: the user stopped it, or the engine failed."""
 
     @property
-    def was_stopped(self) -> bool:
+    def was_interrupted(self) -> bool:
         """Whether somebody ended it, by Ctrl-C or another signal, which says nothing of what was measured."""
-        return self.exit_code in STOPPED
+        return self.exit_code in INTERRUPT_CODES
 
 
 def _documented(code: int) -> int:
     """One of ours: an engine that a hang-up reached before it could take it ends with 129, and was terminated, too."""
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM
-    return code if code in {*Exit, *STOPPED} else Exit.ENVIRONMENT
+    return code if code in {*ExitCode, *INTERRUPT_CODES} else ExitCode.ENVIRONMENT
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ class Measurement:
             BlockEndedError: It ended early; carries the engine's exit code.
         """
         path = self.record(name)
-        code = local.submit(local.render(self._job(side, path, extra)), Watch(lambda _line: None, lambda: None))
-        if code not in (Exit.GOOD, Exit.WRONG_DATA):
+        code = local.submit(
+            local.render(self._job(side, path, extra)), LaunchCallbacks(lambda _line: None, lambda: None)
+        )
+        if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             raise BlockEndedError(
                 f"the engine ended with exit code {code} in the block {name} ({side.description})",
                 remedy="what it said stands above"
@@ -90,7 +92,7 @@ class Measurement:
             )
             return Job(Path(shutil.which(first) or first), (*words, *arguments), path.absolute())
         job = Job(self.program, arguments, path)
-        return job.seeing(dict(side.environment)) if side.environment else job
+        return job.with_environment(dict(side.environment)) if side.environment else job
 
 
 def block_of(path: Path) -> Block:

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from busbw.ab import plan, verdicts
-from busbw.ab.blocks import PROOF, UNCHECKED, Block, BlockEndedError, Measurement
-from busbw.ab.verdicts import Quadruple
+from busbw.ab.blocks import PREFLIGHT_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement
 from busbw.ab.sides import SideSpec
+from busbw.ab.verdicts import Quadruple
 from busbw.compare.pairing import by_configuration
-from busbw.compare.result import Comparison, Difference, Point, Side, SizeResult, Verdict
-from busbw.errors import Exit, UsageError, code_of_interrupt
+from busbw.compare.result import ChangeVerdict, Comparison, Difference, PointKey, Side, SizeResult
+from busbw.errors import ExitCode, UsageError, interrupt_exit_code
 from busbw.logs import PLACEMENT_WORDS
 from busbw.units import count_text, size_text
 
 
 @dataclass(frozen=True)
-class Rules:
+class SessionRules:
     """When to stop and what to call a change."""
 
     resolution: float
@@ -41,11 +41,11 @@ class Rules:
 
 
 @dataclass
-class State:
+class SessionState:
     """How far a measurement is; what is here when it is interrupted is what can be judged."""
 
-    points: list[Point] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    points: list[PointKey] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     calibration: list[Quadruple] = field(default_factory=list)
     quadruples: list[Quadruple] = field(default_factory=list)
@@ -60,12 +60,12 @@ class State:
         """Of the measurement itself, before what it found."""
         if self.ended_by:
             return self.ended_by.exit_code
-        return code_of_interrupt(self.interrupted_by) if self.interrupted_by else Exit.GOOD
+        return interrupt_exit_code(self.interrupted_by) if self.interrupted_by else ExitCode.GOOD
 
     @property
     def is_interrupted(self) -> bool:
         """By Ctrl-C or another signal, which says nothing of what was measured."""
-        return self.ended_by.was_stopped if self.ended_by else self.interrupted_by is not None
+        return self.ended_by.was_interrupted if self.ended_by else self.interrupted_by is not None
 
 
 class Session:
@@ -75,9 +75,9 @@ class Session:
         self,
         measurement: Measurement,
         sides: tuple[SideSpec, SideSpec],
-        rules: Rules,
+        rules: SessionRules,
         *,
-        on_progress: Callable[[State], None] = lambda _state: None,
+        on_progress: Callable[[SessionState], None] = lambda _state: None,
         on_end: Callable[[], None] = lambda: None,
         seed: int | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class Session:
         self._coin = random.Random(secrets.randbits(64) if seed is None else seed)
         self._start_s = monotonic()
         self._extra = () if rules.checks_every_block else UNCHECKED
-        self.state = State()
+        self.state = SessionState()
 
     def run(self) -> Comparison:
         """Measures until all is decided or the rules end it, and says what can be said; also when interrupted.
@@ -98,7 +98,7 @@ class Session:
         Raises:
             BusbwError: A side did not get through its first block; nothing can be said.
         """
-        self._prove()
+        self._check_sides()
         self._require_time()
         try:
             self._calibrate()
@@ -111,9 +111,11 @@ class Session:
             self.state.interrupted_by = interrupt
         return self._comparison()
 
-    def _prove(self) -> None:
+    def _check_sides(self) -> None:
         """A short checked block of each side: what is refused or wrong shows before the time is spent."""
-        blocks = {name: self._measurement.block(side, f"proof-{name}", *PROOF) for name, side in self._sides.items()}
+        blocks = {
+            name: self._measurement.block(side, f"proof-{name}", *PREFLIGHT_FLAGS) for name, side in self._sides.items()
+        }
         for name, block in blocks.items():
             wrong = [point for point, figure in block.items() if figure.wrong_elements]
             if wrong:
@@ -129,7 +131,7 @@ class Session:
                 remedy="let --a and --b change how it is done, not what is measured",
             )
         if unpaired := len(a.keys() ^ b.keys()):
-            self.state.left_out.append(f"{count_text(unpaired, 'measurement')} of one side only were left out.")
+            self.state.skipped.append(f"{count_text(unpaired, 'measurement')} of one side only were left out.")
 
     def _require_time(self) -> None:
         """Refuses a budget in which not even the first look can be reached, before it is spent."""
@@ -190,7 +192,7 @@ class Session:
         left_s = elapsed_s / done * (self._rules.noise_quadruples + self._rules.most_quadruples - done)
         return left_s if self._rules.max_time_s is None else max(0.0, min(left_s, self._rules.max_time_s - elapsed_s))
 
-    def _judge(self) -> verdicts.Judgement:
+    def _judge(self) -> verdicts.AbVerdicts:
         return verdicts.judge(
             self.state.points,
             self.state.quadruples,
@@ -199,7 +201,7 @@ class Session:
             unfit=self._unfit(),
         )
 
-    def _unfit(self) -> frozenset[Point]:
+    def _unfit(self) -> frozenset[PointKey]:
         """Where A differed from itself."""
         judged = verdicts.judge(
             self.state.points,
@@ -207,7 +209,7 @@ class Session:
             alpha=plan.alpha_per_look(self._rules.most_quadruples),
             resolution=self._rules.resolution,
         )
-        changed = (Verdict.FASTER, Verdict.SLOWER)
+        changed = (ChangeVerdict.FASTER, ChangeVerdict.SLOWER)
         return frozenset(result.point for result in judged.results if result.verdict in changed)
 
     def _comparison(self) -> Comparison:
@@ -246,7 +248,7 @@ class Session:
         )
 
     def _warnings(self) -> list[str]:
-        said = list(self.state.left_out)
+        said = list(self.state.skipped)
         if self.state.is_interrupted:
             said.append(f"Interrupted while {self.state.phase}; this is what the finished quadruples say.")
         elif self.state.ended_by:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from busbw.statistics import stats
 from busbw.ab.blocks import Block, median_us
 from busbw.compare.figures import side_figures
 from busbw.compare.pairing import adjacent_sizes, both_placements
 from busbw.compare.quantities import have_device_times
-from busbw.compare.result import Point, Quantity, SideFigures, SizeResult, Verdict
+from busbw.compare.result import ChangeVerdict, PointKey, SideFigures, SizeResult, TimeQuantity
+from busbw.statistics import stats
 
 
 @dataclass(frozen=True)
@@ -28,22 +28,24 @@ class Quadruple:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class AbVerdicts:
     """What the quadruples say."""
 
     results: tuple[SizeResult, ...]
     level: float
     """Of each interval by itself; 0 where there are none."""
-    hopeless: frozenset[Point] = frozenset()
+    undecidable: frozenset[PointKey] = frozenset()
     """Points that stay without a verdict however many quadruples come."""
 
     @property
     def is_decided(self) -> bool:
         """Whether no further quadruple could add a verdict."""
-        return all(result.verdict is not Verdict.UNCLEAR or result.point in self.hopeless for result in self.results)
+        return all(
+            result.verdict is not ChangeVerdict.UNCLEAR or result.point in self.undecidable for result in self.results
+        )
 
 
-def compared(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> Quantity:
+def compared(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> TimeQuantity:
     """What the speed-ups are of: the device's time where every block has it at every point, otherwise the median.
 
     The device's time is between the first and the last of many operations. A sample of a single one holds an event,
@@ -54,7 +56,7 @@ def compared(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> Quanti
     return "device_time_us" if have_device_times(figures) else "median_us"
 
 
-def speedups(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> stats.Matrix:
+def speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> stats.Matrix:
     """Log of B's speed over A's, per quadruple and point."""
     quantity = compared(points, quadruples)
     rows = []
@@ -65,7 +67,7 @@ def speedups(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> stats.
     return np.array(rows).reshape(len(quadruples), len(points))
 
 
-def _time_us(block: Block, point: Point, quantity: Quantity) -> float:
+def _time_us(block: Block, point: PointKey, quantity: TimeQuantity) -> float:
     if point not in block:
         return math.nan
     time = block[point].device_time_us if quantity == "device_time_us" else median_us(block[point])
@@ -73,13 +75,13 @@ def _time_us(block: Block, point: Point, quantity: Quantity) -> float:
 
 
 def judge(
-    points: Sequence[Point],
+    points: Sequence[PointKey],
     quadruples: Sequence[Quadruple],
     *,
     alpha: float,
     resolution: float,
-    unfit: frozenset[Point] = frozenset(),
-) -> Judgement:
+    unfit: frozenset[PointKey] = frozenset(),
+) -> AbVerdicts:
     """A verdict for each point.
 
     Args:
@@ -105,7 +107,7 @@ def judge(
         interval, changed, alone = by_point.get(point, (None, False, False))
         verdict, reason = _verdict(interval, changed, alone, resolution, is_measured=point in by_point)
         if point in unfit:
-            verdict, reason = Verdict.UNCLEAR, "A differed from itself here when the noise was measured."
+            verdict, reason = ChangeVerdict.UNCLEAR, "A differed from itself here when the noise was measured."
         results.append(
             SizeResult(
                 point=point,
@@ -121,32 +123,34 @@ def judge(
         )
     # A point that lacks a time in one quadruple lacks it for good.
     missing = frozenset(points) - frozenset(kept) if quadruples else frozenset()
-    return Judgement(tuple(results), judged.level, unfit | missing)
+    return AbVerdicts(tuple(results), judged.level, unfit | missing)
 
 
 def _verdict(
     interval: stats.Interval | None, changed: bool, alone: bool, resolution: float, *, is_measured: bool
-) -> tuple[Verdict, str]:
+) -> tuple[ChangeVerdict, str]:
     if not is_measured:
-        return Verdict.UNCLEAR, "not every block has a time for it."
+        return ChangeVerdict.UNCLEAR, "not every block has a time for it."
     if interval is None:
-        return Verdict.UNCLEAR, "too few quadruples for an interval."
+        return ChangeVerdict.UNCLEAR, "too few quadruples for an interval."
     if changed:
         who = "there is no neighbour to ask" if alone else "a neighbour agrees"
-        return (Verdict.FASTER if interval.low > 0 else Verdict.SLOWER), f"the interval excludes 1, and {who}."
+        return (
+            ChangeVerdict.FASTER if interval.low > 0 else ChangeVerdict.SLOWER
+        ), f"the interval excludes 1, and {who}."
     step = math.log1p(resolution)
     if -step <= interval.low and interval.high <= step:
-        return Verdict.SAME, f"no difference as large as {resolution * 100:g} %."
+        return ChangeVerdict.SAME, f"no difference as large as {resolution * 100:g} %."
     if interval.excludes_zero:
-        return Verdict.UNCLEAR, "the interval excludes 1, but no neighbour agrees."
-    return Verdict.UNCLEAR, f"the interval holds both no change and more than {resolution * 100:g} %."
+        return ChangeVerdict.UNCLEAR, "the interval excludes 1, but no neighbour agrees."
+    return ChangeVerdict.UNCLEAR, f"the interval holds both no change and more than {resolution * 100:g} %."
 
 
-def _figures(point: Point, quadruples: Sequence[Quadruple], side: str) -> SideFigures:
+def _figures(point: PointKey, quadruples: Sequence[Quadruple], side: str) -> SideFigures:
     return side_figures([block[point] for each in quadruples for block in each.of(side) if point in block])
 
 
-def noise(points: Sequence[Point], quadruples: Sequence[Quadruple]) -> dict[Point, float]:
+def noise(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> dict[PointKey, float]:
     """By how much a quadruple of A against itself is off, per point: the median over quadruples, as a share."""
     matrix = np.abs(speedups(points, quadruples))
     return {

@@ -6,12 +6,12 @@ import click
 import msgspec
 
 from busbw import engine
-from busbw.ab import Measurement, Rules, Session, SideSpec, State, parse_side
+from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec, parse_side
 from busbw.ab.plan import FIRST_LOOK
-from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.comparison_options import exit_code, json_option, not_slower_option, resolution_option, show
-from busbw.cli.interrupts import Ending, ended_like_interrupted
-from busbw.cli.options.engine_flags import given_flags, named_collective, rank_flags
+from busbw.cli.interrupts import InterruptGuard, termination_as_interrupt
+from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
+from busbw.cli.options.engine_flags import named_collective, rank_flags, used_flags
 from busbw.cli.options.param_types import Seconds
 from busbw.compare import Comparison
 from busbw.terminal import live_line
@@ -54,8 +54,8 @@ def ab(
     collective = named_collective(words)
     sides = (parse_side("--a", text_a), parse_side("--b", text_b))
     flags = words[1:]
-    given = given_flags(flags)
-    rules = Rules(
+    given = used_flags(flags)
+    rules = SessionRules(
         resolution=resolution,
         most_quadruples=quadruples,
         max_time_s=budget_s,
@@ -63,7 +63,7 @@ def ab(
         checks_every_block="-c" in given,
     )
     program = engine.program(f"{collective}_perf")
-    with ended_like_interrupted() as ending:
+    with termination_as_interrupt() as ending:
         with new_folder(folder, f"{collective}-ab") as where:
             measurement = Measurement(program, (*defaults(given), *flags), where)
             comparison, state = measure(measurement, sides, rules, ending)
@@ -77,8 +77,8 @@ def ab(
 
 
 def measure(
-    measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: Rules, ending: Ending
-) -> tuple[Comparison, State]:
+    measurement: Measurement, sides: tuple[SideSpec, SideSpec], rules: SessionRules, ending: InterruptGuard
+) -> tuple[Comparison, SessionState]:
     """Runs an A/B measurement with its progress on stderr."""
     with live_line() as draw:
         session = Session(
@@ -86,12 +86,12 @@ def measure(
             sides,
             rules,
             on_progress=lambda state: draw(_line(state, session)),
-            on_end=ending.has_begun,
+            on_end=ending.ignore_repeats,
         )
         return session.run(), session.state
 
 
-def _line(state: State, session: Session) -> str:
+def _line(state: SessionState, session: Session) -> str:
     left_s = session.seconds_left
     time_left = "" if left_s is None else f", at most {left_s:.0f} s left"
     done = len(state.quadruples) or (len(state.calibration) if len(state.calibration) < FIRST_LOOK else 0)

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from busbw import readers, system
-from busbw.cli.options.nics_option import given_nics, nics_option
-from busbw.cli.options.reference_option import against_of
-from busbw.errors import Exit
-from busbw.judge import EXIT_OF, BandVerdict, Grade, Judged, Verdict, judge, worst
+from busbw.cli.options.nics_option import nics_option, parse_nics
+from busbw.cli.options.reference_option import selected_reference
+from busbw.errors import ExitCode
+from busbw.judge import EXIT_OF, BandVerdict, Grade, JudgedFigure, Verdict, judge, worst
 from busbw.store import find
-from busbw.system.detect import look, system_here
-from busbw.terminal import at_work, width_of
+from busbw.system.detect import detect_machine, system_of_machine
+from busbw.terminal import activity, width_of
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_text
 
@@ -46,12 +46,12 @@ _MOST_FEATURES = 3
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def check(run: str, against: str | None, where: str, nics: str | None, show_all: bool, as_json: bool) -> int:
     """Judges RUN, a log or a record, by bands: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3)."""
-    with at_work(f"reading {run}"):
+    with activity(f"reading {run}"):
         log = readers.read(find(run))
     place = _place(where)
-    given = given_nics(nics) if nics is not None else None
-    with at_work(f"judging {run}"):
-        verdicts = judge(log, system=place, nics=given, against=against_of(against))
+    given = parse_nics(nics) if nics is not None else None
+    with activity(f"judging {run}"):
+        verdicts = judge(log, system=place, nics=given, selection=selected_reference(against))
     console = make_console()
     grade = worst([verdict.grade for verdict in verdicts])
     if as_json:
@@ -60,7 +60,7 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
     if not verdicts:
         _say(console, "UNSURE", f"{run}: no rows were read")
         _lines(console, "next", ["look at what the log holds: `busbw import` says what was refused and why"])
-        return Exit.ENVIRONMENT
+        return ExitCode.ENVIRONMENT
     if log.refused:
         console.print(f"{count_text(len(log.refused), 'line')} refused; `busbw import` says why", style="yellow")
     for warning in log.warnings:
@@ -78,7 +78,7 @@ def check(run: str, against: str | None, where: str, nics: str | None, show_all:
 def _place(where: str) -> system.System | None:
     if where == "auto":
         return None
-    return system_here(look())[0] if where == "here" else system.find(where)
+    return system_of_machine(detect_machine())[0] if where == "here" else system.find(where)
 
 
 def _summary(console: Console, verdicts: Iterable[Verdict]) -> None:
@@ -147,7 +147,7 @@ def _times(ratio: float) -> str:
     return f"x{ratio:.2f}" if ratio < 9.995 else f"x{ratio:.0f}"
 
 
-def _figures(by_time: bool, one: Judged) -> tuple[str, str]:
+def _figures(by_time: bool, one: JudgedFigure) -> tuple[str, str]:
     """Latency is judged and shown in microseconds, everything else shown in GB/s."""
     limits = one.range_us
     if by_time or not one.busbw_gbps:

@@ -9,7 +9,7 @@ from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement
 from busbw.store import find
-from busbw.terminal import at_work
+from busbw.terminal import activity
 
 
 @click.command()
@@ -44,7 +44,7 @@ def compare(
     """
     if b is not None and variants:
         raise UsageError("--variants belongs to one log, and two are given", remedy="leave out one of them")
-    with at_work(f"comparing {a}{f' and {b}' if b else ''}"):
+    with activity(f"comparing {a}{f' and {b}' if b else ''}"):
         if b is None:
             comparison = compare_variants(_read(a), variants, resolution=resolution, placement=placement)
         else:

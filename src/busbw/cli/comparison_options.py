@@ -6,15 +6,15 @@ from typing import TypeVar
 
 import click
 
-from busbw.compare import RESOLUTION, Comparison, Verdict
+from busbw.compare import RESOLUTION, ChangeVerdict, Comparison
 from busbw.compare.text import render
-from busbw.errors import Exit, UsageError
+from busbw.errors import ExitCode, UsageError
 from busbw.terminal import console, width_of
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
 
-def share(text: str) -> float:
+def parse_fraction(text: str) -> float:
     """A relative change, '5%' or '0.05', as a fraction."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", text.strip())
     value = float(found[1]) / (100 if found[2] else 1) if found else 0.0
@@ -28,7 +28,12 @@ def resolution_option(
 ) -> Callable[[Command], Command]:
     """`--resolution`, as a fraction."""
     return click.option(
-        "--resolution", type=share, default=f"{RESOLUTION:.0%}", show_default=True, metavar="SHARE", help=help_text
+        "--resolution",
+        type=parse_fraction,
+        default=f"{RESOLUTION:.0%}",
+        show_default=True,
+        metavar="SHARE",
+        help=help_text,
     )
 
 
@@ -47,8 +52,8 @@ def show(comparison: Comparison) -> None:
             out.print(part)
 
 
-def exit_code(comparison: Comparison, *, not_slower: bool) -> Exit:
+def exit_code(comparison: Comparison, *, not_slower: bool) -> ExitCode:
     """Wrong data first; slower only where that was asked."""
     if comparison.wrong_data:
-        return Exit.WRONG_DATA
-    return Exit.SLOWER_THAN_DEMANDED if not_slower and comparison.count(Verdict.SLOWER) else Exit.GOOD
+        return ExitCode.WRONG_DATA
+    return ExitCode.SLOWER_THAN_DEMANDED if not_slower and comparison.count(ChangeVerdict.SLOWER) else ExitCode.GOOD

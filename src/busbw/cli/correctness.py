@@ -1,13 +1,13 @@
 """Whether the data were right: one sentence over a whole run."""
 
 from busbw.logs import PLACEMENT_WORDS
-from busbw.records import Row, Run
+from busbw.records import RowRecord, RunRecords
 from busbw.units import count_text, size_text
 
 _MOST_NAMED = 3
 
 
-def correctness(run: Run, *, cut_short: str = "was killed") -> str:
+def correctness_sentence(run: RunRecords, *, cut_short: str = "was killed") -> str:
     """The verdict on correctness. A row here is a row of the table: both placements of one size and configuration.
 
     Args:
@@ -39,21 +39,21 @@ def correctness(run: Run, *, cut_short: str = "was killed") -> str:
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
         text += f" {count_text(len(undefined), 'measurement')} without a defined result (N/A)."
-    return f"Verdict: {_how_it_ended(run, cut_short)}{text}"
+    return f"Verdict: {_ending_sentence(run, cut_short)}{text}"
 
 
-def _table_row(row: Row) -> tuple[object, ...]:
+def _table_row(row: RowRecord) -> tuple[object, ...]:
     return (row.cycle, row.group, row.requested_bytes, row.dtype, row.redop, row.root)
 
 
-def _wrong_text(row: Row) -> str:
+def _wrong_text(row: RowRecord) -> str:
     what = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, row.redop, PLACEMENT_WORDS[row.placement]]))
     first = row.check.first_wrong[0] if row.check.first_wrong else None
     where = f", first at rank {first.rank}, {first.place}, index {first.index}" if first else ""
     return f"{what} ({count_text(row.check.wrong_elements or 0, 'element')}{where})"
 
 
-def _how_it_ended(run: Run, cut_short: str) -> str:
+def _ending_sentence(run: RunRecords, cut_short: str) -> str:
     """Says that rows are missing, where they are; a run that ended by itself needs no word."""
     if run.end is None:
         return f"the run {cut_short}; until then "

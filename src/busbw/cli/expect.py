@@ -9,14 +9,14 @@ import msgspec
 
 from busbw import system
 from busbw.cli.options.engine_flags import named_collective
-from busbw.cli.options.nics_option import nics_option, with_given_nics
-from busbw.cli.options.reference_option import against_of
+from busbw.cli.options.nics_option import nics_option, with_parsed_nics
+from busbw.cli.options.reference_option import selected_reference
 from busbw.errors import UsageError
-from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, Job, Limit, Range, Route
+from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Limit, Route, Scenario
 from busbw.expect import expect as expectation_of
-from busbw.judge import Beside, reference_comparison
+from busbw.judge import ReferenceComparison, compare_with_reference
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
-from busbw.system.detect import Machine, look, system_here
+from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine
 from busbw.terminal import console, width_of
 from busbw.units import size_text
 
@@ -80,13 +80,13 @@ def expect(
             out.print(line)
         return
     name = named_collective((collective,) if collective else ())
-    machine = look() if where == "auto" else None
-    place, how = system_here(machine) if machine else (system.find(where), "")
+    machine = detect_machine() if where == "auto" else None
+    place, how = system_of_machine(machine) if machine else (system.find(where), "")
     if nics is not None:
-        place = with_given_nics(place, nics)
+        place = with_parsed_nics(place, nics)
     seen = len(machine.gpus) if machine and machine.gpus else 0
     count = ranks or seen or max(2, place.ranks_per_node)
-    job = Job(
+    job = Scenario(
         collective=name,
         ranks=count,
         ranks_per_node=per_node or (count if place.generation == "host" else min(count, place.ranks_per_node)),
@@ -95,8 +95,8 @@ def expect(
         algorithm=_algorithm(algorithm),
     )
     expectation = expectation_of(job, place, _sizes(sizes, smallest, largest, factor))
-    chosen = against_of(against)
-    reference = reference_comparison(expectation, chosen) if chosen else None
+    chosen = selected_reference(against)
+    reference = compare_with_reference(expectation, chosen) if chosen else None
     if as_json:
         told = msgspec.to_builtins(expectation)
         out.print(msgspec.json.encode({**told, "reference": reference} if reference else told).decode())
@@ -152,7 +152,12 @@ def _systems() -> Iterator[str]:
 
 
 def _page(
-    expectation: Expectation, machine: Machine | None, how: str, reference: Beside | None, *, explain: bool
+    expectation: Expectation,
+    machine: DetectedMachine | None,
+    how: str,
+    reference: ReferenceComparison | None,
+    *,
+    explain: bool,
 ) -> Iterator[str]:
     job, place = expectation.job, expectation.system
     nodes = -(-job.ranks // min(job.ranks, job.ranks_per_node))
@@ -193,7 +198,7 @@ def _page(
         yield from _sources(expectation.routes)
 
 
-def _machine_text(machine: Machine) -> str:
+def _machine_text(machine: DetectedMachine) -> str:
     memory = size_text(machine.memory_bytes) if machine.memory_bytes else "memory unknown"
     ports = ", ".join(f"{port.name} {f'{port.gbit:g} Gb/s' if port.gbit else 'rate unknown'}" for port in machine.ports)
     processors = f"{machine.processors or 'an unknown number of'} x {machine.processor or 'unknown processor'}"
@@ -234,7 +239,7 @@ def _estimates(estimates: Iterable[Estimate]) -> Iterator[str]:
         )
 
 
-def _referred(expectation: Expectation, reference: Beside) -> Iterator[str]:
+def _referred(expectation: Expectation, reference: ReferenceComparison) -> Iterator[str]:
     yield f"{'':>8}{'expected':>16}{'reference':>32}"
     yield f"{'size':>8}{'us':>8}{'busbw':>8}{'range':>15}{'us':>9}{'busbw':>9}{'of expected':>13}"
     for figure in reference.figures:
@@ -245,7 +250,7 @@ def _referred(expectation: Expectation, reference: Beside) -> Iterator[str]:
         yield (
             f"{size_text(figure.size_bytes):>8}{_short(expected.time_us.typical):>8}{_short(busbw.typical):>8}"
             f"{_range(busbw):>15}{about + _short(figure.time_us):>9}{about + _short(figure.busbw_gbps):>9}"
-            f"{f'{figure.of_expected:.0%}':>13}"
+            f"{f'{figure.ratio_to_expected:.0%}':>13}"
             f"{'' if busbw.low <= figure.busbw_gbps <= busbw.high else '  outside'}"
         )
     between = "; ~ lies between two of its sizes" if any(one.is_interpolated for one in reference.figures) else ""
@@ -258,7 +263,7 @@ def _short(value: float) -> str:
     return f"{value:.3g}" if value >= 0.01 else "0.00"
 
 
-def _range(one: Range) -> str:
+def _range(one: ExpectedRange) -> str:
     return f"{_short(one.low)}-{_short(one.high)}"
 
 

@@ -9,13 +9,13 @@ import click
 
 from busbw import readers
 from busbw.cli.options.output_file import write_whole
-from busbw.cli.options.param_types import NamedPath
+from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
-from busbw.logs import Log
 from busbw.exporters.redact import redact_all
+from busbw.logs import Log
 from busbw.store import find
-from busbw.terminal import at_work
+from busbw.terminal import activity
 from busbw.units import count_text
 
 
@@ -25,7 +25,7 @@ from busbw.units import count_text
 @click.option(
     "-o",
     "--output",
-    type=NamedPath(dir_okay=False),
+    type=NonEmptyPath(dir_okay=False),
     metavar="FILE",
     help="Where it goes, in place of what was there.  [default: standard output]",
 )
@@ -35,7 +35,7 @@ def export(form: str, names: Sequence[str], output: Path | None, *, is_redacted:
     exporter = EXPORTERS[form]
     if output is None and form == "parquet" and sys.stdout.isatty():
         raise UsageError("parquet is not for a terminal", remedy=f"give -o runs{exporter.SUFFIX}")
-    with at_work(f"reading {count_text(len(names), 'log')}"):
+    with activity(f"reading {count_text(len(names), 'log')}"):
         logs: Sequence[Log] = [readers.read(find(name)) for name in names]
     for log in logs:
         if not log.rows:
@@ -43,6 +43,6 @@ def export(form: str, names: Sequence[str], output: Path | None, *, is_redacted:
     if is_redacted:
         logs = redact_all(logs)
     whole = io.BytesIO()
-    with at_work(f"writing {form}"):
+    with activity(f"writing {form}"):
         exporter.write(logs, whole)
     write_whole(output, whole.getvalue())

@@ -9,13 +9,13 @@ import click
 import msgspec
 from rich.text import Text
 
-from busbw.cli.options.filters import filter_options, made_filter
-from busbw.cli.open_store import opened_index, store_folder, tell, time_text
+from busbw.cli.open_store import open_index, print_index_problems, store_folder, time_text
+from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
 from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
 from busbw.logs import PLACEMENT_WORDS
 from busbw.store import count_wrong
-from busbw.terminal import at_work, console, width_of
+from busbw.terminal import activity, console, width_of
 from busbw.units import count_text, size_text
 
 _MOST_DIFFERENCES = 6
@@ -53,14 +53,14 @@ def history(
     the settings that make a time mean something else.
     """
     folder = store_folder(store)
-    wanted = made_filter(datetime.now(timezone.utc), collective, **filters)
-    with opened_index(folder) as index:
-        with at_work("looking for changes"):
+    wanted = build_filter(datetime.now(timezone.utc), collective, **filters)
+    with open_index(folder) as index:
+        with activity("looking for changes"):
             found = index.ask(
                 lambda connection: trends(connection, wanted, any_host=any_host, false_alarms=false_alarms)
             )
         wrong, runs = index.ask(lambda connection: count_wrong(connection, wanted))
-        tell(index)
+        print_index_problems(index)
     if wrong:
         left_out = f"{count_text(wrong, 'measurement')} of {count_text(runs, 'run')} left out: the data were wrong"
         click.echo(f"{left_out}, and how fast that was says nothing (busbw runs --rows)", err=True)

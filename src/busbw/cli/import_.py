@@ -14,12 +14,12 @@ from rich.text import Text
 
 from busbw import readers
 from busbw.cli.options.engine_flags import known_collective
-from busbw.cli.options.param_types import NamedPath
-from busbw.errors import BusbwError, Exit, UsageError
-from busbw.logs import Log, Refusal, Table
-from busbw.readers import Claims, Event, Note, Piece
+from busbw.cli.options.param_types import NonEmptyPath
+from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
-from busbw.terminal import StreamConsole, at_work
+from busbw.logs import Log, Refusal, Table
+from busbw.readers import Event, LogNote, TableChunk, UserClaims
+from busbw.terminal import StreamConsole, activity
 from busbw.units import count_text, plain, size_text
 
 _MOST_TABLES = 60
@@ -37,7 +37,7 @@ class _Tally:
 
 
 @dataclass
-class _Summary:
+class _TableSummary:
     """A table in a few words; its rows are not kept."""
 
     table: Table
@@ -57,17 +57,17 @@ class _Summary:
             self.dtypes.update(filter(None, [row.dtype]))
             self.variants.update(filter(None, [row.variant]))
             for figure in row.figures.values():
-                self.best_busbw = _more(self.best_busbw, figure.busbw_gbps)
-                self.best_algbw = _more(self.best_algbw, figure.algbw_gbps)
+                self.best_busbw = _larger(self.best_busbw, figure.busbw_gbps)
+                self.best_algbw = _larger(self.best_algbw, figure.algbw_gbps)
         self.table = msgspec.structs.replace(table, rows=())
 
 
-def _more(one: float | None, other: float | None) -> float | None:
+def _larger(one: float | None, other: float | None) -> float | None:
     return other if one is None else one if other is None else max(one, other)
 
 
 @click.command(name="import")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=NamedPath())
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=NonEmptyPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one object: tables, rows, refused rows, warnings.")
 @click.option("--rows", "as_rows", is_flag=True, help="Print every row as a line of JSON; logs of any length.")
 @click.option(
@@ -77,15 +77,15 @@ def _more(one: float | None, other: float | None) -> float | None:
 def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: str | None, redacted: bool) -> int:
     """Reads logs: files, folders, or standard input (-), of this program, nccl-tests of any year, and others.
 
-    Exit codes: 0 all rows were taken, 1 some rows were refused, 2 something could not be read at all.
+    ExitCode codes: 0 all rows were taken, 1 some rows were refused, 2 something could not be read at all.
     """
     if as_json and as_rows:
         raise UsageError("--json and --rows exclude each other", remedy="give one of them")
     if redacted and not as_json:
         raise UsageError("--redact goes with --json", remedy="add --json")
-    claims = Claims(None if collective is None else known_collective(collective, "--collective: "))
+    claims = UserClaims(None if collective is None else known_collective(collective, "--collective: "))
     tally = _Tally()
-    show: Callable[[Path, Claims, _Tally], None] = _print_summary
+    show: Callable[[Path, UserClaims, _Tally], None] = _print_summary
     if as_rows:
         show = _print_rows
     if as_json:
@@ -97,7 +97,7 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
         click.echo(f"busbw: {error}", err=True)
     if tally.failures:
         raise tally.failures[-1]
-    return Exit.WRONG_DATA if tally.refused else Exit.GOOD
+    return ExitCode.WRONG_DATA if tally.refused else ExitCode.GOOD
 
 
 def _files(paths: tuple[Path, ...], tally: _Tally) -> Iterator[Path]:
@@ -108,7 +108,7 @@ def _files(paths: tuple[Path, ...], tally: _Tally) -> Iterator[Path]:
             continue
         found, skipped = False, 0
         for file in sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path)):
-            if reason := _no_log(file):
+            if reason := _skip_reason(file):
                 skipped += 1
                 if skipped <= _MOST_SKIPPED:
                     click.echo(f"skipped: {reason}", err=True)
@@ -127,10 +127,10 @@ def _is_hidden(file: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
-def _no_log(file: Path) -> str:
+def _skip_reason(file: Path) -> str:
     """Why a file of a folder is left out, which is no error; empty for a log."""
     try:
-        next(event for event in readers.stream(file) if not isinstance(event, Note))
+        next(event for event in readers.stream(file) if not isinstance(event, LogNote))
     except UsageError as error:
         return error.what
     except StopIteration:
@@ -138,11 +138,11 @@ def _no_log(file: Path) -> str:
     return ""
 
 
-def _events(path: Path, claims: Claims, tally: _Tally) -> Iterator[Event]:
+def _events(path: Path, claims: UserClaims, tally: _Tally) -> Iterator[Event]:
     """What a file holds; that it cannot be read is kept, so that other files still are."""
     try:
         for event in readers.stream(path, claims):
-            if isinstance(event, Piece):
+            if isinstance(event, TableChunk):
                 tally.rows += len(event.table.rows)
             elif isinstance(event, Refusal):
                 tally.refused += 1
@@ -151,13 +151,13 @@ def _events(path: Path, claims: Claims, tally: _Tally) -> Iterator[Event]:
         tally.failures.append(error)
 
 
-def _print_rows(path: Path, claims: Claims, tally: _Tally) -> None:
+def _print_rows(path: Path, claims: UserClaims, tally: _Tally) -> None:
     sys.stdout.flush()
     out = sys.stdout.buffer
     encoder = msgspec.json.Encoder()
     source = encoder.encode(str(path))
     for event in _events(path, claims, tally):
-        if isinstance(event, Piece):
+        if isinstance(event, TableChunk):
             head = b'{"source":' + source + b',"table":%d,' % event.table.first_line
             out.write(b"".join(head + encoder.encode(row)[1:] + b"\n" for row in event.table.rows))
             for warning in event.table.warnings if event.is_last else ():
@@ -169,7 +169,7 @@ def _print_rows(path: Path, claims: Claims, tally: _Tally) -> None:
     out.flush()
 
 
-def _print_object(paths: tuple[Path, ...], claims: Claims, tally: _Tally, *, redacted: bool) -> None:
+def _print_object(paths: tuple[Path, ...], claims: UserClaims, tally: _Tally, *, redacted: bool) -> None:
     logs: list[Log] = [readers.collect(str(path), _events(path, claims, tally)) for path in _files(paths, tally)]
     if tally.failures and not tally.rows and not tally.refused:
         return
@@ -195,9 +195,9 @@ def _print_object(paths: tuple[Path, ...], claims: Claims, tally: _Tally, *, red
     click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
 
 
-def _print_summary(path: Path, claims: Claims, tally: _Tally) -> None:
+def _print_summary(path: Path, claims: UserClaims, tally: _Tally) -> None:
     overview = _Overview()
-    with at_work(f"reading {path}"):
+    with activity(f"reading {path}"):
         for event in _events(path, claims, tally):
             overview.add(event)
     if overview.is_empty:
@@ -211,8 +211,8 @@ class _Overview:
     """What a file holds, in bounded memory: the first tables and refusals, and how many there are of each."""
 
     def __init__(self) -> None:
-        self._summaries: list[_Summary] = []
-        self._open: dict[int, _Summary] = {}
+        self._summaries: list[_TableSummary] = []
+        self._open: dict[int, _TableSummary] = {}
         self._refused: list[Refusal] = []
         self._notes: list[str] = []
         self._rows = self._tables = self._refusals = 0
@@ -226,12 +226,12 @@ class _Overview:
             self._refusals += 1
             if len(self._refused) < _MOST_REFUSALS:
                 self._refused.append(event)
-        elif isinstance(event, Note):
+        elif isinstance(event, LogNote):
             self._notes.append(event.sentence)
         else:
             self._add_table(event)
 
-    def _add_table(self, piece: Piece) -> None:
+    def _add_table(self, piece: TableChunk) -> None:
         self._rows += len(piece.table.rows)
         line = piece.table.first_line
         summary = self._open.pop(line, None)
@@ -239,7 +239,7 @@ class _Overview:
             self._tables += 1
             if self._tables > _MOST_TABLES and piece.is_last:
                 return
-            summary = _Summary(piece.table)
+            summary = _TableSummary(piece.table)
             if self._tables <= _MOST_TABLES:
                 self._summaries.append(summary)
         summary.add(piece.table)
@@ -274,7 +274,7 @@ def _remark(text: str, style: str) -> Padding:
     return Padding(Text(plain(text), style=style), (0, 0, 0, 2), expand=False)
 
 
-def _grid(summaries: list[_Summary]) -> Grid:
+def _grid(summaries: list[_TableSummary]) -> Grid:
     grid = Grid(box=None, padding=(0, 1), pad_edge=False)
     grid.add_column("line", justify="right")
     grid.add_column("collective", no_wrap=True)

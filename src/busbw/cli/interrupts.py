@@ -8,39 +8,39 @@ from time import monotonic
 from types import FrameType
 
 from busbw import termination_signals
-from busbw.errors import EndedError
+from busbw.errors import TerminatedError
 
 _REPEAT_S = 2.0
 """Who ends a group of processes often sends two signals at the same moment, and a person presses Ctrl-C twice."""
 
 
-class Ending:
+class InterruptGuard:
     """What the first signal brings about, a repeat does not cut off."""
 
     def __init__(self) -> None:
         self._quiet_until_s = 0.0
 
-    def has_begun(self) -> None:
+    def ignore_repeats(self) -> None:
         """A signal has come, here or to a program that was started: repeats are not heeded for a while."""
         self._quiet_until_s = monotonic() + _REPEAT_S
 
-    def take(self, number: int, _frame: FrameType | None) -> None:
+    def handle_signal(self, number: int, _frame: FrameType | None) -> None:
         """As a handler of signals."""
         if monotonic() < self._quiet_until_s:
             return
-        self.has_begun()
-        raise KeyboardInterrupt if number == signal.SIGINT else EndedError
+        self.ignore_repeats()
+        raise KeyboardInterrupt if number == signal.SIGINT else TerminatedError
 
 
 @contextmanager
-def ended_like_interrupted() -> Iterator[Ending]:
+def termination_as_interrupt() -> Iterator[InterruptGuard]:
     """While this lasts SIGTERM, and SIGHUP where it is not ignored, raise EndedError, as SIGINT does KeyboardInterrupt.
 
     Python has handlers in the main thread alone; in others nothing changes.
     """
-    ending = Ending()
+    ending = InterruptGuard()
     if threading.current_thread() is not threading.main_thread():
         yield ending
         return
-    with termination_signals.handled_by(ending.take):
+    with termination_signals.handled_by(ending.handle_signal):
         yield ending

@@ -12,7 +12,7 @@ import click
 
 from busbw import __version__, engine
 from busbw.cli.lazy import LazyGroup
-from busbw.errors import BusbwError, Exit, UsageError, code_of_interrupt
+from busbw.errors import BusbwError, ExitCode, UsageError, interrupt_exit_code
 from busbw.units import plain
 
 COMMANDS = {
@@ -76,24 +76,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _refuse_what_is_no_text(words)
         result = cli.main(args=words, prog_name="busbw", standalone_mode=False)
         sys.stdout.flush()
-        return int(result or Exit.GOOD)
+        return int(result or ExitCode.GOOD)
     except BusbwError as error:
         return _refuse(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
-        return Exit.USAGE
+        return ExitCode.USAGE
     except click.ClickException as error:
-        return _refuse(error.format_message(), Exit.USAGE)
+        return _refuse(error.format_message(), ExitCode.USAGE)
     except (KeyboardInterrupt, click.Abort) as ended:
         # click makes an Abort of an interrupt.
         interrupt = ended.__cause__ if isinstance(ended, click.Abort) else ended
-        return code_of_interrupt(interrupt) if isinstance(interrupt, KeyboardInterrupt) else Exit.INTERRUPTED
+        return interrupt_exit_code(interrupt) if isinstance(interrupt, KeyboardInterrupt) else ExitCode.INTERRUPTED
     except (BrokenPipeError, SystemExit) as ended:
         # click makes an exit of the one, with 1, which means wrong data; with 0 it has completed a word for a shell.
         if isinstance(ended, SystemExit) and ended.code != 1:
             raise
         _write_nowhere()
-        return Exit.OUTPUT_CLOSED
+        return ExitCode.OUTPUT_CLOSED
     except OSError as error:
         # The sentence first: what cannot be written may be stdout alone.
         code = _refuse(*_cause(error))
@@ -115,13 +115,13 @@ def _refuse_what_is_no_text(words: Sequence[str]) -> None:
             raise UsageError(f'"{shown}" is no UTF-8 text', remedy="write or rename it in UTF-8") from error
 
 
-def _cause(error: OSError) -> tuple[str, Exit]:
+def _cause(error: OSError) -> tuple[str, ExitCode]:
     """The sentence and the code of an error that no command expected."""
     if error.errno == ENAMETOOLONG:
         name = str(error.filename or "a path")
-        return f"{name[:40]}... is longer than a file's name can be; give another path", Exit.USAGE
+        return f"{name[:40]}... is longer than a file's name can be; give another path", ExitCode.USAGE
     what = f"cannot use {error.filename}" if error.filename else "cannot go on"
-    return f"{what}: {error.strerror}; look at where the output goes", Exit.ENVIRONMENT
+    return f"{what}: {error.strerror}; look at where the output goes", ExitCode.ENVIRONMENT
 
 
 def _write_nowhere() -> None:

@@ -7,7 +7,7 @@ import click
 
 from busbw.errors import UsageError
 from busbw.store import Index, default_folder
-from busbw.terminal import at_work
+from busbw.terminal import activity
 
 _MOST_PROBLEMS = 3
 
@@ -19,13 +19,13 @@ def store_folder(store: Path | None) -> Path:
     return store or default_folder()
 
 
-def opened_index(folder: Path, *, rebuild: bool = False) -> Index:
+def open_index(folder: Path, *, rebuild: bool = False) -> Index:
     """The index of a store, up to date; that may take reading all its logs."""
-    with at_work(f"reading what is new in {folder}"):
+    with activity(f"reading what is new in {folder}"):
         return Index(folder, rebuild=rebuild)
 
 
-def tell(index: Index) -> None:
+def print_index_problems(index: Index) -> None:
     """What a user should know of the index, and of files that could not be read."""
     problems = index.problems()
     for sentence in index.words:

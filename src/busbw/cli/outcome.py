@@ -11,20 +11,19 @@ from typing import TypeVar
 import click
 import msgspec
 
-from busbw.terminal import plot
-from busbw.errors import SIGNALLED, Exit
+from busbw.cli.correctness import correctness_sentence
+from busbw.errors import SIGNALLED, ExitCode
 from busbw.readers import busbw_records
 from busbw.records import RecordsError, read
-from busbw.terminal import width_of
-from busbw.terminal.stdout_buffer import ToStdout
+from busbw.terminal import plot, width_of
+from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import count_text
-from busbw.cli.correctness import correctness
 
 _CUT_SHORT: dict[int, str] = {
-    Exit.ENVIRONMENT: "left no whole record",
-    Exit.RANK_LOST: "lost a process",
-    Exit.OUTPUT_CLOSED: "ended when nobody read its table any more",
-    Exit.INTERRUPTED: "was interrupted",
+    ExitCode.ENVIRONMENT: "left no whole record",
+    ExitCode.RANK_LOST: "lost a process",
+    ExitCode.OUTPUT_CLOSED: "ended when nobody read its table any more",
+    ExitCode.INTERRUPTED: "was interrupted",
     SIGNALLED + signal.SIGTERM: "was terminated",
     SIGNALLED + signal.SIGHUP: "ended with its terminal",
 }
@@ -50,7 +49,7 @@ def plot_option(command: Command) -> Command:
     )(command)
 
 
-def say_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
+def print_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
     """Says how a run went.
 
     Args:
@@ -61,14 +60,14 @@ def say_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
     Raises:
         RecordsError: All went well, and yet the record cannot be read.
     """
-    if sentence := _death(code):
+    if sentence := _crash_message(code):
         click.echo(f"busbw: {sentence}", err=True)
-    if path is None or not path.exists() or code == Exit.USAGE:
+    if path is None or not path.exists() or code == ExitCode.USAGE:
         return
     try:
         _report(path, code, draw=plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty()))
     except RecordsError:
-        if code == Exit.GOOD:
+        if code == ExitCode.GOOD:
             raise  # otherwise the engine has said why it did not get so far
 
 
@@ -92,7 +91,7 @@ def kinds_in(path: Path) -> Mapping[str, int]:
         return Counter(kind for line in lines if (kind := kind_of(line)) is not None)
 
 
-def checked(code: int, kinds: Mapping[str, int], flags: Sequence[str], *, was_cut: bool = False) -> int:
+def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str], *, was_cut: bool = False) -> int:
     """The exit code; where that says that all is well and the record does not, a sentence and another one.
 
     Args:
@@ -101,10 +100,10 @@ def checked(code: int, kinds: Mapping[str, int], flags: Sequence[str], *, was_cu
         flags: The engine's.
         was_cut: Whether one came of which a part is missing; that has been said.
     """
-    if code == Exit.GOOD and was_cut:
-        return Exit.ENVIRONMENT
+    if code == ExitCode.GOOD and was_cut:
+        return ExitCode.ENVIRONMENT
     runs, ends = kinds.get("run", 0), kinds.get("end", 0)
-    if code != Exit.GOOD or (runs, ends) == (1, 1) or not _MEASURES_NOTHING.isdisjoint(flags):
+    if code != ExitCode.GOOD or (runs, ends) == (1, 1) or not _MEASURES_NOTHING.isdisjoint(flags):
         return code
     came = "no record" if not kinds else f"{count_text(runs, 'beginning')} and {count_text(ends, 'end')} of a record"
     click.echo(
@@ -112,10 +111,10 @@ def checked(code: int, kinds: Mapping[str, int], flags: Sequence[str], *, was_cu
         "measure again",
         err=True,
     )
-    return Exit.ENVIRONMENT
+    return ExitCode.ENVIRONMENT
 
 
-def finish_stdout(stdout: ToStdout, code: int) -> None:
+def finish_stdout(stdout: StdoutBuffer, code: int) -> None:
     """Waits for the reader of the table; after an interrupt only for a moment, and says what it did not get."""
     lost_bytes = stdout.finish(patience_s=_PATIENCE_S if code > SIGNALLED else None)
     if lost_bytes:
@@ -123,7 +122,7 @@ def finish_stdout(stdout: ToStdout, code: int) -> None:
         click.echo(f"busbw: {what}", err=True)
 
 
-def _death(code: int) -> str:
+def _crash_message(code: int) -> str:
     """The sentence on an engine that did not end by itself; it had no time to say one."""
     number = code - SIGNALLED
     if number == signal.SIGKILL:
@@ -144,5 +143,5 @@ def _report(path: Path, code: int, *, draw: bool) -> None:
         for picture in (plot.busbw_over_size(rows, width=width), plot.time_over_size(rows, width=width)):
             if picture:
                 click.echo(f"{picture}\n", err=True)
-    click.echo(correctness(record, cut_short=_CUT_SHORT.get(code, "was killed")), err=True)
+    click.echo(correctness_sentence(record, cut_short=_CUT_SHORT.get(code, "was killed")), err=True)
     click.echo(f"Record: {os.path.relpath(path)}", err=True)

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from busbw import readers, system
 from busbw.cli.options.output_file import write_whole
-from busbw.cli.options.reference_option import against_of
-from busbw.cli.options.param_types import NamedPath
-from busbw.errors import BusbwError, Exit, UsageError
-from busbw.judge import Against
-from busbw.logs import Log, Table
+from busbw.cli.options.param_types import NonEmptyPath
+from busbw.cli.options.reference_option import selected_reference
+from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
-from busbw.report import Subject, build, render
+from busbw.judge import ReferenceSelection
+from busbw.logs import Log, Table
+from busbw.report import ReportInput, build, render
 from busbw.store import RECORDS, entries, find
 from busbw.system import System
-from busbw.terminal import at_work
+from busbw.terminal import activity
 from busbw.units import count_text
 
 
@@ -28,7 +28,7 @@ from busbw.units import count_text
 @click.option(
     "-o",
     "--output",
-    type=NamedPath(dir_okay=False, allow_dash=True),
+    type=NonEmptyPath(dir_okay=False, allow_dash=True),
     metavar="FILE",
     default="report.html",
     show_default=True,
@@ -64,18 +64,18 @@ def report(
     Two logs are compared with each other. The file needs no network and nothing beside it. Exit code 1 where data are
     wrong.
     """
-    with at_work("reading"):
+    with activity("reading"):
         logs, warnings = _read(names)
     if not any(log.rows for log in logs):
         raise UsageError(f"no row of a table could be read from {logs[0].source}", remedy="busbw import says why")
     systems = _systems(logs, places)
-    yardstick = against_of(against)
+    yardstick = selected_reference(against)
     if is_redacted:
         subjects, yardstick = _redacted(logs, systems, yardstick)
         warnings = [f"{count_text(len(warnings), 'remark')} on files left out here."] if warnings else []
     else:
-        subjects = [Subject(log, own) for log, own in zip(logs, systems, strict=True)]
-    with at_work("judging and drawing"):
+        subjects = [ReportInput(log, own) for log, own in zip(logs, systems, strict=True)]
+    with activity("judging and drawing"):
         page = build(subjects, against=yardstick, warnings=warnings, title=title, is_redacted=is_redacted)
         # A lone surrogate from a broken log has been replaced before; nothing else is beyond UTF-8.
         content = render(page).encode("utf-8", errors="replace")
@@ -83,7 +83,7 @@ def report(
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")
     figures = (figure for log in logs for row in log.rows for figure in row.figures.values())
-    return Exit.WRONG_DATA if any(figure.wrong_elements for figure in figures) else Exit.GOOD
+    return ExitCode.WRONG_DATA if any(figure.wrong_elements for figure in figures) else ExitCode.GOOD
 
 
 def _read(names: Sequence[str]) -> tuple[list[Log], list[str]]:
@@ -133,13 +133,13 @@ def _systems(logs: Sequence[Log], places: Sequence[str]) -> list[tuple[System | 
 
 
 def _redacted(
-    logs: Sequence[Log], systems: Sequence[tuple[System | None, ...]], against: Against | None
-) -> tuple[list[Subject], Against | None]:
+    logs: Sequence[Log], systems: Sequence[tuple[System | None, ...]], against: ReferenceSelection | None
+) -> tuple[list[ReportInput], ReferenceSelection | None]:
     """The same names become the same words in the logs and in what they are held against."""
     other = against.log if against else None
     shown = redact_all([*logs, *([other] if other else [])])
     subjects = [
-        Subject(_without_titles(made), own, tuple(map(_judged, made.tables, log.tables)))
+        ReportInput(_without_titles(made), own, tuple(map(_judged, made.tables, log.tables)))
         for log, made, own in zip(logs, shown, systems, strict=False)
     ]
     if against is None or other is None:

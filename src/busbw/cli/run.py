@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from busbw import engine
-from busbw.cli.options.engine_flags import given_flags, named_collective, rank_flags, sweep_flags
-from busbw.cli.options.run_destination import keeping_options, kept
-from busbw.cli.outcome import checked, finish_stdout, kinds_in, plot_option, say_outcome
-from busbw.errors import Exit, UsageError
-from busbw.launchers import Job, Watch, local
+from busbw.cli.options.engine_flags import named_collective, rank_flags, sweep_flags, used_flags
+from busbw.cli.options.run_destination import destination_options, open_destination
+from busbw.cli.outcome import finish_stdout, kinds_in, plot_option, print_outcome, verified_exit_code
+from busbw.errors import ExitCode, UsageError
+from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.terminal.progress import Progress
 
 
@@ -26,7 +26,7 @@ from busbw.terminal.progress import Progress
 )
 @click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine; the engine's -t.")
 @click.option("--preload", metavar="LIBRARY", help="Load a library before all others into the engine, and only there.")
-@keeping_options
+@destination_options
 @plot_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
 def run(
@@ -39,31 +39,33 @@ def run(
 ) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
     collective = named_collective(words)
-    given = given_flags(words[1:])
+    given = used_flags(words[1:])
     if ranks is not None and "-t" in given:
         raise UsageError(f"--ranks {ranks} and -t say the same", remedy="give one of them")
     program = engine.program(f"{collective}_perf")
     variables = engine.preload("--preload", [preload]) if preload else {}
     chosen = [*(rank_flags(given) if ranks is None else ("-t", str(ranks))), *sweep_flags(given)]
 
-    with kept(records_path, store, collective) as run:
+    with open_destination(records_path, store, collective) as run:
         is_ours = not run.path.exists()  # the engine refuses a file that is there
         job = Job(program, (*chosen, *words[1:]), records=run.path)
-        rendered = local.render(job.seeing(variables) if variables else job)
+        rendered = local.render(job.with_environment(variables) if variables else job)
         shown = shlex.join([program.name, *chosen, *words[1:]])
         on_terminal = sys.stderr.isatty()
         if on_terminal:
             click.echo(f"{shown} --records {shlex.quote(str(run.path))}", err=True)
             with Progress(run.path) as progress:
-                watch = Watch(progress.line, progress.refresh, is_behind=lambda: progress.stdout.is_behind)
+                watch = LaunchCallbacks(
+                    progress.line, progress.refresh, is_backlogged=lambda: progress.stdout.has_pending
+                )
                 code = local.submit(rendered, watch)
             finish_stdout(progress.stdout, code)
         else:
             code = local.submit(rendered)
         if is_ours:
-            code = checked(code, kinds_in(run.path), words)
+            code = verified_exit_code(code, kinds_in(run.path), words)
         run.ended(code)
-        if code == Exit.USAGE and chosen and not on_terminal:
+        if code == ExitCode.USAGE and chosen and not on_terminal:
             click.echo(f"busbw: the command line was: {shown}", err=True)
-    say_outcome(code, run.path if is_ours else None, plot_when=plot_when)
+    print_outcome(code, run.path if is_ours else None, plot_when=plot_when)
     return code

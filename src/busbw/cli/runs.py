@@ -9,16 +9,16 @@ from typing import Any
 import click
 import msgspec
 
-from busbw.cli.options.filters import filter_options, made_filter
-from busbw.cli.open_store import opened_index, store_folder, tell, time_text
+from busbw.cli.open_store import open_index, print_index_problems, store_folder, time_text
+from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
 from busbw.logs import PLACEMENT_WORDS
 from busbw.store import (
     LARGEST,
     Filter,
     Index,
-    Point,
-    RunLine,
+    RunRow,
+    StoredPoint,
     count_points,
     count_runs,
     list_points,
@@ -54,10 +54,10 @@ def runs(
 ) -> None:
     """Lists the runs that are kept, the newest first."""
     folder = store_folder(store)
-    wanted = made_filter(datetime.now(timezone.utc), collective, **filters)
+    wanted = build_filter(datetime.now(timezone.utc), collective, **filters)
     if wanted.placement and not wants_rows:
         raise UsageError("--placement has no meaning for a list of runs: each has all it measured", remedy="add --rows")
-    with opened_index(folder, rebuild=rebuild) as index:
+    with open_index(folder, rebuild=rebuild) as index:
         list_them = _list_rows if wants_rows else _list_runs
         shown, total = list_them(index, wanted, limit, as_json=as_json)
         if not total:
@@ -65,7 +65,7 @@ def runs(
         elif shown < total:
             things = count_text(total, "measurement" if wants_rows else "run")
             click.echo(f"the newest {shown} of {things}; --limit 0 lists all", err=True)
-        tell(index)
+        print_index_problems(index)
 
 
 def _list_runs(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
@@ -91,7 +91,7 @@ def _list_rows(index: Index, wanted: Filter, limit: int, *, as_json: bool) -> tu
     return shown, total
 
 
-def _write_json(items: Iterable[RunLine | Point]) -> int:
+def _write_json(items: Iterable[RunRow | StoredPoint]) -> int:
     encode, count = msgspec.json.Encoder().encode, 0
     sys.stdout.flush()
     for item in items:
@@ -110,7 +110,7 @@ def _write_table(columns: Sequence[Column]) -> None:
         out.print(line)
 
 
-def _run_columns(found: Sequence[RunLine]) -> list[Column]:
+def _run_columns(found: Sequence[RunRow]) -> list[Column]:
     def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = False) -> Column:
         cells = [Cell("" if text is None else str(text)) for text in texts]
         return Column(name, cells, right=right, weight=weight)
@@ -144,7 +144,7 @@ def _few(names: str | None) -> str | None:
     return names if count <= 2 else f"{count} types"
 
 
-def _data(run: RunLine) -> Cell:
+def _data(run: RunRow) -> Cell:
     if run.wrong:
         return Cell("WRONG", "bold red")
     if run.complete is False:
@@ -156,7 +156,7 @@ def _gbps(value: float | None) -> str:
     return "" if value is None else f"{value:.2f} GB/s"
 
 
-def _row_columns(found: Sequence[Point]) -> list[Column]:
+def _row_columns(found: Sequence[StoredPoint]) -> list[Column]:
     def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = True) -> Column:
         cells = [Cell("" if text is None else str(text)) for text in texts]
         return Column(name, cells, right=right, weight=weight)

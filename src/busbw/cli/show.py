@@ -3,12 +3,12 @@
 import click
 
 from busbw import readers
-from busbw.errors import Exit, UsageError
-from busbw.expect import Range, crossed_nics, estimator
-from busbw.logs import Log, Row, Table
+from busbw.errors import ExitCode, UsageError
+from busbw.expect import ExpectedRange, estimator, network_nics_finder
 from busbw.exporters.redact import redact
+from busbw.logs import Log, Row, Table
 from busbw.store import find
-from busbw.terminal import Expected, at_work, console, screen, width_of
+from busbw.terminal import ExpectationColumns, activity, console, screen, width_of
 
 
 @click.command()
@@ -21,17 +21,17 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, is_redacted: bool) -> i
 
     What ran on what, whether the data were right, the table, curves, warnings. Exit code 1 where data are wrong.
     """
-    with at_work(f"reading {run}"):
+    with activity(f"reading {run}"):
         log = readers.read(find(run))
     _demand(log, numbers)
     shown = redact(log) if is_redacted else log
     out = console()
-    with at_work(f"drawing {run}"):
+    with activity(f"drawing {run}"):
         lines = screen(shown, width=width_of(), expected=_expected, draw=draw, numbers=numbers or None)
     for line in lines:
         out.print(line)
     figures = (figure for row in log.rows for figure in row.figures.values())
-    return Exit.WRONG_DATA if any(figure.wrong_elements for figure in figures) else Exit.GOOD
+    return ExitCode.WRONG_DATA if any(figure.wrong_elements for figure in figures) else ExitCode.GOOD
 
 
 def _demand(log: Log, numbers: tuple[int, ...]) -> None:
@@ -46,10 +46,10 @@ def _demand(log: Log, numbers: tuple[int, ...]) -> None:
         raise UsageError(f"--table {wrong[0]}: the log has {len(log.tables)}", remedy="give a number up to that")
 
 
-def _expected(table: Table) -> Expected:
-    estimate, crossed = estimator(table), crossed_nics(table)
+def _expected(table: Table) -> ExpectationColumns:
+    estimate, crossed = estimator(table), network_nics_finder(table)
 
-    def busbw_gbps(row: Row) -> Range | None:
+    def busbw_gbps(row: Row) -> ExpectedRange | None:
         known = estimate(row)
         return known.busbw_gbps if known else None
 
@@ -57,4 +57,4 @@ def _expected(table: Table) -> Expected:
         nics = crossed(row)
         return f"{nics.assumption} (busbw check --nics)" if nics and nics.assumption else ""
 
-    return Expected(busbw_gbps, assumed)
+    return ExpectationColumns(busbw_gbps, assumed)

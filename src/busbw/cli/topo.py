@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from busbw.cli.options.output_file import write_whole
-from busbw.cli.options.param_types import NamedPath
+from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, width_of
 from busbw.terminal.console import WIDEST
@@ -23,7 +23,7 @@ _MOST_BYTES = 16 * 2**20
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each machine instead.")
 @click.option(
     "--svg",
-    type=NamedPath(dir_okay=False),
+    type=NonEmptyPath(dir_okay=False),
     metavar="FILE",
     help="Also draw it into FILE; - is standard output, without the table.",
 )
@@ -67,12 +67,12 @@ def _width() -> int:
 
 
 def _here(virtual_too: bool) -> Topology:
-    from busbw.topology.sources.discovery import put_together
+    from busbw.topology.sources.discovery import combine
+    from busbw.topology.sources.driver_timeout import query_driver
     from busbw.topology.sources.nvml_functions import library
-    from busbw.topology.sources.driver_timeout import ask
 
-    seen = ask(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
-    return put_together(seen, virtual_too=virtual_too)
+    seen = query_driver(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
+    return combine(seen, virtual_too=virtual_too)
 
 
 def _chosen(found: list[Topology], matrix: int | None) -> list[Topology]:

@@ -6,23 +6,23 @@ from pathlib import Path
 import click
 
 from busbw import engine, records
-from busbw.ab import Measurement, Rules, parse_side
-from busbw.ab.blocks import PROOF
-from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
+from busbw.ab import Measurement, SessionRules, parse_side
+from busbw.ab.blocks import PREFLIGHT_FLAGS
 from busbw.cli.comparison_options import resolution_option
-from busbw.cli.options.engine_flags import given_flags, named_collective, rank_flags
+from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
+from busbw.cli.options.engine_flags import named_collective, rank_flags, used_flags
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
 from busbw.logs import PLACEMENT_WORDS
 from busbw.terminal import Cell, Column, console, lines, live_line, width_of
 from busbw.tune import (
     TUNER_FORMAT,
-    Screened,
-    Tuning,
-    chosen,
+    ScreenedCandidate,
+    TuningResult,
     confirm,
+    default_candidates,
     environment_file,
-    given,
+    parse_knobs,
     screen,
     tuner_file,
 )
@@ -65,9 +65,9 @@ def tune(
     """Varies settings, one at a time, at three sizes; confirms the best by `busbw ab`, and writes them down."""
     collective = named_collective(words)
     base = parse_side("--with", common)
-    candidates = given(knobs) if knobs else []
+    candidates = parse_knobs(knobs) if knobs else []
     flags = words[1:]
-    asked = given_flags(flags)
+    asked = used_flags(flags)
     if asked & {"-b", "-e", "-f", "-i"}:
         raise UsageError("tune measures few sizes, and a sweep is asked for", remedy="name them: --sizes 8K,1M,64M")
     sizes = () if "--sizes" in asked else ("--sizes", ",".join(SIZES))
@@ -75,14 +75,14 @@ def tune(
     with new_folder(folder, f"{collective}-tune") as where, live_line() as say:
         measurement = Measurement(program, (*rank_flags(asked), *sizes, *flags), where)
         say("checking the settings as they are")
-        measured = measurement.block(base, "proof-000", *PROOF)
+        measured = measurement.block(base, "proof-000", *PREFLIGHT_FLAGS)
         if any(figure.wrong_elements for figure in measured.values()):
             raise UsageError("the settings as they are give WRONG DATA", remedy=f"see `busbw run {collective}` first")
         header = records.read(measurement.record("proof-000")).header
         hosts = len({rank.host for rank in header.ranks})
-        candidates = candidates or chosen(header.backend, collective, hosts)
+        candidates = candidates or default_candidates(header.backend, collective, hosts)
         screened = screen(measurement, base, candidates, on_progress=say)
-        rules = Rules(resolution=resolution, most_quadruples=quadruples)
+        rules = SessionRules(resolution=resolution, most_quadruples=quadruples)
         tuning = confirm(measurement, base, screened, most=most, rules=rules, on_progress=say)
 
     size_list = sorted({point.size_bytes for point in measured})
@@ -94,7 +94,7 @@ def tune(
     return tuning.exit_code
 
 
-def _show_screening(screened: Sequence[Screened], sizes: Sequence[int]) -> None:
+def _show_screening(screened: Sequence[ScreenedCandidate], sizes: Sequence[int]) -> None:
     ordered = sorted(screened, key=lambda each: -each.best_gain)
     columns = [Column("setting", [Cell(each.candidate.text) for each in ordered], right=False)]
     for size in sizes:
@@ -121,7 +121,7 @@ def _effects(changed: Sequence[SizeResult]) -> str:
     return f" - {'; '.join(words)}" if words else ""
 
 
-def _write(where: Path, collective: str, tuning: Tuning, sizes: Sequence[int], *, hosts: int, ranks: int) -> None:
+def _write(where: Path, collective: str, tuning: TuningResult, sizes: Sequence[int], *, hosts: int, ranks: int) -> None:
     """The files of what was found; none where nothing was."""
     if tuning.adopted:
         path = where / ENVIRONMENT_FILE

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 import msgspec
 
 from busbw.compare import differences as other
-from busbw.compare.verdicts import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text, starts
-from busbw.compare.pairing import Observation, Observations, align, by_configuration, demand_common, observations
+from busbw.compare.pairing import Observation, Observations, align, by_configuration, observations, require_common
 from busbw.compare.result import (
     Basis,
+    ChangeVerdict,
     Comparison,
     Difference,
-    Point,
+    PointKey,
     Side,
     SideFigures,
     SizeResult,
-    Verdict,
 )
+from busbw.compare.verdicts import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text, starts
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement, Table
 
@@ -128,7 +128,7 @@ def _compare(
     (a, tables_a), (b, tables_b) = side_a, side_b
     found_a, found_b = (_of_placement(observations(tables), placement) for tables in (tables_a, tables_b))
     found_a, found_b, notes = align(found_a, found_b)
-    points = demand_common(found_a, found_b)
+    points = require_common(found_a, found_b)
     pairs = [(found_a[point], found_b[point]) for point in points]
     results = judge(points, pairs, resolution=resolution, has_claims=has_claims)
     resolutions = resolutions_text(points, pairs, resolution)
@@ -200,13 +200,13 @@ def _cycle_warning(pairs: Sequence[tuple[list[Observation], list[Observation]]])
 __all__ = [
     "RESOLUTION",
     "Basis",
+    "ChangeVerdict",
     "Comparison",
     "Difference",
-    "Point",
+    "PointKey",
     "Side",
     "SideFigures",
     "SizeResult",
-    "Verdict",
     "compare_logs",
     "compare_variants",
 ]

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from busbw.compare.quantities import value_of
-from busbw.compare.result import Quantity, SideFigures
+from busbw.compare.result import SideFigures, TimeQuantity
 from busbw.logs import Figure
 
-_SHOWN: tuple[Quantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_time_us")
+_SHOWN: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_time_us")
 
 
 def time_us(figure: Figure) -> float | None:

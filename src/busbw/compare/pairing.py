@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from busbw.compare.result import Point
+from busbw.compare.result import PointKey
 from busbw.errors import UsageError
 from busbw.logs import Figure, Row, Table
-from busbw.statistics.run_variation import Way, way_of
+from busbw.statistics.run_variation import LaunchMode, launch_mode_of
 from busbw.units import size_text
 
 
@@ -23,11 +23,11 @@ class Observation:
     row: Row
     run: int
     cycle: int
-    way: Way | None = None
+    launch_mode: LaunchMode | None = None
     """How its operations were launched; None: nothing is said of it, or launching does not show."""
 
 
-Observations: TypeAlias = dict[Point, list[Observation]]
+Observations: TypeAlias = dict[PointKey, list[Observation]]
 
 # In the order in which a person asks; the last is what a size is compared at.
 _KINDS = {
@@ -51,7 +51,7 @@ def observations(tables: Iterable[Table]) -> Observations:
         way = _way(table)
         for row in table.rows:
             for placement, figure in row.figures.items():
-                point = Point(
+                point = PointKey(
                     collective=table.collective_of(row),
                     dtype=row.dtype,
                     redop=row.redop,
@@ -66,8 +66,8 @@ def observations(tables: Iterable[Table]) -> Observations:
     return dict(found)
 
 
-def _way(table: Table) -> Way | None:
-    way = way_of(table)
+def _way(table: Table) -> LaunchMode | None:
+    way = launch_mode_of(table)
     return way if way == "host" or (table.gpus_per_thread and way != "graph") else None
 
 
@@ -99,13 +99,13 @@ def _align_field(
     if said_a == said_b or not a or not b:
         return a, b, []
     if said_a == unsaid:
-        return _fill(a, field, _only(said_b, words, name_a, name_b, field)), b, [_taken_as(name_a, words, said_b)]
+        return _fill(a, field, _only(said_b, words, name_a, name_b, field)), b, [_assumed_note(name_a, words, said_b)]
     if said_b == unsaid:
-        return a, _fill(b, field, _only(said_a, words, name_b, name_a, field)), [_taken_as(name_b, words, said_a)]
+        return a, _fill(b, field, _only(said_a, words, name_b, name_a, field)), [_assumed_note(name_b, words, said_a)]
     return a, b, []
 
 
-def demand_common(a: Observations, b: Observations) -> list[Point]:
+def require_common(a: Observations, b: Observations) -> list[PointKey]:
     """The points of both sides, by configuration and size.
 
     Raises:
@@ -127,23 +127,23 @@ def demand_common(a: Observations, b: Observations) -> list[Point]:
     raise UsageError(f"A and B have no row in common: {why}", remedy="compare runs of the same configuration and sizes")
 
 
-def by_configuration(point: Point) -> tuple[object, ...]:
+def by_configuration(point: PointKey) -> tuple[object, ...]:
     """The order of a comparison: sizes of one configuration and placement stand together."""
     texts = (str(value) for value in (point.collective, point.dtype, point.redop, point.root, point.ranks))
     return (*texts, point.group, point.placement != "out_of_place", point.size_bytes)
 
 
-def adjacent_sizes(points: Sequence[Point]) -> list[tuple[int, int]]:
+def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:
     """Pairs of points that are alike but for the size, with no size between them."""
-    lines: dict[Point, list[tuple[int, int]]] = defaultdict(list)
+    lines: dict[PointKey, list[tuple[int, int]]] = defaultdict(list)
     for index, point in enumerate(points):
         lines[msgspec.structs.replace(point, size_bytes=0)].append((point.size_bytes, index))
     return [(one, other) for line in lines.values() for (_, one), (_, other) in pairwise(sorted(line))]
 
 
-def both_placements(points: Sequence[Point]) -> list[tuple[int, int]]:
+def both_placements(points: Sequence[PointKey]) -> list[tuple[int, int]]:
     """Pairs of points that are alike but for the placement."""
-    sizes: dict[Point, list[int]] = defaultdict(list)
+    sizes: dict[PointKey, list[int]] = defaultdict(list)
     for index, point in enumerate(points):
         sizes[msgspec.structs.replace(point, placement="unstated")].append(index)
     return [pair for placements in sizes.values() for pair in pairwise(placements)]
@@ -167,7 +167,7 @@ def _only(values: set[object], words: str, silent: str, other: str, field: str) 
     raise UsageError(f"{silent} does not say its {words}, and {other} has {_list(values)}", remedy=remedy)
 
 
-def _taken_as(side: str, words: str, values: set[object]) -> str:
+def _assumed_note(side: str, words: str, values: set[object]) -> str:
     return f"{side} does not say its {words}; it is taken as the other side's, {_list(values)}."
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from statistics import median
 
-from busbw.statistics import stats
-from busbw.compare.result import Quantity
+from busbw.compare.result import TimeQuantity
 from busbw.logs import Figure
+from busbw.statistics import stats
 
 
 def have_device_times(figures: Iterable[Figure]) -> bool:
@@ -14,7 +14,7 @@ def have_device_times(figures: Iterable[Figure]) -> bool:
     return bool(times) and all(times)
 
 
-def paid_time(figures: Iterable[Figure]) -> Quantity:
+def paid_time(figures: Iterable[Figure]) -> TimeQuantity:
     """What stands for the time that a program pays, on both sides the same.
 
     The median over iterations where all have samples. Where a device tells its time, samples may be by its clock and
@@ -25,7 +25,7 @@ def paid_time(figures: Iterable[Figure]) -> Quantity:
     return "median_us" if sampled and not any(figure.device_time_us for figure in figures) else "time_us"
 
 
-def value_of(figure: Figure, quantity: Quantity) -> float | None:
+def value_of(figure: Figure, quantity: TimeQuantity) -> float | None:
     """A figure's; None where it has none above zero."""
     if quantity == "median_us":
         has_samples = figure.samples_us and figure.samples_us[0]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from busbw.logs import Placement
 
 
-class Verdict(str, Enum):
+class ChangeVerdict(str, Enum):
     """What can be said of B against A at one size."""
 
     SAME = "SAME"
@@ -30,11 +30,11 @@ Basis = Literal["blocks", "runs", "iterations", "means"]
 blocks (`busbw ab`), whole runs, stretches of iterations within few runs, single figures."""
 
 
-Quantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "busbw_gbps"]
+TimeQuantity = Literal["device_time_us", "median_us", "time_us", "algbw_gbps", "busbw_gbps"]
 """A field of `SideFigures`."""
 
 
-class Point(Struct, kw_only=True, frozen=True, order=True):
+class PointKey(Struct, kw_only=True, frozen=True, order=True):
     """What two rows must have in common to be compared. Null: unknown, or not applicable, on both sides."""
 
     collective: str | None
@@ -81,7 +81,7 @@ class SideFigures(Struct, kw_only=True, frozen=True):
 class SizeResult(Struct, kw_only=True, frozen=True):
     """The comparison at one point; where both sides have the device's time, one of it and one of the time paid."""
 
-    point: Point
+    point: PointKey
     a: SideFigures
     b: SideFigures
     speedup: float | None = None
@@ -90,10 +90,10 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     """Of the speed-up, at the level that `Comparison.level_text` describes; null where there are only means."""
     rounding: tuple[float, float] | None = None
     """Where only means are known: the bounds that the printed digits leave for the speed-up."""
-    compared: Quantity = "median_us"
+    compared: TimeQuantity = "median_us"
     """What the speed-up is of."""
     basis: Basis
-    verdict: Verdict
+    verdict: ChangeVerdict
     reason: str
     """One sentence."""
     claimed_speedup: float | None = None
@@ -126,16 +126,18 @@ class Comparison(Struct, kw_only=True, frozen=True):
     wrong_data: tuple[str, ...] = ()
     """Sentences about wrong data on either side; they come before every other word on this comparison."""
     warnings: tuple[str, ...] = ()
-    only_in_a: tuple[Point, ...] = ()
-    only_in_b: tuple[Point, ...] = ()
+    only_in_a: tuple[PointKey, ...] = ()
+    only_in_b: tuple[PointKey, ...] = ()
     differences: tuple[Difference, ...] = ()
     """Settings, libraries and environment that differ: what may have caused a change."""
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: ChangeVerdict) -> int:
         """How many points have this verdict."""
         return sum(result.verdict is verdict for result in self.results)
 
     @property
     def changed(self) -> tuple[SizeResult, ...]:
         """The points that are faster or slower."""
-        return tuple(result for result in self.results if result.verdict in (Verdict.FASTER, Verdict.SLOWER))
+        return tuple(
+            result for result in self.results if result.verdict in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER)
+        )

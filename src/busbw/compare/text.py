@@ -6,18 +6,23 @@ from itertools import groupby
 import msgspec
 from rich.text import Text
 
-from busbw.compare.result import Comparison, Difference, Point, Quantity, Side, SizeResult, Verdict
+from busbw.compare.result import ChangeVerdict, Comparison, Difference, PointKey, Side, SizeResult, TimeQuantity
 from busbw.logs import PLACEMENT_WORDS
 from busbw.terminal import Cell, Column, lines
 from busbw.units import count_text, plain, size_text
 
-_STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "", Verdict.UNCLEAR: "yellow"}
+_STYLES = {
+    ChangeVerdict.FASTER: "green",
+    ChangeVerdict.SLOWER: "red",
+    ChangeVerdict.SAME: "",
+    ChangeVerdict.UNCLEAR: "yellow",
+}
 _MOST_DIFFERENCES = 12
 _MOST_CHARACTERS = 60
 _WIDE = 118
 """From here on each line has room for its reason."""
 
-_UNITS: dict[Quantity, str] = {
+_UNITS: dict[TimeQuantity, str] = {
     "device_time_us": "device us",
     "median_us": "median us",
     "time_us": "us",
@@ -43,7 +48,7 @@ def render(comparison: Comparison, *, width: int) -> list[Text]:
 def summary(comparison: Comparison) -> list[str]:
     """What it comes to, a sentence for each verdict and configuration; never a mean over unlike sizes."""
     sentences = []
-    for verdict in Verdict:
+    for verdict in ChangeVerdict:
         for line, results in groupby(comparison.results, key=_title):
             members = list(results)
             chosen = [i for i, result in enumerate(members) if result.verdict is verdict]
@@ -67,7 +72,7 @@ def _claim(result: SizeResult) -> str:
     return f"{_of(result.point)} claims {result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
 
 
-def _of(point: Point) -> str:
+def _of(point: PointKey) -> str:
     return f"{point.collective or 'unknown collective'} {size_text(point.size_bytes)}"
 
 
@@ -104,7 +109,7 @@ def _side(side: Side, letter: str) -> Text:
     return text
 
 
-def _configuration(point: Point) -> str:
+def _configuration(point: PointKey) -> str:
     words = [point.collective or "unknown collective", point.dtype, point.redop]
     if point.root is not None and point.root >= 0:
         words.append(f"root {point.root}")
@@ -175,8 +180,8 @@ def _notes(comparison: Comparison) -> list[Text]:
     return parts
 
 
-def _points(points: Sequence[Point]) -> str:
-    lines: dict[str, list[Point]] = {}
+def _points(points: Sequence[PointKey]) -> str:
+    lines: dict[str, list[PointKey]] = {}
     for point in points:
         lines.setdefault(_configuration(msgspec.structs.replace(point, size_bytes=0)), []).append(point)
     return "; ".join(

@@ -8,12 +8,12 @@ from statistics import median
 
 import msgspec
 
-from busbw.statistics import stats
 from busbw.compare.figures import side_figures
 from busbw.compare.pairing import Observation, adjacent_sizes
 from busbw.compare.quantities import have_device_times, paid_time, value_of
-from busbw.compare.result import Basis, Point, Quantity, SizeResult, Verdict
+from busbw.compare.result import Basis, ChangeVerdict, PointKey, SizeResult, TimeQuantity
 from busbw.logs import Figure
+from busbw.statistics import stats
 from busbw.statistics.run_variation import SCATTER
 from busbw.units import size_text
 
@@ -36,26 +36,26 @@ device's time, and times of which nothing is known of launching. docs/comparison
 _WIDEST = math.log(1000)
 """An interval that reaches further than a factor of 1000 from its estimate says nothing, and is not shown."""
 
-_PRINTED: tuple[Quantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
+_PRINTED: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
 
 
-_Found = list[Observation]
+_Observations = list[Observation]
 
 
 @dataclass(frozen=True)
-class _Item:
+class _ComparedTime:
     """What gets a result: a time of a point, as both sides have it."""
 
-    point: Point
-    a: _Found
-    b: _Found
+    point: PointKey
+    a: _Observations
+    b: _Observations
     is_device: bool
     """Whether it is the device's time, and not what a program pays."""
 
     @property
     def floors(self) -> _Floors:
         """By how much its runs may lie apart: the greatest of what they were launched by."""
-        ways = {each.way for each in (*self.a, *self.b) if each.way}
+        ways = {each.launch_mode for each in (*self.a, *self.b) if each.launch_mode}
         if self.is_device or not ways:
             return _WITHOUT_LAUNCHING
         factor, up_to_bytes = max((SCATTER[way].factor, SCATTER[way].up_to_bytes or math.inf) for way in ways)
@@ -75,7 +75,7 @@ class _Evidence:
     speedup: float | None
     interval: stats.Interval | None
     rounding: tuple[float, float] | None
-    compared: Quantity = "median_us"
+    compared: TimeQuantity = "median_us"
     has_floor: bool = True
     """Whether a change counts only beyond what runs differ by chance: where too few runs are known to tell."""
     spread: float = 0.0
@@ -85,7 +85,7 @@ class _Evidence:
 
 
 def judge(
-    points: Sequence[Point],
+    points: Sequence[PointKey],
     sides: Sequence[tuple[list[Observation], list[Observation]]],
     *,
     resolution: float,
@@ -100,8 +100,8 @@ def judge(
     items = _items(points, sides)
     alpha = FAMILY_ALPHA / max(1, len(items))
     evidence = [_evidence(item, alpha) for item in items]
-    steps = [_step(item, each, resolution) for item, each in zip(items, evidence, strict=True)]
-    leaning = [_leaning(each, step) for each, step in zip(evidence, steps, strict=True)]
+    steps = [_resolution_at(item, each, resolution) for item, each in zip(items, evidence, strict=True)]
+    leaning = [_direction(each, step) for each, step in zip(evidence, steps, strict=True)]
     agreeing, alone = _agreement(items, leaning)
     claims = [_claim(item.b) if has_claims else None for item in items]
     decimals = max((_decimals(claim) for claim in claims if claim is not None), default=0)
@@ -124,24 +124,26 @@ def judge(
                 verdict=verdict,
                 reason=reason,
                 claimed_speedup=claim,
-                claim_agrees=None if claim is None else _claim_follows(claim, decimals, each),
+                claim_agrees=None if claim is None else _claim_agrees(claim, decimals, each),
             )
         )
     return results
 
 
-def _items(points: Sequence[Point], sides: Sequence[tuple[_Found, _Found]]) -> list[_Item]:
+def _items(points: Sequence[PointKey], sides: Sequence[tuple[_Observations, _Observations]]) -> list[_ComparedTime]:
     """By configuration: the device's times of all sizes, then what a program pays."""
-    found: list[_Item] = []
+    found: list[_ComparedTime] = []
     pairs = zip(points, sides, strict=True)
     for _, members in groupby(pairs, key=lambda pair: msgspec.structs.replace(pair[0], size_bytes=0)):
-        paid = [_Item(point, a, b, is_device=False) for point, (a, b) in members]
-        found += [_Item(item.point, item.a, item.b, True) for item in paid if have_device_times(item.figures)]
+        paid = [_ComparedTime(point, a, b, is_device=False) for point, (a, b) in members]
+        found += [_ComparedTime(item.point, item.a, item.b, True) for item in paid if have_device_times(item.figures)]
         found += paid
     return found
 
 
-def resolutions_text(points: Sequence[Point], sides: Sequence[tuple[_Found, _Found]], resolution: float) -> str:
+def resolutions_text(
+    points: Sequence[PointKey], sides: Sequence[tuple[_Observations, _Observations]], resolution: float
+) -> str:
     """What a change must exceed where few runs of a side are known: "20 % up to 8 KiB, ... and 5 % above"."""
     items = _items(points, sides)
     device = dict.fromkeys(_floors_text(item.floors, resolution) for item in items if item.is_device)
@@ -157,7 +159,7 @@ def _floors_text(floors: _Floors, resolution: float) -> str:
     return f"{', '.join(texts)} and {percent} above" if texts else percent
 
 
-def _step(item: _Item, evidence: _Evidence, resolution: float) -> float:
+def _resolution_at(item: _ComparedTime, evidence: _Evidence, resolution: float) -> float:
     """The relative change that counts at this point.
 
     A machine whose iterations vary much within a run has runs that vary, too.
@@ -168,9 +170,9 @@ def _step(item: _Item, evidence: _Evidence, resolution: float) -> float:
     return max(resolution, next(by_size, 0.0), evidence.spread)
 
 
-def _evidence(item: _Item, alpha: float) -> _Evidence:
+def _evidence(item: _ComparedTime, alpha: float) -> _Evidence:
     a, b = item.a, item.b
-    quantity: Quantity = "device_time_us" if item.is_device else paid_time(item.figures)
+    quantity: TimeQuantity = "device_time_us" if item.is_device else paid_time(item.figures)
     if (fewest := min(starts(a), starts(b))) >= _LEAST_FOR_INTERVAL:
         times_a, times_b = _times(a, quantity), _times(b, quantity)
         if times_a and times_b:
@@ -184,7 +186,7 @@ def _evidence(item: _Item, alpha: float) -> _Evidence:
         if stretches_a and stretches_b:
             interval = stats.mean_difference(stretches_a, stretches_b, alpha=alpha)
             if item.is_device:
-                interval = _around(interval, item)
+                interval = _recentred(interval, item)
             spread = math.expm1(max(stretches_a.spread, stretches_b.spread))
             return _Evidence(
                 "iterations", math.exp(interval.estimate), _useful(interval), None, quantity, spread=spread
@@ -192,7 +194,7 @@ def _evidence(item: _Item, alpha: float) -> _Evidence:
     return _from_means(a, b, (quantity,) if have_device_times(item.figures) else _PRINTED)
 
 
-def _around(interval: stats.Interval, item: _Item) -> stats.Interval:
+def _recentred(interval: stats.Interval, item: _ComparedTime) -> stats.Interval:
     """The samples' interval around the ratio of the devices' times, of which samples have as much scatter and more."""
     a_us, b_us = (median(each.figure.device_time_us or 1.0 for each in found) for found in (item.a, item.b))
     estimate = math.log(a_us / b_us)
@@ -209,7 +211,7 @@ def starts(found: Sequence[Observation]) -> int:
     return len({each.run for each in found})
 
 
-def _times(found: _Found, quantity: Quantity) -> list[float]:
+def _times(found: _Observations, quantity: TimeQuantity) -> list[float]:
     """One for each run; of its cycles, which share what its start decided, the median. Empty where one has none."""
     by_run: dict[int, list[float | None]] = {}
     for each in found:
@@ -219,20 +221,20 @@ def _times(found: _Found, quantity: Quantity) -> list[float]:
     return [median(value for value in cycles if value) for cycles in by_run.values()]
 
 
-def _half_digit(item: _Item, quantity: Quantity) -> float:
+def _half_digit(item: _ComparedTime, quantity: TimeQuantity) -> float:
     """Of a point's figures; zeros at their end are lost in reading, so the longest tells how many digits there are."""
     values = (value_of(figure, quantity) for figure in item.figures)
     return min(stats.half_digit(value) for value in values if value)
 
 
-def _stretches(found: _Found) -> stats.Summary | None:
+def _stretches(found: _Observations) -> stats.SampleSummary | None:
     """Of all iterations, one run and cycle after the other."""
     if not all(each.figure.samples_us for each in found):
         return None
     return stats.stretch_summary([time for each in found for time in stats.slowest_rank_us(each.figure.samples_us)])
 
 
-def _from_means(a: _Found, b: _Found, quantities: Sequence[Quantity]) -> _Evidence:
+def _from_means(a: _Observations, b: _Observations, quantities: Sequence[TimeQuantity]) -> _Evidence:
     """The ratio of the quantity that both sides print most exactly, and what its digits leave open."""
     best: _Evidence | None = None
     for name in quantities:
@@ -270,7 +272,7 @@ def _width(evidence: _Evidence) -> float:
     return math.log(evidence.rounding[1] / evidence.rounding[0])
 
 
-def _leaning(evidence: _Evidence, change: float) -> int:
+def _direction(evidence: _Evidence, change: float) -> int:
     """1: faster as far as this point goes, -1: slower, 0: neither."""
     step = math.log1p(change)
     if evidence.interval is not None:
@@ -282,7 +284,7 @@ def _leaning(evidence: _Evidence, change: float) -> int:
     return 0
 
 
-def _agreement(items: Sequence[_Item], leaning: Sequence[int]) -> tuple[set[int], set[int]]:
+def _agreement(items: Sequence[_ComparedTime], leaning: Sequence[int]) -> tuple[set[int], set[int]]:
     """The items with a neighbour that leans the same way, and those without any neighbour."""
     pairs = []
     for is_device in (True, False):
@@ -294,30 +296,33 @@ def _agreement(items: Sequence[_Item], leaning: Sequence[int]) -> tuple[set[int]
 
 def _verdict(
     evidence: _Evidence, leaning: int, resolution: float, change: float, *, agrees: bool, stands_alone: bool
-) -> tuple[Verdict, str]:
+) -> tuple[ChangeVerdict, str]:
     percent, far = f"{resolution * 100:.3g} %", f"{change * 100:.3g} %"
     if evidence.speedup is None:
-        return Verdict.UNCLEAR, f"{evidence.lacking}."
+        return ChangeVerdict.UNCLEAR, f"{evidence.lacking}."
     if leaning:
-        direction = Verdict.FASTER if leaning > 0 else Verdict.SLOWER
+        direction = ChangeVerdict.FASTER if leaning > 0 else ChangeVerdict.SLOWER
         what = f"beyond {far}" if evidence.has_floor else "the interval excludes 1"
         if agrees:
             return direction, f"{what}, and a neighbour agrees."
         if stands_alone:
             return direction, f"{what}; there is no neighbouring size to confirm it."
-        return Verdict.UNCLEAR, f"{what}, but no neighbour agrees: measure again."
+        return ChangeVerdict.UNCLEAR, f"{what}, but no neighbour agrees: measure again."
     if evidence.basis == "means":
-        return Verdict.UNCLEAR, f"single figures cannot tell a difference below {far} from noise."
+        return ChangeVerdict.UNCLEAR, f"single figures cannot tell a difference below {far} from noise."
     if evidence.interval is None:
-        return Verdict.UNCLEAR, "it varies too much for an interval: measure more."
+        return ChangeVerdict.UNCLEAR, "it varies too much for an interval: measure more."
     step = math.log1p(resolution)
     if -step <= evidence.interval.low and evidence.interval.high <= step:
         if evidence.has_floor and change > resolution:
-            return Verdict.UNCLEAR, f"alike in these runs, but runs may differ by {far} by chance: measure more runs."
-        return Verdict.SAME, f"no difference as large as {percent}."
+            return (
+                ChangeVerdict.UNCLEAR,
+                f"alike in these runs, but runs may differ by {far} by chance: measure more runs.",
+            )
+        return ChangeVerdict.SAME, f"no difference as large as {percent}."
     if evidence.has_floor and evidence.interval.excludes_zero:
-        return Verdict.UNCLEAR, f"these runs differ, but by less than the {far} that runs may differ by chance."
-    return Verdict.UNCLEAR, f"the interval holds both no change and more than {percent}: measure more runs."
+        return ChangeVerdict.UNCLEAR, f"these runs differ, but by less than the {far} that runs may differ by chance."
+    return ChangeVerdict.UNCLEAR, f"the interval holds both no change and more than {percent}: measure more runs."
 
 
 def _exp(interval: stats.Interval | None) -> tuple[float, float] | None:
@@ -332,7 +337,7 @@ def _decimals(claim: float) -> int:
     return len(f"{claim!r}".removesuffix(".0").partition(".")[2])
 
 
-def _claim_follows(claim: float, decimals: int, evidence: _Evidence) -> bool:
+def _claim_agrees(claim: float, decimals: int, evidence: _Evidence) -> bool:
     """Whether the claim is what the log's own figures give, each taken to the digits that are printed.
 
     Claims of one log are printed to one number of digits, which is that of the longest; 1.80 is read as 1.8.

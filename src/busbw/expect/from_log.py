@@ -9,9 +9,9 @@ import msgspec
 
 from busbw.expect.limits import COLLECTIVES, node_count
 from busbw.expect.predict import expect
-from busbw.expect.types import Estimate, Job
+from busbw.expect.types import Estimate, Scenario
 from busbw.logs import Row, Table
-from busbw.system import Nics, System, by_words, find, nics_from_text
+from busbw.system import Nics, System, find, find_in_text, nics_from_text
 
 _TITLE = "the log's own title"
 
@@ -20,11 +20,11 @@ def system_of(table: Table) -> System | None:
     """The system that a log's device names, or its title, are of."""
     if any(rank.bus_id == "cpu" for rank in table.rank_list):
         return find("host")
-    found = {system.name: system for device in table.devices if (system := by_words(device))}
+    found = {system.name: system for device in table.devices if (system := find_in_text(device))}
     if len(found) > 1:
         return None  # several kinds of GPU: no description fits
     title = table.title or ""
-    system = next(iter(found.values()), None) or by_words(title)
+    system = next(iter(found.values()), None) or find_in_text(title)
     if system is None:
         return None
     beside = _after_device(title, system)
@@ -34,7 +34,7 @@ def system_of(table: Table) -> System | None:
     return msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=system.nics.latency_us))
 
 
-def _says_nics(table: Table) -> bool:
+def _states_nics(table: Table) -> bool:
     """Whether the log says what NICs a node has; else they are those that nodes with its GPUs usually have."""
     system = system_of(table)
     return system is not None and system.nics is not None and system.nics.source == _TITLE
@@ -63,14 +63,14 @@ def _groups_beside(table: Table, hosts: Counter[str]) -> int:
     return max((sum(host in found for found in crossing) for host in hosts), default=0) or 1
 
 
-def job_of(table: Table, row: Row, system: System) -> Job | None:
+def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
     """The job of a row; None where the number of ranks, or what the collective moves, is not known."""
     collective, ranks = table.collective_of(row), table.ranks_of(row)
     if collective not in COLLECTIVES or ranks is None:
         return None
     hosts = hosts_of(table, row)
     is_whole = hosts.total() == ranks
-    return Job(
+    return Scenario(
         collective=collective,
         ranks=ranks,
         ranks_per_node=max(hosts.values()) if is_whole else min(ranks, system.ranks_per_node),
@@ -88,20 +88,20 @@ def _only_algorithm(value: str) -> str | None:
     return value.lower() if re.fullmatch(r"[A-Za-z]+", value) else None
 
 
-def _job_finder(table: Table, system: System | None) -> Callable[[Row], Job | None]:
+def _job_finder(table: Table, system: System | None) -> Callable[[Row], Scenario | None]:
     """A function that gives the job of a row: one for all rows that differ in nothing that it is made of."""
-    known: dict[tuple[object, ...], Job | None] = {}
+    known: dict[tuple[object, ...], Scenario | None] = {}
 
-    def job(row: Row) -> Job | None:
+    def job(row: Row) -> Scenario | None:
         key = (row.collective, row.ranks, row.group, row.dtype)
         if key not in known:
-            known[key] = job_of(table, row, system) if system else None
+            known[key] = scenario_of(table, row, system) if system else None
         return known[key]
 
     return job
 
 
-class CrossedNics(NamedTuple):
+class NetworkNics(NamedTuple):
     """The NICs that a row is expected with, since its ranks are on several nodes."""
 
     nics: Nics
@@ -114,7 +114,7 @@ class CrossedNics(NamedTuple):
         return "" if self.is_stated else f"over {self.nics.text} per node, which nobody states"
 
 
-def crossed_nics(table: Table, system: System | None = None) -> Callable[[Row], CrossedNics | None]:
+def network_nics_finder(table: Table, system: System | None = None) -> Callable[[Row], NetworkNics | None]:
     """A function that gives for a row the NICs it is expected with; None where nothing crosses any.
 
     Args:
@@ -123,9 +123,9 @@ def crossed_nics(table: Table, system: System | None = None) -> Callable[[Row], 
     """
     where = system or system_of(table)
     job_of_row = _job_finder(table, where)
-    crossed = CrossedNics(where.nics, system is not None or _says_nics(table)) if where and where.nics else None
+    crossed = NetworkNics(where.nics, system is not None or _states_nics(table)) if where and where.nics else None
 
-    def crossed_by(row: Row) -> CrossedNics | None:
+    def crossed_by(row: Row) -> NetworkNics | None:
         job = job_of_row(row)
         return crossed if where and job and node_count(job, where) > 1 else None
 
@@ -144,7 +144,7 @@ def estimator(table: Table, system: System | None = None) -> Callable[[Row], Est
     """
     where = system or system_of(table)
     job_of_row = _job_finder(table, where)
-    known: dict[tuple[Job, int], Estimate | None] = {}
+    known: dict[tuple[Scenario, int], Estimate | None] = {}
 
     def estimate(row: Row) -> Estimate | None:
         job = job_of_row(row)

@@ -1,6 +1,6 @@
 """What each wire allows: how many bytes of a collective cross it, and how many it carries."""
 
-from busbw.expect.types import Job, Limit
+from busbw.expect.types import Limit, Scenario
 from busbw.system import Fabric, Nics, System
 
 NIC_GBPS_PER_100_GBIT = 12.0
@@ -14,12 +14,12 @@ COLLECTIVES = (*RING_COLLECTIVES, "alltoall", "alltoallv", "gather", "scatter", 
 """Those whose traffic is known; of any other nothing is expected."""
 
 
-def domain_ranks(job: Job, system: System) -> int:
+def domain_ranks(job: Scenario, system: System) -> int:
     """The ranks that meet without a NIC: those of a node, or of a rack that NVLink joins."""
     return min(job.ranks, system.rack_ranks or job.ranks_per_node)
 
 
-def node_count(job: Job, system: System) -> int:
+def node_count(job: Scenario, system: System) -> int:
     """How many such groups there are."""
     return -(-job.ranks // domain_ranks(job, system))
 
@@ -35,7 +35,7 @@ def fabric_gbps(fabric: Fabric, ranks: int) -> float:
     return links * fabric.link_gbps.value
 
 
-def nics_gbps(job: Job, system: System, nics: Nics) -> float:
+def nics_gbps(job: Scenario, system: System, nics: Nics) -> float:
     """What the NICs of a job's ranks of one domain carry, one way: their share of the node's.
 
     It is one NIC at least, unless there are more groups than NICs.
@@ -46,7 +46,7 @@ def nics_gbps(job: Job, system: System, nics: Nics) -> float:
     return used * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 
-def inside(job: Job, system: System, fabric: Fabric, traffic: float, why: str) -> Limit:
+def intra_domain_limit(job: Scenario, system: System, fabric: Fabric, traffic: float, why: str) -> Limit:
     """The limit of the links between the ranks of a domain."""
     ranks = domain_ranks(job, system)
     links = fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
@@ -61,7 +61,7 @@ def inside(job: Job, system: System, fabric: Fabric, traffic: float, why: str) -
     )
 
 
-def between(job: Job, system: System, nics: Nics, traffic: float, why: str) -> Limit:
+def inter_node_limit(job: Scenario, system: System, nics: Nics, traffic: float, why: str) -> Limit:
     """The limit of the NICs of one node, all together."""
     return Limit(
         wire="NIC",
@@ -73,12 +73,12 @@ def between(job: Job, system: System, nics: Nics, traffic: float, why: str) -> L
     )
 
 
-def one_nic_gbps(job: Job, nics: Nics) -> float:
+def one_nic_gbps(job: Scenario, nics: Nics) -> float:
     """What one NIC carries, one way, or what is left of it to each of more groups than NICs."""
     return min(1.0, nics.count / job.groups) * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 
-def nics_text(job: Job, system: System, nics: Nics) -> str:
+def nics_text(job: Scenario, system: System, nics: Nics) -> str:
     """What the NICs of a node are, and who shares them."""
     shared = f", shared by {job.groups} groups" if job.groups > 1 else ""
     return f"{nics.text} per {system.ranks_per_node} GPUs{shared}"

@@ -6,7 +6,7 @@ import msgspec
 
 from busbw.expect.limits import bus_factor, node_count
 from busbw.expect.routes import correction, routes
-from busbw.expect.types import Estimate, Expectation, Job, Protocol, Range, Route
+from busbw.expect.types import Estimate, Expectation, ExpectedRange, Protocol, Route, Scenario
 from busbw.system import Nics, System
 
 LATENCY_LOW, LATENCY_HIGH = 0.5, 2.5
@@ -19,7 +19,7 @@ LAUNCH_US = 2.9
 """What launching one more kernel takes a thread; 4 x H200, measured with empty kernels in a stream."""
 
 
-def expect(job: Job, system: System, sizes_bytes: Iterable[int]) -> Expectation:
+def expect(job: Scenario, system: System, sizes_bytes: Iterable[int]) -> Expectation:
     """The expectation of a job on a system for these sizes."""
     nodes = node_count(job, system)
     if job.ranks == 1:
@@ -44,11 +44,11 @@ def expect(job: Job, system: System, sizes_bytes: Iterable[int]) -> Expectation:
     )
 
 
-def _nothing(job: Job, system: System, nodes: int, why: str) -> Expectation:
+def _nothing(job: Scenario, system: System, nodes: int, why: str) -> Expectation:
     return Expectation(job=job, system=system, nodes=nodes, unknown=why, notes=tuple(system.notes))
 
 
-def _why_unknown(job: Job, system: System, nodes: int) -> str:
+def _why_unknown(job: Scenario, system: System, nodes: int) -> str:
     if system.fabrics and nodes > 1 and system.nics is None:
         return f"the NICs of {system.name} are not known: say them with --nics 8x400"
     if system.generation == "host":
@@ -60,7 +60,7 @@ def _plateau_gbps(route: Route) -> float:
     return route.limit_gbps * route.efficiency.typical
 
 
-def _estimate(job: Job, ways: tuple[Route, ...], size_bytes: int) -> Estimate:
+def _estimate(job: Scenario, ways: tuple[Route, ...], size_bytes: int) -> Estimate:
     """Of all routes and protocols the quickest, as the library chooses."""
     # A gigabyte per second is a kilobyte per microsecond.
     kilobytes = size_bytes * bus_factor(job.collective, job.ranks) / 1e3
@@ -82,8 +82,8 @@ def _estimate(job: Job, ways: tuple[Route, ...], size_bytes: int) -> Estimate:
     typical = kilobytes / time_us
     return Estimate(
         size_bytes=size_bytes,
-        time_us=Range(low=shortest, typical=time_us, high=longest),
-        busbw_gbps=Range(low=kilobytes / longest, typical=typical, high=kilobytes / shortest),
+        time_us=ExpectedRange(low=shortest, typical=time_us, high=longest),
+        busbw_gbps=ExpectedRange(low=kilobytes / longest, typical=typical, high=kilobytes / shortest),
         route=way.name,
         protocol=protocol,
         wire=way.binding.wire,

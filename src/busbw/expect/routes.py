@@ -9,17 +9,17 @@ import math
 
 from busbw.expect.limits import (
     RING_COLLECTIVES,
-    between,
     bus_factor,
     domain_ranks,
     fabric_of,
-    inside,
+    inter_node_limit,
+    intra_domain_limit,
     nics_gbps,
     nics_text,
     node_count,
     one_nic_gbps,
 )
-from busbw.expect.types import Efficiency, Job, Limit, Protocol, Route
+from busbw.expect.types import Efficiency, Limit, Protocol, Route, Scenario
 from busbw.system import Fabric, System
 
 TUNING = "NCCL src/graph/tuning.cc"
@@ -101,7 +101,7 @@ _TREE_KEEPS: dict[Protocol, tuple[float, ...]] = {
 _PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 
 
-def routes(job: Job, system: System) -> tuple[Route, ...]:
+def routes(job: Scenario, system: System) -> tuple[Route, ...]:
     """Every way that the library may go; empty where the wires are not known."""
     inner = domain_ranks(job, system)
     fabric = fabric_of(inner, system) if inner > 1 else None  # a rank alone on its node uses no links
@@ -147,12 +147,14 @@ def _caps(system: System, nodes: int) -> dict[Protocol, float]:
     return {"LL": caps[min(nodes, 3) - 1]} if caps else {}
 
 
-def _ring(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:
+def _ring(job: Scenario, system: System, fabric: Fabric | None, nodes: int) -> Route:
     limits: list[Limit] = []
     if fabric is not None:
-        limits.append(inside(job, system, fabric, 1.0, "a ring sends every byte of busbw over each GPU's links"))
+        limits.append(
+            intra_domain_limit(job, system, fabric, 1.0, "a ring sends every byte of busbw over each GPU's links")
+        )
     if nodes > 1 and system.nics is not None:
-        limits.append(between(job, system, system.nics, 1.0, "each ring leaves and enters every node once"))
+        limits.append(inter_node_limit(job, system, system.nics, 1.0, "each ring leaves and enters every node once"))
     steps = {"all_reduce": 2 * (job.ranks - 1), "broadcast": 1, "reduce": 1}.get(job.collective, job.ranks - 1)
     crossings = {"all_reduce": 2 * nodes, "broadcast": nodes, "reduce": nodes}.get(job.collective, nodes - 1)
     crossings = crossings if nodes > 1 else 0
@@ -179,11 +181,13 @@ def _ring_efficiency(limits: list[Limit], nodes: int) -> Efficiency:
     return NET_RING if nodes > 1 else RING
 
 
-def _tree(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:
+def _tree(job: Scenario, system: System, fabric: Fabric | None, nodes: int) -> Route:
     inner = domain_ranks(job, system)
     limits: list[Limit] = []
     if fabric is not None:
-        limits.append(inside(job, system, fabric, 1.0, "a chain up and down sends twice the data, as a ring does"))
+        limits.append(
+            intra_domain_limit(job, system, fabric, 1.0, "a chain up and down sends twice the data, as a ring does")
+        )
     if nodes > 1 and system.nics is not None:
         limits.append(_tree_nics(job, system, nodes))
     return Route(
@@ -205,15 +209,15 @@ def _tree(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:
     )
 
 
-def _tree_nics(job: Job, system: System, nodes: int) -> Limit:
+def _tree_nics(job: Scenario, system: System, nodes: int) -> Limit:
     assert system.nics is not None
     if nodes == 2:
         why = "between two nodes a tree sends the data once each way, where busbw counts them up to twice"
-        return between(job, system, system.nics, 1 / bus_factor("all_reduce", job.ranks), why)
-    return between(job, system, system.nics, 1.0, "a node inside the tree sends up and down")
+        return inter_node_limit(job, system, system.nics, 1 / bus_factor("all_reduce", job.ranks), why)
+    return inter_node_limit(job, system, system.nics, 1.0, "a node inside the tree sends up and down")
 
 
-def _nvls(job: Job, system: System, fabric: Fabric | None, nodes: int) -> list[Route]:
+def _nvls(job: Scenario, system: System, fabric: Fabric | None, nodes: int) -> list[Route]:
     inner = domain_ranks(job, system)
     if (
         system.nvls is None
@@ -228,7 +232,7 @@ def _nvls(job: Job, system: System, fabric: Fabric | None, nodes: int) -> list[R
     # Each GPU sends its data once and gets the sum once, plus a share 1/inner of both for the part that it looks after:
     # S (1 + 1/inner) each way, where busbw counts 2 S (n-1)/n.
     traffic = (1 + 1 / inner) / (2 * (job.ranks - 1) / job.ranks)
-    capacity = inside(
+    capacity = intra_domain_limit(
         job, system, fabric, traffic, "the switch adds: each GPU sends its data once and gets the sum once"
     )
     limit = Limit(
@@ -259,7 +263,7 @@ def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, la
     )
 
 
-def _hypercube_steps(job: Job, inner: int, within: list[Limit]) -> tuple[float, float]:
+def _hypercube_steps(job: Scenario, inner: int, within: list[Limit]) -> tuple[float, float]:
     """What crosses a GPU's NICs for each GB of busbw, and how long the steps before it take that stay in the node.
 
     Step k swaps 2^k of the n - 1 parts with the rank whose number differs in bit k. It stays in the node where blocks
@@ -271,12 +275,12 @@ def _hypercube_steps(job: Job, inner: int, within: list[Limit]) -> tuple[float, 
     return crossing, (1 - crossing) / links
 
 
-def _pairwise(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Route:
+def _pairwise(job: Scenario, system: System, fabric: Fabric | None, nodes: int) -> Route:
     """Collectives made of single sends: each GPU's data for other nodes cross its own NIC."""
     inner = domain_ranks(job, system)
     limits: list[Limit] = []
     if fabric is not None:
-        limits.append(inside(job, system, fabric, 1.0, "every byte of busbw crosses the GPU's links"))
+        limits.append(intra_domain_limit(job, system, fabric, 1.0, "every byte of busbw crosses the GPU's links"))
     if nodes > 1 and system.nics is not None:
         own = nics_gbps(job, system, system.nics) / inner
         whose = "each GPU's share of the NICs carries what it sends to other nodes"
@@ -294,9 +298,9 @@ def _pairwise(job: Job, system: System, fabric: Fabric | None, nodes: int) -> Ro
                 per="GPU",
                 capacity_gbps=own,
                 traffic=traffic,
-                elsewhere_s_per_gb=elsewhere,
+                outside_s_per_gb=elsewhere,
                 why=f"{whose} ({nics_text(job, system, system.nics)})",
-                source=between(job, system, system.nics, 1.0, "").source,
+                source=inter_node_limit(job, system, system.nics, 1.0, "").source,
             )
         )
     peers = 0 if nodes == 1 else 1 if job.collective == "sendrecv" else job.ranks - inner

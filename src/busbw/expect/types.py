@@ -10,7 +10,7 @@ Protocol = Literal["LL", "LL128", "Simple"]
 """NCCL's ways to send: LL puts a flag beside every 4 bytes, LL128 one in 128 bytes, Simple waits for whole chunks."""
 
 
-class Job(Struct, kw_only=True, frozen=True):
+class Scenario(Struct, kw_only=True, frozen=True):
     """What is run: one collective over ranks on nodes."""
 
     collective: str
@@ -50,7 +50,7 @@ class Limit(Struct, kw_only=True, frozen=True):
     """What the wire of one GPU, or the wires of one node, carry each way."""
     traffic: float
     """GB/s on that wire for each GB/s of busbw; below 1 busbw exceeds the wire."""
-    elsewhere_s_per_gb: float = 0.0
+    outside_s_per_gb: float = 0.0
     """Seconds for each GB of busbw in which this wire waits for steps over others."""
     why: str
     source: str
@@ -58,7 +58,7 @@ class Limit(Struct, kw_only=True, frozen=True):
     @property
     def busbw_gbps(self) -> float:
         """The busbw at which the wire is full."""
-        return self.capacity_gbps / (self.traffic + self.elsewhere_s_per_gb * self.capacity_gbps)
+        return self.capacity_gbps / (self.traffic + self.outside_s_per_gb * self.capacity_gbps)
 
 
 class Route(Struct, kw_only=True, frozen=True):
@@ -87,7 +87,7 @@ class Route(Struct, kw_only=True, frozen=True):
         return self.binding.busbw_gbps
 
 
-class Range(Struct, kw_only=True, frozen=True):
+class ExpectedRange(Struct, kw_only=True, frozen=True):
     """A figure with the range that a healthy system stays in."""
 
     low: float
@@ -99,8 +99,8 @@ class Estimate(Struct, kw_only=True, frozen=True):
     """What to expect of one size."""
 
     size_bytes: int
-    time_us: Range
-    busbw_gbps: Range
+    time_us: ExpectedRange
+    busbw_gbps: ExpectedRange
     route: str
     protocol: Protocol
     wire: str
@@ -112,7 +112,7 @@ class Estimate(Struct, kw_only=True, frozen=True):
 class Expectation(Struct, kw_only=True, frozen=True):
     """What to expect of one job on one system."""
 
-    job: Job
+    job: Scenario
     system: System
     nodes: int
     """NVLink domains, where these are larger than nodes."""

@@ -51,11 +51,11 @@ def redact(log: Log) -> Log:
 
 def redact_all(logs: Sequence[Log]) -> tuple[Log, ...]:
     """Several logs, redacted so that the same name gets the same replacement in all of them."""
-    names = _Names(logs)
+    names = _Replacements(logs)
     return tuple(_log(log, number, names) for number, log in enumerate(logs, start=1))
 
 
-class _Names:
+class _Replacements:
     """What replaces each name, in the order in which the names come."""
 
     def __init__(self, logs: Sequence[Log]) -> None:
@@ -101,7 +101,7 @@ class _Names:
         return lambda found: self.replacement(kind, found[0])
 
 
-def _log(log: Log, number: int, names: _Names) -> Log:
+def _log(log: Log, number: int, names: _Replacements) -> Log:
     return replace(
         log,
         source=f"log-{number}{_suffix(log.source)}",
@@ -116,7 +116,7 @@ def _suffix(source: str) -> str:
     return suffix if suffix in {".jsonl", ".json", ".txt", ".log", ".md", ".html", ".csv", ".out"} else ""
 
 
-def _table(table: Table, names: _Names) -> Table:
+def _table(table: Table, names: _Replacements) -> Table:
     return replace(
         table,
         title=LEFT_OUT if table.title else None,
@@ -161,13 +161,13 @@ def _command(command: str | None) -> str | None:
     return " ".join([_program(words[begin]) or LEFT_OUT, *kept])
 
 
-def _setting(key: str, value: str, names: _Names) -> str:
+def _setting(key: str, value: str, names: _Replacements) -> str:
     if _NAMING_SETTING.search(key) and not re.fullmatch(r"[\d.]*", value):
         return names.replacement("value", value)
     return names.text(value)
 
 
-def _rank(rank: Rank, names: _Names) -> Rank:
+def _rank(rank: Rank, names: _Replacements) -> Rank:
     return replace(
         rank,
         host=_optional(rank.host, lambda host: names.replacement("host", host)),
@@ -177,7 +177,7 @@ def _rank(rank: Rank, names: _Names) -> Rank:
     )
 
 
-def _row(row: Row, names: _Names) -> Row:
+def _row(row: Row, names: _Replacements) -> Row:
     if row.variant is None and not any(figure.warnings or figure.first_wrong for figure in row.figures.values()):
         return row
     return replace(
@@ -187,7 +187,7 @@ def _row(row: Row, names: _Names) -> Row:
     )
 
 
-def _figure(figure: Figure, names: _Names) -> Figure:
+def _figure(figure: Figure, names: _Replacements) -> Figure:
     return replace(
         figure,
         warnings=tuple(map(names.text, figure.warnings)),

@@ -12,7 +12,7 @@ import msgspec
 
 from busbw import __version__, engine
 from busbw.errors import BusbwError, UsageError
-from busbw.fastpath.tuning import Asked
+from busbw.fastpath.tuning import TuningTarget
 from busbw.files import replace_file
 from busbw.store import default_folder, new_run, run_name
 
@@ -23,7 +23,7 @@ _LOCK_FILE = ".lock"
 _SUFFIX = "fastpath-tune"
 
 
-def settings_of(asked: Sequence[Asked], collectives: Sequence[str]) -> bytes:
+def settings_bytes(asked: Sequence[TuningTarget], collectives: Sequence[str]) -> bytes:
     """What must be the same for measurements to go on with."""
     ordinary = [each for each in asked if not each.in_windows]
     windows = [each for each in asked if each.in_windows]
@@ -57,7 +57,7 @@ def open_folder(named: Path | None, settings: bytes) -> tuple[Path, bool]:
                     return old, True
         where = new_run(default_folder(), run_name(datetime.now(timezone.utc), _SUFFIX))
     else:
-        where = made(named)
+        where = make_folder(named)
         try:
             if (where / SETTINGS_FILE).read_bytes() == settings:
                 return where, True
@@ -71,7 +71,7 @@ def open_folder(named: Path | None, settings: bytes) -> tuple[Path, bool]:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Nobody else measures in the folder meanwhile; whoever dies gives it up.
 
     Raises:
@@ -87,7 +87,7 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def made(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     """The folder, which is there then.
 
     Raises:

@@ -13,7 +13,7 @@ from math import exp, log
 from statistics import fmean
 from typing import NamedTuple
 
-from busbw.fastpath.table import EXCHANGE, METHODS, METHODS_IN_WINDOWS, MOST_THREADS, WARP_THREADS, Range, merged
+from busbw.fastpath.table import EXCHANGE, METHODS, METHODS_IN_WINDOWS, MOST_THREADS, WARP_THREADS, TableRange, merged
 from busbw.logs import Placement
 from busbw.units import size_text
 
@@ -21,19 +21,19 @@ SIZES = tuple(2**power for power in range(10, 27))
 """1 KiB to 64 MiB. Smaller ones do as 1 KiB does, larger ones are handed over."""
 SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
 """1 KiB to 128 MiB: without slots between, links are all that limits large ones."""
-FAR_APART = ((16, 256), (64, 256), (128, 256))
+COARSE_GRID = ((16, 256), (64, 256), (128, 256))
 """Blocks and threads that are tried everywhere; small sizes take fewer blocks by themselves."""
 MOST_TRIED_BLOCKS = 128
 """A table may have more, but kernels of three communicators must find room on a GPU side by side: two wait in all their
 blocks, each on half of a multiprocessor, for one block of the third. 257 halves of the 264 that a GPU of 132 has."""
-HALF_A_MULTIPROCESSOR = 256
+HALF_SM_THREADS = 256
 """Threads, of 128 registers each. Kernels of `exchange` for up to four ranks have 64 (kernel.cuh), so twice as many."""
-BESIDE = 3
+MAX_NEIGHBOURS = 3
 """How many shapes beside the best one are tried for each size."""
-ALIKE = 0.01
+TIE_TOLERANCE = 0.01
 """Of two that differ by less, the one that takes less of the GPU is chosen."""
 
-NO_SLOWER = 1.02
+MAX_LAUNCHED_RATIO = 1.02
 """Of NCCL's time, launched one by one: the project's own limit, and room for two single measurements to differ."""
 
 Times = Mapping[int, Mapping[Placement, float]]
@@ -41,7 +41,7 @@ Times = Mapping[int, Mapping[Placement, float]]
 
 
 @dataclass(frozen=True, order=True)
-class Shape:
+class MethodConfig:
     """A method and the most blocks and threads that it may take."""
 
     blocks: int
@@ -54,10 +54,10 @@ class Shape:
         return f"{self.method}-{self.blocks}x{self.threads}"
 
 
-def first_shapes(collective: str, *, in_windows: bool = False) -> list[Shape]:
+def first_shapes(collective: str, *, in_windows: bool = False) -> list[MethodConfig]:
     """Those that are tried at every size."""
     methods = (METHODS_IN_WINDOWS if in_windows else METHODS)[collective]
-    return [Shape(blocks, threads, method) for method in methods for blocks, threads in FAR_APART]
+    return [MethodConfig(blocks, threads, method) for method in methods for blocks, threads in COARSE_GRID]
 
 
 def typical_us(times: Mapping[Placement, float]) -> float:
@@ -65,23 +65,23 @@ def typical_us(times: Mapping[Placement, float]) -> float:
     return exp(fmean(log(time) for time in times.values()))
 
 
-def best(measured: Mapping[Shape, Times], size: int) -> Shape | None:
+def best(measured: Mapping[MethodConfig, Times], size: int) -> MethodConfig | None:
     """The fastest at a size, or one nearly as fast that takes less of the GPU; None where nothing was measured."""
     found = {shape: typical_us(times[size]) for shape, times in measured.items() if times.get(size)}
     if not found:
         return None
     least_us = min(found.values())
-    return min(shape for shape, time in found.items() if time <= least_us * (1 + ALIKE))
+    return min(shape for shape, time in found.items() if time <= least_us * (1 + TIE_TOLERANCE))
 
 
-def has_room(shape: Shape, ranks: int) -> bool:
+def fits_side_by_side(shape: MethodConfig, ranks: int) -> bool:
     """Whether kernels of that shape find room side by side with those of two other communicators."""
     takes_few_registers = shape.method == EXCHANGE and ranks <= 4
-    most_threads = HALF_A_MULTIPROCESSOR * (2 if takes_few_registers else 1)
+    most_threads = HALF_SM_THREADS * (2 if takes_few_registers else 1)
     return shape.blocks <= MOST_TRIED_BLOCKS and shape.threads <= most_threads
 
 
-def beside(shape: Shape, tried: Sequence[Shape], ranks: int) -> list[Shape]:
+def neighbours(shape: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -> list[MethodConfig]:
     """Shapes with half or twice the blocks or threads that were not tried yet and have room, at most `BESIDE`."""
     near = [
         (shape.blocks * 2, shape.threads),
@@ -90,14 +90,16 @@ def beside(shape: Shape, tried: Sequence[Shape], ranks: int) -> list[Shape]:
         (shape.blocks, shape.threads // 2),
     ]
     made = [
-        Shape(blocks, threads, shape.method)
+        MethodConfig(blocks, threads, shape.method)
         for blocks, threads in near
         if blocks >= 1 and WARP_THREADS <= threads <= MOST_THREADS
     ]
-    return [each for each in made if each not in tried and has_room(each, ranks)][:BESIDE]
+    return [each for each in made if each not in tried and fits_side_by_side(each, ranks)][:MAX_NEIGHBOURS]
 
 
-def next_round(measured: Mapping[Shape, Times], sizes: Sequence[int], number: int, ranks: int) -> dict[int, Shape]:
+def next_round(
+    measured: Mapping[MethodConfig, Times], sizes: Sequence[int], number: int, ranks: int
+) -> dict[int, MethodConfig]:
     """For each size what is tried in a round of the second part, which begins when all of `measured` is known.
 
     Args:
@@ -109,13 +111,13 @@ def next_round(measured: Mapping[Shape, Times], sizes: Sequence[int], number: in
     chosen = {}
     for size in sizes:
         middle = best(measured, size)
-        near = beside(middle, list(measured), ranks) if middle else []
+        near = neighbours(middle, list(measured), ranks) if middle else []
         if number < len(near):
             chosen[size] = near[number]
     return chosen
 
 
-class Pair(NamedTuple):
+class TimePair(NamedTuple):
     """A size's times over placements, in microseconds."""
 
     fast_us: float
@@ -128,7 +130,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SideBySide:
+class FinalComparison:
     """The last measurements in one way of launching: of the best of every size together, and of NCCL."""
 
     fast: Times
@@ -142,10 +144,10 @@ class SideBySide:
             if self.nccl and all(placement in times.get(size, {}) for times in self.nccl)
         }
 
-    def pair(self, size: int) -> Pair | None:
+    def pair(self, size: int) -> TimePair | None:
         """Both, over placements; None where one of them was not measured."""
         nccl = self.of_nccl(size)
-        return Pair(typical_us({each: self.fast[size][each] for each in nccl}), typical_us(nccl)) if nccl else None
+        return TimePair(typical_us({each: self.fast[size][each] for each in nccl}), typical_us(nccl)) if nccl else None
 
     def is_at_most(self, size: int, share: float) -> bool:
         """Whether the fast path takes at most that share of NCCL's time, in each placement."""
@@ -158,11 +160,11 @@ class Decision:
     """What becomes of a size."""
 
     size_bytes: int
-    shape: Shape | None
+    shape: MethodConfig | None
     """None: it is handed over."""
-    in_graphs: Pair | None
+    in_graphs: TimePair | None
     """Of the best shape, whether it was taken or not."""
-    launched: Pair | None
+    launched: TimePair | None
     """The same, launched one by one."""
 
     @property
@@ -173,7 +175,7 @@ class Decision:
         return self.in_graphs.text + (f"; launched one by one {self.launched.text}" if self.launched else "")
 
 
-def decide(size: int, tried: Shape | None, in_graphs: SideBySide, launched: SideBySide) -> Decision:
+def decide(size: int, tried: MethodConfig | None, in_graphs: FinalComparison, launched: FinalComparison) -> Decision:
     """The fast path is taken where it is as fast as NCCL in graphs, or faster, and no slower launched one by one.
 
     Args:
@@ -184,23 +186,23 @@ def decide(size: int, tried: Shape | None, in_graphs: SideBySide, launched: Side
     """
     if tried is None:
         return Decision(size, None, None, None)
-    is_taken = in_graphs.is_at_most(size, 1.0) and launched.is_at_most(size, NO_SLOWER)
+    is_taken = in_graphs.is_at_most(size, 1.0) and launched.is_at_most(size, MAX_LAUNCHED_RATIO)
     return Decision(size, tried if is_taken else None, in_graphs.pair(size), launched.pair(size))
 
 
 def ranges(
     collective: str,
     ranks: int,
-    chosen: Mapping[int, Shape | None],
+    chosen: Mapping[int, MethodConfig | None],
     notes: Mapping[int, str],
     *,
     in_windows: bool = False,
-) -> list[Range]:
+) -> list[TableRange]:
     """The lines of a table. What lies between two sizes does as the larger one does."""
     made = []
     for size in sorted(chosen):
         shape = chosen[size]
-        doing = Range(collective, ranks, ranks, size, note=notes.get(size, ""), in_windows=in_windows)
+        doing = TableRange(collective, ranks, ranks, size, note=notes.get(size, ""), in_windows=in_windows)
         if shape is not None:
             doing = replace(doing, method=shape.method, blocks=shape.blocks, threads=shape.threads)
         made.append(doing)

@@ -16,7 +16,7 @@ METHOD_VARIABLE = "BUSBW_FASTPATH_METHOD"
 _NVLS_VARIABLE, _WITHOUT_NVLS = "NCCL_NVLS_ENABLE", "_without_nvls"
 """A variable of NCCL's, and the end of the name of a table that holds where it is 0."""
 
-HANDED_OVER = "nccl"
+NCCL = "nccl"
 WINDOWS = "windows"
 METHODS = {
     "all_reduce": ("exchange", "two_shot"),
@@ -33,7 +33,7 @@ METHODS_IN_WINDOWS = {name: (DIRECT, *METHODS[name]) for name in ("all_reduce", 
 
 MOST_RANKS = 64
 """Of a line. The fast path itself does MOST_RANKS_DONE, and hands over what is of more."""
-MOST_RANKS_DONE = 8
+MAX_FAST_RANKS = 8
 MOST_BLOCKS = 256
 MOST_THREADS = 512
 WARP_THREADS = 32
@@ -47,7 +47,7 @@ _FORM = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
 
 
 @dataclass(frozen=True)
-class Range:
+class TableRange:
     """One line: what is done up to a size, from where the line before it ends."""
 
     collective: str
@@ -55,7 +55,7 @@ class Range:
     most_ranks: int
     up_to_bytes: int
     """Of the larger of a rank's two buffers, as nccl-tests counts sizes."""
-    method: str = HANDED_OVER
+    method: str = NCCL
     blocks: int = 0
     threads: int = 0
     note: str = ""
@@ -69,7 +69,7 @@ class Range:
         ranks = f"{self.least_ranks}" + (f"-{self.most_ranks}" if self.most_ranks > self.least_ranks else "")
         windows = [WINDOWS] if self.in_windows else []
         words = [self.collective, f"ranks={ranks}", *windows, f"up_to={size_word(self.up_to_bytes)}", self.method]
-        if self.method != HANDED_OVER:
+        if self.method != NCCL:
             words += [f"blocks={self.blocks}", f"threads={self.threads}"]
         return " ".join(words) + (f"  # {self.note}" if self.note else "")
 
@@ -89,13 +89,13 @@ def size_bytes(word: str) -> int | None:
     return int(value) if 0 < value <= _MOST_BYTES and value == int(value) else None
 
 
-def parse(table: str, source: str) -> list[Range]:
+def parse(table: str, source: str) -> list[TableRange]:
     """The lines of a table.
 
     Raises:
         UsageError: A line is in doubt; names the source, the line, and what is allowed.
     """
-    found: list[Range] = []
+    found: list[TableRange] = []
     ends: dict[tuple[str, int, bool], int] = {}
     for number, line in enumerate(table.split("\n"), start=1):
         words = _WORD.findall(line.partition("#")[0])
@@ -109,7 +109,7 @@ def parse(table: str, source: str) -> list[Range]:
     return found
 
 
-def _extend(ends: dict[tuple[str, int, bool], int], one: Range) -> None:
+def _extend(ends: dict[tuple[str, int, bool], int], one: TableRange) -> None:
     """Notes where a range ends for each number of ranks, in windows apart from others; the next one begins there."""
     for ranks in range(one.least_ranks, one.most_ranks + 1):
         before = ends.get((one.collective, ranks, one.in_windows), 0)
@@ -120,7 +120,7 @@ def _extend(ends: dict[tuple[str, int, bool], int], one: Range) -> None:
         ends[one.collective, ranks, one.in_windows] = one.up_to_bytes
 
 
-def _range(words: list[str]) -> Range:
+def _range(words: list[str]) -> TableRange:
     collective, *rest = words
     if collective not in METHODS:
         raise UsageError(f'"{plain(collective)}" is no collective of the fast path', remedy=f"give {_or(METHODS)}")
@@ -137,7 +137,7 @@ def _range(words: list[str]) -> Range:
     method, in_windows = methods[0], _in_windows(collective, rest)
     if method == DIRECT and collective in METHODS_IN_WINDOWS and not in_windows:
         raise UsageError("direct takes buffers in symmetric windows", remedy="write windows before up_to=")
-    allowed = (HANDED_OVER, *(METHODS_IN_WINDOWS if in_windows else METHODS)[collective])
+    allowed = (NCCL, *(METHODS_IN_WINDOWS if in_windows else METHODS)[collective])
     if method not in allowed:
         raise UsageError(f'"{plain(method)}" is no method for {collective}', remedy=f"give {_or(allowed)}")
     least, dash, most = given["ranks"].partition("-")
@@ -148,10 +148,10 @@ def _range(words: list[str]) -> Range:
     if up_to is None:
         raise UsageError(f'"up_to={plain(given["up_to"])}" is no size', remedy="give bytes, or K, M or G: up_to=64K")
     shape = {"blocks", "threads"} & given.keys()
-    if method == HANDED_OVER and shape:
+    if method == NCCL and shape:
         raise UsageError("nccl chooses its blocks and threads itself", remedy="leave them out")
-    made = Range(collective, ends[0], ends[1], up_to, method, in_windows=in_windows)
-    if method == HANDED_OVER:
+    made = TableRange(collective, ends[0], ends[1], up_to, method, in_windows=in_windows)
+    if method == NCCL:
         return made
     if len(shape) < 2:
         raise UsageError(f"{method} has no blocks= or no threads=", remedy=f'write a line as in "{_FORM}"')
@@ -181,35 +181,35 @@ def _or(words: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}"
 
 
-def merged(ranges: Iterable[Range]) -> list[Range]:
+def merged(ranges: Iterable[TableRange]) -> list[TableRange]:
     """The same choices in fewer lines: neighbours that do the same become one, and no line hands over at the end.
 
     But for one of windows that would be the only one: without it other lines would hold.
     """
-    made: list[Range] = []
-    for ladder, members in groupby(ranges, key=_ladder):
+    made: list[TableRange] = []
+    for ladder, members in groupby(ranges, key=_range_key):
         least = 1 if ladder[-1] else 0
-        kept: list[Range] = []
+        kept: list[TableRange] = []
         for each in members:
             if kept and _does(kept[-1]) == _does(each):
                 kept.pop()
             kept.append(each)
-        while len(kept) > least and kept[-1].method == HANDED_OVER:
+        while len(kept) > least and kept[-1].method == NCCL:
             kept.pop()
         made += kept
     return made
 
 
-def _ladder(one: Range) -> tuple[str, int, int, bool]:
+def _range_key(one: TableRange) -> tuple[str, int, int, bool]:
     """What ranges have in common that follow one another."""
     return one.collective, one.least_ranks, one.most_ranks, one.in_windows
 
 
-def _does(one: Range) -> tuple[str, int, int]:
+def _does(one: TableRange) -> tuple[str, int, int]:
     return one.method, one.blocks, one.threads
 
 
-def table_text(ranges: Iterable[Range], comments: Iterable[str] = ()) -> str:
+def table_text(ranges: Iterable[TableRange], comments: Iterable[str] = ()) -> str:
     """A table with comments before it; an empty line stands between collectives."""
     parts = ["\n".join(f"# {line}".rstrip() for line in comments)]
     parts += [

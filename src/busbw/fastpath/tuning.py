@@ -9,10 +9,10 @@ from typing import TypeAlias
 from busbw import engine, records
 from busbw.ab import BlockEndedError, Measurement, SideSpec
 from busbw.ab.blocks import Block, block_of, median_us
-from busbw.errors import BusbwError, Exit
+from busbw.errors import BusbwError, ExitCode
 from busbw.fastpath import search
-from busbw.fastpath.search import Decision, Shape, SideBySide, Times
-from busbw.fastpath.table import DIRECT, HANDED_OVER, METHOD_VARIABLE, TABLE_VARIABLE, Range, table_text
+from busbw.fastpath.search import Decision, FinalComparison, MethodConfig, Times
+from busbw.fastpath.table import DIRECT, METHOD_VARIABLE, NCCL, TABLE_VARIABLE, TableRange, table_text
 from busbw.files import replace_file
 from busbw.logs import PLACEMENT_WORDS, Placement
 from busbw.units import size_text
@@ -20,12 +20,12 @@ from busbw.units import size_text
 REDUCING = {"all_reduce", "reduce_scatter"}
 
 FLAGS = ("-n", "100", "-w", "5", "-T", "60")
-IN_GRAPHS = ("-G", "2")
+GRAPH_FLAGS = ("-G", "2")
 """The device's time is of one launch of a graph behind the gate: of 100 operations, so that its start hardly shows."""
 IN_WINDOWS = ("-R", "2")
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
 
-Way: TypeAlias = Shape | list[Range] | None
+Way: TypeAlias = MethodConfig | list[TableRange] | None
 """What a block measures: one shape at every size, a table, or (None) plain NCCL."""
 
 
@@ -33,7 +33,7 @@ class WrongDataError(BusbwError):
     """The fast path computed something wrong."""
 
 
-class HandedOverError(BusbwError):
+class NotAcceleratedError(BusbwError):
     """The fast path had no part in what was to be measured of it."""
 
 
@@ -42,7 +42,7 @@ class NoWindowsError(BusbwError):
 
 
 @dataclass(frozen=True)
-class Asked:
+class TuningTarget:
     """What is tuned."""
 
     library: Path
@@ -64,10 +64,10 @@ class Asked:
 
 
 @dataclass
-class Tuning:
+class TableTuner:
     """Tunes one number of ranks, in windows or not, a collective at a time."""
 
-    asked: Asked
+    target: TuningTarget
     folder: Path
     say: Callable[[str], None] = lambda _text: None
     blocks_kept: int = 0
@@ -84,37 +84,37 @@ class Tuning:
             HandedOverError: The fast path does nothing here.
             WrongDataError: Data were wrong where the fast path had a part.
         """
-        sizes = self.asked.sizes
+        sizes = self.target.sizes
         nccl = self._nccl_first(name)
-        measured: dict[Shape, Times] = {}
-        for shape in search.first_shapes(name, in_windows=self.asked.in_windows):
+        measured: dict[MethodConfig, Times] = {}
+        for shape in search.first_shapes(name, in_windows=self.target.in_windows):
             self._try(name, shape.text, shape, dict.fromkeys(sizes, shape), measured)
         first = dict(measured)
-        for number in range(search.BESIDE):
-            chosen = search.next_round(first, sizes, number, self.asked.ranks)
+        for number in range(search.MAX_NEIGHBOURS):
+            chosen = search.next_round(first, sizes, number, self.target.ranks)
             if chosen:
                 self._try(name, f"beside-{number + 1}", self._lines(name, chosen), chosen, measured)
         candidates = {size: best for size in sizes if (best := search.best(measured, size))}
         fast: Times = {}
-        launched = SideBySide({}, [])
+        launched = FinalComparison({}, [])
         if candidates:
             lines = self._lines(name, candidates)
             fast = self._times(name, "chosen", lines, checked=True)
-            launched = SideBySide(
+            launched = FinalComparison(
                 self._times(name, "chosen-launched", lines, launched=True),
                 [self._times(name, "nccl-launched", None, launched=True)],
             )
-        in_graphs = SideBySide(fast, [nccl, self._times(name, "nccl-2", None)])
+        in_graphs = FinalComparison(fast, [nccl, self._times(name, "nccl-2", None)])
         return [search.decide(size, candidates.get(size), in_graphs, launched) for size in sizes]
 
     def commands(self, name: str) -> list[str]:
         """What would be run for a collective, as a shell would take it; the rest depends on what that gives."""
         ways: list[tuple[str, Way]] = [("nccl-1", None)]
-        ways += [(shape.text, shape) for shape in search.first_shapes(name, in_windows=self.asked.in_windows)]
+        ways += [(shape.text, shape) for shape in search.first_shapes(name, in_windows=self.target.in_windows)]
         measurement = self._measurement(name)
         return [measurement.command(self._side(name, block, way), f"{name}-{block}", *UNCHECKED) for block, way in ways]
 
-    def header(self) -> records.Header:
+    def header(self) -> records.HeaderRecord:
         """What the first block says of machine and library."""
         first = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
         return records.read(first).header
@@ -123,30 +123,32 @@ class Tuning:
         try:
             return self._times(name, "nccl-1", None)
         except BlockEndedError as error:
-            if not self.asked.in_windows or error.exit_code != Exit.ENVIRONMENT:
+            if not self.target.in_windows or error.exit_code != ExitCode.ENVIRONMENT:
                 raise
             why = "NCCL could not be measured with -R 2, which takes NCCL 2.27 and GPUs that reach each other's memory"
             raise self._no_windows(f"{why}: {error.what}") from error
 
     def _no_windows(self, why: str) -> NoWindowsError:
-        what = f"{self.asked.ranks} ranks, in windows: left out, since {why}"
+        what = f"{self.target.ranks} ranks, in windows: left out, since {why}"
         return NoWindowsError(what, remedy="leave windows out with --no-windows")
 
-    def _lines(self, name: str, chosen: Mapping[int, Shape | None]) -> list[Range]:
-        return search.ranges(name, self.asked.ranks, chosen, {}, in_windows=self.asked.in_windows)
+    def _lines(self, name: str, chosen: Mapping[int, MethodConfig | None]) -> list[TableRange]:
+        return search.ranges(name, self.target.ranks, chosen, {}, in_windows=self.target.in_windows)
 
-    def _try(self, name: str, block: str, way: Way, chosen: dict[int, Shape], measured: dict[Shape, Times]) -> None:
+    def _try(
+        self, name: str, block: str, way: Way, chosen: dict[int, MethodConfig], measured: dict[MethodConfig, Times]
+    ) -> None:
         """Measures shapes by size and adds their times; what fails is left out, and said."""
         try:
             times = self._times(name, block, way)
         except BlockEndedError as error:
-            if error.was_stopped or error.exit_code == Exit.OUTPUT_CLOSED:
+            if error.was_interrupted or error.exit_code == ExitCode.OUTPUT_CLOSED:
                 raise
-            where = " in windows" if self.asked.in_windows else ""
+            where = " in windows" if self.target.in_windows else ""
             self.left_out.append(f"{name}{where} {block} was left out: {error.what}")
             return
-        except HandedOverError as error:
-            if not (isinstance(way, Shape) and way.method == DIRECT):
+        except NotAcceleratedError as error:
+            if not (isinstance(way, MethodConfig) and way.method == DIRECT):
                 raise
             # Lines of windows hold where direct can be done, and nowhere else.
             raise self._no_windows(
@@ -173,7 +175,7 @@ class Tuning:
             self.blocks_kept += 1
             found = block_of(measurement.record(label))
             return self._by_size(name, label, found, checked=checked)
-        self.say(f"{self.asked.of(name)}: {block.replace('-', ' ')}")
+        self.say(f"{self.target.of(name)}: {block.replace('-', ' ')}")
         for suffix in ("jsonl", "log"):
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
         if wanted is not None:
@@ -181,8 +183,8 @@ class Tuning:
         side = self._side(name, block, way)
         found = measurement.block(side, label, *(CHECKED if checked else UNCHECKED))
         if way:
-            methods = {way.method} if isinstance(way, Shape) else {each.method for each in way}
-            self._require_fast_path(label, methods - {HANDED_OVER})
+            methods = {way.method} if isinstance(way, MethodConfig) else {each.method for each in way}
+            self._require_fast_path(label, methods - {NCCL})
         return self._by_size(name, label, found, checked=checked)
 
     def _is_kept(self, label: str, wanted: str | None) -> bool:
@@ -193,7 +195,7 @@ class Tuning:
             end = records.read(record).end
         except records.RecordsError:
             return False
-        return end is not None and end.exit_code in (Exit.GOOD, Exit.WRONG_DATA)
+        return end is not None and end.exit_code in (ExitCode.GOOD, ExitCode.WRONG_DATA)
 
     def _by_size(self, name: str, label: str, block: Block, *, checked: bool) -> Times:
         """Sizes as they were asked for: collectives with a share for each rank round them down."""
@@ -204,9 +206,9 @@ class Tuning:
                 raise WrongDataError(
                     f"WRONG DATA: {name} with the fast path, first at {where} ({self.folder / label}.jsonl)",
                     remedy="set BUSBW_FASTPATH=off and report it with that record and the .table beside it",
-                    exit_code=Exit.WRONG_DATA,
+                    exit_code=ExitCode.WRONG_DATA,
                 )
-            size = min((size for size in self.asked.sizes if size >= point.size_bytes), default=point.size_bytes)
+            size = min((size for size in self.target.sizes if size >= point.size_bytes), default=point.size_bytes)
             time_us = figure.device_time_us or median_us(figure)
             if time_us > 0:
                 times.setdefault(size, {})[point.placement] = time_us
@@ -223,7 +225,7 @@ class Tuning:
         if not any(re.search(rf": {method} blocks=", said) for method in methods):
             record = self.folder / f"{label}.jsonl"
             record.unlink(missing_ok=True)  # or a second start would take it for a measurement
-            raise HandedOverError(
+            raise NotAcceleratedError(
                 f"the fast path handed everything over to NCCL in {label}, so there is nothing to tune",
                 remedy=f"see {log}, and docs/fastpath.md for what it needs: GPUs of one host with NVLink between all",
             )
@@ -238,15 +240,15 @@ class Tuning:
             f"BUSBW_FASTPATH_{name.upper()}": "on",
             "BUSBW_FASTPATH_LOG": f"{own}.log",
             # What is set to nothing is not set.
-            METHOD_VARIABLE: f"{way.method},{way.blocks},{way.threads}" if isinstance(way, Shape) else "",
-            TABLE_VARIABLE: "" if isinstance(way, Shape) else f"{own}.table",
+            METHOD_VARIABLE: f"{way.method},{way.blocks},{way.threads}" if isinstance(way, MethodConfig) else "",
+            TABLE_VARIABLE: "" if isinstance(way, MethodConfig) else f"{own}.table",
         }
-        return SideSpec(block, tuple(variables.items()), ("--library", str(self.asked.library)))
+        return SideSpec(block, tuple(variables.items()), ("--library", str(self.target.library)))
 
     def _measurement(self, name: str, *, launched: bool = False) -> Measurement:
-        dtype = ("-d", self.asked.dtype) if name in REDUCING else ()
-        sizes = ",".join(map(str, self.asked.sizes))
-        windows = IN_WINDOWS if self.asked.in_windows else ()
-        graphs = () if launched else IN_GRAPHS
-        flags = ("-t", str(self.asked.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS, *graphs)
+        dtype = ("-d", self.target.dtype) if name in REDUCING else ()
+        sizes = ",".join(map(str, self.target.sizes))
+        windows = IN_WINDOWS if self.target.in_windows else ()
+        graphs = () if launched else GRAPH_FLAGS
+        flags = ("-t", str(self.target.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS, *graphs)
         return Measurement(engine.program(f"{name}_perf"), flags, self.folder)

@@ -1,16 +1,16 @@
 """How the same measurement went over time, and where it changed (docs/store.md)."""
 
-from busbw.history.change_points import FALSE_ALARMS, Change, change_points
+from busbw.history.change_points import FALSE_ALARMS, LevelChange, change_points
 from busbw.history.picture import picture
-from busbw.history.trends import BandTrend, Sameness, Trend, What, trends
+from busbw.history.trends import BandTrend, CircumstanceChange, Trend, TrendKey, trends
 
 __all__ = [
     "FALSE_ALARMS",
     "BandTrend",
-    "Change",
-    "Sameness",
+    "CircumstanceChange",
+    "LevelChange",
     "Trend",
-    "What",
+    "TrendKey",
     "change_points",
     "picture",
     "trends",

@@ -36,14 +36,14 @@ _WAYS = 2
 
 _NORMAL_MAD = 1.4826
 """The standard deviation of a normal distribution over its median distance from the median."""
-_WILD = 5
+_OUTLIER_LIMIT = 5
 
 _ORDERS = 1999
 _CHUNK = 2_000_000
 """Values shuffled at once: what a few megabytes hold."""
 
 
-class Change(NamedTuple):
+class LevelChange(NamedTuple):
     """A change of the level."""
 
     at: int
@@ -64,7 +64,7 @@ def change_points(
     *,
     false_alarms: float = FALSE_ALARMS,
     smallest_shift: float = SMALLEST_SHIFT,
-) -> list[Change]:
+) -> list[LevelChange]:
     """The changes of level in a series of positive values, in order.
 
     The series is cut at the place of the largest shift where that is a change, and each part is looked at in the same
@@ -86,7 +86,7 @@ def change_points(
     for number in range(1, len(ends) - 1):
         low, high = ends[number - 1], ends[number + 1]
         ends[number] = low + _largest_shift(_logarithms(series[low:high]))[1]
-    return _worth_a_word(series, ends, smallest_shift)
+    return _drop_small_shifts(series, ends, smallest_shift)
 
 
 def fewest_runs(false_alarms: float) -> int:
@@ -97,13 +97,15 @@ def fewest_runs(false_alarms: float) -> int:
     return count
 
 
-def _worth_a_word(series: NDArray[np.float64], ends: list[int], smallest_shift: float) -> list[Change]:
+def _drop_small_shifts(series: NDArray[np.float64], ends: list[int], smallest_shift: float) -> list[LevelChange]:
     """The changes between the levels; the smallest that is too small goes first, and its levels become one."""
     import numpy as np
 
     while True:
         levels = [float(np.median(series[low:high])) for low, high in pairwise(ends)]
-        changes = [Change(at, before, after) for at, before, after in zip(ends[1:-1], levels, levels[1:], strict=False)]
+        changes = [
+            LevelChange(at, before, after) for at, before, after in zip(ends[1:-1], levels, levels[1:], strict=False)
+        ]
         small = min(changes, key=lambda change: abs(change.shift), default=None)
         if small is None or abs(small.shift) >= smallest_shift:
             return changes
@@ -162,7 +164,7 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
     logs = np.log(values)
     middle = np.median(logs)
     deviation = _NORMAL_MAD * float(np.median(np.abs(logs - middle))) or float(logs.std())
-    drawn_in = np.clip(logs, middle - _WILD * deviation, middle + _WILD * deviation)
+    drawn_in = np.clip(logs, middle - _OUTLIER_LIMIT * deviation, middle + _OUTLIER_LIMIT * deviation)
     scores: NDArray[np.float64] = drawn_in - drawn_in.mean()
     return scores
 

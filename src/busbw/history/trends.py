@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from busbw.statistics.bands import BANDS, BandName, band_of, plateau_from
-from busbw.history.change_points import FALSE_ALARMS, Change, change_points, fewest_runs
+from busbw.history.change_points import FALSE_ALARMS, LevelChange, change_points, fewest_runs
 from busbw.logs import Placement
-from busbw.store import Filter, Measured, list_measured
+from busbw.statistics.bands import BANDS, BandName, band_of, plateau_from
+from busbw.store import Filter, MeasuredSeries, list_measured
 
-COMMON_PART = 0.5
+MIN_SIZE_SHARE = 0.5
 """A size counts when at least this part of the runs have it: the others' scores must not hang on it."""
 
 
-class Sameness(NamedTuple):
+class TrendKey(NamedTuple):
     """What measurements must share to be one trend."""
 
     collective: str | None
@@ -42,7 +42,7 @@ class Sameness(NamedTuple):
     """Settings that make a time mean something else, where they differ from the usual."""
 
 
-class What(NamedTuple):
+class CircumstanceChange(NamedTuple):
     """What differs between the runs before a change and those after it."""
 
     name: str
@@ -57,7 +57,7 @@ class BandTrend(NamedTuple):
     sizes_bytes: tuple[int, ...]
     scores: tuple[float | None, ...]
     """Per run of the trend; None where the run has none of the sizes."""
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
     """Each at a run of the trend."""
     is_too_short: bool
     """Whether there are too few runs to find any change."""
@@ -66,7 +66,7 @@ class BandTrend(NamedTuple):
 class Trend(NamedTuple):
     """The same measurement over time."""
 
-    same: Sameness
+    same: TrendKey
     names: tuple[str, ...]
     """Of the runs, in order of time."""
     times_s: tuple[float, ...]
@@ -75,11 +75,11 @@ class Trend(NamedTuple):
     """Median time over the runs, by size."""
     bands: tuple[BandTrend, ...]
 
-    def differences(self, at: int) -> list[What]:
+    def differences(self, at: int) -> list[CircumstanceChange]:
         """What a run was made with that the run before it was not."""
         before, after = self.circumstances[at - 1], self.circumstances[at]
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-        return [What(name, before.get(name, "not set"), after.get(name, "not set")) for name in names]
+        return [CircumstanceChange(name, before.get(name, "not set"), after.get(name, "not set")) for name in names]
 
 
 def trends(
@@ -94,7 +94,7 @@ def trends(
         false_alarms: The chance that a trend in which nothing changed is reported to have changed; at most. The bands
             share it.
     """
-    runs_of: dict[Sameness, list[Measured]] = {}
+    runs_of: dict[TrendKey, list[MeasuredSeries]] = {}
     for measured in list_measured(connection, wanted):
         runs_of.setdefault(_sameness(measured, any_host=any_host), []).append(measured)
     made = [
@@ -104,8 +104,8 @@ def trends(
     return sorted(made, key=lambda trend: (-len(trend.names), [str(part) for part in trend.same]))
 
 
-def _sameness(measured: Measured, *, any_host: bool) -> Sameness:
-    return Sameness(
+def _sameness(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
+    return TrendKey(
         collective=measured.collective,
         dtype=measured.dtype,
         redop=measured.redop,
@@ -121,7 +121,7 @@ def _sameness(measured: Measured, *, any_host: bool) -> Sameness:
     )
 
 
-def _trend(same: Sameness, runs: list[Measured], false_alarms: float) -> Trend:
+def _trend(same: TrendKey, runs: list[MeasuredSeries], false_alarms: float) -> Trend:
     usual_us = _usual(runs)
     return Trend(
         same=same,
@@ -135,10 +135,10 @@ def _trend(same: Sameness, runs: list[Measured], false_alarms: float) -> Trend:
     )
 
 
-def _usual(runs: list[Measured]) -> dict[int, float]:
+def _usual(runs: list[MeasuredSeries]) -> dict[int, float]:
     """The median time of each size that is common enough."""
     seen = Counter(size for run in runs for size in run.times_us)
-    common = [size for size, count in seen.items() if size > 0 and count >= COMMON_PART * len(runs)]
+    common = [size for size, count in seen.items() if size > 0 and count >= MIN_SIZE_SHARE * len(runs)]
     return {size: median(run.times_us[size] for run in runs if size in run.times_us) for size in sorted(common)}
 
 
@@ -152,7 +152,7 @@ def _sizes_of(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int,
 
 
 def _band(
-    band: BandName, sizes: tuple[int, ...], runs: list[Measured], usual_us: dict[int, float], false_alarms: float
+    band: BandName, sizes: tuple[int, ...], runs: list[MeasuredSeries], usual_us: dict[int, float], false_alarms: float
 ) -> BandTrend:
     scores = tuple(_score(run, sizes, usual_us) for run in runs)
     known = [index for index, score in enumerate(scores) if score is not None]
@@ -161,6 +161,6 @@ def _band(
     return BandTrend(band, sizes, scores, changes, is_too_short=len(known) < fewest_runs(false_alarms))
 
 
-def _score(run: Measured, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:
+def _score(run: MeasuredSeries, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:
     ratios = [usual_us[size] / run.times_us[size] for size in sizes if size in run.times_us]
     return median(ratios) if ratios else None

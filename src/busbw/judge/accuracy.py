@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from busbw.statistics.bands import BANDS, BandName
-from busbw.expect import Expectation, Job, Range, expect
-from busbw.judge.yardstick import of_expectation
+from busbw.expect import Expectation, ExpectedRange, Scenario, expect
+from busbw.judge.yardstick import yardstick_from_expectation
 from busbw.reference import Reference, Sweep, references
+from busbw.statistics.bands import BANDS, BandName
 from busbw.system import find, nics_from_text
 from busbw.units import size_text
 
@@ -35,7 +35,7 @@ class Plateau(Struct, kw_only=True, frozen=True):
     size_bytes: int | None
     """None where only "large" was published."""
     published_gbps: float
-    predicted_gbps: Range
+    predicted_gbps: ExpectedRange
     route: str
 
     @property
@@ -91,7 +91,7 @@ def coverages() -> Iterator[Coverage]:
         if len(points) < _FEWEST:
             continue
         expectation = _expectation(reference, sweep, [size for size, _, _ in points])
-        yardstick = of_expectation(expectation)
+        yardstick = yardstick_from_expectation(expectation)
         found: dict[BandName, list[tuple[bool, float]]] = {}
         for size, busbw, time in points:
             estimate = expectation.at(size)
@@ -133,7 +133,7 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
     if nics is not None:
         latency = system.nics.latency_us if system.nics else None
         system = msgspec.structs.replace(system, nics=msgspec.structs.replace(nics, latency_us=latency))
-    job = Job(
+    job = Scenario(
         collective=sweep.collective,
         ranks=reference.ranks,
         ranks_per_node=max(1, reference.ranks // reference.nodes),

@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Literal
 
-from busbw.statistics.bands import BANDS, BandName
-from busbw.expect import Range
-from busbw.judge.series import Measured, Series
-from busbw.judge.types import BandVerdict, Grade, Judged
+from busbw.expect import ExpectedRange
+from busbw.judge.series import Series, SeriesPoint
+from busbw.judge.types import BandVerdict, Grade, JudgedFigure
 from busbw.judge.yardstick import Yardstick
+from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, size_text
 
 _NOISY = 0.30
@@ -22,7 +22,7 @@ _MOST_NAMED = 3
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
     """One verdict for each band in which run and yardstick share a size."""
-    by_band: dict[BandName, list[tuple[Measured, Judged]]] = {}
+    by_band: dict[BandName, list[tuple[SeriesPoint, JudgedFigure]]] = {}
     for point in series.points:
         limits = yardstick.range_us(point.size_bytes, point.placement)
         if limits is not None:
@@ -30,7 +30,7 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
     return tuple(_grade(band, by_band[band]) for band in BANDS if band in by_band)
 
 
-def _judge(point: Measured, limits: Range) -> Judged:
+def _judge(point: SeriesPoint, limits: ExpectedRange) -> JudgedFigure:
     outcome: Literal["inside", "slower", "faster", "unclear"] = "inside"
     low, high = point.interval_us or (point.time_us, point.time_us)
     if low > limits.high:
@@ -40,7 +40,7 @@ def _judge(point: Measured, limits: Range) -> Judged:
         outcome = "faster"
     elif high > limits.high and point.interval_us is not None:
         outcome = "unclear"
-    return Judged(
+    return JudgedFigure(
         size_bytes=point.size_bytes,
         placement=point.placement,
         time_us=point.time_us,
@@ -50,7 +50,7 @@ def _judge(point: Measured, limits: Range) -> Judged:
     )
 
 
-def _grade(band: BandName, pairs: Sequence[tuple[Measured, Judged]]) -> BandVerdict:
+def _grade(band: BandName, pairs: Sequence[tuple[SeriesPoint, JudgedFigure]]) -> BandVerdict:
     judged = [one for _, one in pairs]
     sizes = sorted({one.size_bytes for one in judged})
     slow = [size for size in sizes if _all(judged, size, "slower")]
@@ -59,24 +59,24 @@ def _grade(band: BandName, pairs: Sequence[tuple[Measured, Judged]]) -> BandVerd
     if _falls([point for point, _ in pairs]) >= _FALLS:
         noisy = sizes
     worst = max(judged, key=lambda one: one.time_us / one.range_us.high)
-    grade, reason = _decide(sizes, slow, unclear, noisy, worst)
+    grade, reason = _grade_from_counts(sizes, slow, unclear, noisy, worst)
     return BandVerdict(band=band, grade=grade, reason=reason, judged=tuple(judged), worst=worst)
 
 
-def _all(judged: Sequence[Judged], size: int, outcome: str) -> bool:
+def _all(judged: Sequence[JudgedFigure], size: int, outcome: str) -> bool:
     return all(one.outcome == outcome for one in judged if one.size_bytes == size)
 
 
-def _any(judged: Sequence[Judged], size: int, outcome: str) -> bool:
+def _any(judged: Sequence[JudgedFigure], size: int, outcome: str) -> bool:
     return any(one.outcome == outcome for one in judged if one.size_bytes == size)
 
 
-def _is_noisy(points: Sequence[Measured]) -> bool:
+def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
     times = [point.time_us for point in points]
     return max(times) > (1 + _NOISY) * min(times)
 
 
-def _falls(points: Sequence[Measured]) -> int:
+def _falls(points: Sequence[SeriesPoint]) -> int:
     """How often a larger message took much less time than the one before it, which no wire can do."""
     found = 0
     for placement in {point.placement for point in points}:
@@ -85,8 +85,8 @@ def _falls(points: Sequence[Measured]) -> int:
     return found
 
 
-def _decide(
-    sizes: Sequence[int], slow: Sequence[int], unclear: Sequence[int], noisy: Sequence[int], worst: Judged
+def _grade_from_counts(
+    sizes: Sequence[int], slow: Sequence[int], unclear: Sequence[int], noisy: Sequence[int], worst: JudgedFigure
 ) -> tuple[Grade, str]:
     if len(noisy) == len(sizes) > 1:
         return "UNSURE", "time falls again and again as messages grow, or placements disagree: measure longer (-n 200)"

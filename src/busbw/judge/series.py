@@ -5,7 +5,7 @@ import statistics
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import COLLECTIVES, CrossedNics, bus_factor, hosts_of
+from busbw.expect import COLLECTIVES, NetworkNics, bus_factor, hosts_of
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
 from busbw.units import count_text
 
@@ -16,7 +16,7 @@ _HELD_BACK_BELOW_US = 300.0
 """Operations that take the device less are sampled behind a gate (docs/measuring.md, "What is timed")."""
 
 
-class Measured(Struct, kw_only=True, frozen=True):
+class SeriesPoint(Struct, kw_only=True, frozen=True):
     """One size in one placement, over all passes of it."""
 
     size_bytes: int
@@ -40,7 +40,7 @@ class Series(Struct, kw_only=True, frozen=True):
     table: Table
     row: Row
     """Its first: collective, type and ranks are in it."""
-    points: tuple[Measured, ...]
+    points: tuple[SeriesPoint, ...]
     """By size, then placement."""
     wrong: tuple[str, ...] = ()
     figures: int = 0
@@ -49,7 +49,7 @@ class Series(Struct, kw_only=True, frozen=True):
     nics: str | None = None
     """Of a node, '8 x 400 Gb/s', where log or user say and the job goes over them; logs rarely do."""
 
-    def over(self, nics: CrossedNics | None) -> "Series":
+    def with_stated_nics(self, nics: NetworkNics | None) -> "Series":
         """The same with the NICs that it goes over, if they are stated."""
         return replace(self, nics=nics.nics.text) if nics and nics.is_stated else self
 
@@ -91,7 +91,7 @@ def by_median(series: Series) -> Series | None:
     return replace(series, points=tuple(_median_of(point) for point in series.points))
 
 
-def _median_of(point: Measured) -> Measured:
+def _median_of(point: SeriesPoint) -> SeriesPoint:
     assert point.median_us is not None
     busbw = point.busbw_gbps * point.time_us / point.median_us if point.busbw_gbps is not None else None
     return replace(point, time_us=point.median_us, busbw_gbps=busbw, interval_us=point.median_interval_us)
@@ -153,11 +153,11 @@ def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
     return row.size_bytes * factor / time_us / 1e3 if factor is not None and time_us else None
 
 
-def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row, Figure]]) -> Measured:
+def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row, Figure]]) -> SeriesPoint:
     times = [time for row, figure in figures if (time := _time_us(table, row, figure))]
     buses = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
     known = [figure.stats for _, figure in figures if figure.stats]
-    stats = [figure.stats for _, figure in figures if figure.stats and not _held_back(figure)]
+    stats = [figure.stats for _, figure in figures if figure.stats and not _is_device_time(figure)]
     intervals = [one.median_ci95_us for one in stats if one.median_ci95_us]
     # A mean that a few late iterations have raised lies outside its own median's interval: the wider of the two counts.
     interval = None
@@ -169,7 +169,7 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
     median_us = None
     if known and len(figures) == 1:
         median_us = stats[0].median_us if stats else times[0]
-    return Measured(
+    return SeriesPoint(
         size_bytes=key[0],
         placement=key[1],
         time_us=statistics.median(times),
@@ -181,7 +181,7 @@ def _measured(table: Table, key: tuple[int, Placement], figures: list[tuple[Row,
     )
 
 
-def _held_back(figure: Figure) -> bool:
+def _is_device_time(figure: Figure) -> bool:
     """Whether the samples are what operations take on the device: they say nothing of a time with launching in it."""
     return figure.device_time_us is not None and figure.device_time_us < _HELD_BACK_BELOW_US
 

@@ -4,19 +4,19 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.statistics.bands import BandName
-from busbw.errors import Exit
-from busbw.expect import Range
-from busbw.statistics.fit import Feature, Fit
+from busbw.errors import ExitCode
+from busbw.expect import ExpectedRange
 from busbw.logs import Placement
+from busbw.statistics.bands import BandName
+from busbw.statistics.fit import CurveFeature, Fit
 
 Grade = Literal["GOOD", "SLOW", "BROKEN", "UNSURE"]
 
-EXIT_OF: dict[Grade, Exit] = {
-    "GOOD": Exit.GOOD,
-    "SLOW": Exit.SLOWER_THAN_DEMANDED,
-    "BROKEN": Exit.WRONG_DATA,
-    "UNSURE": Exit.ENVIRONMENT,
+EXIT_OF: dict[Grade, ExitCode] = {
+    "GOOD": ExitCode.GOOD,
+    "SLOW": ExitCode.SLOWER_THAN_DEMANDED,
+    "BROKEN": ExitCode.WRONG_DATA,
+    "UNSURE": ExitCode.ENVIRONMENT,
 }
 _WORST_FIRST: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
 
@@ -26,14 +26,14 @@ def worst(grades: list[Grade]) -> Grade:
     return next((grade for grade in _WORST_FIRST if grade in grades), "UNSURE")
 
 
-class Judged(Struct, kw_only=True, frozen=True):
+class JudgedFigure(Struct, kw_only=True, frozen=True):
     """One figure beside the range that it is held against."""
 
     size_bytes: int
     placement: Placement
     time_us: float
     busbw_gbps: float | None
-    range_us: Range
+    range_us: ExpectedRange
     outcome: Literal["inside", "slower", "faster", "unclear"]
 
     @property
@@ -48,8 +48,8 @@ class BandVerdict(Struct, kw_only=True, frozen=True):
     band: BandName
     grade: Grade
     reason: str
-    judged: tuple[Judged, ...]
-    worst: Judged
+    judged: tuple[JudgedFigure, ...]
+    worst: JudgedFigure
     """The one that is furthest beyond what is typical."""
 
 
@@ -72,4 +72,4 @@ class Verdict(Struct, kw_only=True, frozen=True):
     """What is worth knowing and decides nothing: the nearest published figure, rows that were not checked."""
     fit: Fit | None = None
     half_bytes: float | None = None
-    features: tuple[Feature, ...] = ()
+    features: tuple[CurveFeature, ...] = ()

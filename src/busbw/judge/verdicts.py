@@ -5,16 +5,25 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import COLLECTIVES, Expectation, bus_factor, crossed_nics, expect, job_of, system_of, with_nics
-from busbw.statistics.fit import Feature, features, fit, half_bandwidth_bytes
+from busbw.expect import (
+    COLLECTIVES,
+    Expectation,
+    bus_factor,
+    expect,
+    network_nics_finder,
+    scenario_of,
+    system_of,
+    with_nics,
+)
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import grade_bands
-from busbw.judge.nearest import Nearest, nearest, of_name
+from busbw.judge.nearest import NearestReference, nearest, nearest_sweep
 from busbw.judge.series import Series, by_median, series_of
 from busbw.judge.types import BandVerdict, Verdict, worst
-from busbw.judge.yardstick import Yardstick, of_expectation, of_series
+from busbw.judge.yardstick import Yardstick, yardstick_from_expectation, yardstick_from_series
 from busbw.logs import Log, Placement, Table
 from busbw.reference import Reference
+from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
 from busbw.system import Nics, System
 from busbw.units import count_text, size_text
 
@@ -23,7 +32,7 @@ _ABOVE = 1.10
 """Busbw that is this factor above the highest limit of all routes is not believed."""
 
 
-class Against(Struct, kw_only=True, frozen=True):
+class ReferenceSelection(Struct, kw_only=True, frozen=True):
     """What the user wants a run to be held against; all empty: the expectation of its system."""
 
     name: str = ""
@@ -34,7 +43,7 @@ class Against(Struct, kw_only=True, frozen=True):
 
 
 def judge(
-    log: Log, *, system: System | None = None, nics: Nics | None = None, against: Against | None = None
+    log: Log, *, system: System | None = None, nics: Nics | None = None, selection: ReferenceSelection | None = None
 ) -> tuple[Verdict, ...]:
     """A verdict for each configuration of a log.
 
@@ -44,7 +53,7 @@ def judge(
         nics: Of a node; without them those of the system.
         against: A reference that decides instead of the expectation.
     """
-    chosen = against or Against()
+    chosen = selection or ReferenceSelection()
     empty = (_without_rows(table) for table in log.tables if not table.rows)
     refused = _refused_by_table(log)
     verdicts = (
@@ -86,26 +95,26 @@ def _without_rows(table: Table) -> Verdict:
     )
 
 
-def _verdict(series: Series, system: System | None, nics: Nics | None, against: Against) -> Verdict:
+def _verdict(series: Series, system: System | None, nics: Nics | None, selection: ReferenceSelection) -> Verdict:
     expectation = _expectation(series, system, nics)
     named = expectation.system if expectation and (system or nics) else None
-    crossed = crossed_nics(series.table, named)(series.row)
+    crossed = network_nics_finder(series.table, named)(series.row)
     assumes_nics = crossed is not None and not crossed.is_stated
-    series = series.over(crossed)
-    if against.log is not None:
-        series, others = _alike(series, against)
-        yardstick, reasons, beside = _of_log(series, against.name, others)
+    series = series.with_stated_nics(crossed)
+    if selection.log is not None:
+        series, others = _median_series(series, selection)
+        yardstick, reasons, beside = _of_log(series, selection.name, others)
     else:
-        yardstick, reasons, beside = _yardstick(series, expectation, against, assumes_nics=assumes_nics)
-    if yardstick is not None and yardstick.scatter and not yardstick.unlike:
+        yardstick, reasons, beside = _yardstick(series, expectation, selection, assumes_nics=assumes_nics)
+    if yardstick is not None and yardstick.scatter and not yardstick.blockers:
         apart = f"two starts of the same may be {yardstick.scatter}: `busbw ab` tells smaller differences"
         beside = [*beside, apart]
     verdict = Verdict(
         grade="UNSURE",
         title=series.title,
         yardstick=yardstick.name if yardstick else "nothing",
-        beside=(*beside, *_beside(series)),
-        **_own_words(series),  # type: ignore[arg-type]
+        beside=(*beside, *_notes(series)),
+        **_curve_findings(series),  # type: ignore[arg-type]
     )
     if series.wrong:
         more = f" and {len(series.wrong) - _MOST_NAMED} more" if len(series.wrong) > _MOST_NAMED else ""
@@ -115,16 +124,16 @@ def _verdict(series: Series, system: System | None, nics: Nics | None, against: 
     if series.table.claimed_out_of_bounds and not rows_say:
         reason = f"the log's own footer counts {series.table.claimed_out_of_bounds} out of bounds"
         return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
-    if doubt := _doubt(series):
+    if doubt := _blocking_reason(series):
         return replace(verdict, reasons=(doubt[0],), advice=(doubt[1],))
     if yardstick is None:
         advice = _NO_YARDSTICK_ADVICE if expectation is None else _NO_EXPECTATION_ADVICE
         return replace(verdict, reasons=tuple(reasons), advice=(advice,))
-    if yardstick.unlike:
-        reason = "not comparable: " + "; ".join(yardstick.unlike)
+    if yardstick.blockers:
+        reason = "not comparable: " + "; ".join(yardstick.blockers)
         return replace(verdict, reasons=(reason,), advice=("give a reference of the same job (--reference FILE)",))
     graded = _graded(verdict, series, yardstick, expectation)
-    by_expectation = against.log is None and against.reference is None and not against.nearest
+    by_expectation = selection.log is None and selection.reference is None and not selection.nearest
     return _unstated_nics(graded, expectation) if by_expectation and assumes_nics and expectation else graded
 
 
@@ -145,7 +154,7 @@ def _expectation(series: Series, system: System | None, nics: Nics | None) -> Ex
     where = system or system_of(series.table)
     if where is not None and nics is not None:
         where = with_nics(where, nics.count, nics.gbit, nics.source)
-    job = job_of(series.table, series.row, where) if where else None
+    job = scenario_of(series.table, series.row, where) if where else None
     if job is None or where is None:
         return None
     return expect(job, where, sorted({point.size_bytes for point in series.points}))
@@ -164,30 +173,30 @@ def _unstated_nics(verdict: Verdict, expectation: Expectation) -> Verdict:
 
 
 def _yardstick(
-    series: Series, expectation: Expectation | None, against: Against, *, assumes_nics: bool
+    series: Series, expectation: Expectation | None, selection: ReferenceSelection, *, assumes_nics: bool
 ) -> tuple[Yardstick | None, list[str], list[str]]:
     """What decides, why nothing does, and what is only shown beside."""
-    if against.reference is not None:
-        found = of_name(series, against.name, against.reference)
+    if selection.reference is not None:
+        found = nearest_sweep(series, selection.name, selection.reference)
         if found is None:
-            return None, [f"{against.name} has no figures of {series.collective}"], []
-        return found.yardstick, [], [f"reference {found.name}: {found.yardstick.how_near}"]
+            return None, [f"{selection.name} has no figures of {series.collective}"], []
+        return found.yardstick, [], [f"reference {found.name}: {found.yardstick.similarity}"]
     close = nearest(series)
     beside = [_nearest_text(series, close)] if close else []
-    if against.nearest:
+    if selection.nearest:
         if close is None:
             return None, [f"no published figures of {series.collective}"], []
-        if not close.yardstick.unlike and any(text.startswith("GPU not said") for text in close.yardstick.differs):
+        if not close.yardstick.blockers and any(text.startswith("GPU not said") for text in close.yardstick.differs):
             # Nobody has said that these are alike: with a name or a file the user does.
             return replace(close.yardstick, unlike=("the log does not say which GPU it ran on",)), [], beside
-        if not close.yardstick.unlike and assumes_nics:
+        if not close.yardstick.blockers and assumes_nics:
             return replace(close.yardstick, unlike=("nobody says what NICs a node has (--nics 8x400)",)), [], beside
         return close.yardstick, [], beside
     if expectation is None:
         return None, [_why_no_expectation(series)], beside
     if expectation.unknown:
         return None, [expectation.unknown], beside
-    return of_expectation(expectation, assumes_nics=assumes_nics), [], beside
+    return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), [], beside
 
 
 def _why_no_expectation(series: Series) -> str:
@@ -200,10 +209,10 @@ def _why_no_expectation(series: Series) -> str:
     return "what it ran on is not known: the log names no device that is described here"
 
 
-def _alike(series: Series, against: Against) -> tuple[Series, list[Series]]:
+def _median_series(series: Series, selection: ReferenceSelection) -> tuple[Series, list[Series]]:
     """A run and the series of the log that it is held against, both by medians where both have them."""
-    assert against.log is not None
-    others = [other for other in series_of(against.log) if other.points]
+    assert selection.log is not None
+    others = [other for other in series_of(selection.log) if other.points]
     mine, theirs = by_median(series), [by_median(other) for other in others]
     medians = [other for other in theirs if other is not None]
     return (mine, medians) if mine is not None and len(medians) == len(others) else (series, others)
@@ -211,17 +220,17 @@ def _alike(series: Series, against: Against) -> tuple[Series, list[Series]]:
 
 def _of_log(series: Series, name: str, others: list[Series]) -> tuple[Yardstick | None, list[str], list[str]]:
     others = sorted(others, key=lambda other: other.row.group != series.row.group)
-    candidates = [of_series(name, other, series) for other in others]
-    same = sorted(candidates, key=lambda one: (len(one.unlike), len(one.differs)))
+    candidates = [yardstick_from_series(name, other, series) for other in others]
+    same = sorted(candidates, key=lambda one: (len(one.blockers), len(one.differs)))
     if not same:
         return None, [f"{name} holds no rows"], []
     differs = [f"the reference differs in {'; '.join(same[0].differs)}"] if same[0].differs else []
     return same[0], [], differs
 
 
-def _nearest_text(series: Series, close: Nearest) -> str:
-    text = f"nearest published: {close.name} ({close.yardstick.how_near})"
-    if close.yardstick.unlike:
+def _nearest_text(series: Series, close: NearestReference) -> str:
+    text = f"nearest published: {close.name} ({close.yardstick.similarity})"
+    if close.yardstick.blockers:
         return text
     published = {point.size_bytes: point.busbw_gbps for point in close.sweep.points if point.size_bytes}
     shared = [point for point in series.points if point.size_bytes in published and point.busbw_gbps]
@@ -232,7 +241,7 @@ def _nearest_text(series: Series, close: Nearest) -> str:
     return f"{text}: {there:.4g} GB/s there, {here:.4g} here at {size_text(last.size_bytes)}"
 
 
-def _doubt(series: Series) -> tuple[str, str] | None:
+def _blocking_reason(series: Series) -> tuple[str, str] | None:
     """Why the figures cannot be judged at all, and what to do."""
     if series.ranks == 1:
         return (
@@ -250,7 +259,7 @@ def _doubt(series: Series) -> tuple[str, str] | None:
     return None
 
 
-def _beside(series: Series) -> list[str]:
+def _notes(series: Series) -> list[str]:
     found = []
     if series.unchecked:
         found.append(f"data not checked in {series.unchecked} of {series.figures} measurements")
@@ -258,7 +267,7 @@ def _beside(series: Series) -> list[str]:
     return found
 
 
-def _own_words(series: Series) -> dict[str, object]:
+def _curve_findings(series: Series) -> dict[str, object]:
     """What the sweep says by itself: fit, half-bandwidth size, dips and cliffs."""
     if series.collective not in COLLECTIVES or not series.ranks or series.ranks < 2 or not series.points:
         return {}
@@ -274,7 +283,7 @@ def _own_words(series: Series) -> dict[str, object]:
     }
 
 
-def _confirmed(found: list[tuple[Feature, ...]]) -> tuple[Feature, ...]:
+def _confirmed(found: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...]:
     """Where both placements were measured, what only one of them shows is a disturbance and no property."""
     if len(found) < 2:
         return found[0] if found else ()

@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from busbw.statistics.bands import BandName, LATENCY_BYTES, PLATEAU_SHARE, band_of, plateau_from
-from busbw.expect import Expectation, Range, bus_factor, system_of
+from busbw.expect import Expectation, ExpectedRange, bus_factor, system_of
 from busbw.judge.series import Series
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
-from busbw.statistics.run_variation import Way, scatter_factor, scatter_text, way_of
-from busbw.system import by_words
+from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, plateau_from
+from busbw.statistics.run_variation import LaunchMode, launch_mode_of, variation_factor, variation_text
+from busbw.system import find_in_text
 
 SPREAD: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """How far two runs of one healthy machine differ at one size: two runs of the same sweep on 4 x H200, an hour apart,
 differed by up to 16 % (at one size) to 8 KiB, 9 % between and 0.3 % on the plateau. What launching adds (`scatter`), or
 a reference's own spread, counts where it is larger."""
 
-FURTHEST = 4.0
+MAX_INTERPOLATION_RATIO = 4.0
 """Between two sizes of a reference that are at most this factor apart its time is interpolated by logarithms."""
 
 
@@ -28,12 +28,12 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     """Ranges of time by size."""
 
     name: str
-    range_us: Callable[[int, Placement], Range | None]
+    range_us: Callable[[int, Placement], ExpectedRange | None]
     """None where it says nothing of that size."""
     plateau_from_bytes: int | None
     differs: tuple[str, ...] = ()
     """In what it is not the same as the run; decides nothing by itself."""
-    unlike: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
     """Why it must not decide."""
     sizes_bytes: frozenset[int] = frozenset()
     """Those that it has a figure of its own for; between two of them it is interpolated. Empty for an expectation."""
@@ -41,10 +41,10 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     """How far two starts lie apart by chance, where that widens its ranges."""
 
     @property
-    def how_near(self) -> str:
+    def similarity(self) -> str:
         """One clause on what is the same as in the run and what is not."""
-        if self.unlike:
-            return "not comparable: " + "; ".join([*self.unlike, *self.differs])
+        if self.blockers:
+            return "not comparable: " + "; ".join([*self.blockers, *self.differs])
         if self.differs:
             return "same collective and ranks, but " + "; ".join(self.differs)
         return "the same in all that both of them say"
@@ -54,7 +54,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
         return band_of(size_bytes, self.plateau_from_bytes)
 
 
-def of_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
+def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
     """An expectation's ranges; `assumes_nics`: nobody has said what NICs a node has."""
     known = {estimate.size_bytes: estimate for estimate in expectation.estimates}
     best = expectation.best.limit_gbps * expectation.best.efficiency.typical if expectation.best else 0.0
@@ -70,7 +70,7 @@ def of_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Y
     )
 
 
-def of_series(name: str, reference: Series, run: Series) -> Yardstick:
+def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstick:
     """Another run's figures: those of the same placement, or of the other where there is none."""
     points = [
         (point.size_bytes, point.placement, point.time_us, point.spread or 0.0, point.busbw_gbps)
@@ -90,10 +90,10 @@ def of_series(name: str, reference: Series, run: Series) -> Yardstick:
     )
     if reference.table.complete is False:
         differs.append("the reference ended early")
-    return _of_points(name, points, differs, unlike, (way_of(run.table), way_of(reference.table)))
+    return _of_points(name, points, differs, unlike, (launch_mode_of(run.table), launch_mode_of(reference.table)))
 
 
-def of_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> Yardstick:
+def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> Yardstick:
     """Published figures."""
     factor = bus_factor(sweep.collective, reference.ranks)
     points = [
@@ -122,12 +122,12 @@ def of_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> 
     )
     if sweep.kind == "floor":
         unlike.append("it is a floor that somebody demands, and no measurement")
-    return _of_points(f"{name} ({reference.title})", points, differs, unlike, (way_of(run.table),))
+    return _of_points(f"{name} ({reference.title})", points, differs, unlike, (launch_mode_of(run.table),))
 
 
 def _is_over_nics(reference: Reference) -> bool:
     """Several nodes meet over NICs, unless NVLink joins them in one rack."""
-    system = by_words(reference.gpu)
+    system = find_in_text(reference.gpu)
     return reference.nodes > 1 and not (system and system.rack_ranks and system.rack_ranks >= reference.ranks)
 
 
@@ -139,7 +139,7 @@ def _gpu(series: Series) -> str | None:
 
 def _kind(words: str) -> str | None:
     """The GPU that the words name, as the descriptions of systems call it, whatever network its node has."""
-    system = by_words(words)
+    system = find_in_text(words)
     return system.title.partition(",")[0] if system else None
 
 
@@ -182,14 +182,16 @@ def _same(key: str, one: object, other: object) -> bool:
 Points = Sequence[tuple[int, Placement, float, float, "float | None"]]
 
 
-def _of_points(name: str, points: Points, differs: list[str], unlike: list[str], ways: tuple[Way, ...]) -> Yardstick:
+def _of_points(
+    name: str, points: Points, differs: list[str], unlike: list[str], ways: tuple[LaunchMode, ...]
+) -> Yardstick:
     """Ranges about these points; `ways`: how operations were launched in the run, and here where it is known."""
     by_placement: dict[Placement, dict[int, tuple[float, float]]] = {}
     for size, placement, time_us, spread, _ in points:
         by_placement.setdefault(placement, {})[size] = (time_us, spread)
     plateau = plateau_from([(size, busbw) for size, _, _, _, busbw in points if busbw])
 
-    def range_us(size: int, placement: Placement) -> Range | None:
+    def range_us(size: int, placement: Placement) -> ExpectedRange | None:
         known = by_placement.get(placement) or next(iter(by_placement.values()), {})
         found = _between(size, known)
         if found is None:
@@ -197,9 +199,9 @@ def _of_points(name: str, points: Points, differs: list[str], unlike: list[str],
         time_us, spread = found
         others = [table[size][0] for table in by_placement.values() if size in table]
         own = (max(others) - min(others)) / time_us if len(others) > 1 else 0.0
-        launching = max(scatter_factor(way, size) for way in ways) - 1
+        launching = max(variation_factor(way, size) for way in ways) - 1
         wide = max(SPREAD[band_of(size, plateau)], spread, own, launching)
-        return Range(low=time_us / (1 + wide), typical=time_us, high=time_us * (1 + wide))
+        return ExpectedRange(low=time_us / (1 + wide), typical=time_us, high=time_us * (1 + wide))
 
     if not points:
         unlike = [*unlike, "it has no figure with a size"]
@@ -208,9 +210,9 @@ def _of_points(name: str, points: Points, differs: list[str], unlike: list[str],
         range_us=range_us,
         plateau_from_bytes=plateau,
         differs=tuple(differs),
-        unlike=tuple(unlike),
+        blockers=tuple(unlike),
         sizes_bytes=frozenset(size for size, *_ in points),
-        scatter=next((text for way in ways if (text := scatter_text(way))), None),
+        scatter=next((text for way in ways if (text := variation_text(way))), None),
     )
 
 
@@ -219,7 +221,7 @@ def _between(size: int, known: dict[int, tuple[float, float]]) -> tuple[float, f
         return known[size]
     below = max((other for other in known if other < size), default=None)
     above = min((other for other in known if other > size), default=None)
-    if below is None or above is None or above > FURTHEST * below:
+    if below is None or above is None or above > MAX_INTERPOLATION_RATIO * below:
         return None
     (time_below, spread_below), (time_above, spread_above) = known[below], known[above]
     share = math.log(size / below) / math.log(above / below)

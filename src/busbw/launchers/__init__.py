@@ -8,9 +8,9 @@ program's exit code. The command line of each is `busbw.cli.launch.<name>`.
 """
 
 from busbw.launchers import kubernetes, local, mpirun, slurm, ssh
-from busbw.launchers.job.job import Command, File, Job, Rendered, Watch
+from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile
 
 LAUNCHERS = {"local": local, "ssh": ssh, "mpirun": mpirun, "slurm": slurm, "kubernetes": kubernetes}
 """Every launcher by name; tests loop over them."""
 
-__all__ = ["LAUNCHERS", "Command", "File", "Job", "Rendered", "Watch"]
+__all__ = ["LAUNCHERS", "Command", "Job", "LaunchCallbacks", "LaunchPlan", "PrivateFile"]

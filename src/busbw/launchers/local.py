@@ -4,42 +4,44 @@ import signal
 from dataclasses import dataclass
 
 from busbw.launchers.job import processes
-from busbw.launchers.job.job import Command, Job, Rendered, Watch, as_pairs, place
+from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, as_pairs, process_variables
 
 
 @dataclass(frozen=True)
-class Where:
+class LocalTarget:
     """How the processes find each other."""
 
     port: int = 0
     """Where process 0 listens; a free one. Not needed for a single process."""
 
 
-def render(job: Job, where: Where | None = None) -> Rendered:
+def render(job: Job, where: LocalTarget | None = None) -> LaunchPlan:
     """A single process is the program with its arguments; its ranks are its own threads and processes."""
     if job.processes == 1:
-        return Rendered((Command(job.command, job.environment),))
-    port = (where or Where()).port
-    world = {**job.world(store=f"tcp://127.0.0.1:{port}"), "BUSBW_TOKEN": job.token}
+        return LaunchPlan((Command(job.command, job.environment),))
+    port = (where or LocalTarget()).port
+    world = {**job.shared_variables(store=f"tcp://127.0.0.1:{port}"), "BUSBW_TOKEN": job.token}
     commands = [
         Command(
             job.command,
-            as_pairs({**world, **place(process, local=process, local_size=job.processes)}),
+            as_pairs({**world, **process_variables(process, local=process, local_size=job.processes)}),
             process=process,
         )
         for process in range(job.processes)
     ]
-    return Rendered(tuple(commands), token=job.token)
+    return LaunchPlan(tuple(commands), token=job.token)
 
 
-def submit(rendered: Rendered, watch: Watch | None = None) -> int:
+def submit(rendered: LaunchPlan, watch: LaunchCallbacks | None = None) -> int:
     """Runs it to its end and returns its exit code. Without a watch its stdout goes to ours, byte for byte."""
     if len(rendered.commands) == 1:
         # An orderly end keeps the rows, and the engine's own processes go with it.
-        return processes.run_all(rendered.commands, watch, processes.Rules(end_signal=signal.SIGTERM))[0].code
+        return processes.run_all(rendered.commands, watch, processes.TerminationPolicy(end_signal=signal.SIGTERM))[
+            0
+        ].code
     if watch:
         watch.on_status(f"starting: {len(rendered.commands)} processes meet each other")
-    ended = processes.run_all(rendered.commands, watch, processes.Rules(grace_s=processes.GRACE_S))
-    if watch and watch.on_error and (sentence := processes.deaths(ended)):
+    ended = processes.run_all(rendered.commands, watch, processes.TerminationPolicy(grace_s=processes.GRACE_S))
+    if watch and watch.on_error and (sentence := processes.killed_message(ended)):
         watch.on_error(f"busbw: {sentence}\n".encode(), None)
-    return processes.job_code(ended)
+    return processes.job_exit_code(ended)

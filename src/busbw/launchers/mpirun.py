@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal
 
-from busbw.errors import SIGNALLED, BusbwError, Exit
+from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job import processes, shell
-from busbw.launchers.job.child_processes import Ended
-from busbw.launchers.job.hosts import Host, total
-from busbw.launchers.job.job import Command, Job, Rendered, Watch
+from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.hosts import HostSlots, total
+from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan
 
 Family = Literal["openmpi", "mpich"]
 """Whose command line mpirun has, by the engine's names of launchers; that of Intel MPI and others is MPICH's."""
@@ -36,11 +36,11 @@ _REMEDIES = (
 
 
 @dataclass(frozen=True)
-class Where:
+class MpirunTarget:
     """The hosts, and how this mpirun is told of them."""
 
     family: Family
-    hosts: tuple[Host, ...]
+    hosts: tuple[HostSlots, ...]
     """The first one has process 0."""
     store: str
     """Where the processes meet: `tcp://HOST:PORT` on the first host, or `file:///FOLDER` that all of them see."""
@@ -50,7 +50,7 @@ class Where:
     bind_to: str = "none"
     as_root: bool = False
     oversubscribe: bool = False
-    more: tuple[str, ...] = ()
+    extra_words: tuple[str, ...] = ()
     """Further words for mpirun."""
 
 
@@ -61,21 +61,21 @@ def family_of(version: str) -> Family | None:
     return "mpich" if _HYDRA.search(version) else None
 
 
-def render(job: Job, where: Where) -> Rendered:
+def render(job: Job, where: MpirunTarget) -> LaunchPlan:
     """One command; the values of variables, such as the token, are in its environment and never on its command line."""
-    variables = {**job.world(store=where.store), "BUSBW_LAUNCHER": where.family, "BUSBW_TOKEN": job.token}
+    variables = {**job.shared_variables(store=where.store), "BUSBW_LAUNCHER": where.family, "BUSBW_TOKEN": job.token}
     del variables["BUSBW_SIZE"]  # the launcher's own count says it
     script = wrapped(where.programs or (str(job.program),))
     words = _open_mpi(where, tuple(variables)) if where.family == "openmpi" else _hydra(where)
     command = Command(
-        (*where.mpirun, *words, *where.more, "/bin/sh", "-c", script, "sh", *job.command[1:]),
+        (*where.mpirun, *words, *where.extra_words, "/bin/sh", "-c", script, "sh", *job.command[1:]),
         environment=tuple(variables.items()),
         interrupt=signal.SIGUSR1,
     )
-    return Rendered((command,), token=job.token, remarks=_remarks(where))
+    return LaunchPlan((command,), token=job.token, remarks=_remarks(where))
 
 
-def _open_mpi(where: Where, variables: Sequence[str]) -> tuple[str, ...]:
+def _open_mpi(where: MpirunTarget, variables: Sequence[str]) -> tuple[str, ...]:
     """As versions 4 and 5 have it. Slots are filled in the order of the hosts, so process 0 is on the first."""
     return (
         *("--host", ",".join(f"{host.name}:{host.processes}" for host in where.hosts)),
@@ -88,7 +88,7 @@ def _open_mpi(where: Where, variables: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _hydra(where: Where) -> tuple[str, ...]:
+def _hydra(where: MpirunTarget) -> tuple[str, ...]:
     """As MPICH has it. By default its processes get the whole environment."""
     return (
         # Within an allocation it would have the scheduler start them, which knows no node of that name.
@@ -99,7 +99,7 @@ def _hydra(where: Where) -> tuple[str, ...]:
     )
 
 
-def _remarks(where: Where) -> tuple[str, ...]:
+def _remarks(where: MpirunTarget) -> tuple[str, ...]:
     if where.family == "openmpi" and where.as_root:
         return ("Open MPI starts nothing for root unless it is told to: --allow-run-as-root is added.",)
     return ()
@@ -114,36 +114,36 @@ def wrapped(programs: Sequence[str]) -> str:
     """
     lines = [
         *shell.find_program(programs),
-        f'if [ -z "$program" ]; then code={Exit.ENVIRONMENT:d}',
+        f'if [ -z "$program" ]; then code={ExitCode.ENVIRONMENT:d}',
         '  echo "busbw: $(uname -n) lacks the program; install busbw there, or give --program-path" >&2; else',
         "trap '' USR1",
-        *shell.run_and_hand_on('"$program" "$@"', {"USR1 INT": "INT", "TERM": "TERM"}),
+        *shell.run_forwarding_signals('"$program" "$@"', {"USR1 INT": "INT", "TERM": "TERM"}),
         "fi",
         'echo "<busbw process ${OMPI_COMM_WORLD_RANK-$PMI_RANK} ended with $code>" >&2',
     ]
     return "\n".join(lines)
 
 
-def submit(rendered: Rendered, watch: Watch) -> int:
+def submit(rendered: LaunchPlan, watch: LaunchCallbacks) -> int:
     """Runs it and stays until it has ended; the exit code is process 0's.
 
     Raises:
         BusbwError: mpirun ended without having started the job; its own words are in the sentence.
     """
-    listener = Listener(watch)
+    listener = MpirunOutput(watch)
     watch.on_status("starting by mpirun")
     ended = processes.run_all(
         rendered.commands,
         replace(watch, on_line=listener.line, on_error=listener.error),
-        processes.Rules(end_signal=signal.SIGTERM, is_over=listener.is_over),
+        processes.TerminationPolicy(end_signal=signal.SIGTERM, should_end=listener.is_over),
     )[0]
     return listener.exit_code(ended.code)
 
 
-class Listener:
+class MpirunOutput:
     """Takes out of what mpirun prints how each process ended."""
 
-    def __init__(self, watch: Watch, *, now_s: Callable[[], float] = monotonic) -> None:
+    def __init__(self, watch: LaunchCallbacks, *, now_s: Callable[[], float] = monotonic) -> None:
         self._watch = watch
         self._now_s = now_s
         self._codes: dict[int, int] = {}
@@ -180,14 +180,14 @@ class Listener:
         """
         if 0 in self._codes or any(self._codes.values()):
             others = [code for process, code in self._codes.items() if process]
-            first = Ended(self._codes[0]) if 0 in self._codes else Ended(0, by_us=True)
-            return processes.job_code([first, *map(Ended, others)])
+            first = ExitStatus(self._codes[0]) if 0 in self._codes else ExitStatus(0, was_terminated=True)
+            return processes.job_exit_code([first, *map(ExitStatus, others)])
         if mpirun_code in _ENDED_BY_US:
             return mpirun_code
         if mpirun_code == _TOO_EARLY:
-            return Exit.INTERRUPTED
+            return ExitCode.INTERRUPTED
         if self._has_begun:
-            return Exit.RANK_LOST
+            return ExitCode.RANK_LOST
         raise BusbwError(
             f"mpirun ended with exit code {mpirun_code} before a process had begun", remedy=remedy("".join(self._said))
         )

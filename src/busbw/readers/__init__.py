@@ -12,11 +12,11 @@ from typing import Protocol
 from busbw.errors import UsageError
 from busbw.logs import Log
 from busbw.readers import busbw_records, csv_tables, json_documents, text
+from busbw.readers.source import LogSource, open_source
 from busbw.readers.tables import plausibility
-from busbw.readers.tables.events import Claims, Event, Note, Piece, collect
-from busbw.readers.source import Source, opened
+from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims, collect
 
-_NO_CLAIMS = Claims()
+_NO_CLAIMS = UserClaims()
 
 
 class Reader(Protocol):
@@ -25,7 +25,7 @@ class Reader(Protocol):
     def recognises(self, beginning: str) -> bool:
         """Whether a file that begins so is this reader's."""
 
-    def stream(self, source: Source, claims: Claims) -> Iterator[Event]:
+    def stream(self, source: LogSource, claims: UserClaims) -> Iterator[Event]:
         """What the file holds, one thing after the other."""
 
 
@@ -38,7 +38,7 @@ READERS: dict[str, Reader] = {
 """Every reader by name, tried in this order; tests loop over them."""
 
 
-def read(path: Path, claims: Claims = _NO_CLAIMS) -> Log:
+def read(path: Path, claims: UserClaims = _NO_CLAIMS) -> Log:
     """Reads a log whole; `-` is standard input.
 
     Raises:
@@ -48,23 +48,23 @@ def read(path: Path, claims: Claims = _NO_CLAIMS) -> Log:
     return collect(str(path), stream(path, claims))
 
 
-def stream(path: Path, claims: Claims = _NO_CLAIMS) -> Iterator[Event]:
+def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
     """Reads a log piece by piece, with the first reader that recognises it.
 
     Raises:
         UsageError: As `read`; that there is no row shows at the end.
     """
-    with opened(path) as source:
+    with open_source(path) as source:
         beginning = source.beginning.decode("utf-8", errors="replace")
         reader = next(reader for reader in READERS.values() if reader.recognises(beginning))
         has_rows = False
         refused = 0
         events = reader.stream(source, claims)
         # Readers of others' logs hold every row against arithmetic; what this program wrote follows from nothing else.
-        for event in plausibility.only(events) if reader is busbw_records else events:
-            if isinstance(event, Piece):
+        for event in plausibility.refuse_impossible(events) if reader is busbw_records else events:
+            if isinstance(event, TableChunk):
                 has_rows = has_rows or bool(event.table.rows) or event.table.end_reason is not None
-            elif not isinstance(event, Note):
+            elif not isinstance(event, LogNote):
                 refused += 1
             yield event
         if not has_rows and not refused:
@@ -73,4 +73,4 @@ def stream(path: Path, claims: Claims = _NO_CLAIMS) -> Iterator[Event]:
             )
 
 
-__all__ = ["READERS", "Claims", "Event", "Note", "Piece", "Reader", "collect", "read", "stream"]
+__all__ = ["READERS", "Event", "LogNote", "Reader", "TableChunk", "UserClaims", "collect", "read", "stream"]

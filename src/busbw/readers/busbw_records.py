@@ -6,8 +6,8 @@ from itertools import islice
 from busbw import records
 from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Row, Table
-from busbw.readers.tables.events import Claims, Event, Note, Piece
-from busbw.readers.source import Source
+from busbw.readers.source import LogSource
+from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 
 _PIECE_ROWS = 1000
 """A table with more rows comes in pieces: a row holds the time of every iteration of every rank."""
@@ -18,51 +18,51 @@ def recognises(beginning: str) -> bool:
     return beginning.startswith("{") and '"kind":"run"' in beginning.partition("\n")[0].replace(" ", "")
 
 
-def stream(source: Source, claims: Claims) -> Iterator[Event]:
+def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """All rows; a last line that was cut off is named.
 
     Raises:
         UsageError: They are broken, or of another major version.
     """
-    reading = _Reading()
+    reading = _RunContext()
     rows = _rows(reading.rows(records.stream(source.path)))
     try:
         piece = list(islice(rows, _PIECE_ROWS))
         while following := list(islice(rows, _PIECE_ROWS)):
-            yield Piece(reading.table(piece), is_last=False)
+            yield TableChunk(reading.table(piece), is_last=False)
             piece = following
     except records.RecordsError as error:
         raise UsageError(error.what.replace(source.path, source.name), remedy=error.remedy) from error
-    yield Piece(reading.table(piece))
+    yield TableChunk(reading.table(piece))
     if reading.is_cut:
-        yield Note("the last line is cut off: the run was killed while it wrote; what stands before is whole")
+        yield LogNote("the last line is cut off: the run was killed while it wrote; what stands before is whole")
 
 
-def table_of(run: records.Run) -> Table:
+def table_of(run: records.RunRecords) -> Table:
     """A run as a table: the placements of one row of one group, which are a line each in the records, become one."""
-    reading = _Reading()
+    reading = _RunContext()
     return reading.table(list(_rows(reading.rows(run))))
 
 
-class _Reading:
+class _RunContext:
     """What stands around the rows, as far as it has been read."""
 
     def __init__(self) -> None:
-        self._header: records.Header | None = None
+        self._header: records.HeaderRecord | None = None
         self._notices: list[str] = []
-        self._end: records.End | None = None
+        self._end: records.EndRecord | None = None
         self.is_cut = False
 
-    def rows(self, found: Iterable[records.Record | None]) -> Iterator[tuple[int, records.Row]]:
+    def rows(self, found: Iterable[records.Record | None]) -> Iterator[tuple[int, records.RowRecord]]:
         """The lines of measurements, with their numbers; keeps what the others say."""
         for number, record in enumerate(found, start=1):
-            if isinstance(record, records.Row):
+            if isinstance(record, records.RowRecord):
                 yield number, record
-            elif isinstance(record, records.Header):
+            elif isinstance(record, records.HeaderRecord):
                 self._header = record
-            elif isinstance(record, records.Notice):
+            elif isinstance(record, records.WarningRecord):
                 self._notices.append(record.message)
-            elif isinstance(record, records.End):
+            elif isinstance(record, records.EndRecord):
                 self._end = record
             else:
                 self.is_cut = True
@@ -96,13 +96,13 @@ _LIBRARY = "Library: "
 """The line of a table's header that says what `library` says, and warns of nothing."""
 
 
-def _library(header: records.Header) -> str:
+def _library(header: records.HeaderRecord) -> str:
     """As other logs name it, so that the same library is the same everywhere."""
     version = header.machine.get("nccl_version")
     return f"NCCL {version}" if version else f"{header.backend} {header.backend_version}"
 
 
-def _rank(rank: records.Rank) -> Rank:
+def _rank(rank: records.RankRecord) -> Rank:
     return Rank(
         rank=rank.rank,
         group=rank.group,
@@ -114,7 +114,7 @@ def _rank(rank: records.Rank) -> Rank:
     )
 
 
-def _settings(header: records.Header) -> dict[str, str]:
+def _settings(header: records.HeaderRecord) -> dict[str, str]:
     """Everything else that describes the run, as words; what was not asked for is left out."""
     settings = {"backend": header.backend, "run_id": header.run_id}
     if header.busbw_build is not None:
@@ -126,15 +126,15 @@ def _settings(header: records.Header) -> dict[str, str]:
     return settings | {f"machine.{name}": value for name, value in header.machine.items()}
 
 
-def _end_reason(end: records.End | None) -> str | None:
+def _end_reason(end: records.EndRecord | None) -> str | None:
     """How it ended, where it did not end by having done all."""
     if end is None:
         return "killed"
     return None if end.reason == "completed" else end.message or end.reason
 
 
-def _rows(lines: Iterable[tuple[int, records.Row]]) -> Iterator[Row]:
-    first: dict[Placement, records.Row] = {}
+def _rows(lines: Iterable[tuple[int, records.RowRecord]]) -> Iterator[Row]:
+    first: dict[Placement, records.RowRecord] = {}
     line = 1
     for number, record in lines:
         if first and (record.placement in first or _key(next(iter(first.values()))) != _key(record)):
@@ -146,12 +146,12 @@ def _rows(lines: Iterable[tuple[int, records.Row]]) -> Iterator[Row]:
         yield _row(line, first)
 
 
-def _key(row: records.Row) -> tuple[object, ...]:
+def _key(row: records.RowRecord) -> tuple[object, ...]:
     """What the placements of one row have in common."""
     return (row.cycle, row.group, row.collective, row.requested_bytes, row.size_bytes, row.dtype, row.redop, row.root)
 
 
-def _row(line: int, placements: dict[Placement, records.Row]) -> Row:
+def _row(line: int, placements: dict[Placement, records.RowRecord]) -> Row:
     row = next(iter(placements.values()))
     return Row(
         line=line,
@@ -169,7 +169,7 @@ def _row(line: int, placements: dict[Placement, records.Row]) -> Row:
     )
 
 
-def _figure(row: records.Row) -> Figure:
+def _figure(row: records.RowRecord) -> Figure:
     return Figure(
         time_us=row.time_us,
         cpu_time_us=row.cpu_time_us,

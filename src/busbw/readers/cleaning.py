@@ -38,7 +38,7 @@ _LIBRARY_LINE = re.compile(
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
 
 
-class Clean(NamedTuple):
+class CleanLine(NamedTuple):
     """A line without what was put around it."""
 
     text: str
@@ -46,7 +46,7 @@ class Clean(NamedTuple):
     """What tells the processes of one log apart: "[1,0]<stdout>:"; empty where nothing does."""
 
 
-def plain(line: str) -> str:
+def strip_controls(line: str) -> str:
     """Without line ends, escapes of terminals, and blanks that are none; progress bars' lines end in what stays."""
     text = line.rstrip("\r\n")
     if "\x1b" in text:
@@ -60,7 +60,7 @@ def plain(line: str) -> str:
     return text
 
 
-def without_prefixes(text: str) -> Clean:
+def without_prefixes(text: str) -> CleanLine:
     """Takes tags, times and quotation marks from the beginning of a line, as many as there are."""
     writer = ""
     for _ in range(8):
@@ -69,7 +69,7 @@ def without_prefixes(text: str) -> Clean:
         elif not (found := _NO_WRITER.match(text)):
             break
         text = text[found.end() :]
-    return Clean(text, writer)
+    return CleanLine(text, writer)
 
 
 def without_library_lines(text: str) -> str:

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from busbw.logs import Placement
-from busbw.readers.tables.events import Claims, Event
-from busbw.readers.flat import Flat, FlatTables
-from busbw.readers.tables.headers import Facts
-from busbw.readers.tables.layouts import BOTH, Side
-from busbw.readers.source import Source
+from busbw.readers.flat import FlatPlacement, FlatTableBuilder
+from busbw.readers.source import LogSource
+from busbw.readers.tables.events import Event, UserClaims
+from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.layouts import BOTH, PlacementText
 
 _SIZES = ("size", "size_bytes", "sizebytes")
 _SIDES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_", "unstated": ""}
@@ -47,14 +47,14 @@ def _names(line: str) -> list[str]:
     return [re.sub(r"[^a-z0-9_]+", "_", word.strip("\ufeff ").lower()).strip("_") for word in words]
 
 
-def stream(source: Source, claims: Claims) -> Iterator[Event]:
+def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """All rows."""
     lines = _texts(source.lines())
     header = _names(next(lines, ""))
     is_aws = any(name.startswith("oop_") for name in header)
     is_rccl = "numcycle" in header or "inplace" in header
     name = "nccl-tests CSV (AWS)" if is_aws else "rccl-tests CSV" if is_rccl else "CSV"
-    tables = FlatTables(name, Facts(), claims, source.name)
+    tables = FlatTableBuilder(name, TableFacts(), claims, source.name)
     for number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
@@ -73,18 +73,20 @@ def _texts(lines: Iterable[bytes]) -> Iterator[str]:
         yield line.decode("utf-8", errors="replace").replace("\0", "")
 
 
-def _flats(number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[Flat]:
+def _flats(number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
     others = {field: _first(values, names) for field, names in _OTHERS.items()}
     ranks = _first(values, ("ranks",)) or _first(values, ("gpus",))
     placements: tuple[Placement, ...] = BOTH if is_aws else (_placement(values),)
     for placement in placements:
         prefix = _SIDES[placement] if is_aws else ""
         words = {field: _first(values, tuple(prefix + name for name in names)) for field, names in _FIGURES.items()}
-        yield Flat(
+        yield FlatPlacement(
             line=number,
             text=line,
             size=_first(values, _SIZES),
-            side=Side(words["time"] or "N/A", words["algbw"] or "N/A", words["busbw"] or "N/A", words["wrong"]),
+            side=PlacementText(
+                words["time"] or "N/A", words["algbw"] or "N/A", words["busbw"] or "N/A", words["wrong"]
+            ),
             placement=placement,
             ranks=int(ranks) if ranks.isdecimal() and 0 < len(ranks) < 8 else None,
             name=others["name"],

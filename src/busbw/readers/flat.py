@@ -10,22 +10,22 @@ import msgspec
 
 from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers.tables import collectives
-from busbw.readers.tables.events import Claims, Event, PIECE_ROWS, Piece
-from busbw.readers.tables.headers import Facts
-from busbw.readers.tables.layouts import BOTH, RawRow, Side
+from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
+from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.inference import TableInference
+from busbw.readers.tables.layouts import BOTH, PlacementText, RawRow
 from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value
-from busbw.readers.tables.inference import Settler
 
-_MISSING = Side("N/A", "N/A", "N/A", "N/A")
+_MISSING = PlacementText("N/A", "N/A", "N/A", "N/A")
 
 
-class Flat(NamedTuple):
+class FlatPlacement(NamedTuple):
     """One placement of one row, as text."""
 
     line: int
     text: str
     size: str
-    side: Side
+    side: PlacementText
     placement: Placement = "unstated"
     name: str = ""
     elements: str = ""
@@ -51,21 +51,23 @@ class Flat(NamedTuple):
         return (*self.table, self.size, self.elements, self.dtype, self.redop, self.root, self.cycle, self.group)
 
 
-class FlatTables:
+class FlatTableBuilder:
     """Puts flat rows together: two placements to a row, rows to tables."""
 
-    def __init__(self, format_name: str, facts: Facts, claims: Claims, source: str, has_time: bool = True) -> None:
+    def __init__(
+        self, format_name: str, facts: TableFacts, claims: UserClaims, source: str, has_time: bool = True
+    ) -> None:
         self._format = format_name
         self._facts = facts
         self._claims = claims
         self._source = source
         self._key: tuple[object, ...] | None = None
-        self._settler: Settler | None = None
+        self._settler: TableInference | None = None
         self._first_line = 0
-        self._flats: list[list[Flat]] = []
+        self._flats: list[list[FlatPlacement]] = []
         facts.columns = facts.columns._replace(cpu_time=not has_time)
 
-    def add(self, flat: Flat) -> Iterator[Event]:
+    def add(self, flat: FlatPlacement) -> Iterator[Event]:
         """Takes the next one in the order of the file."""
         reason = _no_row(flat)
         if reason:
@@ -78,7 +80,7 @@ class FlatTables:
         if flat.table != self._key:
             yield from self.end()
             self._key, self._first_line = flat.table, flat.line
-        elif len(self._flats) >= PIECE_ROWS:
+        elif len(self._flats) >= CHUNK_ROWS:
             yield from self._piece(is_last=False)
         self._flats.append([flat])
 
@@ -95,7 +97,7 @@ class FlatTables:
         if self._settler is None:
             facts.first_line = self._first_line
             if collective := collectives.the_one_in(first.name):
-                facts.named, facts.program = collective, facts.program or first.name
+                facts.stated_collective, facts.program = collective, facts.program or first.name
             if first.ranks:
                 facts.claimed_gpus, facts.claimed_by = first.ranks, "the file"
             facts.columns = facts.columns._replace(
@@ -103,13 +105,13 @@ class FlatTables:
                 if any(flat.placement != "unstated" for group in flats for flat in group)
                 else ("unstated",)
             )
-            self._settler = Settler(facts, self._claims.collective, self._source)
-        rows, refused = self._settler.settle([_raw(at, group) for at, group in enumerate(flats)])
+            self._settler = TableInference(facts, self._claims.collective, self._source)
+        rows, refused = self._settler.infer_rows([_raw(at, group) for at, group in enumerate(flats)])
         for refusal in refused:
             flat = flats[refusal.line][0]
             yield Refusal(line=flat.line, text=flat.text[:300], reason=refusal.reason)
         identity = self._settler.identity
-        yield Piece(
+        yield TableChunk(
             Table(
                 format=self._format,
                 first_line=self._first_line,
@@ -130,7 +132,7 @@ class FlatTables:
         )
 
 
-def _no_row(flat: Flat) -> str:
+def _no_row(flat: FlatPlacement) -> str:
     if not flat.size.isdecimal() or len(flat.size) > 18:
         return f'"{flat.size[:40]}" is no size'
     if flat.elements and (not flat.elements.isdecimal() or len(flat.elements) > 18):
@@ -143,10 +145,10 @@ def _no_row(flat: Flat) -> str:
     return ""
 
 
-def _raw(at: int, group: list[Flat]) -> RawRow:
+def _raw(at: int, group: list[FlatPlacement]) -> RawRow:
     first = group[0]
     by_placement = {flat.placement: flat.side for flat in group}
-    sides: tuple[Side, ...]
+    sides: tuple[PlacementText, ...]
     if "unstated" in by_placement:
         sides = (by_placement["unstated"],)
     else:
@@ -166,7 +168,7 @@ def _raw(at: int, group: list[Flat]) -> RawRow:
     )
 
 
-def _finished(row: Row, group: list[Flat]) -> Row:
+def _finished(row: Row, group: list[FlatPlacement]) -> Row:
     """With its line, its variant, and what its figures have beyond the arithmetic."""
     figures: dict[Placement, Figure] = {}
     for placement, figure in row.figures.items():

@@ -11,7 +11,7 @@ MOST_ROWS = 100_000
 _MOST_COLUMNS = 200
 
 
-class Grid(NamedTuple):
+class CellGrid(NamedTuple):
     """A table's cells; a cell over several columns is repeated in each."""
 
     first_line: int
@@ -19,14 +19,14 @@ class Grid(NamedTuple):
     """Each with its line."""
 
 
-class Grids:
+class GridCollector:
     """The table that is being read, if any."""
 
     def __init__(self) -> None:
         self._markdown: list[tuple[int, list[str]]] = []
         self._html: _HtmlTable | None = None
 
-    def takes(self, text: str) -> bool:
+    def accepts(self, text: str) -> bool:
         """Whether a line is one of a table's."""
         if self._html is not None:
             return True
@@ -59,7 +59,7 @@ class Grids:
         """Whether the end of a table in HTML was seen."""
         return self._html is not None and self._html.is_closed
 
-    def finish(self) -> Grid | None:
+    def finish(self) -> CellGrid | None:
         """The table that was read; None where there is none. One in HTML ends with its tag, or with the document."""
         rows, self._markdown = self._markdown, []
         if self._html is not None:
@@ -67,9 +67,9 @@ class Grids:
                 self._markdown = rows
                 return None
             rows, self._html = self._html.rows, None
-        return Grid(rows[0][0], rows) if rows else None
+        return CellGrid(rows[0][0], rows) if rows else None
 
-    def close(self) -> Grid | None:
+    def close(self) -> CellGrid | None:
         """The document ended."""
         if self._html is not None:
             self._html.is_closed = True

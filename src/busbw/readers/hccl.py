@@ -4,17 +4,17 @@ import re
 
 from busbw.logs import Figure, Row, Table
 from busbw.readers.tables import collectives
-from busbw.readers.tables.events import Claims, Event, Piece
+from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 
 _OPERATION = re.compile(r"\[BENCHMARK\] hccl(\w+)\(([^)]*)\)")
 _BANDWIDTH = re.compile(r"\[BENCHMARK\]\s+(NW|Algo) Bandwidth\s*:\s*(\d+(?:\.\d+)?) GB/s")
 
 
-class Reports:
+class ReportParser:
     """The report that is being read; each becomes a table of one row."""
 
-    def __init__(self, claims: Claims) -> None:
+    def __init__(self, claims: UserClaims) -> None:
         self._claims = claims
         self._line = 0
         self._name = ""
@@ -54,7 +54,7 @@ class Reports:
             dtype=dtype,
             figures={"unstated": Figure(algbw_gbps=algbw, busbw_gbps=busbw)},
         )
-        return Piece(
+        return TableChunk(
             Table(
                 format="hccl_demo text",
                 first_line=self._line,

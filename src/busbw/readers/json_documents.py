@@ -9,11 +9,11 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.logs import Placement, Refusal
 from busbw.readers import nccl_tests_json, tolerant_json
-from busbw.readers.tables.events import Claims, Event, Note
-from busbw.readers.flat import Flat, FlatTables
-from busbw.readers.tables.headers import Facts
-from busbw.readers.tables.layouts import Side
-from busbw.readers.source import Source
+from busbw.readers.flat import FlatPlacement, FlatTableBuilder
+from busbw.readers.source import LogSource
+from busbw.readers.tables.events import Event, LogNote, UserClaims
+from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.layouts import PlacementText
 
 MOST_BYTES = 256 << 20
 _PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
@@ -27,7 +27,7 @@ def recognises(beginning: str) -> bool:
     )
 
 
-def stream(source: Source, claims: Claims) -> Iterator[Event]:
+def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """All rows.
 
     Raises:
@@ -40,7 +40,7 @@ def stream(source: Source, claims: Claims) -> Iterator[Event]:
     data = source.whole(MOST_BYTES)
     try:
         document = tolerant_json.decode(data)
-    except tolerant_json.BrokenError as error:
+    except tolerant_json.MalformedJsonError as error:
         raise UsageError(
             f"{source.name} is no JSON: {error}", remedy="give the file as the program wrote it"
         ) from error
@@ -51,7 +51,7 @@ def stream(source: Source, claims: Claims) -> Iterator[Event]:
     elif isinstance(document, dict) and isinstance(document.get("results"), list):
         yield from nccl_tests_json.stream(document, data, source.name, claims)
     elif isinstance(document, dict) and tolerant_json.CUT in document and "version" in document:
-        yield Note("the document ends before its first row: the run was killed")
+        yield LogNote("the document ends before its first row: the run was killed")
     elif isinstance(document, dict):
         yield from _by_size(document, source.name, claims)
 
@@ -66,7 +66,7 @@ def _fragments(lines: Iterable[bytes]) -> Iterator[tuple[int, Any]]:
         if text:
             try:
                 yield number, tolerant_json.decode(text)
-            except tolerant_json.BrokenError:
+            except tolerant_json.MalformedJsonError:
                 yield number, None
 
 
@@ -79,13 +79,13 @@ def text_of(value: Any) -> str:
     return str(value).strip()
 
 
-def _side(row: dict[str, Any], keys: tuple[str, ...]) -> Side:
+def _side(row: dict[str, Any], keys: tuple[str, ...]) -> PlacementText:
     time, algbw, busbw, wrong = (text_of(row.get(key)) for key in keys)
-    return Side(time, algbw, busbw, wrong)
+    return PlacementText(time, algbw, busbw, wrong)
 
 
-def _rccl(rows: Iterable[tuple[int, Any]], source: str, claims: Claims) -> Iterator[Event]:
-    tables = FlatTables("rccl-tests JSON", Facts(), claims, source)
+def _rccl(rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims) -> Iterator[Event]:
+    tables = FlatTableBuilder("rccl-tests JSON", TableFacts(), claims, source)
     for line, row in rows:
         if not isinstance(row, dict) or tolerant_json.CUT in row or "size" not in row:
             yield Refusal(line=line, text=str(row)[:300], reason="it is no whole row")
@@ -93,7 +93,7 @@ def _rccl(rows: Iterable[tuple[int, Any]], source: str, claims: Claims) -> Itera
         placement: Placement = "in_place" if text_of(row.get("inPlace")) in ("1", "True") else "out_of_place"
         gpus = row.get("ranks", row.get("gpus"))
         yield from tables.add(
-            Flat(
+            FlatPlacement(
                 line=line,
                 text=msgspec.json.encode(row).decode(),
                 size=text_of(row["size"]),
@@ -109,16 +109,16 @@ def _rccl(rows: Iterable[tuple[int, Any]], source: str, claims: Claims) -> Itera
     yield from tables.end()
 
 
-def _ubx(document: dict[str, Any], source: str, claims: Claims) -> Iterator[Event]:
+def _ubx(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
     ranks = document.get("nranks")
     for backend, rows in document["results"].items():
-        tables = FlatTables("ubx_bench JSON", Facts(), claims, source)
+        tables = FlatTableBuilder("ubx_bench JSON", TableFacts(), claims, source)
         for row in rows if isinstance(rows, list) else []:
             if not isinstance(row, dict) or tolerant_json.CUT in row:
                 yield Refusal(line=1, text=str(row)[:300], reason="it is no whole row")
                 continue
             yield from tables.add(
-                Flat(
+                FlatPlacement(
                     line=1,
                     text=msgspec.json.encode(row).decode(),
                     size=text_of(row.get("size_bytes")),
@@ -134,9 +134,9 @@ def _ubx(document: dict[str, Any], source: str, claims: Claims) -> Iterator[Even
         yield from tables.end()
 
 
-def _by_size(document: dict[str, Any], source: str, claims: Claims) -> Iterator[Event]:
+def _by_size(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
     """The forerunner of -J: an object for each size, with oop_ and ip_ figures."""
-    tables = FlatTables("nccl-tests JSON, before format 3", Facts(), claims, source)
+    tables = FlatTableBuilder("nccl-tests JSON, before format 3", TableFacts(), claims, source)
     for size, row in _sized(document):
         if tolerant_json.CUT in row:
             yield Refusal(line=1, text=str(row)[:300], reason="it is no whole row")
@@ -144,7 +144,7 @@ def _by_size(document: dict[str, Any], source: str, claims: Claims) -> Iterator[
         for placement, prefix in _PREFIXES.items():
             keys = tuple(f"{prefix}{key}" for key in ("time", "algbw", "busbw", "error"))
             yield from tables.add(
-                Flat(
+                FlatPlacement(
                     line=1,
                     text=msgspec.json.encode(row).decode(),
                     size=size,

@@ -9,11 +9,11 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.logs import Placement, Rank, Refusal
 from busbw.readers import tolerant_json
-from busbw.readers.tables.events import Claims, Event, Piece
-from busbw.readers.flat import Flat, FlatTables
-from busbw.readers.tables.headers import Facts, MOST_RANKS, library_text
-from busbw.readers.tables.layouts import Side
-from busbw.records import Stats
+from busbw.readers.flat import FlatPlacement, FlatTableBuilder
+from busbw.readers.tables.events import Event, TableChunk, UserClaims
+from busbw.readers.tables.headers import MOST_RANKS, TableFacts, library_text
+from busbw.readers.tables.layouts import PlacementText
+from busbw.records import StatsRecord
 
 VERSION = 3
 _WHOLE = ("completed", "wrong data", "slower than demanded")
@@ -23,7 +23,7 @@ _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NV
 """The rest of the environment that nccl-tests writes down may hold secrets, and is left there."""
 
 
-def stream(document: dict[str, Any], data: bytes, source: str, claims: Claims) -> Iterator[Event]:
+def stream(document: dict[str, Any], data: bytes, source: str, claims: UserClaims) -> Iterator[Event]:
     """The one table of the document.
 
     Raises:
@@ -44,7 +44,7 @@ def stream(document: dict[str, Any], data: bytes, source: str, claims: Claims) -
         if isinstance(row, dict)
         for side in (row.get("out_of_place"), row.get("in_place"))
     )
-    tables = FlatTables("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
+    tables = FlatTableBuilder("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
     is_cut = tolerant_json.CUT in document or "end_time" not in document
     early = _early(document)
     for line, row in zip(lines, rows, strict=True):
@@ -77,7 +77,7 @@ def _lines(data: bytes, rows: int) -> list[int]:
 
 def _completed(event: Event, document: dict[str, Any], early: str | None, *, is_cut: bool) -> Event:
     """With what only the document knows."""
-    if not isinstance(event, Piece):
+    if not isinstance(event, TableChunk):
         return event
     errors = [str(error) for error in _list(document.get("errors")) if error]
     table = msgspec.structs.replace(
@@ -87,14 +87,14 @@ def _completed(event: Event, document: dict[str, Any], early: str | None, *, is_
         complete=not is_cut and early is None,
         end_reason=errors[0][:300] if errors else "the document ends before its end" if is_cut else early,
     )
-    return Piece(table, event.is_last)
+    return TableChunk(table, event.is_last)
 
 
-def _facts(document: dict[str, Any]) -> Facts:
+def _facts(document: dict[str, Any]) -> TableFacts:
     args = [str(word) for word in _list(document.get("args"))]
     config = document.get("config")
     config = config if isinstance(config, dict) else {}
-    facts = Facts(command=" ".join(args)[:4000] or None)
+    facts = TableFacts(command=" ".join(args)[:4000] or None)
     if args:
         facts.program = args[0].rsplit("/", 1)[-1]
     code = document.get("nccl_version")
@@ -141,7 +141,7 @@ def _environment(document: dict[str, Any]) -> dict[str, str]:
     return {key: value.replace("\\/", "/") for key, _, value in pairs if _SAFE_VARIABLES.match(key)}
 
 
-def _flats(line: int, row: dict[str, Any]) -> Iterator[Flat]:
+def _flats(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]:
     size, count = row.get("size"), row.get("count")
     group = row.get("group", 0)
     for placement in ("out_of_place", "in_place"):
@@ -149,11 +149,11 @@ def _flats(line: int, row: dict[str, Any]) -> Iterator[Flat]:
         if not isinstance(side, dict):
             continue
         name: Placement = "out_of_place" if placement == "out_of_place" else "in_place"
-        yield Flat(
+        yield FlatPlacement(
             line=line,
             text=f"size {size}, count {count}, {row.get('type')}, {row.get('redop')}: {side}",
             size=str(size),
-            side=Side(
+            side=PlacementText(
                 _text(side.get("time", side.get("cpu_time"))),
                 _text(side.get("alg_bw")),
                 _text(side.get("bus_bw")),
@@ -185,7 +185,7 @@ def _statistics(values: Any) -> dict[str, Any]:
     try:
         samples = msgspec.convert(per_process, tuple[tuple[float, ...], ...])
         skipped = values.get("skipped_iterations", 0)
-        stats = Stats(
+        stats = StatsRecord(
             samples=max(1, len(times or ()) - int(skipped)),
             mean_us=float(values["avg_us"]),
             median_us=float(values["p50_us"]),

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers import speedups
+from busbw.readers.grids import CellGrid
 from busbw.readers.tables import collectives
-from busbw.readers.tables.context import Context, gpus_in
-from busbw.readers.tables.events import Claims, Event, Piece
-from busbw.readers.grids import Grid
-from busbw.readers.tables.quantities import DTYPES, Quantity, quantity, size_bytes
+from busbw.readers.tables.context import DocumentContext, gpus_in
+from busbw.readers.tables.events import Event, TableChunk, UserClaims
+from busbw.readers.tables.quantities import DTYPES, PrintedNumber, parse_number, size_bytes
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
 _METRICS = (
@@ -44,7 +44,7 @@ _OUT_OF_PLACE = re.compile(r"out[\s-]of[\s-]place", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
-class Column(NamedTuple):
+class MetricColumn(NamedTuple):
     """A column of figures."""
 
     at: int
@@ -56,17 +56,17 @@ class Column(NamedTuple):
     text: str
 
 
-class Block(NamedTuple):
+class ColumnBlock(NamedTuple):
     """A column of sizes and the columns that belong to it; some tables have several side by side."""
 
     size_column: int
-    columns: list[Column]
+    columns: list[MetricColumn]
     collective: str | None
     dtype: str | None
     unclear: list[str]
 
 
-def read_grid(grid: Grid, context: Context, claims: Claims) -> Iterator[Event]:
+def read_grid(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> Iterator[Event]:
     """The tables that the cells hold; nothing where they hold other things than sizes and figures."""
     begin = _header_rows(grid)
     if not 0 < begin < len(grid.rows):
@@ -78,7 +78,7 @@ def read_grid(grid: Grid, context: Context, claims: Claims) -> Iterator[Event]:
             yield from _read_block(grid, begin, block, context)
 
 
-def _header_rows(grid: Grid) -> int:
+def _header_rows(grid: CellGrid) -> int:
     """How many lines stand above the first size."""
     for at, (_, cells) in enumerate(grid.rows[:5]):
         if cells and size_bytes(cells[0]) is not None:
@@ -86,7 +86,7 @@ def _header_rows(grid: Grid) -> int:
     return 0
 
 
-def _blocks(head: list[list[str]], context: Context, claims: Claims) -> Iterator[Block]:
+def _blocks(head: list[list[str]], context: DocumentContext, claims: UserClaims) -> Iterator[ColumnBlock]:
     width = max(map(len, head))
     texts = [[row[at] for row in head if at < len(row)] for at in range(width)]
     sizes = [
@@ -106,7 +106,7 @@ def _blocks(head: list[list[str]], context: Context, claims: Claims) -> Iterator
         dtypes = {
             DTYPES[word.lower()] for word in _WORD.findall(words) if word.lower() in DTYPES and word.lower() != "int"
         }
-        yield Block(
+        yield ColumnBlock(
             first,
             columns,
             claims.collective or collectives.the_one_in(words) or collectives.the_one_in(context.heading),
@@ -119,7 +119,7 @@ def _metric(text: str) -> str | None:
     return next((name for name, pattern in _METRICS if re.search(pattern, text, re.IGNORECASE)), None)
 
 
-def _column(at: int, parts: list[str], context: Context) -> Column | None:
+def _column(at: int, parts: list[str], context: DocumentContext) -> MetricColumn | None:
     own = parts[-1] if parts else ""
     text = " ".join(dict.fromkeys(parts))
     metric = _metric(own) or _metric(text)
@@ -131,7 +131,7 @@ def _column(at: int, parts: list[str], context: Context) -> Column | None:
         placement = "out_of_place"
     elif _IN_PLACE.search(text) or context.in_place_only:
         placement = "in_place"
-    return Column(at, metric, unit[1] if unit else "", _variant(own), placement, text)
+    return MetricColumn(at, metric, unit[1] if unit else "", _variant(own), placement, text)
 
 
 def _variant(text: str) -> str | None:
@@ -142,15 +142,15 @@ def _variant(text: str) -> str | None:
     return " ".join(text.strip(" \t-\u2013\u2014:,;/()[]*_`").split()) or None
 
 
-def _read_block(grid: Grid, begin: int, block: Block, context: Context) -> Iterator[Event]:
+def _read_block(grid: CellGrid, begin: int, block: ColumnBlock, context: DocumentContext) -> Iterator[Event]:
     ranks = gpus_in(context.heading) or gpus_in(context.document)
     variants = list(dict.fromkeys(column.variant for column in block.columns if column.metric != "speedup"))
     rows: list[Row] = []
-    checks = speedups.Checks([column.variant for column in block.columns if column.metric != "speedup"])
+    checks = speedups.SpeedupChecks([column.variant for column in block.columns if column.metric != "speedup"])
     for line, cells in grid.rows[begin:]:
         size = size_bytes(cells[block.size_column]) if block.size_column < len(cells) else None
         if size is None:
-            if any(quantity(cells[column.at]) for column in block.columns if column.at < len(cells)):
+            if any(parse_number(cells[column.at]) for column in block.columns if column.at < len(cells)):
                 yield _refusal(
                     line, cells, f'"{" ".join(cells[block.size_column : block.size_column + 1])[:40]}" is no size'
                 )
@@ -158,7 +158,7 @@ def _read_block(grid: Grid, begin: int, block: Block, context: Context) -> Itera
         claims: dict[str | None, float] = {}
         for column in block.columns:
             if column.metric == "speedup" and column.at < len(cells):
-                claims |= checks.look(size, cells, column.at, column.text, block.columns)
+                claims |= checks.check(size, cells, column.at, column.text, block.columns)
         for variant in variants:
             figures, reason = _figures(cells, [c for c in block.columns if c.variant == variant], size, block, ranks)
             if reason:
@@ -184,7 +184,7 @@ def _read_block(grid: Grid, begin: int, block: Block, context: Context) -> Itera
     settings = {"sizes": "read as binary: 1 MB is 1,048,576 bytes"}
     if ranks:
         settings["ranks from"] = "the heading"
-    yield Piece(
+    yield TableChunk(
         Table(
             format="published table",
             first_line=grid.first_line,
@@ -203,7 +203,7 @@ def _refusal(line: int, cells: list[str], reason: str) -> Refusal:
 
 
 def _figures(
-    cells: list[str], columns: list[Column], size: int, block: Block, ranks: int | None
+    cells: list[str], columns: list[MetricColumn], size: int, block: ColumnBlock, ranks: int | None
 ) -> tuple[dict[Placement, Figure], str]:
     """The figures of one variant; or why its cells are none."""
     values: dict[Placement, dict[str, float]] = {}
@@ -213,7 +213,7 @@ def _figures(
         cell = cells[column.at] if column.at < len(cells) else ""
         if cell.strip(" -\u2013\u2014*") in ("", "N/A", "n/a", "NA", "nan"):
             continue
-        number = quantity(cell)
+        number = parse_number(cell)
         if number is None or number.value < 0:
             return {}, f'"{cell[:40]}" is no figure'
         value = in_base_unit(number, column)
@@ -226,7 +226,7 @@ def _figures(
     return figures, ""
 
 
-def in_base_unit(number: Quantity, column: Column) -> float | None:
+def in_base_unit(number: PrintedNumber, column: MetricColumn) -> float | None:
     """Microseconds or GB/s; None where the unit does not fit or a time has none."""
     unit = number.unit or column.unit
     scale = _TIMES_US.get(unit) if column.metric == "time" else _RATES_GBPS.get(unit or "GB/s")

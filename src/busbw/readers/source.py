@@ -23,7 +23,7 @@ _MAGICS = (
 )
 
 
-class Source:
+class LogSource:
     """A log that is open."""
 
     def __init__(self, name: str, file: IO[bytes], path: str = "") -> None:
@@ -57,7 +57,7 @@ class Source:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Source]:
+def open_source(path: Path) -> Iterator[LogSource]:
     """A source whose beginning is text.
 
     Raises:
@@ -66,7 +66,7 @@ def opened(path: Path) -> Iterator[Source]:
     name = str(path)
     try:
         with _file(path) as file:
-            source = Source("standard input" if name == "-" else name, file, str(file.name))
+            source = LogSource("standard input" if name == "-" else name, file, str(file.name))
             _demand_text(source)
             yield source
     except OSError as error:
@@ -93,7 +93,7 @@ def _file(path: Path) -> Iterator[IO[bytes]]:
                 yield file
 
 
-def _demand_text(source: Source) -> None:
+def _demand_text(source: LogSource) -> None:
     data = source.beginning
     if not data.strip():
         raise UsageError(f"{source.name} is empty", remedy="look at what the run that should have made it said")

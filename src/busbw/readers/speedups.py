@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from busbw.readers.tables.quantities import Quantity, quantity
+from busbw.readers.tables.quantities import PrintedNumber, parse_number
 from busbw.units import count_text, size_text
 
 _MOST_NAMED = 4
@@ -18,29 +18,29 @@ class _Column(Protocol):
     def variant(self) -> str | None: ...
 
 
-class _Wrong(NamedTuple):
+class _WrongSpeedup(NamedTuple):
     size: int
     printed: str
     computed: str
 
 
-class Checks:
+class SpeedupChecks:
     """The speed-ups of one table."""
 
     def __init__(self, variants: Sequence[str | None]) -> None:
         self._variants = list(dict.fromkeys(variants))
         self._looked_at = 0
-        self._wrong: list[_Wrong] = []
+        self._wrong: list[_WrongSpeedup] = []
 
-    def look(
+    def check(
         self, size: int, cells: list[str], index: int, header: str, columns: Sequence[_Column]
     ) -> dict[str | None, float]:
         """One printed speed-up: of the variant that its header names, over the first other one; by that variant."""
         pair = self._pair(header, columns, index)
-        printed = quantity(cells[index])
+        printed = parse_number(cells[index])
         if pair is None or printed is None:
             return {}
-        old, new = (quantity(cells[column.at]) if column.at < len(cells) else None for column in pair)
+        old, new = (parse_number(cells[column.at]) if column.at < len(cells) else None for column in pair)
         if old is None or new is None or old.value <= 0 or new.value <= 0:
             return {}
         if pair[0].metric != "time":
@@ -53,7 +53,7 @@ class Checks:
         if claim + step < low or claim - step > high:
             # What is 1.749 is printed as 1.75: as many digits as the claim has, and the unit it has.
             self._wrong.append(
-                _Wrong(size, cells[index], f"{old.value:g} / {new.value:g} = {old.value / new.value:.2f}x")
+                _WrongSpeedup(size, cells[index], f"{old.value:g} / {new.value:g} = {old.value / new.value:.2f}x")
             )
         return {pair[1].variant: claim}
 
@@ -90,7 +90,7 @@ def _names(header: str, variant: str) -> bool:
     return any(words[at : at + len(name)] == name for at in range(len(words) - len(name) + 1))
 
 
-def _quotient(old: Quantity, new: Quantity) -> tuple[float, float]:
+def _quotient(old: PrintedNumber, new: PrintedNumber) -> tuple[float, float]:
     """The least and the most that the ratio can be."""
     low = (old.value - old.half_step) / (new.value + new.half_step)
     high = (old.value + old.half_step) / (new.value - new.half_step) if new.value > new.half_step else float("inf")

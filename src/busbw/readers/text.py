@@ -11,14 +11,14 @@ import msgspec
 
 from busbw.logs import Table
 from busbw.readers import cleaning, hccl
-from busbw.readers.tables import fast_rows, layouts
-from busbw.readers.tables.assembly import Assembler
-from busbw.readers.tables.context import Context
-from busbw.readers.tables.events import Claims, Event, Note, Piece
-from busbw.readers.grids import Grid, Grids
+from busbw.readers.grids import CellGrid, GridCollector
 from busbw.readers.published import read_grid
+from busbw.readers.source import LogSource
+from busbw.readers.tables import fast_rows, layouts
+from busbw.readers.tables.assembly import TableAssembler
+from busbw.readers.tables.context import DocumentContext
+from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, is_value
-from busbw.readers.source import Source
 from busbw.units import count_text
 
 _MOST_WRITERS = 1024
@@ -36,14 +36,14 @@ def recognises(beginning: str) -> bool:
     return "\0" not in beginning
 
 
-def stream(source: Source, claims: Claims) -> Iterator[Event]:
+def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """What the lines hold, table by table."""
     yield from stream_lines(source.lines(), source.name, claims)
 
 
-def stream_lines(lines: Iterable[bytes], source: str, claims: Claims) -> Iterator[Event]:
+def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Iterator[Event]:
     """As `stream`, for lines from anywhere."""
-    reader = _Text(source, claims)
+    reader = _TextReader(source, claims)
     alone: list[Table] = []
     prefix, assembler = reader.prefix, reader.assembler
     for number, line in enumerate(lines, start=1):
@@ -52,7 +52,7 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: Claims) -> Iterato
         words = rest.split()
         if (
             len(words) == fast_rows.WORDS
-            and fast_rows.is_quick(words)
+            and fast_rows.is_fast_row(words)
             and "[" not in rest
             and text[-1] == "\n"
             and text.isascii()
@@ -69,37 +69,37 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: Claims) -> Iterato
     for event in reader.end():
         _keep_if_alone(event, alone)
         yield event
-    yield from _singletons(alone)
+    yield from _singleton_note(alone)
 
 
-class _Text:
-    def __init__(self, source: str, claims: Claims) -> None:
+class _TextReader:
+    def __init__(self, source: str, claims: UserClaims) -> None:
         self._source, self._claims = source, claims
-        self._context = Context()
-        self._assemblers: dict[str, Assembler] = {}
+        self._context = DocumentContext()
+        self._assemblers: dict[str, TableAssembler] = {}
         self.prefix = ""
         """What stood before the last row; where the next line begins so, the short way is open to it."""
         self.assembler = self._assembler("")
         """Whose the last row was."""
-        self._grids = Grids()
-        self._hccl = hccl.Reports(claims)
+        self._grids = GridCollector()
+        self._hccl = hccl.ReportParser(claims)
 
-    def _assembler(self, writer: str) -> Assembler:
+    def _assembler(self, writer: str) -> TableAssembler:
         key = writer if writer in self._assemblers or len(self._assemblers) < _MOST_WRITERS else ""
         if key not in self._assemblers:
-            self._assemblers[key] = Assembler(self._context, self._claims, self._source)
+            self._assemblers[key] = TableAssembler(self._context, self._claims, self._source)
         return self._assemblers[key]
 
     def line(self, number: int, text: str) -> Iterator[Event]:
         """One line, with its end."""
         cut = not text.endswith("\n")
         raw = text
-        text = cleaning.plain(text)
+        text = cleaning.strip_controls(text)
         if not text.strip():
             yield from self._grid_ended()
             return
         body, writer = cleaning.without_prefixes(text)
-        if self._grids.takes(body):
+        if self._grids.accepts(body):
             cells = self._grids.cells_of(body)
             if cells is None or not _is_row(" ".join(cells).split()):
                 self._grids.add(number, body)
@@ -139,7 +139,7 @@ class _Text:
         if may_be_row and (at := layouts.anchor(body)) >= 0:
             writer += _CLOCKS.sub("", body[:at]).strip()
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body[at:])).split()
-            if cut and not _ends_for_sure(words):
+            if cut and not _is_complete_line(words):
                 yield self._assembler(writer).refuse(number, text, "the file ends in it: its last figure may be cut")
                 return
             self.assembler = self._assembler(writer)
@@ -166,14 +166,14 @@ class _Text:
         else:
             yield from self._remark(number, body, assembler)
 
-    def _remark(self, number: int, body: str, assembler: Assembler) -> Iterable[Event]:
+    def _remark(self, number: int, body: str, assembler: TableAssembler) -> Iterable[Event]:
         """A line of a header, a footer, or of the document around the tables."""
         begin = body.find("#")
         stripped = (body[begin:] if 0 < begin < 160 and not body[:begin].strip().startswith("#") else body).strip()
         events: list[Event] = []
         if len(stripped) > 4000:
             return events
-        if assembler.begins_another(stripped):
+        if assembler.starts_other_table(stripped):
             events = list(assembler.end())
         if not assembler.header(number, stripped):
             self._context.take(stripped)
@@ -184,7 +184,7 @@ class _Text:
         if grid is not None:
             yield from self._grid(grid)
 
-    def _grid(self, grid: Grid) -> Iterator[Event]:
+    def _grid(self, grid: CellGrid) -> Iterator[Event]:
         """A table of cells: one that was published, or the lines of a log in cells."""
         if not any(_is_row(" ".join(cells).split()) for _, cells in grid.rows):
             yield from read_grid(grid, self._context, self._claims)
@@ -201,7 +201,7 @@ class _Text:
             yield from assembler.end()
 
 
-def _ends_for_sure(words: list[str]) -> bool:
+def _is_complete_line(words: list[str]) -> bool:
     """Whether nothing can be missing behind the last word of a file without a last line break."""
     return words[-1] in ("0", "N/A", "0e+00")
 
@@ -231,17 +231,17 @@ def _broken_row(words: list[str]) -> str:
 def _keep_if_alone(event: Event, alone: list[Table]) -> None:
     if len(alone) == _MOST_ALONE:
         return
-    if isinstance(event, Piece) and event.is_last and event.table.ranks == 1 and len(event.table.rank_list) == 1:
+    if isinstance(event, TableChunk) and event.is_last and event.table.ranks == 1 and len(event.table.rank_list) == 1:
         alone.append(msgspec.structs.replace(event.table, rows=()))
 
 
-def _singletons(alone: list[Table]) -> Iterator[Event]:
+def _singleton_note(alone: list[Table]) -> Iterator[Event]:
     """Tables of one rank with the same settings, by different processes: they may have been meant as one run."""
     if len(alone) < 2:
         return
     pids = {(table.rank_list[0].pid, table.rank_list[0].host) for table in alone}
     if len(pids) > 1 and len({str(table.settings) + str(table.program) for table in alone}) == 1:
-        yield Note(
+        yield LogNote(
             f"{count_text(len(alone), 'table')} of one rank each with the same settings: if they were started "
             "together, the processes did not find each other and each measured alone (the singleton trap); build "
             "nccl-tests with MPI=1 and use its mpirun"

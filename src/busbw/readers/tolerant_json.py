@@ -14,7 +14,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.DOTALL
 _DEEPEST = 100
 
 
-class BrokenError(ValueError):
+class MalformedJsonError(ValueError):
     """A text that is no JSON even with tolerance."""
 
 
@@ -44,14 +44,14 @@ class _Parser:
             token = found.group()
             if token in "{[":
                 if len(stack) > _DEEPEST:
-                    raise BrokenError("it is nested too deeply")
+                    raise MalformedJsonError("it is nested too deeply")
                 child: Any = {} if token == "{" else []
                 self._put(stack[-1], keys, child)
                 stack.append(child)
                 keys.append(None)
             elif token in "}]":
                 if len(stack) == 1 or isinstance(stack[-1], dict) != (token == "}"):
-                    raise BrokenError(f"'{token}' closes nothing")
+                    raise MalformedJsonError(f"'{token}' closes nothing")
                 stack.pop()
                 keys.pop()
                 if len(stack) == 1:
@@ -64,7 +64,7 @@ class _Parser:
             if isinstance(container, dict):
                 container[CUT] = True
         if not root:
-            raise BrokenError("it holds nothing")
+            raise MalformedJsonError("it holds nothing")
         return root[0]
 
     def _scalar(self, token: str, container: Any, keys: list[str | None]) -> None:
@@ -83,7 +83,7 @@ class _Parser:
         if isinstance(container, list):
             container.append(value)
         elif keys[-1] is None:
-            raise BrokenError("a value stands where a key belongs")
+            raise MalformedJsonError("a value stands where a key belongs")
         else:
             container[keys[-1]] = value
             keys[-1] = None
@@ -109,4 +109,4 @@ def _word(token: str) -> Any:
     try:
         return float(token)
     except ValueError:
-        raise BrokenError(f'"{token[:40]}" is no value') from None
+        raise MalformedJsonError(f'"{token[:40]}" is no value') from None

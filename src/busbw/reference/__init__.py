@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from busbw.catalog import Catalog
 from busbw.logs import Placement
-from busbw.catalog import Shelf
 
 
-class Point(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class PublishedPoint(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """One published figure."""
 
     size_bytes: (
@@ -34,7 +34,7 @@ class Sweep(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Meta(description="A floor is what somebody demands of such a system, and no measurement."),
     ] = "measured"
     command: str | None = None
-    points: Annotated[list[Point], Meta(min_length=1)]
+    points: Annotated[list[PublishedPoint], Meta(min_length=1)]
 
 
 class Reference(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class Reference(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     sweeps: Annotated[list[Sweep], Meta(min_length=1)]
 
 
-_SHELF = Shelf(
+_SHELF = Catalog(
     __name__,
     Reference,
     kind="reference",

@@ -3,8 +3,8 @@
 `build` makes the page from logs, `render` makes the HTML of it.
 """
 
-from busbw.report.build import Subject, build
+from busbw.report.build import ReportInput, build
 from busbw.report.page import Page
 from busbw.report.render import render
 
-__all__ = ["Page", "Subject", "build", "render"]
+__all__ = ["Page", "ReportInput", "build", "render"]

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from busbw.logs import Figure, Table
 from busbw.report.axes import number, short_size
-from busbw.report.page import Key, Picture
+from busbw.report.page import LegendEntry, Picture
 from busbw.svg import drawing, element, group
 from busbw.units import size_text
 
@@ -40,7 +40,7 @@ def members(table: Table, group: int) -> list[int]:
     return sorted(rank.rank for rank in table.rank_list if rank.group == group)
 
 
-def picture(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence[int]) -> Picture | None:
+def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence[int]) -> Picture | None:
     """A heat map of rank by size; None without data.
 
     Args:
@@ -82,22 +82,22 @@ def picture(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence[
     return Picture(title, text, svg, _keys(), note)
 
 
-def level(late_us: float) -> int:
+def shade_level(late_us: float) -> int:
     """The shade of a cell, 0 to 4: up to 10, 30, 100 and 300 us, and beyond."""
     return sum(late_us > limit for limit in _SHADES_US)
 
 
-def _keys() -> tuple[Key, ...]:
+def _keys() -> tuple[LegendEntry, ...]:
     words = [*(f"to {limit} us" for limit in _SHADES_US), "beyond"]
     boxes = [element("rect", x=4, y=1, width=26, height=12, class_=f"heat{shade}") for shade in range(len(words))]
     return tuple(
-        Key(element("svg", box, viewBox="0 0 34 14", class_="sample", aria_hidden="true"), word)
+        LegendEntry(element("svg", box, viewBox="0 0 34 14", class_="sample", aria_hidden="true"), word)
         for box, word in zip(boxes, words, strict=True)
     )
 
 
 def _cell(late_us: float, x: float, y: float, width: float) -> Markup:
-    shade = level(late_us)
+    shade = shade_level(late_us)
     parts = [
         element(
             "rect",

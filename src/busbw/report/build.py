@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from busbw import __version__
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
-from busbw.judge import Against, Grade, worst
+from busbw.judge import Grade, ReferenceSelection, worst
 from busbw.logs import Log, Table
 from busbw.report import topology
-from busbw.report.configurations import Place, configurations
+from busbw.report.configurations import TableContext, configurations
 from busbw.report.page import (
     Badge,
-    Column,
-    ComparisonPart,
-    Configuration,
-    Fact,
-    Grid,
-    LogPart,
+    ColumnHead,
+    ComparisonSection,
+    ConfigurationSection,
+    DataTable,
+    LogSection,
+    NamedValue,
     Page,
     SummaryLine,
-    SummaryPart,
-    TablePart,
-    Verdict,
+    SummarySection,
+    TableSection,
+    VerdictView,
 )
-from busbw.report.ratios import part as comparison_part
+from busbw.report.ratios import comparison_section as comparison_part
 from busbw.report.verdicts import headline, summary_lines
 from busbw.system import System
 from busbw.units import count_text
@@ -36,7 +36,7 @@ _MOST_RANKS = 64
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReportInput:
     """A log and the system that was named for each of its tables, if one was."""
 
     log: Log
@@ -47,9 +47,9 @@ class Subject:
 
 
 def build(
-    subjects: Sequence[Subject],
+    subjects: Sequence[ReportInput],
     *,
-    against: Against | None = None,
+    against: ReferenceSelection | None = None,
     warnings: Sequence[str] = (),
     title: str | None = None,
     is_redacted: bool = False,
@@ -78,7 +78,7 @@ def build(
         headline=headline(grades, len(subjects)),
         badge=Badge.of(worst(grades)),
         counts=tuple((Badge.of(grade), grades.count(grade)) for grade in _ORDER if grade in grades),
-        summary=tuple(SummaryPart(made.title, made.anchor, _summary(made)) for made in parts),
+        summary=tuple(SummarySection(made.title, made.anchor, _summary(made)) for made in parts),
         comparison=comparison,
         logs=tuple(parts),
         warnings=(*warnings, *why_not),
@@ -90,8 +90,8 @@ def build(
 _ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
 
 
-def _summary(made: LogPart) -> tuple[SummaryLine, ...]:
-    def title(table: TablePart, verdict: Verdict) -> str:
+def _summary(made: LogSection) -> tuple[SummaryLine, ...]:
+    def title(table: TableSection, verdict: VerdictView) -> str:
         return f"{table.title}: {verdict.title}" if len(made.tables) > 1 else verdict.title
 
     return summary_lines(
@@ -102,7 +102,7 @@ def _summary(made: LogPart) -> tuple[SummaryLine, ...]:
     )
 
 
-def _of_two(subjects: Sequence[Subject]) -> tuple[ComparisonPart | None, list[str]]:
+def _of_two(subjects: Sequence[ReportInput]) -> tuple[ComparisonSection | None, list[str]]:
     """Two logs are compared with each other; where that cannot be, why."""
     if len(subjects) != 2:
         return None, []
@@ -112,7 +112,7 @@ def _of_two(subjects: Sequence[Subject]) -> tuple[ComparisonPart | None, list[st
         return None, [f"The two logs are not compared: {error}"]
 
 
-def _of_variants(log: Log, anchor: str) -> ComparisonPart | None:
+def _of_variants(log: Log, anchor: str) -> ComparisonSection | None:
     """A log that holds exactly two variants side by side is compared within itself."""
     if len({row.variant for row in log.rows if row.variant}) != 2:
         return None
@@ -122,26 +122,26 @@ def _of_variants(log: Log, anchor: str) -> ComparisonPart | None:
         return None  # the variants have no size in common: each stands for itself
 
 
-def _log(subject: Subject, anchor: str, against: Against | None, room: int) -> LogPart:
+def _log(subject: ReportInput, anchor: str, against: ReferenceSelection | None, room: int) -> LogSection:
     log = subject.log
     tables = []
     all_judged = subject.judged or log.tables
     for number, (table, judged, system) in enumerate(
         zip(log.tables, all_judged, subject.systems, strict=True), start=1
     ):
-        place = Place(judged, system, against, is_pictured=room > 0)
+        place = TableContext(judged, system, against, is_pictured=room > 0)
         made = _table(table, place, f"{anchor}-table-{number}")
         room -= len(made.configurations)
         tables.append(made)
-    refused = Grid(
+    refused = DataTable(
         caption=f"Refused rows of {log.source}",
-        columns=(Column("line"), Column("why", is_number=False), Column("text", is_number=False)),
+        columns=(ColumnHead("line"), ColumnHead("why", is_number=False), ColumnHead("text", is_number=False)),
         rows=tuple((str(one.line), one.reason, one.text) for one in log.refused[:MOST_REFUSED]),
         note=f"{len(log.refused) - MOST_REFUSED:,} more: busbw import lists all."
         if len(log.refused) > MOST_REFUSED
         else "",
     )
-    return LogPart(
+    return LogSection(
         anchor=anchor,
         title="standard input" if log.source == "-" else log.source,
         coverage=f"{len(log.rows):,} of {count_text(max(log.candidate_rows, len(log.rows)), 'row')} read, "
@@ -153,22 +153,22 @@ def _log(subject: Subject, anchor: str, against: Against | None, room: int) -> L
     )
 
 
-def _table(table: Table, place: Place, anchor: str) -> TablePart:
-    made: list[Configuration] = configurations(place, anchor)
+def _table(table: Table, place: TableContext, anchor: str) -> TableSection:
+    made: list[ConfigurationSection] = configurations(place, anchor)
     ranks = table.ranks or next((row.ranks for row in table.rows if row.ranks), None)
-    return TablePart(
+    return TableSection(
         anchor=anchor,
         title=table.title or table.command or table.program or table.collective or "table",
         facts=_facts(table, place.known_system, ranks),
         topology=topology.picture(topology.layout(table, ranks, place.known_system), ranks),
         warnings=(*table.warnings, *_row_warnings(table)),
         configurations=tuple(made),
-        settings=tuple(Fact(name, value) for name, value in table.settings.items()),
-        environment=tuple(Fact(name, value) for name, value in table.environment.items()),
+        settings=tuple(NamedValue(name, value) for name, value in table.settings.items()),
+        environment=tuple(NamedValue(name, value) for name, value in table.environment.items()),
     )
 
 
-def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Fact, ...]:
+def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[NamedValue, ...]:
     collectives = list(dict.fromkeys(table.collective_of(row) for row in table.rows))
     hosts = table.hosts
     named = [
@@ -192,8 +192,8 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Fact
         for name, value in named
         if not value and name in ("ranks", "hosts", "devices", "library", "program", "started")
     ]
-    facts = [Fact(name, value) for name, value in named if value]
-    return (*facts, Fact("not said", ", ".join(unknown))) if unknown else tuple(facts)
+    facts = [NamedValue(name, value) for name, value in named if value]
+    return (*facts, NamedValue("not said", ", ".join(unknown))) if unknown else tuple(facts)
 
 
 def _end(table: Table) -> str:

@@ -4,33 +4,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from busbw.expect import CrossedNics, Estimate, Range, bus_factor, crossed_nics, estimator, system_of
-from busbw.judge import Against, judge
-from busbw.judge.reference_comparison import reference_of
+from busbw.expect import Estimate, ExpectedRange, NetworkNics, bus_factor, estimator, network_nics_finder, system_of
+from busbw.judge import ReferenceSelection, judge
+from busbw.judge.reference_comparison import select_reference
 from busbw.judge.series import Series, series_of
 from busbw.judge.yardstick import Yardstick
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.report import arrivals, curves, sample_spread
-from busbw.report.curves import Line, Sight, Span
-from busbw.report.sparkline import glance
-from busbw.report.page import Configuration, Glance, Picture, Verdict
-from busbw.report.row_table import grid
-from busbw.report.verdicts import shown
+from busbw.report.curves import Curve, CurvePlot, RangeCurve
+from busbw.report.page import ConfigurationSection, Picture, Sparkline, VerdictView
+from busbw.report.row_table import row_table
+from busbw.report.sparkline import sparkline
+from busbw.report.verdicts import verdict_view
 from busbw.system import System
 from busbw.units import count_text
 
 _COARSE_GBPS = 1.0
 """Below it two printed decimals are less than the time says, so busbw is taken from the time where both agree."""
 _HALF_DIGIT_GBPS = 0.0051
-_SEEN = 0.002
+_MIN_VISIBLE_SHARE = 0.002
 """A share that nobody sees in a picture."""
 
 
-class Expected(NamedTuple):
+class TableExpectation(NamedTuple):
     """What a healthy system reaches in the rows of a table, and over which NICs."""
 
     estimate: Callable[[Row], Estimate | None]
-    crossed: Callable[[Row], CrossedNics | None]
+    crossed: Callable[[Row], NetworkNics | None]
 
     def remark(self, row: Row) -> str:
         """What it takes for granted though nobody states it."""
@@ -39,13 +39,13 @@ class Expected(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class TableContext:
     """What all configurations of a table share."""
 
     table: Table
     system: System | None
     """The one that was named."""
-    against: Against | None
+    against: ReferenceSelection | None
     is_pictured: bool
     """Whether there is room for pictures."""
 
@@ -55,37 +55,39 @@ class Place:
         return self.system or system_of(self.table)
 
 
-def configurations(place: Place, anchor: str) -> list[Configuration]:
+def configurations(place: TableContext, anchor: str) -> list[ConfigurationSection]:
     """Every configuration of a table; variants that were measured side by side are one."""
     alone = Log(source="", tables=(place.table,))
-    verdicts = judge(alone, system=place.system, against=place.against)
+    verdicts = judge(alone, system=place.system, selection=place.against)
     if not place.table.rows:
-        return [_without_rows(f"{anchor}-1", [shown(verdict) for verdict in verdicts])]
-    together: dict[tuple[object, ...], list[tuple[Series, Verdict]]] = {}
-    expected = Expected(estimator(place.table, place.system), crossed_nics(place.table, place.system))
+        return [_without_rows(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
+    together: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
+    expected = TableExpectation(estimator(place.table, place.system), network_nics_finder(place.table, place.system))
     for series, verdict in zip(series_of(alone), verdicts, strict=True):
         *but_variant, _ = series.row.configuration
-        told = shown(verdict, _glance(place.table, series, expected))
-        together.setdefault(tuple(but_variant), []).append((series, told))
+        view = verdict_view(verdict, _glance(place.table, series, expected))
+        together.setdefault(tuple(but_variant), []).append((series, view))
     return [
         _one(place, f"{anchor}-{number}", pairs, expected) for number, pairs in enumerate(together.values(), start=1)
     ]
 
 
-def _without_rows(anchor: str, verdicts: Sequence[Verdict]) -> Configuration:
+def _without_rows(anchor: str, verdicts: Sequence[VerdictView]) -> ConfigurationSection:
     """A table of which only header or footer was read."""
-    return Configuration(anchor, verdicts[0].title, tuple(verdicts), (), None)
+    return ConfigurationSection(anchor, verdicts[0].title, tuple(verdicts), (), None)
 
 
-def _glance(table: Table, series: Series, expected: Expected) -> Glance | None:
+def _glance(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:
     """The first placement's curve: two would not be told apart at that size."""
     busbw, _ = _lines([series])
     rows = [row for row in table.rows if row.configuration == series.row.configuration]
     span = _span({row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}, "busbw_gbps")
-    return glance(busbw[0].points, span.points if span else {}) if busbw else None
+    return sparkline(busbw[0].points, span.points if span else {}) if busbw else None
 
 
-def _one(place: Place, anchor: str, pairs: Sequence[tuple[Series, Verdict]], expected: Expected) -> Configuration:
+def _one(
+    place: TableContext, anchor: str, pairs: Sequence[tuple[Series, VerdictView]], expected: TableExpectation
+) -> ConfigurationSection:
     keys = {series.row.configuration for series, _ in pairs}
     rows = [row for row in place.table.rows if row.configuration in keys]
     first = pairs[0][0]
@@ -97,12 +99,12 @@ def _one(place: Place, anchor: str, pairs: Sequence[tuple[Series, Verdict]], exp
         omissions = _omissions(rows)
     else:
         omissions.append("No pictures here: the report holds very many configurations; make one of this log alone.")
-    return Configuration(
+    return ConfigurationSection(
         anchor=anchor,
         title=title,
         verdicts=tuple(verdict for _, verdict in pairs),
         pictures=tuple(pictures),
-        grid=grid(f"Rows of {title}", rows, expected.estimate, expected.remark(first.row)),
+        grid=row_table(f"Rows of {title}", rows, expected.estimate, expected.remark(first.row)),
         omissions=tuple(omissions),
     )
 
@@ -113,25 +115,25 @@ def _title(series: Series) -> str:
 
 
 def _pictures(
-    place: Place,
-    pairs: Sequence[tuple[Series, Verdict]],
+    place: TableContext,
+    pairs: Sequence[tuple[Series, VerdictView]],
     rows: Sequence[Row],
-    expected: Expected,
+    expected: TableExpectation,
 ) -> list[Picture]:
     first = pairs[0][0]
     by_size = {row.size_bytes: known for row in rows if (known := expected.estimate(row)) is not None}
-    reference = _reference(first.over(expected.crossed(first.row)), place.against)
+    reference = _reference(first.with_stated_nics(expected.crossed(first.row)), place.against)
     over = f" {remark}" if (remark := expected.remark(first.row)) else ""
     busbw, times = _lines([series for series, _ in pairs])
     note = "Below 1 GB/s busbw is taken from the time: two decimals are too coarse." if _is_refined(first) else ""
     found = [
         curves.picture(
-            Sight(
+            CurvePlot(
                 "Bus bandwidth", "GB/s", busbw, _span(by_size, "busbw_gbps", over), _line(reference, first, True), note
             )
         ),
         curves.picture(
-            Sight(
+            CurvePlot(
                 "Latency: time of one operation",
                 "us",
                 times,
@@ -145,7 +147,7 @@ def _pictures(
     return [one for one in found if one is not None]
 
 
-def _lines(several: Sequence[Series]) -> tuple[list[Line], list[Line]]:
+def _lines(several: Sequence[Series]) -> tuple[list[Curve], list[Curve]]:
     """Of busbw and of time: one for each variant and placement."""
     busbw, times = [], []
     for series in several:
@@ -155,11 +157,12 @@ def _lines(several: Sequence[Series]) -> tuple[list[Line], list[Line]]:
                 continue
             words = [series.row.variant, PLACEMENT_WORDS[placement]]
             label = ", ".join(word for word in words if word) or "measured"
-            times.append(Line(label, {point.size_bytes: point.time_us for point in points}))
+            times.append(Curve(label, {point.size_bytes: point.time_us for point in points}))
             refined = {
-                point.size_bytes: _fine(series, point.size_bytes, point.time_us, point.busbw_gbps) for point in points
+                point.size_bytes: _refined_busbw(series, point.size_bytes, point.time_us, point.busbw_gbps)
+                for point in points
             }
-            busbw.append(Line(label, {size: value for size, value in refined.items() if value and value > 0}))
+            busbw.append(Curve(label, {size: value for size, value in refined.items() if value and value > 0}))
     return busbw, times
 
 
@@ -167,7 +170,7 @@ def _factor(series: Series) -> float | None:
     return bus_factor(series.collective, series.ranks) if series.collective and series.ranks else None
 
 
-def _fine(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
+def _refined_busbw(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
     """Busbw as printed; where two decimals say little, what size and time say, if both agree."""
     factor = _factor(series)
     if printed is None or printed >= _COARSE_GBPS or not factor:
@@ -178,24 +181,25 @@ def _fine(series: Series, size_bytes: int, time_us: float, printed: float | None
 
 def _is_refined(series: Series) -> bool:
     pairs = (
-        (point.busbw_gbps, _fine(series, point.size_bytes, point.time_us, point.busbw_gbps)) for point in series.points
+        (point.busbw_gbps, _refined_busbw(series, point.size_bytes, point.time_us, point.busbw_gbps))
+        for point in series.points
     )
-    return any(printed is not None and fine and abs(printed / fine - 1) > _SEEN for printed, fine in pairs)
+    return any(printed is not None and fine and abs(printed / fine - 1) > _MIN_VISIBLE_SHARE for printed, fine in pairs)
 
 
-def _span(by_size: Mapping[int, Estimate], field: str, over: str = "") -> Span | None:
-    ranges: dict[int, Range] = {size: getattr(one, field) for size, one in by_size.items()}
+def _span(by_size: Mapping[int, Estimate], field: str, over: str = "") -> RangeCurve | None:
+    ranges: dict[int, ExpectedRange] = {size: getattr(one, field) for size, one in by_size.items()}
     points = {size: (one.low, one.typical, one.high) for size, one in ranges.items() if one.low > 0}
-    return Span(f"what a healthy system reaches{over} (dashed: typical)", points) if points else None
+    return RangeCurve(f"what a healthy system reaches{over} (dashed: typical)", points) if points else None
 
 
-def _reference(series: Series, against: Against | None) -> Yardstick | None:
+def _reference(series: Series, against: ReferenceSelection | None) -> Yardstick | None:
     """What was named; without a name the nearest published figures, if they are comparable."""
-    found = reference_of(series, against or Against())
-    return found if found is not None and not found.unlike else None
+    found = select_reference(series, against or ReferenceSelection())
+    return found if found is not None and not found.blockers else None
 
 
-def _line(yardstick: Yardstick | None, series: Series, is_busbw: bool) -> Line | None:
+def _line(yardstick: Yardstick | None, series: Series, is_busbw: bool) -> Curve | None:
     factor = _factor(series)
     if yardstick is None or (is_busbw and not factor):
         return None
@@ -205,7 +209,7 @@ def _line(yardstick: Yardstick | None, series: Series, is_busbw: bool) -> Line |
         if limits is not None:
             time_us = limits.typical
             points[point.size_bytes] = point.size_bytes * (factor or 0.0) / time_us / 1e3 if is_busbw else time_us
-    return Line(f"reference: {yardstick.name}", {size: value for size, value in points.items() if value > 0})
+    return Curve(f"reference: {yardstick.name}", {size: value for size, value in points.items() if value > 0})
 
 
 Figures = dict[tuple[int, str | None], list[Figure]]
@@ -232,7 +236,7 @@ def _scatter(table: Table, group: int, placement: Placement, figures: Figures) -
         spreads = [one for size, each in own.items() if (one := sample_spread.spread_of(size, each, skip))]
         late = {size: known for size, each in own.items() if (known := arrivals.arrivals(each))}
         found.append(sample_spread.picture(f"Scatter of the iterations{where}", spreads))
-        found.append(arrivals.picture(f"Who came last{where}", late, arrivals.members(table, group)))
+        found.append(arrivals.heat_map(f"Who came last{where}", late, arrivals.members(table, group)))
     return found
 
 

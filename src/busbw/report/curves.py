@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from busbw.report import axes
 from busbw.report.axes import Scale, number
-from busbw.report.page import Key, Picture
+from busbw.report.page import LegendEntry, Picture
 from busbw.svg import element, group
 from busbw.units import size_text
 
@@ -19,7 +19,7 @@ _KEY_WIDTH = 34.0
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """One curve of what was measured."""
 
     label: str
@@ -28,7 +28,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Span:
+class RangeCurve:
     """A range of values by size: low, typical, high."""
 
     label: str
@@ -36,18 +36,18 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Sight:
+class CurvePlot:
     """What one picture of curves shows."""
 
     title: str
     unit: str
-    lines: Sequence[Line]
-    expected: Span | None = None
-    reference: Line | None = None
+    lines: Sequence[Curve]
+    expected: RangeCurve | None = None
+    reference: Curve | None = None
     note: str = ""
 
 
-def picture(sight: Sight) -> Picture | None:
+def picture(sight: CurvePlot) -> Picture | None:
     """The curves; None where no line has a point."""
     lines = [line for line in sight.lines if line.points]
     if not lines:
@@ -55,7 +55,7 @@ def picture(sight: Sight) -> Picture | None:
     sizes = sorted({size for line in lines for size in line.points})
     x = axes.size_scale(sizes)
     expected = _between(sight.expected, sizes)
-    reference = Line(sight.reference.label, _of(sight.reference.points, sizes)) if sight.reference else None
+    reference = Curve(sight.reference.label, _of(sight.reference.points, sizes)) if sight.reference else None
     reference = reference if reference and reference.points else None
     y = axes.value_scale(_values(lines, expected, reference))
     parts = [
@@ -67,12 +67,12 @@ def picture(sight: Sight) -> Picture | None:
         axes.frame(),
         element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
     ]
-    text = _in_words(sight, lines, expected, reference)
+    text = _alt_text(sight, lines, expected, reference)
     svg = axes.drawing(
         *parts,
         label=text,
         data_at=" ".join(f"{x(size):.1f}" for size in sizes),
-        data_says=json.dumps([_says(size, sight.unit, lines, expected, reference) for size in sizes]),
+        data_says=json.dumps([_point_text(size, sight.unit, lines, expected, reference) for size in sizes]),
     )
     return Picture(sight.title, text, svg, _keys(lines, expected, reference), sight.note)
 
@@ -91,11 +91,11 @@ def mark(style: int, x: float, y: float) -> Markup:
     return Markup(shapes[style % STYLES])
 
 
-def _between(span: Span | None, sizes: Sequence[int]) -> Span | None:
+def _between(span: RangeCurve | None, sizes: Sequence[int]) -> RangeCurve | None:
     if span is None:
         return None
     points = {size: span.points[size] for size in sizes if size in span.points}
-    return Span(span.label, points) if points else None
+    return RangeCurve(span.label, points) if points else None
 
 
 def _of(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, float]:
@@ -103,7 +103,7 @@ def _of(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, float]:
     return {size: points[size] for size in sizes if size in points}
 
 
-def _values(lines: Sequence[Line], expected: Span | None, reference: Line | None) -> list[float]:
+def _values(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> list[float]:
     found = [value for line in lines for value in line.points.values()]
     found += [value for points in (expected.points.values() if expected else ()) for value in points]
     return found + list(reference.points.values() if reference else ())
@@ -113,7 +113,7 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _line(line: Line, index: int, x: Scale, y: Scale) -> Markup:
+def _line(line: Curve, index: int, x: Scale, y: Scale) -> Markup:
     places = [(x(size), y(value)) for size, value in sorted(line.points.items())]
     marks = Markup("").join(mark(index, *place) for place in places)
     return group(
@@ -123,7 +123,7 @@ def _line(line: Line, index: int, x: Scale, y: Scale) -> Markup:
     )
 
 
-def _span(span: Span, x: Scale, y: Scale) -> Markup:
+def _span(span: RangeCurve, x: Scale, y: Scale) -> Markup:
     places = sorted(span.points.items())
     upper = [(x(size), y(high)) for size, (_, _, high) in places]
     lower = [(x(size), y(low)) for size, (low, _, _) in reversed(places)]
@@ -137,7 +137,7 @@ def _span(span: Span, x: Scale, y: Scale) -> Markup:
     )
 
 
-def _reference(line: Line, x: Scale, y: Scale) -> Markup:
+def _reference(line: Curve, x: Scale, y: Scale) -> Markup:
     places = [(x(size), y(value)) for size, value in sorted(line.points.items())]
     crosses = "".join(f"M{a - 3:.1f} {b:.1f}h6M{a:.1f} {b - 3:.1f}v6" for a, b in places)
     return group(
@@ -145,21 +145,21 @@ def _reference(line: Line, x: Scale, y: Scale) -> Markup:
     )
 
 
-def _keys(lines: Sequence[Line], expected: Span | None, reference: Line | None) -> tuple[Key, ...]:
-    found = [Key(key_sample(index), line.label) for index, line in enumerate(lines)]
+def _keys(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> tuple[LegendEntry, ...]:
+    found = [LegendEntry(key_sample(index), line.label) for index, line in enumerate(lines)]
     if expected:
         sample = group(
             element("rect", x=1.0, y=1.0, width=_KEY_WIDTH - 2, height=12.0, class_="range"),
             element("path", d=f"M1 7H{_KEY_WIDTH - 1:g}", class_="typical"),
         )
-        found.append(Key(_sample(sample), expected.label))
+        found.append(LegendEntry(_sample(sample), expected.label))
     if reference:
         sample = group(
             element("path", d=f"M1 7H{_KEY_WIDTH - 1:g}", class_="line"),
             element("path", d="M14 7h6M17 4v6", class_="mark"),
             class_="ref",
         )
-        found.append(Key(_sample(sample), reference.label))
+        found.append(LegendEntry(_sample(sample), reference.label))
     return tuple(found)
 
 
@@ -178,7 +178,9 @@ def _sample(inner: Markup) -> Markup:
     return element("svg", inner, viewBox=f"0 0 {_KEY_WIDTH:g} 14", class_="sample", aria_hidden="true")
 
 
-def _says(size: int, unit: str, lines: Sequence[Line], expected: Span | None, reference: Line | None) -> str:
+def _point_text(
+    size: int, unit: str, lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None
+) -> str:
     parts = [f"{line.label} {number(line.points[size])}" for line in lines if size in line.points]
     if expected and size in expected.points:
         low, _, high = expected.points[size]
@@ -188,7 +190,7 @@ def _says(size: int, unit: str, lines: Sequence[Line], expected: Span | None, re
     return f"{size_text(size)}: {'; '.join(parts)} ({unit})"
 
 
-def _in_words(sight: Sight, lines: Sequence[Line], expected: Span | None, reference: Line | None) -> str:
+def _alt_text(sight: CurvePlot, lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> str:
     sentences = []
     for line in lines:
         first, last = min(line.points), max(line.points)

@@ -36,7 +36,7 @@ class Badge:
 
 
 @dataclass(frozen=True)
-class Fact:
+class NamedValue:
     """A name and what it is."""
 
     name: str
@@ -44,7 +44,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnHead:
     """The head of a column."""
 
     name: str
@@ -52,17 +52,17 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Grid:
+class DataTable:
     """A table to read and to copy."""
 
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnHead, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Key:
+class LegendEntry:
     """One entry of a legend."""
 
     sample: Markup
@@ -77,12 +77,12 @@ class Picture:
     text: str
     """What it shows, in words."""
     svg: Markup
-    keys: tuple[Key, ...] = ()
+    keys: tuple[LegendEntry, ...] = ()
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Glance:
+class Sparkline:
     """A configuration as small as a word."""
 
     svg: Markup
@@ -90,7 +90,7 @@ class Glance:
 
 
 @dataclass(frozen=True)
-class BandLine:
+class BandEvidence:
     """The verdict on one band of sizes, with its evidence."""
 
     band: str
@@ -104,16 +104,16 @@ class BandLine:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerdictView:
     """The verdict on one configuration."""
 
     badge: Badge
     title: str
     yardstick: str
-    bands: tuple[BandLine, ...]
-    notes: tuple[Fact, ...]
+    bands: tuple[BandEvidence, ...]
+    notes: tuple[NamedValue, ...]
     """Why, what it looks like, what to do, what else to know; in the order in which they are read."""
-    glance: Glance | None = None
+    glance: Sparkline | None = None
 
     @property
     def reason(self) -> str:
@@ -122,59 +122,59 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Configuration:
+class ConfigurationSection:
     """One collective with its type, operator and ranks: its variants and placements stand in one picture."""
 
     anchor: str
     title: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[VerdictView, ...]
     pictures: tuple[Picture, ...]
-    grid: Grid | None
+    grid: DataTable | None
     """Null where no row was read."""
     omissions: tuple[str, ...] = ()
     """What a picture could not show, and why."""
 
 
 @dataclass(frozen=True)
-class TablePart:
+class TableSection:
     """One run or one table of a log."""
 
     anchor: str
     title: str
-    facts: tuple[Fact, ...]
+    facts: tuple[NamedValue, ...]
     topology: Picture
     warnings: tuple[str, ...]
-    configurations: tuple[Configuration, ...]
-    settings: tuple[Fact, ...]
-    environment: tuple[Fact, ...]
+    configurations: tuple[ConfigurationSection, ...]
+    settings: tuple[NamedValue, ...]
+    environment: tuple[NamedValue, ...]
 
 
 @dataclass(frozen=True)
-class ComparisonPart:
+class ComparisonSection:
     """B against A."""
 
     anchor: str
     title: str
-    sides: tuple[Fact, ...]
-    counts: tuple[Fact, ...]
+    sides: tuple[NamedValue, ...]
+    counts: tuple[NamedValue, ...]
     pictures: tuple[Picture, ...]
-    grids: tuple[Grid, ...]
+    grids: tuple[DataTable, ...]
     wrong_data: tuple[str, ...]
     sentences: tuple[str, ...]
-    differences: Grid | None
+    differences: DataTable | None
 
 
 @dataclass(frozen=True)
-class LogPart:
+class LogSection:
     """One file or run."""
 
     anchor: str
     title: str
     coverage: str
-    tables: tuple[TablePart, ...]
+    tables: tuple[TableSection, ...]
     warnings: tuple[str, ...]
-    refused: Grid | None
-    comparison: ComparisonPart | None
+    refused: DataTable | None
+    comparison: ComparisonSection | None
 
 
 @dataclass(frozen=True)
@@ -186,13 +186,13 @@ class SummaryLine:
     anchor: str
     bands: tuple[tuple[str, Badge], ...]
     reason: str
-    glance: Glance | None = None
+    glance: Sparkline | None = None
     also: tuple[str, ...] = ()
     """The titles of the others."""
 
 
 @dataclass(frozen=True)
-class SummaryPart:
+class SummarySection:
     """The lines of one log."""
 
     title: str
@@ -208,9 +208,9 @@ class Page:
     headline: str
     badge: Badge
     counts: tuple[tuple[Badge, int], ...]
-    summary: tuple[SummaryPart, ...]
-    comparison: ComparisonPart | None
-    logs: tuple[LogPart, ...]
+    summary: tuple[SummarySection, ...]
+    comparison: ComparisonSection | None
+    logs: tuple[LogSection, ...]
     warnings: tuple[str, ...]
     version: str
     is_redacted: bool

@@ -5,23 +5,23 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from busbw.compare import Comparison, Point, Side, SizeResult, Verdict
-from busbw.compare.result import Quantity
+from busbw.compare import ChangeVerdict, Comparison, PointKey, Side, SizeResult
+from busbw.compare.result import TimeQuantity
 from busbw.logs import PLACEMENT_WORDS
 from busbw.report import axes, curves
 from busbw.report.axes import number
-from busbw.report.curves import Line, Sight
-from busbw.report.page import Column, ComparisonPart, Fact, Grid, Key, Picture
+from busbw.report.curves import Curve, CurvePlot
+from busbw.report.page import ColumnHead, ComparisonSection, DataTable, LegendEntry, NamedValue, Picture
 from busbw.svg import element, group
 from busbw.units import count_text, size_text
 
-_MARKS: dict[Verdict, str] = {
-    Verdict.FASTER: "M{x:.1f} {a:.1f}l5 9h-10z",
-    Verdict.SLOWER: "M{x:.1f} {b:.1f}l5 -9h-10z",
-    Verdict.SAME: "M{l:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
-    Verdict.UNCLEAR: "M{l:.1f} {t:.1f}l8 8m0 -8l-8 8",
+_MARKS: dict[ChangeVerdict, str] = {
+    ChangeVerdict.FASTER: "M{x:.1f} {a:.1f}l5 9h-10z",
+    ChangeVerdict.SLOWER: "M{x:.1f} {b:.1f}l5 -9h-10z",
+    ChangeVerdict.SAME: "M{l:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
+    ChangeVerdict.UNCLEAR: "M{l:.1f} {t:.1f}l8 8m0 -8l-8 8",
 }
-_UNITS: dict[Quantity, str] = {
+_UNITS: dict[TimeQuantity, str] = {
     "device_time_us": "device us",
     "median_us": "median us",
     "time_us": "time us",
@@ -31,7 +31,7 @@ _UNITS: dict[Quantity, str] = {
 _MOST_ONLY = 20
 
 
-def part(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonPart:
+def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
     """The whole comparison.
 
     Args:
@@ -42,14 +42,14 @@ def part(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> Co
     lines = [(title, list(members)) for title, members in groupby(comparison.results, key=_configuration)]
     pictures = []
     for title, results in lines:
-        pictures += [_picture(title, results, comparison), _both(title, results) if has_curves else None]
-    return ComparisonPart(
+        pictures += [_picture(title, results, comparison), _side_curves(title, results) if has_curves else None]
+    return ComparisonSection(
         anchor=anchor,
         title=f"{_name(comparison.b)} against {_name(comparison.a)}",
-        sides=(Fact("A", _side(comparison.a)), Fact("B", _side(comparison.b))),
+        sides=(NamedValue("A", _side(comparison.a)), NamedValue("B", _side(comparison.b))),
         counts=tuple(
-            Fact(verdict.value, count_text(found, "size"))
-            for verdict in Verdict
+            NamedValue(verdict.value, count_text(found, "size"))
+            for verdict in ChangeVerdict
             if (found := comparison.count(verdict))
         ),
         pictures=tuple(one for one in pictures if one),
@@ -120,12 +120,12 @@ def _picture(title: str, results: Sequence[SizeResult], comparison: Comparison) 
     return Picture(title, text, axes.drawing(*parts, label=text), _keys(known, comparison.resolution))
 
 
-def _both(title: str, results: Sequence[SizeResult]) -> Picture | None:
+def _side_curves(title: str, results: Sequence[SizeResult]) -> Picture | None:
     """The figures that the ratio is of."""
     field = results[0].compared
     sides = {"A": [one.a for one in results], "B": [one.b for one in results]}
     lines = [
-        Line(
+        Curve(
             label,
             {
                 one.point.size_bytes: value
@@ -135,7 +135,7 @@ def _both(title: str, results: Sequence[SizeResult]) -> Picture | None:
         )
         for label, figures in sides.items()
     ]
-    return curves.picture(Sight(f"A and B: {title}", _UNITS[field], lines))
+    return curves.picture(CurvePlot(f"A and B: {title}", _UNITS[field], lines))
 
 
 def _mark(one: SizeResult, x: axes.Scale, y: axes.Scale) -> Markup:
@@ -153,37 +153,41 @@ def _mark(one: SizeResult, x: axes.Scale, y: axes.Scale) -> Markup:
     )
 
 
-def _shape(verdict: Verdict, x: float, y: float) -> str:
+def _shape(verdict: ChangeVerdict, x: float, y: float) -> str:
     return _MARKS[verdict].format(x=x, y=y, a=y - 5, b=y + 5, l=x - 4, t=y - 4)
 
 
-def _class(verdict: Verdict) -> str:
+def _class(verdict: ChangeVerdict) -> str:
     return f"ratio {verdict.value.lower()}"
 
 
-def _keys(known: Sequence[SizeResult], resolution: float) -> tuple[Key, ...]:
+def _keys(known: Sequence[SizeResult], resolution: float) -> tuple[LegendEntry, ...]:
     def sample(*children: Markup) -> Markup:
         return element("svg", *children, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
 
     found = [
-        Key(sample(group(element("path", d=_shape(verdict, 17, 7)), class_=_class(verdict))), verdict.value)
-        for verdict in Verdict
+        LegendEntry(sample(group(element("path", d=_shape(verdict, 17, 7)), class_=_class(verdict))), verdict.value)
+        for verdict in ChangeVerdict
         if any(one.verdict is verdict for one in known)
     ]
     found.append(
-        Key(sample(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}")
+        LegendEntry(
+            sample(element("rect", x=2, y=2, width=30, height=10, class_="same")), f"less than {resolution:.0%}"
+        )
     )
     if any(one.interval for one in known):
-        found.append(Key(sample(element("path", d="M17 1V13", class_="whisker")), "interval"))
+        found.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "interval"))
     elif any(one.rounding for one in known):
-        found.append(Key(sample(element("path", d="M17 1V13", class_="whisker")), "what rounding leaves open"))
+        found.append(LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "what rounding leaves open"))
     return tuple(found)
 
 
 def _in_words(title: str, known: Sequence[SizeResult]) -> str:
     least, most = (choose(known, key=lambda one: one.speedup or 0.0) for choose in (min, max))
     counts = ", ".join(
-        f"{found} {verdict.value}" for verdict in Verdict if (found := sum(one.verdict is verdict for one in known))
+        f"{found} {verdict.value}"
+        for verdict in ChangeVerdict
+        if (found := sum(one.verdict is verdict for one in known))
     )
     return (
         f"Speed of B over A by message size, {title}: {counts}. Least x{least.speedup:.3f} at "
@@ -191,18 +195,18 @@ def _in_words(title: str, known: Sequence[SizeResult]) -> str:
     )
 
 
-def _grid(title: str, results: Sequence[SizeResult]) -> Grid:
+def _grid(title: str, results: Sequence[SizeResult]) -> DataTable:
     unit = _UNITS[results[0].compared]
     has_claims = any(one.claimed_speedup is not None for one in results)
     columns = [
-        Column("size"),
-        Column(f"A, {unit}"),
-        Column(f"B, {unit}"),
-        Column("speed B / A"),
-        Column("interval", is_number=False),
-        Column("verdict", is_number=False),
-        Column("why", is_number=False),
-        *([Column("the log's own claim", is_number=False)] if has_claims else []),
+        ColumnHead("size"),
+        ColumnHead(f"A, {unit}"),
+        ColumnHead(f"B, {unit}"),
+        ColumnHead("speed B / A"),
+        ColumnHead("interval", is_number=False),
+        ColumnHead("verdict", is_number=False),
+        ColumnHead("why", is_number=False),
+        *([ColumnHead("the log's own claim", is_number=False)] if has_claims else []),
     ]
     rows = []
     for one in results:
@@ -221,7 +225,7 @@ def _grid(title: str, results: Sequence[SizeResult]) -> Grid:
             agrees = {True: "", False: " (does not follow from its figures)", None: ""}[one.claim_agrees]
             cells.append(f"{one.claimed_speedup:g}x{agrees}" if one.claimed_speedup is not None else "")
         rows.append(tuple(cells))
-    return Grid(title, tuple(columns), tuple(rows))
+    return DataTable(title, tuple(columns), tuple(rows))
 
 
 def _figure(value: float | None) -> str:
@@ -252,7 +256,7 @@ def _only(comparison: Comparison) -> list[str]:
     ]
 
 
-def _points(points: Sequence[Point]) -> str:
+def _points(points: Sequence[PointKey]) -> str:
     named = [
         " ".join(filter(None, [size_text(point.size_bytes), point.collective, PLACEMENT_WORDS[point.placement]]))
         for point in points[:_MOST_ONLY]
@@ -261,9 +265,9 @@ def _points(points: Sequence[Point]) -> str:
     return "; ".join(named) + more
 
 
-def _differences(comparison: Comparison) -> Grid | None:
+def _differences(comparison: Comparison) -> DataTable | None:
     if not comparison.differences:
         return None
-    columns = (Column("what", is_number=False), Column("A", is_number=False), Column("B", is_number=False))
+    columns = (ColumnHead("what", is_number=False), ColumnHead("A", is_number=False), ColumnHead("B", is_number=False))
     rows = tuple((one.what, one.a or "not said", one.b or "not said") for one in comparison.differences)
-    return Grid("What else is different between A and B", columns, rows)
+    return DataTable("What else is different between A and B", columns, rows)

@@ -4,44 +4,46 @@ from collections.abc import Callable, Sequence
 
 from busbw.expect import Estimate
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Placement, Row
-from busbw.report.page import Column, Grid
+from busbw.report.page import ColumnHead, DataTable
 from busbw.units import count_text
 
 MOST_ROWS = 2000
 """In one table: browsers become slow beyond."""
 
 
-def grid(caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate | None], remark: str = "") -> Grid:
+def row_table(
+    caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate | None], remark: str = ""
+) -> DataTable:
     """One line a row; columns in which no row says anything are left out. `remark`: on what is expected."""
     shown = rows[:MOST_ROWS]
     placements = [name for name in PLACEMENTS if any(name in row.figures for row in shown)]
     estimates = [expected(row) for row in shown]
-    columns: list[tuple[Column, list[str]]] = [
-        (Column("line"), [str(row.line) for row in shown]),
-        (Column("variant", is_number=False), [row.variant or "" for row in shown]),
-        (Column("cycle"), [str(row.cycle) for row in shown] if any(row.cycle for row in shown) else []),
-        (Column("size B"), [str(row.size_bytes) for row in shown]),
-        (Column("count"), [_integer(row.count) for row in shown]),
-        (Column("type", is_number=False), [row.dtype or "" for row in shown]),
-        (Column("redop", is_number=False), [row.redop or "" for row in shown]),
-        (Column("root"), [_integer(row.root) for row in shown]),
+    columns: list[tuple[ColumnHead, list[str]]] = [
+        (ColumnHead("line"), [str(row.line) for row in shown]),
+        (ColumnHead("variant", is_number=False), [row.variant or "" for row in shown]),
+        (ColumnHead("cycle"), [str(row.cycle) for row in shown] if any(row.cycle for row in shown) else []),
+        (ColumnHead("size B"), [str(row.size_bytes) for row in shown]),
+        (ColumnHead("count"), [_integer(row.count) for row in shown]),
+        (ColumnHead("type", is_number=False), [row.dtype or "" for row in shown]),
+        (ColumnHead("redop", is_number=False), [row.redop or "" for row in shown]),
+        (ColumnHead("root"), [_integer(row.root) for row in shown]),
     ]
     for placement in placements:
         columns += _placement(placement, [row.figures.get(placement, Figure()) for row in shown])
     columns += [
-        (Column("claimed speed-up"), [_plain(row.claimed_speedup) for row in shown]),
+        (ColumnHead("claimed speed-up"), [_number_text(row.claimed_speedup) for row in shown]),
         # Two columns each: a spreadsheet takes "5-10" for a date.
-        (Column("healthy busbw GB/s, from"), [_three(one.busbw_gbps.low) if one else "" for one in estimates]),
-        (Column("to"), [_three(one.busbw_gbps.high) if one else "" for one in estimates]),
-        (Column("healthy time us, from"), [_three(one.time_us.low) if one else "" for one in estimates]),
-        (Column("to"), [_three(one.time_us.high) if one else "" for one in estimates]),
+        (ColumnHead("healthy busbw GB/s, from"), [_three(one.busbw_gbps.low) if one else "" for one in estimates]),
+        (ColumnHead("to"), [_three(one.busbw_gbps.high) if one else "" for one in estimates]),
+        (ColumnHead("healthy time us, from"), [_three(one.time_us.low) if one else "" for one in estimates]),
+        (ColumnHead("to"), [_three(one.time_us.high) if one else "" for one in estimates]),
     ]
     kept = [(column, cells) for column, cells in columns if any(cells)]
     left = len(rows) - len(shown)
     notes = [f"{count_text(left, 'more row')} not shown here; busbw export csv writes all."] if left else []
     if remark:
         notes.append(f"Healthy: {remark}.")
-    return Grid(
+    return DataTable(
         caption=caption,
         columns=tuple(column for column, _ in kept),
         rows=tuple(zip(*(cells for _, cells in kept), strict=True)),
@@ -49,22 +51,22 @@ def grid(caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate |
     )
 
 
-def _placement(placement: Placement, figures: Sequence[Figure]) -> list[tuple[Column, list[str]]]:
+def _placement(placement: Placement, figures: Sequence[Figure]) -> list[tuple[ColumnHead, list[str]]]:
     words = PLACEMENT_WORDS[placement]
 
-    def column(name: str, cells: list[str]) -> tuple[Column, list[str]]:
-        return Column(f"{name}, {words}" if words else name), cells
+    def column(name: str, cells: list[str]) -> tuple[ColumnHead, list[str]]:
+        return ColumnHead(f"{name}, {words}" if words else name), cells
 
     return [
-        column("time us", [_plain(one.time_us, is_derived="time_us" in one.derived) for one in figures]),
-        column("CPU time us", [_plain(one.cpu_time_us) for one in figures]),
-        column("device time us", [_plain(one.device_time_us) for one in figures]),
-        column("launch time us", [_plain(one.launch_time_us) for one in figures]),
-        column("algbw GB/s", [_plain(one.algbw_gbps, is_derived="algbw_gbps" in one.derived) for one in figures]),
-        column("busbw GB/s", [_plain(one.busbw_gbps, is_derived="busbw_gbps" in one.derived) for one in figures]),
+        column("time us", [_number_text(one.time_us, is_derived="time_us" in one.derived) for one in figures]),
+        column("CPU time us", [_number_text(one.cpu_time_us) for one in figures]),
+        column("device time us", [_number_text(one.device_time_us) for one in figures]),
+        column("launch time us", [_number_text(one.launch_time_us) for one in figures]),
+        column("algbw GB/s", [_number_text(one.algbw_gbps, is_derived="algbw_gbps" in one.derived) for one in figures]),
+        column("busbw GB/s", [_number_text(one.busbw_gbps, is_derived="busbw_gbps" in one.derived) for one in figures]),
         column("wrong", [_wrong(one) for one in figures]),
-        column("median us", [_plain(one.stats.median_us) if one.stats else "" for one in figures]),
-        column("p99 us", [_plain(one.stats.p99_us) if one.stats else "" for one in figures]),
+        column("median us", [_number_text(one.stats.median_us) if one.stats else "" for one in figures]),
+        column("p99 us", [_number_text(one.stats.p99_us) if one.stats else "" for one in figures]),
     ]
 
 
@@ -75,7 +77,7 @@ def _wrong(figure: Figure) -> str:
     return {"not_checked": "not checked", "not_applicable": "n/a"}.get(figure.check, "")
 
 
-def _plain(value: float | None, *, is_derived: bool = False) -> str:
+def _number_text(value: float | None, *, is_derived: bool = False) -> str:
     """As many digits as a log has; a star where the log does not have it and arithmetic does."""
     if value is None:
         return ""

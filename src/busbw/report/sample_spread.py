@@ -8,7 +8,7 @@ from markupsafe import Markup
 from busbw.logs import Figure
 from busbw.report import axes
 from busbw.report.axes import Scale, number
-from busbw.report.page import Key, Picture
+from busbw.report.page import LegendEntry, Picture
 from busbw.svg import element, group
 from busbw.units import count_text, size_text
 
@@ -17,7 +17,7 @@ _MOST_DOTS = 1500
 
 
 @dataclass(frozen=True)
-class Spread:
+class SampleSpread:
     """The iterations of one size. What a log does not say is None."""
 
     size_bytes: int
@@ -31,7 +31,7 @@ class Spread:
     """Of every iteration, in their order; empty where a log has only a summary."""
 
 
-def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Spread | None:
+def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> SampleSpread | None:
     """The scatter over the iterations of all passes; None where the log says nothing of it.
 
     Args:
@@ -50,7 +50,7 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Spre
         import numpy as np
 
         quarter, median, three, p99 = (float(one) for one in np.percentile(values, [25, 50, 75, 99]))
-        return Spread(
+        return SampleSpread(
             size_bytes=size_bytes,
             samples=len(values),
             low_us=min(values),
@@ -63,18 +63,18 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Spre
     return _of_summary(size_bytes, figures[0]) if len(figures) == 1 else None
 
 
-def _of_summary(size_bytes: int, figure: Figure) -> Spread | None:
+def _of_summary(size_bytes: int, figure: Figure) -> SampleSpread | None:
     if figure.stats and figure.stats.min_us > 0:
         stats = figure.stats
-        return Spread(size_bytes, stats.samples, stats.min_us, stats.max_us, stats.median_us, None, stats.p99_us)
+        return SampleSpread(size_bytes, stats.samples, stats.min_us, stats.max_us, stats.median_us, None, stats.p99_us)
     known = figure.per_iteration
     low, high = known.get("min_us"), known.get("max_us")
     if not low or not high:
         return None
-    return Spread(size_bytes, None, low, high, figure.time_us, None, known.get("p99_us"))
+    return SampleSpread(size_bytes, None, low, high, figure.time_us, None, known.get("p99_us"))
 
 
-def picture(title: str, spreads: Sequence[Spread]) -> Picture | None:
+def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
     """A column for each size; None without any."""
     if not spreads:
         return None
@@ -101,7 +101,7 @@ def picture(title: str, spreads: Sequence[Spread]) -> Picture | None:
     return Picture(title, text, svg, _keys(spreads, has_dots=0 < total <= _MOST_DOTS), note)
 
 
-def _column(one: Spread, x: float, width: float, y: Scale, *, dots: bool) -> Markup:
+def _column(one: SampleSpread, x: float, width: float, y: Scale, *, dots: bool) -> Markup:
     half = width / 2
     parts = [element("path", d=f"M{x:.1f} {y(one.low_us):.1f}V{y(one.high_us):.1f}", class_="whisker")]
     if one.quartiles_us:
@@ -122,24 +122,26 @@ def _column(one: Spread, x: float, width: float, y: Scale, *, dots: bool) -> Mar
     return group(*parts)
 
 
-def _keys(spreads: Sequence[Spread], *, has_dots: bool) -> tuple[Key, ...]:
+def _keys(spreads: Sequence[SampleSpread], *, has_dots: bool) -> tuple[LegendEntry, ...]:
     def sample(*children: Markup) -> Markup:
         return element("svg", *children, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
 
     found = [
-        Key(sample(element("path", d="M6 7h22", class_="median")), "median"),
-        Key(sample(element("path", d="M17 1V13", class_="whisker")), "shortest to longest"),
+        LegendEntry(sample(element("path", d="M6 7h22", class_="median")), "median"),
+        LegendEntry(sample(element("path", d="M17 1V13", class_="whisker")), "shortest to longest"),
     ]
     if any(one.quartiles_us for one in spreads):
-        found.append(Key(sample(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half"))
+        found.append(LegendEntry(sample(element("rect", x=8, y=2, width=18, height=10, class_="box")), "middle half"))
     if has_dots:
-        found.append(Key(sample(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, by time"))
+        found.append(
+            LegendEntry(sample(element("path", d="M9 9h0M17 5h0M25 8h0", class_="dots")), "one iteration, by time")
+        )
     if any(one.p99_us and not one.values_us for one in spreads):
-        found.append(Key(sample(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
+        found.append(LegendEntry(sample(element("path", d="M11 7h12", class_="whisker")), "99th percentile"))
     return tuple(found)
 
 
-def _in_words(title: str, spreads: Sequence[Spread]) -> str:
+def _in_words(title: str, spreads: Sequence[SampleSpread]) -> str:
     worst = max(spreads, key=lambda one: one.high_us / one.low_us)
     counts = {one.samples for one in spreads if one.samples}
     each = f" of {count_text(min(counts), 'iteration')}" if len(counts) == 1 else ""

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from markupsafe import Markup
 
 from busbw.report.axes import Scale, number
-from busbw.report.page import Glance
+from busbw.report.page import Sparkline
 from busbw.svg import element
 from busbw.units import size_text
 
 _WIDTH, _HEIGHT, _EDGE = 150.0, 40.0, 4.0
 
 
-def glance(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, float, float]]) -> Glance | None:
+def sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, float, float]]) -> Sparkline | None:
     """The picture and the sentence; None where nothing was measured.
 
     Args:
@@ -26,7 +26,7 @@ def glance(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, flo
     text = f"{number(_digits(measured[largest]))} GB/s at {size_text(largest)}"
     if limits:
         text += f" (healthy {number(_digits(limits[0]))} to {number(_digits(limits[2]))})"
-    return Glance(_picture(measured, {size: healthy[size] for size in measured if size in healthy}), text)
+    return Sparkline(_picture(measured, {size: healthy[size] for size in measured if size in healthy}), text)
 
 
 def _digits(value: float) -> float:

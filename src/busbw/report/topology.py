@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from busbw.logs import Rank, Table
-from busbw.report.page import Key, Picture
+from busbw.report.page import LegendEntry, Picture
 from busbw.svg import drawing, element, group
 from busbw.system import System
 from busbw.units import count_text
@@ -20,7 +20,7 @@ _CELLS_A_LINE, _CELL, _CELL_HEIGHT = 8, 24.5, 22.0
 
 
 @dataclass(frozen=True)
-class Node:
+class HostRanks:
     """One host and the ranks on it."""
 
     name: str
@@ -28,12 +28,12 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterLayout:
     """What is known of where a run was."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[HostRanks, ...]
     more_nodes: int
-    is_said: bool
+    is_stated: bool
     """Whether the log lists its ranks; otherwise nodes are those that the system description has."""
     device: str
     fabric: str
@@ -42,7 +42,7 @@ class Layout:
     unknown: tuple[str, ...]
 
 
-def layout(table: Table, ranks: int | None, system: System | None) -> Layout:
+def layout(table: Table, ranks: int | None, system: System | None) -> ClusterLayout:
     """Puts together what the log says and what the description of its system adds."""
     fabric = system.fabrics[0] if system and system.fabrics else None
     devices = table.devices
@@ -65,10 +65,10 @@ def layout(table: Table, ranks: int | None, system: System | None) -> Layout:
     if fabric:
         rate = f", {fabric.spec_gbps.value:g} GB/s each way per device" if fabric.spec_gbps.value else ""
         text = f"{fabric.kind}, {fabric.layout}{rate}"
-    return Layout(
+    return ClusterLayout(
         nodes=tuple(nodes[:MOST_NODES]),
         more_nodes=max(0, len(nodes) - MOST_NODES),
-        is_said=said,
+        is_stated=said,
         device=", ".join(devices) or (system.title if system else ""),
         fabric=text,
         nics=system.nics.count if several and system and system.nics else 0,
@@ -77,25 +77,25 @@ def layout(table: Table, ranks: int | None, system: System | None) -> Layout:
     )
 
 
-def _nodes(table: Table, ranks: int | None, system: System | None) -> tuple[list[Node], bool]:
+def _nodes(table: Table, ranks: int | None, system: System | None) -> tuple[list[HostRanks], bool]:
     listed = table.rank_list
     if listed and (ranks is None or len(listed) >= ranks):
         by_host: dict[str, list[Rank]] = {}
         for rank in listed:
             by_host.setdefault(rank.host or "host not named", []).append(rank)
-        return [Node(host, tuple(str(rank.rank) for rank in own)) for host, own in by_host.items()], True
+        return [HostRanks(host, tuple(str(rank.rank) for rank in own)) for host, own in by_host.items()], True
     if ranks is None or system is None:
         return [], False
     each = system.ranks_per_node
     starts = range(0, ranks, each)
     nodes = [
-        Node(f"node {number}", tuple(str(rank) for rank in range(start, min(start + each, ranks))))
+        HostRanks(f"node {number}", tuple(str(rank) for rank in range(start, min(start + each, ranks))))
         for number, start in enumerate(starts, start=1)
     ]
     return nodes, False
 
 
-def picture(known: Layout, ranks: int | None) -> Picture:
+def picture(known: ClusterLayout, ranks: int | None) -> Picture:
     """A box for each node; a dashed one is supposed and not said by the log."""
     text = _in_words(known, ranks)
     keys = _keys(known)
@@ -127,16 +127,16 @@ def picture(known: Layout, ranks: int | None) -> Picture:
     return Picture("Topology", text, drawing(*parts, label=text, width=_WIDTH, height=y - _GAP + 2), keys, note)
 
 
-def _lines(node: Node) -> int:
+def _lines(node: HostRanks) -> int:
     return -(-min(len(node.ranks), MOST_CELLS) // _CELLS_A_LINE) + (len(node.ranks) > MOST_CELLS)
 
 
-def _height(node: Node, known: Layout) -> float:
+def _height(node: HostRanks, known: ClusterLayout) -> float:
     return 30 + _lines(node) * (_CELL_HEIGHT + 4) + 22 * bool(known.fabric) + 18 * bool(known.nics) + 4
 
 
-def _node(node: Node, known: Layout, x: float, y: float, height: float) -> Markup:
-    kind = "node" if known.is_said else "node supposed"
+def _node(node: HostRanks, known: ClusterLayout, x: float, y: float, height: float) -> Markup:
+    kind = "node" if known.is_stated else "node supposed"
     parts = [
         element("rect", x=x, y=y, width=_BOX, height=height, rx=8, class_=kind),
         element("text", _cut(node.name, 24), x=x + 12, y=y + 19, class_="label"),
@@ -173,30 +173,32 @@ def _node(node: Node, known: Layout, x: float, y: float, height: float) -> Marku
     return group(*parts)
 
 
-def _keys(known: Layout) -> tuple[Key, ...]:
+def _keys(known: ClusterLayout) -> tuple[LegendEntry, ...]:
     def sample(kind: str, height: int) -> Markup:
         inner = element("rect", x=4, y=7 - height / 2, width=26, height=height, rx=2, class_=kind)
         return element("svg", inner, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
 
     found = []
     if known.nodes:
-        found.append(Key(sample("device", 12), f"a rank's device{': ' + known.device if known.device else ''}"))
+        found.append(LegendEntry(sample("device", 12), f"a rank's device{': ' + known.device if known.device else ''}"))
         if known.fabric:
-            found.append(Key(sample("fabric", 5), f"{known.fabric}, as such systems have it"))
+            found.append(LegendEntry(sample("fabric", 5), f"{known.fabric}, as such systems have it"))
         if known.nics:
-            found.append(Key(sample("nic", 9), f"NICs, {known.network}, as such systems have them"))
-        if not known.is_said:
+            found.append(LegendEntry(sample("nic", 9), f"NICs, {known.network}, as such systems have them"))
+        if not known.is_stated:
             found.append(
-                Key(sample("node supposed", 12), "supposed: the log lists no ranks, so as such systems have them")
+                LegendEntry(
+                    sample("node supposed", 12), "supposed: the log lists no ranks, so as such systems have them"
+                )
             )
     return tuple(found)
 
 
-def _in_words(known: Layout, ranks: int | None) -> str:
+def _in_words(known: ClusterLayout, ranks: int | None) -> str:
     number = count_text(ranks, "rank") if ranks else "An unknown number of ranks"
     total = len(known.nodes) + known.more_nodes
     where = f" on {count_text(total, 'node')}" if total else ""
-    supposed = "" if known.is_said or not total else " (supposed)"
+    supposed = "" if known.is_stated or not total else " (supposed)"
     sentences = [f"{number}{where}{supposed}"]
     sentences += [known.device] if known.device else []
     sentences += [f"{part}, as such systems have it" for part in (known.fabric, known.network) if part]

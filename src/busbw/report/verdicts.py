@@ -5,30 +5,32 @@ from dataclasses import replace
 
 from busbw import judge
 from busbw.report.axes import number
-from busbw.report.page import Badge, BandLine, Fact, Glance, SummaryLine, Verdict
+from busbw.report.page import Badge, BandEvidence, NamedValue, Sparkline, SummaryLine, VerdictView
 from busbw.units import count_text, size_text
 
 _MOST_FEATURES = 3
 
 
-def shown(verdict: judge.Verdict, glance: Glance | None = None) -> Verdict:
+def verdict_view(verdict: judge.Verdict, glance: Sparkline | None = None) -> VerdictView:
     """One verdict."""
-    notes = [Fact("because", text) for text in verdict.reasons]
-    notes += [Fact("looks like", text) for text in verdict.causes]
-    notes += [Fact("next", text) for text in verdict.advice]
+    notes = [NamedValue("because", text) for text in verdict.reasons]
+    notes += [NamedValue("looks like", text) for text in verdict.causes]
+    notes += [NamedValue("next", text) for text in verdict.advice]
     if verdict.fit:
         half = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
         notes.append(
-            Fact(
+            NamedValue(
                 "the sweep",
                 f"latency {verdict.fit.latency_us:.3g} us and busbw {verdict.fit.bandwidth_gbps:.4g} GB/s by fit "
                 f"(error {verdict.fit.error:.0%}){half}",
             )
         )
     for one in sorted(verdict.features, key=lambda feature: -feature.depth)[:_MOST_FEATURES]:
-        notes.append(Fact("notice", f"{one.kind} at {size_text(one.size_bytes)}: {one.evidence}; likely {one.likely}"))
-    notes += [Fact("also", text) for text in verdict.beside]
-    return Verdict(
+        notes.append(
+            NamedValue("notice", f"{one.kind} at {size_text(one.size_bytes)}: {one.evidence}; likely {one.likely}")
+        )
+    notes += [NamedValue("also", text) for text in verdict.beside]
+    return VerdictView(
         badge=Badge.of(verdict.grade),
         title=verdict.title,
         yardstick=verdict.yardstick,
@@ -38,7 +40,7 @@ def shown(verdict: judge.Verdict, glance: Glance | None = None) -> Verdict:
     )
 
 
-def _band(band: judge.BandVerdict) -> BandLine:
+def _band(band: judge.BandVerdict) -> BandEvidence:
     sizes = [one.size_bytes for one in band.judged]
     worst, limits = band.worst, band.worst.range_us
     if band.band == "latency" or not worst.busbw_gbps:
@@ -48,7 +50,7 @@ def _band(band: judge.BandVerdict) -> BandLine:
         per_us = worst.busbw_gbps * worst.time_us
         measured = f"{number(worst.busbw_gbps)} GB/s"
         expected = f"{number(per_us / limits.high)} to {number(per_us / limits.low)} GB/s"
-    return BandLine(
+    return BandEvidence(
         band=band.band,
         badge=Badge.of(band.grade),
         sizes=f"{size_text(min(sizes))} to {size_text(max(sizes))}" if len(set(sizes)) > 1 else size_text(sizes[0]),
@@ -60,7 +62,7 @@ def _band(band: judge.BandVerdict) -> BandLine:
     )
 
 
-def summary_lines(entries: Iterable[tuple[str, str, Verdict]]) -> tuple[SummaryLine, ...]:
+def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
     """A line for each (anchor, title, verdict); those without evidence that give the same reason share one."""
     lines: list[SummaryLine] = []
     merged: dict[tuple[str, str], int] = {}

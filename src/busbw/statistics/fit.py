@@ -32,7 +32,7 @@ class Fit(Struct, kw_only=True, frozen=True):
     points: int
 
 
-class Feature(Struct, kw_only=True, frozen=True):
+class CurveFeature(Struct, kw_only=True, frozen=True):
     """A place where the curve is not what its neighbours make one expect."""
 
     kind: Literal["dip", "cliff", "step"]
@@ -113,7 +113,7 @@ STEP = 0.25
 """How much more than its neighbours time must grow for a switch of protocol to be named."""
 
 
-def features(points: Points, bus_factor: float) -> tuple[Feature, ...]:
+def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
     """The dips, cliffs and steps of a sweep with their likely cause, each with the figures that show it."""
     known = sorted((size, time) for size, time in points if size > 0 and time > 0)
     curve = [(size, size * bus_factor / time / 1e3) for size, time in known]
@@ -121,9 +121,9 @@ def features(points: Points, bus_factor: float) -> tuple[Feature, ...]:
     return tuple(sorted(found, key=lambda feature: feature.size_bytes))
 
 
-def _falls(curve: Sequence[tuple[int, float]]) -> list[Feature]:
+def _falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
     """Where busbw falls below what smaller sizes reached: for some sizes a dip, for all larger ones a cliff."""
-    found: list[Feature] = []
+    found: list[CurveFeature] = []
     best, fallen = 0.0, False
     for index, (size, busbw) in enumerate(curve):
         if busbw >= (1 - DIP) * best:
@@ -135,7 +135,7 @@ def _falls(curve: Sequence[tuple[int, float]]) -> list[Feature]:
     return found
 
 
-def _fall(size: int, busbw: float, best: float, larger: Sequence[float]) -> Feature:
+def _fall(size: int, busbw: float, best: float, larger: Sequence[float]) -> CurveFeature:
     low = list(itertools.takewhile(lambda value: value < (1 - DIP) * best, larger))
     evidence = f"busbw {busbw:.4g} GB/s after {best:.4g} at smaller sizes"
     if not larger:
@@ -153,10 +153,10 @@ def _fall(size: int, busbw: float, best: float, larger: Sequence[float]) -> Feat
             if low
             else "one size only: a disturbance while it was measured, or a poor choice of protocol there"
         )
-    return Feature(kind=kind, size_bytes=size, depth=1 - busbw / best, evidence=evidence, likely=likely)
+    return CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / best, evidence=evidence, likely=likely)
 
 
-def _steps(points: Points) -> list[Feature]:
+def _steps(points: Points) -> list[CurveFeature]:
     """Where time grows more than before and after.
 
     In the postal model the growth per doubling only rises with size; where it falls back again, something switched.
@@ -182,5 +182,5 @@ def _steps(points: Points) -> list[Feature]:
             evidence += ", more than between the sizes before and after"
         kind: Literal["dip", "step"] = "dip" if falls_back else "step"
         depth = 1 - later[3] / after if falls_back else excess
-        found.append(Feature(kind=kind, size_bytes=size, depth=depth, evidence=evidence, likely=likely))
+        found.append(CurveFeature(kind=kind, size_bytes=size, depth=depth, evidence=evidence, likely=likely))
     return found

@@ -11,12 +11,12 @@ from msgspec import Struct
 from busbw.logs import Table
 from busbw.units import size_text
 
-Way = Literal["host", "one thread", "one each", "graph"]
+LaunchMode = Literal["host", "one thread", "one each", "graph"]
 """Ranks on processors; GPUs of which a thread launches several in turn (-g); GPUs with a thread or process each; GPUs
 whose operations are in a CUDA graph (-G), so that launching does not show."""
 
 
-class Scatter(Struct, kw_only=True, frozen=True):
+class RunVariation(Struct, kw_only=True, frozen=True):
     """What the times of two starts may differ by, as a factor."""
 
     factor: float
@@ -26,33 +26,35 @@ class Scatter(Struct, kw_only=True, frozen=True):
     source: str
 
 
-SCATTER: dict[Way, Scatter] = {
-    "host": Scatter(
+SCATTER: dict[LaunchMode, RunVariation] = {
+    "host": RunVariation(
         factor=2.25,
         up_to_bytes=None,
         words="ranks on processors",
         source="2 ranks on a shared machine with two processors, all_reduce of 1 MiB: 44, 75 and 96 us were the usual "
         "times, by whether the ranks shared a processor (docs/comparison.md)",
     ),
-    "one thread": Scatter(
+    "one thread": RunVariation(
         factor=1.8,
         up_to_bytes=8 << 20,
         words="one thread that launches several GPUs",
         source="ten starts of each program on 2 and on 4 H200: up to 1.77 times apart at 1 KiB, 32 KiB and 1 MiB, and "
         "rounds at 95 % of the sizes and collectives up to 1.77 (bench/results/h200-x*-parity*.json, -g)",
     ),
-    "one each": Scatter(
+    "one each": RunVariation(
         factor=1.8,
         up_to_bytes=1 << 20,
         words="GPUs launched by a thread or process each",
         source="three to eight rounds of each program on 2 and on 4 H200: up to 1.61 times apart at 19 of 20 sizes, "
         "beyond 1.8 at 1 of 600 (bench/results/h200-x*-parity*.json, processes)",
     ),
-    "graph": Scatter(factor=1.0, up_to_bytes=0, words="operations in a CUDA graph", source="launching does not show"),
+    "graph": RunVariation(
+        factor=1.0, up_to_bytes=0, words="operations in a CUDA graph", source="launching does not show"
+    ),
 }
 
 
-def way_of(table: Table) -> Way:
+def launch_mode_of(table: Table) -> LaunchMode:
     """How the operations of a log were launched; one at a time by each rank where it does not say."""
     if table.settings.get("backend") == "host" or any(rank.bus_id == "cpu" for rank in table.rank_list):
         return "host"
@@ -61,13 +63,13 @@ def way_of(table: Table) -> Way:
     return "one thread" if (table.gpus_per_thread or 1) > 1 else "one each"
 
 
-def scatter_factor(way: Way, size_bytes: int) -> float:
+def variation_factor(way: LaunchMode, size_bytes: int) -> float:
     """What the times of two starts may differ by at this size because of launching; 1 where it does not show."""
     known = SCATTER[way]
     return known.factor if known.up_to_bytes is None or size_bytes <= known.up_to_bytes else 1.0
 
 
-def scatter_text(way: Way) -> str | None:
+def variation_text(way: LaunchMode) -> str | None:
     """One clause, or None where launching does not show: "up to 1.8 times apart up to 8 MiB (...)"."""
     known = SCATTER[way]
     if known.factor <= 1:

@@ -50,7 +50,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class QuadrupleJudgement:
+class QuadrupleTest:
     """What quadruples of interleaved blocks say about every row at once."""
 
     intervals: tuple[Interval | None, ...]
@@ -70,7 +70,7 @@ def quadruple_difference(first: Vector, second: Vector, third: Vector, fourth: V
 
 def judge_quadruples(
     differences: Matrix, neighbours: Sequence[tuple[int, int]], *, alpha: float, seed: int = 0
-) -> QuadrupleJudgement:
+) -> QuadrupleTest:
     """Decides which rows differ, from one difference per quadruple (row of the matrix) and table row (column).
 
     A coin chose for each quadruple which side came first. If the sides do not differ, the coin chose nothing but the
@@ -91,7 +91,7 @@ def judge_quadruples(
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
     place = quadruples - (quadruples + limit + 1) // 2  # of the lower end among the sorted differences, from 0
     if limit > quadruples or rows == 0:
-        return QuadrupleJudgement((None,) * rows, (False,) * rows, 0.0, quadruples)
+        return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
     ordered = np.sort(differences, axis=0)
     intervals = tuple(
         Interval(float(np.median(ordered[:, row])), float(ordered[place, row]), float(ordered[-1 - place, row]))
@@ -100,7 +100,7 @@ def judge_quadruples(
     side = [1 if interval.low > 0 else -1 if interval.high < 0 else 0 for interval in intervals]
     agreeing = {row for pair in pairs if side[pair[0]] * side[pair[1]] > 0 for row in pair}
     level = _level(place, quadruples)
-    return QuadrupleJudgement(intervals, tuple(row in agreeing for row in range(rows)), level, quadruples)
+    return QuadrupleTest(intervals, tuple(row in agreeing for row in range(rows)), level, quadruples)
 
 
 def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float, seed: int) -> int:
@@ -147,7 +147,7 @@ def _interval_limit(quadruples: int) -> int:
 
 
 @dataclass(frozen=True)
-class Summary:
+class SampleSummary:
     """Observations of one side, as far as a mean needs them."""
 
     mean: float
@@ -159,7 +159,7 @@ class Summary:
     """How far the mean may be off because its observations are printed to so many digits."""
 
 
-def run_summary(times: Sequence[float], half_digit: float = 0.0) -> Summary:
+def run_summary(times: Sequence[float], half_digit: float = 0.0) -> SampleSummary:
     """Of independent runs, at least two, by the logarithms of their times.
 
     Args:
@@ -171,10 +171,10 @@ def run_summary(times: Sequence[float], half_digit: float = 0.0) -> Summary:
     variance = float(logarithms.var(ddof=1)) / len(values)
     lowest = values - half_digit
     rounding = float(np.log(values / lowest).mean()) if (lowest > 0).all() else math.inf
-    return Summary(float(logarithms.mean()), variance, len(values) - 1, rounding=rounding)
+    return SampleSummary(float(logarithms.mean()), variance, len(values) - 1, rounding=rounding)
 
 
-def stretch_summary(times_us: Sequence[float]) -> Summary | None:
+def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
     """Of the iterations of one run, which are not independent: neighbours share what the machine does just then.
 
     The run is cut into stretches, and each counts as one observation by its median. Where stretches still resemble
@@ -194,10 +194,10 @@ def stretch_summary(times_us: Sequence[float]) -> Summary | None:
     inflation = (1 + correlation) / (1 - correlation) if 0 < correlation < 1 else 1.0
     variance = power / (stretches - 1) / stretches * inflation
     low, middle, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))
-    return Summary(float(middle), variance, max(1.0, stretches / inflation - 1), float(high - low))
+    return SampleSummary(float(middle), variance, max(1.0, stretches / inflation - 1), float(high - low))
 
 
-def mean_difference(a: Summary, b: Summary, *, alpha: float) -> Interval:
+def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Interval:
     """A's mean less B's with the interval of Welch's test: the logarithm of B's speed over A's.
 
     It is wider by what rounding leaves open: runs that print the same figure do not agree beyond its last digit.

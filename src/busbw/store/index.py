@@ -20,7 +20,7 @@ from typing import TypeVar
 from busbw import readers
 from busbw.errors import BusbwError
 from busbw.logs import Log
-from busbw.store.layout import Entry, entries
+from busbw.store.layout import StoreEntry, entries
 from busbw.store.rows import LARGEST, insert
 
 VERSION = 3
@@ -207,7 +207,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _update(connection: sqlite3.Connection, there: dict[str, Entry]) -> None:
+def _update(connection: sqlite3.Connection, there: dict[str, StoreEntry]) -> None:
     known = {
         name: (size_bytes, mtime_ns)
         for name, size_bytes, mtime_ns in connection.execute("SELECT name, size_bytes, mtime_ns FROM files")
@@ -223,7 +223,7 @@ def _update(connection: sqlite3.Connection, there: dict[str, Entry]) -> None:
                 _take(connection, entry)
 
 
-def _take(connection: sqlite3.Connection, entry: Entry) -> None:
+def _take(connection: sqlite3.Connection, entry: StoreEntry) -> None:
     """Puts a log in the place of what was known of it."""
     connection.execute("DELETE FROM files WHERE name = ?", (entry.name,))
     log, problem = _read(entry)
@@ -236,12 +236,12 @@ def _take(connection: sqlite3.Connection, entry: Entry) -> None:
             insert(cursor, file, log, changed_s=_changed_ns(entry) / 1e9)
 
 
-def _changed_ns(entry: Entry) -> int:
+def _changed_ns(entry: StoreEntry) -> int:
     """When its log was changed, as far as the index can hold that: a file's time may be anything."""
     return min(max(entry.mtime_ns, 0), LARGEST)
 
 
-def _read(entry: Entry) -> tuple[Log | None, str | None]:
+def _read(entry: StoreEntry) -> tuple[Log | None, str | None]:
     """The log, or why there is none: one file that cannot be read must not hide the others."""
     try:
         log = readers.read(entry.log)

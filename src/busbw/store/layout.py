@@ -49,7 +49,7 @@ class RunFile(Struct, kw_only=True, frozen=True):
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoreEntry:
     """One run in a store."""
 
     name: str
@@ -97,7 +97,7 @@ def write_run_file(folder: Path, run: RunFile) -> None:
     replace_file(folder / RUN_FILE, msgspec.json.encode(run) + b"\n")
 
 
-def entries(store: Path) -> Iterator[Entry]:
+def entries(store: Path) -> Iterator[StoreEntry]:
     """Every run in the store, in no order. A store that is not there has none."""
     try:
         found = list(os.scandir(store))
@@ -119,7 +119,7 @@ def entries(store: Path) -> Iterator[Entry]:
                 continue
             # The index and what is printed are text.
             name = os.fsencode(item.name).decode(errors="backslashreplace")
-            yield Entry(name, log, status.st_size, status.st_mtime_ns)
+            yield StoreEntry(name, log, status.st_size, status.st_mtime_ns)
 
 
 def find(text: str, store: Path | None = None) -> Path:

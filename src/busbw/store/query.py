@@ -38,7 +38,7 @@ class Filter(Struct, kw_only=True, frozen=True):
     max_bytes: int | None = None
 
 
-class RunLine(Struct, kw_only=True, frozen=True):
+class RunRow(Struct, kw_only=True, frozen=True):
     """One table of one log in the store."""
 
     name: str
@@ -71,7 +71,7 @@ class RunLine(Struct, kw_only=True, frozen=True):
     peak_busbw_gbps: float | None
 
 
-class Point(Struct, frozen=True):
+class StoredPoint(Struct, frozen=True):
     """One measurement in the index."""
 
     name: str
@@ -94,7 +94,7 @@ class Point(Struct, frozen=True):
     wrong_elements: int | None
 
 
-class Measured(NamedTuple):
+class MeasuredSeries(NamedTuple):
     """One placement of one configuration of one run, and what decides what it may be compared with."""
 
     name: str
@@ -119,7 +119,7 @@ class Measured(NamedTuple):
     """By size in bytes."""
 
 
-def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunLine]:
+def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunRow]:
     """The runs that match, the newest first; of their configurations only those that match are told."""
     where, values = _where(wanted)
     rows = connection.execute(
@@ -141,7 +141,7 @@ def count_runs(connection: sqlite3.Connection, wanted: Filter) -> int:
     return count
 
 
-def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Measured]:
+def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[MeasuredSeries]:
     """All configurations that match, each placement by itself; cycles of a size are averaged.
 
     Where the placement is left open, it is out of place, or what a log has that does not say. Measurements whose data
@@ -168,7 +168,7 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
         for _, placement, size_bytes, time_us in points:
             by_placement.setdefault(placement, {})[size_bytes] = time_us
         for placement, times_us in by_placement.items():
-            yield Measured._make((*series_of[series], placement, times_us))
+            yield MeasuredSeries._make((*series_of[series], placement, times_us))
 
 
 def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, int]:
@@ -195,7 +195,7 @@ def _timed(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
     )
 
 
-def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[Point]:
+def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[StoredPoint]:
     """The points that match: the newest run first, and in a run by configuration and size."""
     where, values = _where(wanted, points=True)
     rows = connection.execute(
@@ -208,7 +208,7 @@ def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | 
         (*values, -1 if limit is None else limit),
     )
     for row in rows:
-        yield Point(*row)
+        yield StoredPoint(*row)
 
 
 def count_points(connection: sqlite3.Connection, wanted: Filter) -> int:
@@ -221,10 +221,10 @@ def count_points(connection: sqlite3.Connection, wanted: Filter) -> int:
     return count
 
 
-def _run_line(row: tuple[Any, ...]) -> RunLine:
-    line = dict(zip(RunLine.__struct_fields__, row, strict=True))
+def _run_line(row: tuple[Any, ...]) -> RunRow:
+    line = dict(zip(RunRow.__struct_fields__, row, strict=True))
     line["complete"] = None if line["complete"] is None else bool(line["complete"])
-    return RunLine(**line)
+    return RunRow(**line)
 
 
 def _where(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...]]:

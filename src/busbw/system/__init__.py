@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from busbw.catalog import Shelf
+from busbw.catalog import Catalog
 
 Generation = Literal["volta", "ampere", "hopper", "blackwell", "cdna", "host"]
 """Decides which of NCCL's protocols there are and what they reach."""
 
 
-class Constant(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class SourcedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A figure that the expectation is made from."""
 
     value: float
@@ -33,18 +33,18 @@ class Fabric(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The ranks that it joins at most."""
     links: Annotated[int, Meta(ge=1)]
     """Of one rank; in a mesh those to one other rank."""
-    link_gbps: Constant
+    link_gbps: SourcedValue
     """What a collective's data get through one link, one way."""
-    spec_gbps: Constant
+    spec_gbps: SourcedValue
     """What the maker says of all links of one rank together, one way."""
 
 
 class Nvls(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Reduction in the switch (NVLink SHARP)."""
 
-    from_ranks: Constant
+    from_ranks: SourcedValue
     """The library prefers its ring with fewer."""
-    efficiency: Constant
+    efficiency: SourcedValue
     """Of the links' rate, while the switch reduces."""
 
 
@@ -54,7 +54,7 @@ class Nics(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     count: Annotated[int, Meta(ge=1)]
     gbit: Annotated[float, Meta(gt=0)]
     """Of each, one way."""
-    latency_us: Constant | None = None
+    latency_us: SourcedValue | None = None
     """What the network's plug-in adds to each step; null: InfiniBand or RoCE, which NCCL counts in its own table."""
     source: Annotated[str, Meta(min_length=1)]
 
@@ -88,7 +88,7 @@ class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         return first.most_ranks if first is not None and leaves else None
 
 
-_SHELF = Shelf(
+_SHELF = Catalog(
     __name__,
     System,
     kind="system",
@@ -113,7 +113,7 @@ def find(name: str) -> System:
 
 
 @lru_cache(maxsize=256)
-def by_words(text: str) -> System | None:
+def find_in_text(text: str) -> System | None:
     """The system whose device the words name: the name in a device list, the title of a table."""
     found = [
         (len(device), system)

@@ -10,13 +10,13 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.system import Nics, System, by_words, find
+from busbw.system import Nics, System, find, find_in_text
 
 SLOWEST_GBIT = 10
 """Ports below are for management and carry no collectives."""
 
 
-class Port(Struct, kw_only=True, frozen=True):
+class NetworkPort(Struct, kw_only=True, frozen=True):
     """One network port that is up or whose state is not said."""
 
     name: str
@@ -26,25 +26,25 @@ class Port(Struct, kw_only=True, frozen=True):
     """None where the driver does not say."""
 
 
-class Machine(Struct, kw_only=True, frozen=True):
+class DetectedMachine(Struct, kw_only=True, frozen=True):
     """What can be read of a machine."""
 
     gpus: tuple[str, ...] | None
     """Names; None where no driver says anything, which is not the same as none."""
-    ports: tuple[Port, ...]
+    ports: tuple[NetworkPort, ...]
     processor: str | None
     processors: int | None
     numa_nodes: int | None
     memory_bytes: int | None
 
 
-def look(root: Path = Path("/")) -> Machine:
+def detect_machine(root: Path = Path("/")) -> DetectedMachine:
     """This machine, or what a tree of files says of another one."""
     cpuinfo = _text(root / "proc/cpuinfo") or ""
     model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     processors = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
     memory = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo") or "", re.MULTILINE)
-    return Machine(
+    return DetectedMachine(
         gpus=_gpus(root),
         ports=(*_rdma_ports(root), *_ethernet_ports(root)),
         processor=model[1].strip() if model else None,
@@ -54,13 +54,13 @@ def look(root: Path = Path("/")) -> Machine:
     )
 
 
-def system_here(machine: Machine) -> tuple[System, str]:
+def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
     """The description that fits a machine, with its own NICs, and a sentence on how it was found."""
     if not machine.gpus:
         why = "no GPU driver says anything here" if machine.gpus is None else "no GPU here"
         return find("host"), f"{why}: the host backend"
     names = ", ".join(f"{number} x {name}" for name, number in Counter(machine.gpus).items())
-    system = by_words(machine.gpus[0])
+    system = find_in_text(machine.gpus[0])
     if system is None or len(set(machine.gpus)) > 1:
         return find("host"), f"{names}: not described; write a system file and give it with --system FILE"
     nics = _fastest(machine.ports)
@@ -71,7 +71,7 @@ def system_here(machine: Machine) -> tuple[System, str]:
     return replace(system, nics=found), f"{names} and {found.text} found"
 
 
-def _fastest(ports: tuple[Port, ...]) -> tuple[int, float] | None:
+def _fastest(ports: tuple[NetworkPort, ...]) -> tuple[int, float] | None:
     """How many ports have the highest rate; a node's slower ones serve storage and management."""
     rdma = [port for port in ports if port.kind != "Ethernet"] or list(ports)
     rates = Counter(port.gbit for port in rdma if port.gbit and port.gbit >= SLOWEST_GBIT)
@@ -101,7 +101,7 @@ def _gpus(root: Path) -> tuple[str, ...] | None:
     return tuple(line.strip() for line in done.stdout.splitlines() if line.strip())
 
 
-def _rdma_ports(root: Path) -> list[Port]:
+def _rdma_ports(root: Path) -> list[NetworkPort]:
     found = []
     for port in sorted(root.glob("sys/class/infiniband/*/ports/*")):
         if "ACTIVE" not in (_text(port / "state") or "ACTIVE"):
@@ -110,11 +110,11 @@ def _rdma_ports(root: Path) -> list[Port]:
         device = port.parent.parent.name
         link = (_text(port / "link_layer") or "").strip()
         kind = "EFA" if re.match(r"efa|rdmap", device) else "RoCE" if link == "Ethernet" else "InfiniBand"
-        found.append(Port(name=device, kind=kind, gbit=float(rate[1]) if rate else None))
+        found.append(NetworkPort(name=device, kind=kind, gbit=float(rate[1]) if rate else None))
     return found
 
 
-def _ethernet_ports(root: Path) -> list[Port]:
+def _ethernet_ports(root: Path) -> list[NetworkPort]:
     found = []
     for interface in sorted(root.glob("sys/class/net/*")):
         if not (interface / "device").exists() or (_text(interface / "operstate") or "up").strip() == "down":
@@ -123,5 +123,5 @@ def _ethernet_ports(root: Path) -> list[Port]:
             continue  # counted as an RDMA port
         speed = (_text(interface / "speed") or "").strip()
         gbit = int(speed) / 1000 if speed.isdigit() and int(speed) > 0 else None
-        found.append(Port(name=interface.name, kind="Ethernet", gbit=gbit))
+        found.append(NetworkPort(name=interface.name, kind="Ethernet", gbit=gbit))
     return found

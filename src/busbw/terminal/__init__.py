@@ -1,16 +1,16 @@
 """What a person sees in a terminal: tables that fit its width, pictures, colour where it means something."""
 
+from busbw.terminal.activity import activity, live_line
 from busbw.terminal.console import StreamConsole, console, width_of
-from busbw.terminal.screen import Expected, screen
+from busbw.terminal.screen import ExpectationColumns, screen
 from busbw.terminal.tables import Cell, Column, fitted, lines
-from busbw.terminal.activity import at_work, live_line
 
 __all__ = [
     "Cell",
     "Column",
-    "Expected",
+    "ExpectationColumns",
     "StreamConsole",
-    "at_work",
+    "activity",
     "console",
     "fitted",
     "lines",

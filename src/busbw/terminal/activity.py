@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-_UNNOTICED_S = 1.5
+_SHOW_AFTER_S = 1.5
 _REFRESHES_PER_S = 2
 
 
 @contextmanager
-def at_work(what: str) -> Iterator[None]:
+def activity(what: str) -> Iterator[None]:
     """Shows on stderr what goes on and for how long, once it takes longer than anyone waits without a word.
 
     Nothing is shown where that is no terminal.
@@ -35,7 +35,7 @@ def at_work(what: str) -> Iterator[None]:
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    late = Timer(_UNNOTICED_S, line.start)
+    late = Timer(_SHOW_AFTER_S, line.start)
     late.daemon = True
     late.start()
     try:

@@ -67,7 +67,7 @@ def time_over_size(rows: Iterable[Row], *, width: int = WIDTH, height: int = HEI
     return _drawn(curves, "time (us) over size", _Frame(width, height, is_logarithmic=True), {})
 
 
-def beside(left: str, right: str, width: int) -> str:
+def join_columns(left: str, right: str, width: int) -> str:
     """Two pictures next to each other, the left one in so many columns."""
     pairs = zip_longest(left.splitlines(), right.splitlines(), fillvalue="")
     return "\n".join(f"{first:<{width}}{second}".rstrip() for first, second in pairs)

@@ -18,8 +18,8 @@ from rich.live import Live
 from rich.text import Text
 
 from busbw.logs import PLACEMENT_WORDS
-from busbw.records import Header, Record, Row, Settings
-from busbw.terminal.stdout_buffer import ToStdout
+from busbw.records import HeaderRecord, Record, RowRecord, SettingsRecord
+from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import size_text
 
 _SIZES_TO_JUDGE_BY = 3
@@ -28,13 +28,13 @@ _FEW_TIMES = 4
 _NOTICEABLE_S = 0.05
 
 
-def place_in_sweep(settings: Settings, requested_bytes: int) -> tuple[int, int]:
+def place_in_sweep(settings: SettingsRecord, requested_bytes: int) -> tuple[int, int]:
     """Which size of how many this is, from 1."""
     sizes = sizes_of(settings)
     return sizes.index(requested_bytes) + 1 if requested_bytes in sizes else len(sizes), len(sizes)
 
 
-def sizes_of(settings: Settings) -> Sequence[int]:
+def sizes_of(settings: SettingsRecord) -> Sequence[int]:
     """The sizes of the sweep, in its order; small steps make millions, so those are not written out."""
     if settings.sizes_bytes:
         return settings.sizes_bytes
@@ -46,7 +46,7 @@ def sizes_of(settings: Settings) -> Sequence[int]:
     return sizes
 
 
-def seconds_left(settings: Settings, spent: Sequence[tuple[int, float]]) -> float | None:
+def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -> float | None:
     """How long the rest of this pass over the sizes will take, from what those took that are done.
 
     What a size takes, with its warm-up and its check, is taken to be a fixed part and one that grows with the bytes:
@@ -93,14 +93,14 @@ class Progress:
         self._record_path = record_path
         self._record_offset = 0
         self._unfinished = b""
-        self._settings: Settings | None = None
-        self._done: Row | None = None
+        self._settings: SettingsRecord | None = None
+        self._done: RowRecord | None = None
         self._configuration: tuple[object, ...] = ()
         self._ends_s: dict[int, float] = {}
         self._shown = ""
         self._status = ""
         self._start_s = monotonic()
-        self.stdout = ToStdout()
+        self.stdout = StdoutBuffer()
         self._shares_stdout = sys.stdout.isatty()
         self._console = Console(file=sys.stdout if self._shares_stdout else sys.stderr, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
@@ -182,12 +182,12 @@ class Progress:
         *lines, self._unfinished = (self._unfinished + new).split(b"\n")
         for line in lines:
             entry = msgspec.json.decode(line, type=Record)
-            if isinstance(entry, Header):
+            if isinstance(entry, HeaderRecord):
                 self._settings = entry.settings
-            elif isinstance(entry, Row):
+            elif isinstance(entry, RowRecord):
                 self._take(entry)
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: RowRecord) -> None:
         self._done = row
         configuration = (row.cycle, row.dtype, row.redop, row.root)
         if configuration != self._configuration:

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 from rich.text import Text
 
-from busbw.terminal import plot
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
+from busbw.terminal import plot
 from busbw.terminal.tables import Cell, Column, lines
 from busbw.units import count_text, plain, size_text
 
@@ -20,7 +20,7 @@ _BESIDE_WIDTH = 110
 _MOST_SENTENCES = 8
 
 
-class Span(Protocol):
+class RangeLike(Protocol):
     """A figure with the range of a healthy system."""
 
     @property
@@ -36,24 +36,24 @@ class Span(Protocol):
         """The upper end."""
 
 
-class Expected(NamedTuple):
+class ExpectationColumns(NamedTuple):
     """What a healthy system reaches in the rows of a table."""
 
-    busbw_gbps: Callable[[Row], Span | None] = lambda _row: None
+    busbw_gbps: Callable[[Row], RangeLike | None] = lambda _row: None
     """None where nothing is known of it."""
-    assumed: Callable[[Row], str] = lambda _row: ""
+    assumption: Callable[[Row], str] = lambda _row: ""
     """What that takes for granted though nobody states it: then it judges nothing, and nothing is coloured by it."""
 
-    def judges(self, row: Row) -> Span | None:
+    def deciding_range(self, row: Row) -> RangeLike | None:
         """What decides whether a row is good."""
-        return None if self.assumed(row) else self.busbw_gbps(row)
+        return None if self.assumption(row) else self.busbw_gbps(row)
 
 
-class _Sides(NamedTuple):
+class _TableView(NamedTuple):
     """What all parts of a table's screen need."""
 
     table: Table
-    expected: Expected
+    expected: ExpectationColumns
     placements: tuple[Placement, ...]
 
 
@@ -61,7 +61,7 @@ def screen(
     log: Log,
     *,
     width: int,
-    expected: Callable[[Table], Expected] | None = None,
+    expected: Callable[[Table], ExpectationColumns] | None = None,
     draw: bool = True,
     numbers: Sequence[int] | None = None,
 ) -> list[Text]:
@@ -79,7 +79,7 @@ def screen(
         if numbers is not None and number not in numbers:
             continue
         placements = tuple(name for name in PLACEMENTS if any(name in row.figures for row in table.rows))
-        sides = _Sides(table, expected(table) if expected else Expected(), placements)
+        sides = _TableView(table, expected(table) if expected else ExpectationColumns(), placements)
         if made:
             made.append("")
         which = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
@@ -87,7 +87,7 @@ def screen(
         made.append(verdict(table))
         if table.rows:
             made += ["", *lines(_columns(sides), width)]
-        remarks = dict.fromkeys(filter(None, map(sides.expected.assumed, table.rows)))
+        remarks = dict.fromkeys(filter(None, map(sides.expected.assumption, table.rows)))
         made += [Text(f"expected: {plain(remark)}", "dim") for remark in remarks]
         if draw:
             made += _pictures(sides, width)
@@ -165,7 +165,7 @@ def _agree(table: Table, kind: str) -> bool:
     return len({getattr(row, kind) for row in table.rows}) == 1
 
 
-def _columns(sides: _Sides) -> list[Column]:
+def _columns(sides: _TableView) -> list[Column]:
     rows = sides.table.rows
     columns = [Column("size", [Cell(size_text(row.size_bytes)) for row in rows])]
     for weight, name in enumerate(("group", "cycle", "root", "redop", "dtype", "variant", "collective"), start=30):
@@ -181,13 +181,13 @@ def _columns(sides: _Sides) -> list[Column]:
     return columns
 
 
-def _side(sides: _Sides, placement: Placement) -> list[Column]:
+def _side(sides: _TableView, placement: Placement) -> list[Column]:
     rows = sides.table.rows
     figures = [row.figures.get(placement, Figure()) for row in rows]
     group = PLACEMENT_WORDS[placement]
     times = [_number(figure.time_us if figure.time_us is not None else figure.cpu_time_us) for figure in figures]
     busbw = [
-        Cell(_number(figure.busbw_gbps), _style(figure, sides.expected.judges(row)))
+        Cell(_number(figure.busbw_gbps), _style(figure, sides.expected.deciding_range(row)))
         for row, figure in zip(rows, figures, strict=True)
     ]
     p99 = [_number(figure.stats.p99_us if figure.stats else None) for figure in figures]
@@ -212,7 +212,7 @@ def _side(sides: _Sides, placement: Placement) -> list[Column]:
     ]
 
 
-def _style(figure: Figure, expected: Span | None) -> str:
+def _style(figure: Figure, expected: RangeLike | None) -> str:
     """Red below what a healthy system reaches, green within it; nothing where that is not known."""
     if expected is None or figure.busbw_gbps is None:
         return ""
@@ -232,7 +232,7 @@ def _number(value: float | None) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
 
 
-def _pictures(sides: _Sides, width: int) -> list[str | Text]:
+def _pictures(sides: _TableView, width: int) -> list[str | Text]:
     rows = sides.table.rows
     spans = {row.size_bytes: span.typical for row in rows if (span := sides.expected.busbw_gbps(row))}
     is_beside = width >= _BESIDE_WIDTH
@@ -242,7 +242,7 @@ def _pictures(sides: _Sides, width: int) -> list[str | Text]:
     if not left and not right:
         return []
     if left and right and is_beside:
-        return ["", *plot.beside(left, right, min(each, plot.WIDTH) + 2).splitlines()]
+        return ["", *plot.join_columns(left, right, min(each, plot.WIDTH) + 2).splitlines()]
     return [line for picture in (left, right) if picture for line in ("", *picture.splitlines())]
 
 

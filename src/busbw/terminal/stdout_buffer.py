@@ -11,7 +11,7 @@ _MOST_HELD_BYTES = 2**20
 _TICK_S = 0.1
 
 
-class ToStdout:
+class StdoutBuffer:
     """Writes what the reader has room for and holds the rest, so that its caller can heed signals meanwhile.
 
     A write to a full pipe would wait in the kernel, and Python begins it anew after a signal.
@@ -23,7 +23,7 @@ class ToStdout:
         self._is_gone = False
 
     @property
-    def is_behind(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether something is held."""
         return bool(self._held)
 

@@ -4,6 +4,6 @@
 show it to people.
 """
 
-from busbw.topology.types import Gpu, Nic, Path, Topology
+from busbw.topology.types import DevicePath, Gpu, Nic, Topology
 
-__all__ = ["Gpu", "Nic", "Path", "Topology"]
+__all__ = ["DevicePath", "Gpu", "Nic", "Topology"]

@@ -7,7 +7,7 @@ _MOST = 1 << 20
 """Above the largest CPU number that Linux can have; what says more is no list of CPUs."""
 
 
-def text_of(numbers: Iterable[int]) -> str:
+def format_ranges(numbers: Iterable[int]) -> str:
     """As ranges."""
     known = sorted(set(numbers))
     starts = [number for place, number in enumerate(known) if place == 0 or known[place - 1] != number - 1]
@@ -15,7 +15,7 @@ def text_of(numbers: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in zip(starts, ends, strict=True))
 
 
-def numbers_of(text: str) -> tuple[int, ...] | None:
+def parse_ranges(text: str) -> tuple[int, ...] | None:
     """The numbers that ranges stand for, or None where the text is something else."""
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
@@ -29,6 +29,6 @@ def numbers_of(text: str) -> tuple[int, ...] | None:
     return tuple(sorted(found))
 
 
-def bits_of(words: Sequence[int]) -> tuple[int, ...]:
+def set_bits(words: Sequence[int]) -> tuple[int, ...]:
     """The numbers whose bits are set in a mask of several words of 64 bits, the lowest word first."""
     return tuple(place * 64 + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1)

@@ -136,7 +136,7 @@ class PeerAccess(Struct, kw_only=True, frozen=True):
     nvlink: Access | None = None
 
 
-class Path(Struct, kw_only=True, frozen=True):
+class DevicePath(Struct, kw_only=True, frozen=True):
     """What joins two devices; each pair stands here once."""
 
     of: str
@@ -168,7 +168,7 @@ class Topology(Struct, kw_only=True, frozen=True):
     """Empty where the driver says that there is none; None where no driver says anything."""
     nics: tuple[Nic, ...] | None = None
     """None where the text says nothing of NICs."""
-    paths: tuple[Path, ...] = ()
+    paths: tuple[DevicePath, ...] = ()
     notes: tuple[str, ...] = ()
     """What could not be known, and why."""
 
@@ -177,7 +177,7 @@ class Topology(Struct, kw_only=True, frozen=True):
         """Of all devices, in the matrix's order."""
         return (*(gpu.label for gpu in self.gpus or ()), *(nic.label for nic in self.nics or ()))
 
-    def path(self, one: str, other: str) -> Path | None:
+    def path(self, one: str, other: str) -> DevicePath | None:
         """What joins two devices, or None where nothing is known of them."""
         return next((path for path in self.paths if {path.of, path.to} == {one, other}), None)
 

@@ -1,24 +1,24 @@
 """Looks for settings that make a collective faster: screens many at a few sizes, confirms the best by ab."""
 
-from busbw.tune.confirm import Confirmed, Tuning, confirm
-from busbw.tune.knobs import Candidate, Knob, chosen, given, known
+from busbw.tune.confirm import ConfirmedCandidate, TuningResult, confirm
+from busbw.tune.knobs import Candidate, Knob, default_candidates, load_knobs, parse_knobs
 from busbw.tune.outputs import TUNER_FIELDS, TUNER_FORMAT, Winner, environment_file, tuner_file
-from busbw.tune.screen import Screened, screen, side
+from busbw.tune.screen import ScreenedCandidate, screen, side
 
 __all__ = [
     "TUNER_FIELDS",
     "TUNER_FORMAT",
     "Candidate",
-    "Confirmed",
+    "ConfirmedCandidate",
     "Knob",
-    "Screened",
-    "Tuning",
+    "ScreenedCandidate",
+    "TuningResult",
     "Winner",
-    "chosen",
     "confirm",
+    "default_candidates",
     "environment_file",
-    "given",
-    "known",
+    "load_knobs",
+    "parse_knobs",
     "screen",
     "side",
     "tuner_file",

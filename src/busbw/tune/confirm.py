@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.ab import Measurement, Rules, Session, SideSpec, State
-from busbw.compare.result import Comparison, SizeResult, Verdict
-from busbw.errors import Exit
+from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec
+from busbw.compare.result import ChangeVerdict, Comparison, SizeResult
+from busbw.errors import ExitCode
 from busbw.tune.knobs import Candidate, Setting
 from busbw.tune.outputs import Winner
-from busbw.tune.screen import Screened, side
+from busbw.tune.screen import ScreenedCandidate, side
 
 LEAST_GAIN = 0.02
 """What a candidate must gain at some size in screening to be measured again."""
 
 
 @dataclass
-class Confirmed:
+class ConfirmedCandidate:
     """A candidate that was measured against the settings before it."""
 
     candidate: Candidate
@@ -24,30 +24,30 @@ class Confirmed:
 
 
 @dataclass
-class Tuning:
+class TuningResult:
     """What was found."""
 
     adopted: Setting = ()
     """For the environment: faster somewhere, slower nowhere, all together."""
     winners: list[Winner] = field(default_factory=list)
     """For the tuner's file: by size."""
-    confirmed: list[Confirmed] = field(default_factory=list)
-    exit_code: int = Exit.GOOD
+    confirmed: list[ConfirmedCandidate] = field(default_factory=list)
+    exit_code: int = ExitCode.GOOD
     """Of the measurement; not good where it was stopped."""
 
 
 def confirm(
     measurement: Measurement,
     base: SideSpec,
-    screened: Sequence[Screened],
+    screened: Sequence[ScreenedCandidate],
     *,
     most: int,
-    rules: Rules,
+    rules: SessionRules,
     on_progress: Callable[[str], None] = lambda _text: None,
-) -> Tuning:
+) -> TuningResult:
     """Measures the best candidates by `busbw ab`'s rules, best first; the base grows by what is adopted."""
     promising = sorted((each for each in screened if each.best_gain >= LEAST_GAIN), key=lambda each: -each.best_gain)
-    tuning = Tuning()
+    tuning = TuningResult()
     for number, each in enumerate(promising[:most], start=1):
         candidate = each.candidate
         if dict(tuning.adopted).keys() & dict(candidate.setting).keys():
@@ -57,24 +57,24 @@ def confirm(
         before = side(base, tuning.adopted)
         words = f"confirming {candidate.text} ({number} of {min(most, len(promising))})"
 
-        def progress(state: State, words: str = words) -> None:
+        def progress(state: SessionState, words: str = words) -> None:
             on_progress(f"{words}: {state.phase}, quadruple {len(state.quadruples) + 1}")
 
         session = Session(
             replace(measurement, folder=folder), (before, side(before, candidate.setting)), rules, on_progress=progress
         )
         comparison = session.run()
-        tuning.confirmed.append(Confirmed(candidate, comparison, _decide(tuning, candidate, comparison)))
+        tuning.confirmed.append(ConfirmedCandidate(candidate, comparison, _decide(tuning, candidate, comparison)))
         if session.state.exit_code:
             tuning.exit_code = session.state.exit_code
             break
     return tuning
 
 
-def _decide(tuning: Tuning, candidate: Candidate, comparison: Comparison) -> str:
+def _decide(tuning: TuningResult, candidate: Candidate, comparison: Comparison) -> str:
     """Takes the candidate into the tuning where it belongs, and says so."""
-    faster = [result for result in comparison.results if result.verdict is Verdict.FASTER]
-    slower = {result.point.size_bytes for result in comparison.results if result.verdict is Verdict.SLOWER}
+    faster = [result for result in comparison.results if result.verdict is ChangeVerdict.FASTER]
+    slower = {result.point.size_bytes for result in comparison.results if result.verdict is ChangeVerdict.SLOWER}
     if comparison.wrong_data:
         return "rejected: wrong data"
     if not faster:

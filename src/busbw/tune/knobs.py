@@ -48,12 +48,12 @@ _TUNER_VARIABLES = {"NCCL_ALGO", "NCCL_PROTO"}
 _GIVEN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 
 
-def known() -> tuple[Knob, ...]:
+def load_knobs() -> tuple[Knob, ...]:
     """The knobs of knobs.toml."""
     return msgspec.toml.decode((files("busbw.tune") / "knobs.toml").read_bytes(), type=_KnobFile).knob
 
 
-def chosen(backend: str, collective: str, hosts: int) -> list[Candidate]:
+def default_candidates(backend: str, collective: str, hosts: int) -> list[Candidate]:
     """What knobs.toml has for a backend, a collective and a number of hosts.
 
     Raises:
@@ -62,7 +62,7 @@ def chosen(backend: str, collective: str, hosts: int) -> list[Candidate]:
     where = "one host" if hosts == 1 else "several hosts"
     found = [
         Candidate(tuple(sorted(setting.items())), knob.goes_to)
-        for knob in known()
+        for knob in load_knobs()
         if knob.backend == backend
         and knob.ranks_on in ("any", where)
         and (not knob.collectives or collective in knob.collectives)
@@ -75,7 +75,7 @@ def chosen(backend: str, collective: str, hosts: int) -> list[Candidate]:
     return found
 
 
-def given(texts: tuple[str, ...]) -> list[Candidate]:
+def parse_knobs(texts: tuple[str, ...]) -> list[Candidate]:
     """What the user named: 'NCCL_ALGO=Ring,Tree' is two candidates.
 
     Raises:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import expm1, isfinite, log
 
-from busbw.ab.blocks import PROOF, UNCHECKED, Block, BlockEndedError, Measurement, median_us
+from busbw.ab.blocks import PREFLIGHT_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement, median_us
 from busbw.ab.sides import SideSpec
-from busbw.compare.result import Point
+from busbw.compare.result import PointKey
 from busbw.tune.knobs import Candidate, Setting
 from busbw.units import size_text
 
@@ -17,7 +17,7 @@ ROUNDS = 5
 
 
 @dataclass
-class Screened:
+class ScreenedCandidate:
     """What was seen of a candidate."""
 
     candidate: Candidate
@@ -49,18 +49,18 @@ def screen(
     rounds: int = ROUNDS,
     on_progress: Callable[[str], None] = lambda _text: None,
     shuffle: Callable[[list[int]], None] = random.shuffle,
-) -> list[Screened]:
+) -> list[ScreenedCandidate]:
     """Measures every candidate beside the base.
 
     Raises:
         BlockEndedError: The base itself failed, or the user stopped it.
     """
-    screened = [Screened(candidate) for candidate in candidates]
+    screened = [ScreenedCandidate(candidate) for candidate in candidates]
     for number, each in enumerate(screened, start=1):
         on_progress(f"checking {each.candidate.text} ({number} of {len(screened)})")
-        each.excluded = _fault(measurement, side(base, each.candidate.setting), f"proof-{number:03}")
+        each.excluded = _rejection_reason(measurement, side(base, each.candidate.setting), f"proof-{number:03}")
     fit = [each for each in screened if not each.excluded]
-    logs: list[dict[Point, list[float]]] = [{} for _ in fit]
+    logs: list[dict[PointKey, list[float]]] = [{} for _ in fit]
     for number in range(1, rounds + 1):
         on_progress(f"screening {len(fit)} candidates: round {number} of {rounds}")
         order = list(range(-1, len(fit)))
@@ -81,12 +81,12 @@ def screen(
     return screened
 
 
-def _fault(measurement: Measurement, chosen: SideSpec, name: str) -> str:
+def _rejection_reason(measurement: Measurement, chosen: SideSpec, name: str) -> str:
     """Why a candidate cannot be used, by a short checked block; empty where it can."""
     try:
-        block = measurement.block(chosen, name, *PROOF)
+        block = measurement.block(chosen, name, *PREFLIGHT_FLAGS)
     except BlockEndedError as error:
-        if error.was_stopped:
+        if error.was_interrupted:
             raise
         return f"the engine ended with exit code {int(error.exit_code)}"
     wrong = [point for point, figure in block.items() if figure.wrong_elements]

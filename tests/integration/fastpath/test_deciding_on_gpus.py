@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from polling import free_port
 
-from ..programs import Finished, Programs, complaints, of_kind, read_records, used_from
 from ..launchers.test_launched import variables
+from ..programs import Finished, Programs, complaints, of_kind, read_records, used_from
 
 BUILD = Path(__file__).resolve().parents[3] / "build" / "gpu-compile"
 ENGINE = "busbw-engine-pretended"

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import pytest
 from polling import HANG_GUARD_S, wait_until
 
-from .namespaces import Host, Network, network, why_not
 from ..programs import complaints, installed_in, plain_environment
 from ..table import footer, rows_by_pattern
 from ..test_faults import PHASES
+from .namespaces import Host, Network, network, why_not
 
 pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason)
 

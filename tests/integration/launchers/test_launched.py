@@ -13,10 +13,10 @@ from polling import free_port
 from busbw.engine import COLLECTIVES
 
 from ..programs import (
-    Finished,
     OUTPUTS,
-    Programs,
     REDUCING,
+    Finished,
+    Programs,
     Running,
     complaints,
     of_kind,

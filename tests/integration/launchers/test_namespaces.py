@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ..programs import plain_environment
 from . import namespaces
 from .namespaces import Host, network, why_not
-from ..programs import plain_environment
 
 pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason)
 

@@ -11,8 +11,8 @@ import pytest
 from command_lines import command_lines
 from polling import HANG_GUARD_S, wait_until
 
-from .launching import BUSBW, Launched, Launching
 from ..programs import Finished, Programs
+from .launching import BUSBW, Launched, Launching
 from .slurm import CPUS, Slurm
 from .test_launched import phases_seen
 

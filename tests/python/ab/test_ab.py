@@ -16,16 +16,16 @@ import pytest
 from conftest import GOLDEN_RECORD, Busbw, one_sentence
 from polling import HANG_GUARD_S, wait_until
 
-from busbw.ab import BlockEndedError, Measurement, Rules, Session, SideSpec, parse_side, plan
+from busbw.ab import BlockEndedError, Measurement, Session, SessionRules, SideSpec, parse_side, plan
 from busbw.ab.blocks import Block, median_us
 from busbw.ab.verdicts import Quadruple, judge, noise, speedups
 from busbw.cli.main import main
-from busbw.compare import Comparison, Point, Verdict
-from busbw.errors import STOPPED, Exit, UsageError
+from busbw.compare import ChangeVerdict, Comparison, PointKey
+from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
 from busbw.logs import Figure
 
 SIZES = [1 << 16, 1 << 18, 1 << 20]
-POINTS = [Point(collective="all_reduce", size_bytes=size, placement="out_of_place") for size in SIZES]
+POINTS = [PointKey(collective="all_reduce", size_bytes=size, placement="out_of_place") for size in SIZES]
 
 # Sides
 
@@ -158,21 +158,25 @@ def test_speedups_undo_the_coin() -> None:
 
 def test_a_change_with_a_neighbour_is_called_and_one_without_is_not() -> None:
     judged = judge(POINTS, quadruples(24, [0.05, 0.05, 0.0]), alpha=0.001, resolution=0.03)
-    assert [result.verdict for result in judged.results] == [Verdict.SLOWER, Verdict.SLOWER, Verdict.SAME]
+    assert [result.verdict for result in judged.results] == [
+        ChangeVerdict.SLOWER,
+        ChangeVerdict.SLOWER,
+        ChangeVerdict.SAME,
+    ]
     assert judged.is_decided
     interval = judged.results[0].interval
     assert interval is not None
     assert interval[0] < 1 / 1.05 < interval[1]
     alone = judge(POINTS, quadruples(24, [0.0, 0.05, 0.0]), alpha=0.001, resolution=0.03)
-    assert alone.results[1].verdict is Verdict.UNCLEAR
+    assert alone.results[1].verdict is ChangeVerdict.UNCLEAR
     assert "no neighbour agrees" in alone.results[1].reason
 
 
 def test_noise_without_a_difference_is_the_same_or_unclear() -> None:
     quiet = judge(POINTS, quadruples(24, [0.0] * 3), alpha=0.001, resolution=0.05)
-    assert {result.verdict for result in quiet.results} == {Verdict.SAME}
+    assert {result.verdict for result in quiet.results} == {ChangeVerdict.SAME}
     loud = judge(POINTS, quadruples(24, [0.0] * 3, spread=0.3), alpha=0.001, resolution=0.05)
-    assert {result.verdict for result in loud.results} == {Verdict.UNCLEAR}
+    assert {result.verdict for result in loud.results} == {ChangeVerdict.UNCLEAR}
     assert not loud.is_decided
 
 
@@ -193,7 +197,7 @@ def test_a_point_without_a_time_in_some_block_is_unclear_and_others_are_not() ->
 def test_nothing_measured_is_unclear() -> None:
     judged = judge(POINTS, [], alpha=0.001, resolution=0.05)
     assert not judged.is_decided
-    assert {result.verdict for result in judged.results} == {Verdict.UNCLEAR}
+    assert {result.verdict for result in judged.results} == {ChangeVerdict.UNCLEAR}
     assert noise(POINTS, []) == {}
 
 
@@ -264,7 +268,7 @@ def measured(
     times: Callable[[str], list[float]], most: int = 96, max_time_s: float | None = None
 ) -> tuple[Comparison, Session, list[str]]:
     machine = MadeUpMachine(Path("unused"), times)
-    rules = Rules(resolution=0.05, most_quadruples=most, max_time_s=max_time_s)
+    rules = SessionRules(resolution=0.05, most_quadruples=most, max_time_s=max_time_s)
     session = Session(machine, (SideSpec("a"), SideSpec("b")), rules, seed=3)
     return session.run(), session, machine.names  # type: ignore[attr-defined]
 
@@ -274,7 +278,7 @@ def test_a_difference_is_found_at_the_first_look() -> None:
     comparison, session, names = measured(
         lambda side: list(100 * (1.05 if side == "b" else 1) * np.exp(0.005 * random.normal(size=3)))
     )
-    assert {result.verdict for result in comparison.results} == {Verdict.SLOWER}
+    assert {result.verdict for result in comparison.results} == {ChangeVerdict.SLOWER}
     assert len(session.state.quadruples) == plan.FIRST_LOOK
     assert names[:2] == ["proof-A", "proof-B"]
     assert sum(name.startswith("noise-") for name in names) == 4 * plan.FIRST_LOOK
@@ -284,19 +288,21 @@ def test_a_difference_is_found_at_the_first_look() -> None:
 
 def test_without_noise_half_the_blocks_are_enough_and_it_is_said() -> None:
     machine = MadeUpMachine(Path("unused"), lambda side: [50.0 if side == "b" else 100.0] * 3)
-    rules = Rules(resolution=0.05, measures_noise=False)
+    rules = SessionRules(resolution=0.05, measures_noise=False)
     comparison = Session(machine, (SideSpec("a"), SideSpec("b")), rules, seed=3).run()
-    assert {result.verdict for result in comparison.results} == {Verdict.FASTER}
+    assert {result.verdict for result in comparison.results} == {ChangeVerdict.FASTER}
     assert len(machine.names) == 2 + 4 * plan.FIRST_LOOK  # type: ignore[attr-defined]
     assert any("--no-noise" in sentence for sentence in comparison.method)
     with pytest.raises(UsageError, match=r"too little: 48 blocks"):
-        Session(machine, (SideSpec("a"), SideSpec("b")), Rules(0.05, max_time_s=1e-9, measures_noise=False)).run()
+        Session(
+            machine, (SideSpec("a"), SideSpec("b")), SessionRules(0.05, max_time_s=1e-9, measures_noise=False)
+        ).run()
 
 
 def test_noise_is_measured_until_the_most_quadruples() -> None:
     random = np.random.default_rng(1)
     comparison, session, _ = measured(lambda _side: list(100 * np.exp(random.normal(size=3))), most=30)
-    assert {result.verdict for result in comparison.results} == {Verdict.UNCLEAR}
+    assert {result.verdict for result in comparison.results} == {ChangeVerdict.UNCLEAR}
     assert len(session.state.quadruples) == 30
 
 
@@ -334,7 +340,7 @@ def test_a_budget_also_ends_the_measuring_of_noise(clock: Clock) -> None:
     assert "the time given" in comparison.warnings[-1]
 
 
-@pytest.mark.parametrize("code", sorted(STOPPED))
+@pytest.mark.parametrize("code", sorted(INTERRUPT_CODES))
 def test_a_stop_keeps_what_is_there(code: int) -> None:
     random = np.random.default_rng(4)
     count = 0
@@ -360,12 +366,12 @@ def test_a_lost_rank_ends_it_with_its_exit_code() -> None:
         nonlocal count
         count += 1
         if count > 30:
-            raise BlockEndedError("rank lost", exit_code=Exit.RANK_LOST)
+            raise BlockEndedError("rank lost", exit_code=ExitCode.RANK_LOST)
         return [100.0] * 3
 
     comparison, session, _ = measured(times)
-    assert session.state.exit_code == Exit.RANK_LOST
-    assert {result.verdict for result in comparison.results} == {Verdict.UNCLEAR}
+    assert session.state.exit_code == ExitCode.RANK_LOST
+    assert {result.verdict for result in comparison.results} == {ChangeVerdict.UNCLEAR}
     assert any("rank lost" in sentence for sentence in comparison.warnings)
 
 
@@ -378,7 +384,7 @@ def test_wrong_data_that_show_only_in_a_later_block_are_said() -> None:
             return made
 
     machine = Flaky(Path("unused"), lambda _side: [100.0] * 3)
-    comparison = Session(machine, (SideSpec("a"), SideSpec("b")), Rules(resolution=0.05)).run()
+    comparison = Session(machine, (SideSpec("a"), SideSpec("b")), SessionRules(resolution=0.05)).run()
     assert comparison.wrong_data == ("B has wrong data in 1 of 3 measurements, in some blocks.",)
 
 
@@ -440,9 +446,9 @@ def test_slower_is_an_exit_code_where_it_is_asked_for(busbw: Busbw, programs: Pa
     text = GOLDEN_RECORD.read_text()
     lines = [json.loads(line) for line in text.splitlines()]
     if any(line.get("check", {}).get("wrong_elements") for line in lines):
-        assert busbw("ab", "all_reduce", "--b", "SLOW=1", "--not-slower").returncode == Exit.WRONG_DATA
+        assert busbw("ab", "all_reduce", "--b", "SLOW=1", "--not-slower").returncode == ExitCode.WRONG_DATA
     else:
-        assert busbw("ab", "all_reduce", "--b", "SLOW=1", "--not-slower").returncode == Exit.SLOWER_THAN_DEMANDED
+        assert busbw("ab", "all_reduce", "--b", "SLOW=1", "--not-slower").returncode == ExitCode.SLOWER_THAN_DEMANDED
 
 
 @pytest.mark.parametrize(

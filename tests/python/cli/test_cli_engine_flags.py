@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbw.cli.options.engine_flags import given_flags, named_collective, rank_flags
+from busbw.cli.options.engine_flags import named_collective, rank_flags, used_flags
 from busbw.errors import UsageError
 
 
@@ -19,7 +19,7 @@ from busbw.errors import UsageError
     ],
 )
 def test_flags_have_one_name_in_every_form(words: list[str], flags: set[str]) -> None:
-    assert given_flags(words) == flags
+    assert used_flags(words) == flags
 
 
 def test_ranks_are_chosen_only_where_nothing_is_said() -> None:

@@ -14,9 +14,9 @@ from conftest import BUSBW, GOLDEN_RECORD, one_sentence
 from polling import HANG_GUARD_S, wait_until
 
 from busbw.cli.main import main
-from busbw.errors import Exit
+from busbw.errors import ExitCode
 from busbw.fastpath import parse
-from busbw.fastpath.run_folder import alone_in
+from busbw.fastpath.run_folder import locked_folder
 
 # NCCL takes 10 us and 20 us a MiB. An exchange takes 4 us and moves 4 MiB a ms for each block, up to 8 blocks, a
 # two_shot 6 us and 20 MiB a ms up to 64 blocks; half the threads, half of that. Beyond 32 blocks both take 3 us more.
@@ -317,14 +317,14 @@ def test_a_shape_that_fails_is_left_out_and_said(busbw: Command, here: Path, pro
 
 def test_wrong_data_end_it_without_a_table(busbw: Command, here: Path, programs: Path) -> None:
     done = busbw(*TUNE, environment={"FAKE_WRONG": "exchange"})
-    assert done.returncode == Exit.WRONG_DATA
+    assert done.returncode == ExitCode.WRONG_DATA
     assert "WRONG DATA: all_reduce with the fast path, first at 3 KiB out of place" in done.stderr
     assert not (here / "fastpath.table").exists()
 
 
 def test_what_was_handed_over_is_not_measured_as_fast(busbw: Command, here: Path, programs: Path) -> None:
     done = busbw(*TUNE, environment={"FAKE_NO_NVLINK": "1"})
-    assert done.returncode == Exit.ENVIRONMENT
+    assert done.returncode == ExitCode.ENVIRONMENT
     assert "handed everything over to NCCL in all_reduce-exchange-16x256" in done.stderr
     assert "NVLink" in done.stderr
     assert not (here / "fastpath.table").exists()
@@ -389,9 +389,9 @@ def test_of_more_gpus_than_ranks_can_be_the_most_are_taken(busbw: Command, progr
 
 def test_one_tuning_at_a_time_measures_in_a_folder(busbw: Command, here: Path, programs: Path) -> None:
     assert busbw(*TUNE, "--folder", "kept").returncode == 0
-    with alone_in(here / "kept"):
+    with locked_folder(here / "kept"):
         done = busbw(*TUNE, "--folder", "kept")
-    assert done.returncode == Exit.ENVIRONMENT
+    assert done.returncode == ExitCode.ENVIRONMENT
     assert "another tuning measures in kept; wait for its end" in done.stderr
     assert len(calls(programs)) == BLOCKS
     assert busbw(*TUNE, "--folder", "kept").returncode == 0
@@ -410,7 +410,7 @@ def test_a_damaged_table_of_a_block_is_measured_again(
 
 def test_without_gpus_there_is_nothing_to_tune(busbw: Command, programs: Path) -> None:
     done = busbw("fastpath", "tune", environment={"FAKE_DEVICES": "\n".join(["0 0000:00:06 NVIDIA H200"])})
-    assert done.returncode == Exit.ENVIRONMENT
+    assert done.returncode == ExitCode.ENVIRONMENT
     assert "takes two GPUs or more, and one GPU is here" in one_sentence(done.stderr)
 
 
@@ -418,7 +418,7 @@ def test_the_path_is_that_of_the_installed_library(busbw: Command, programs: Pat
     assert busbw("fastpath", "path").stdout == f"{programs}/libbusbw_nccl.so\n"
     (programs / "libbusbw_nccl.so").unlink()
     done = busbw("fastpath", "path")
-    assert done.returncode == Exit.ENVIRONMENT
+    assert done.returncode == ExitCode.ENVIRONMENT
     assert "built without CUDA" in one_sentence(done.stderr)
 
 

@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from busbw.cli.options.filters import made_filter, moment
+from busbw.cli.options.filters import build_filter, parse_time
 from busbw.errors import UsageError
 
 NOW = datetime(2026, 10, 8, 12, tzinfo=timezone.utc)
@@ -24,13 +24,13 @@ NOTHING = dict.fromkeys(("sizes", "since", "until"))
     ],
 )
 def test_times(text: str, iso: str) -> None:
-    assert moment(text, NOW, "--since") == datetime.fromisoformat(iso).timestamp()
+    assert parse_time(text, NOW, "--since") == datetime.fromisoformat(iso).timestamp()
 
 
 @pytest.mark.parametrize("text", ["", "x", "7", "d", "2026-13-01", "-1d"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(UsageError, match="--since"):
-        moment(text, NOW, "--since")
+        parse_time(text, NOW, "--since")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_is_no_time(text: str) -> None:
     ],
 )
 def test_sizes(text: str, low: int | None, high: int | None) -> None:
-    made = made_filter(NOW, None, **{**NOTHING, "sizes": text})
+    made = build_filter(NOW, None, **{**NOTHING, "sizes": text})
     assert (made.min_bytes, made.max_bytes) == (low, high)
 
 
@@ -52,8 +52,8 @@ def test_sizes(text: str, low: int | None, high: int | None) -> None:
 def test_what_is_no_size(text: str) -> None:
     if text:
         with pytest.raises(UsageError, match="--sizes"):
-            made_filter(NOW, None, **{**NOTHING, "sizes": text})
+            build_filter(NOW, None, **{**NOTHING, "sizes": text})
 
 
 def test_programs_name_their_collective() -> None:
-    assert made_filter(NOW, "all_reduce_perf", **NOTHING).collective == "all_reduce"
+    assert build_filter(NOW, "all_reduce_perf", **NOTHING).collective == "all_reduce"

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from command_lines import command_lines
 from conftest import BUSBW, GOLDEN_RECORD, Busbw, one_sentence
-from stand_in import TABLE, install
+from fake_program import TABLE, install
 from polling import HANG_GUARD_S, is_running, wait_until
 
 from busbw.cli.launch import KINDS
 from busbw.cli.main import main
-from busbw.cli.outcome import say_outcome
+from busbw.cli.outcome import print_outcome
 from busbw.launchers import LAUNCHERS
 from busbw.launchers.machine_types.machine_type import load
 
@@ -381,7 +381,7 @@ def test_the_verdict_says_what_cut_a_run_short(
 ) -> None:
     record = tmp_path / "records.jsonl"
     record.write_bytes(b"".join(GOLDEN_RECORD.read_bytes().splitlines(keepends=True)[:-1]))
-    say_outcome(code, record, plot_when="never")
+    print_outcome(code, record, plot_when="never")
     assert f"Verdict: {what}; until then " in capsys.readouterr().err
 
 

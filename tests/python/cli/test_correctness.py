@@ -8,7 +8,7 @@ import pytest
 
 from busbw import records
 from busbw.cli import correctness
-from busbw.records import Check, End, Header, Row, Run
+from busbw.records import CheckRecord, EndRecord, HeaderRecord, RowRecord, RunRecords
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
 
@@ -17,22 +17,22 @@ def golden(kind: type) -> Any:
     return next(record for record in records.read(GOLDEN) if isinstance(record, kind))
 
 
-def run_of(*checks: tuple[str, int | None], exit_code: int | None = 0, reason: str = "completed") -> Run:
+def run_of(*checks: tuple[str, int | None], exit_code: int | None = 0, reason: str = "completed") -> RunRecords:
     """A run with a measurement per check, each of its own size."""
-    lines: list[Any] = [golden(Header)]
+    lines: list[Any] = [golden(HeaderRecord)]
     for number, (state, wrong) in enumerate(checks):
-        check = Check(
+        check = CheckRecord(
             state=state,  # type: ignore[arg-type]
             wrong_elements=wrong,
             wrong_ranks=1 if wrong else None,
             policy="exact" if state == "checked" else None,
             first_wrong=[],
         )
-        row = golden(Row)
+        row = golden(RowRecord)
         lines.append(msgspec.structs.replace(row, requested_bytes=8 << number, size_bytes=8 << number, check=check))
     if exit_code is not None:
-        lines.append(msgspec.structs.replace(golden(End), exit_code=exit_code, reason=reason))
-    return Run(lines, truncated=False)
+        lines.append(msgspec.structs.replace(golden(EndRecord), exit_code=exit_code, reason=reason))
+    return RunRecords(lines, truncated=False)
 
 
 RIGHT, UNCHECKED, UNDEFINED = ("checked", 0), ("not_checked", None), ("not_applicable", None)
@@ -57,18 +57,18 @@ RIGHT, UNCHECKED, UNDEFINED = ("checked", 0), ("not_checked", None), ("not_appli
         (run_of(RIGHT, exit_code=5), "Verdict: correct: all 1 row right, every bit."),
     ],
 )
-def test_the_sentence(run: Run, sentence: str) -> None:
-    assert correctness.correctness(run) == sentence
+def test_the_sentence(run: RunRecords, sentence: str) -> None:
+    assert correctness.correctness_sentence(run) == sentence
 
 
 def test_wrong_rows_are_named_up_to_three() -> None:
-    text = correctness.correctness(run_of(RIGHT, *[("checked", 7)] * 5, exit_code=1))
+    text = correctness.correctness_sentence(run_of(RIGHT, *[("checked", 7)] * 5, exit_code=1))
     assert text.startswith("Verdict: WRONG DATA in 5 of 6 rows: 16 B ")
     assert text.count("7 elements") == 3
     assert text.endswith("; and 2 more.")
 
 
 def test_a_row_is_both_placements() -> None:
-    row = golden(Row)
-    lines = [golden(Header), row, msgspec.structs.replace(row, placement="in_place"), golden(End)]
-    assert "all 1 row right" in correctness.correctness(Run(lines, truncated=False))
+    row = golden(RowRecord)
+    lines = [golden(HeaderRecord), row, msgspec.structs.replace(row, placement="in_place"), golden(EndRecord)]
+    assert "all 1 row right" in correctness.correctness_sentence(RunRecords(lines, truncated=False))

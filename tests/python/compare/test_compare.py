@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.cli.main import main
-from busbw.compare import Comparison, SizeResult, Verdict, compare_logs, compare_variants
+from busbw.compare import ChangeVerdict, Comparison, SizeResult, compare_logs, compare_variants
 from busbw.compare.text import render, summary
 from busbw.errors import UsageError
 from busbw.logs import Figure, Log, Placement, Refusal, Row, Table
@@ -81,7 +81,7 @@ def test_a_change_without_an_agreeing_neighbour_is_unclear() -> None:
 
 def test_a_size_without_neighbours_speaks_for_itself_and_says_so() -> None:
     (result,) = compare_logs(times([100], [1 << 24]), times([200], [1 << 24])).results
-    assert result.verdict is Verdict.SLOWER
+    assert result.verdict is ChangeVerdict.SLOWER
     assert "no neighbouring size" in result.reason
 
 
@@ -135,7 +135,7 @@ def test_rows_without_a_common_figure_have_no_speedup() -> None:
     b = log([row(1 << 25, {"out_of_place": Figure(busbw_gbps=10.0)})])
     (result,) = compare_logs(a, b).results
     assert result.speedup is None
-    assert result.verdict is Verdict.UNCLEAR
+    assert result.verdict is ChangeVerdict.UNCLEAR
 
 
 # Samples
@@ -198,7 +198,7 @@ def test_an_interval_that_says_nothing_is_not_shown() -> None:
         return log([row(size, {"out_of_place": figure}) for size in SIZES])
 
     comparison = compare_logs(jumping(1.0), jumping(2.0))
-    assert {(result.verdict, result.interval) for result in comparison.results} == {(Verdict.UNCLEAR, None)}
+    assert {(result.verdict, result.interval) for result in comparison.results} == {(ChangeVerdict.UNCLEAR, None)}
     assert json.loads(msgspec.json.encode(comparison))
 
 
@@ -312,7 +312,7 @@ def test_runs_that_print_the_same_figure_agree_no_further_than_its_last_digit() 
         return Log(source="x", tables=times([value] * 4).tables * 5)
 
     comparison = compare_logs(printing(4.70), printing(4.71))
-    assert {(each.basis, each.verdict) for each in comparison.results} == {("runs", Verdict.SAME)}
+    assert {(each.basis, each.verdict) for each in comparison.results} == {("runs", ChangeVerdict.SAME)}
     low, high = comparison.results[0].interval or (0.0, 0.0)
     assert (low, high) == pytest.approx((4.695 / 4.715, 4.705 / 4.705), abs=1e-4)
     assert comparison.results[0].compared == "time_us"
@@ -450,7 +450,7 @@ def test_exchanging_the_sides_inverts_the_verdicts() -> None:
     there, back = compare_logs(a, b), compare_logs(b, a)
     for one, other in zip(there.results, back.results, strict=True):
         assert (one.speedup or 0) * (other.speedup or 0) == pytest.approx(1)
-        swapped = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+        swapped = {ChangeVerdict.SLOWER: ChangeVerdict.FASTER, ChangeVerdict.FASTER: ChangeVerdict.SLOWER}
         assert other.verdict is swapped.get(one.verdict, one.verdict)
 
 
@@ -603,7 +603,7 @@ def test_the_command_shows_a_table_that_fits(busbw: Busbw, two: tuple[str, str])
 
 def test_the_command_prints_json(busbw: Busbw, two: tuple[str, str]) -> None:
     found = json.loads(busbw("compare", *two, "--json").stdout)
-    assert {result["verdict"] for result in found["results"]} <= {verdict.value for verdict in Verdict}
+    assert {result["verdict"] for result in found["results"]} <= {verdict.value for verdict in ChangeVerdict}
     assert found["resolution"] == 0.05
 
 
@@ -649,4 +649,4 @@ def test_figures_that_have_no_ratio(one: float, other: float) -> None:
         log([row(8, {"out_of_place": Figure(busbw_gbps=value)})], name) for value, name in [(one, "a"), (other, "b")]
     )
     for pair in ((a, b), (b, a)):
-        assert [found.verdict for found in compare_logs(*pair).results] == [Verdict.UNCLEAR]
+        assert [found.verdict for found in compare_logs(*pair).results] == [ChangeVerdict.UNCLEAR]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.expect import Job, Route, bus_factor, estimator, expect, job_of, system_of, with_nics
+from busbw.expect import Route, Scenario, bus_factor, estimator, expect, scenario_of, system_of, with_nics
 from busbw.logs import Figure, Rank, Row, Table
 from busbw.system import find, systems
 
@@ -17,7 +17,7 @@ GPU_SYSTEMS = [name for name, system in systems().items() if system.fabrics and 
 
 
 def route_of(name: str, system: str, ranks: int, per_node: int = 8, collective: str = "all_reduce") -> Route:
-    job = Job(collective=collective, ranks=ranks, ranks_per_node=min(ranks, per_node))
+    job = Scenario(collective=collective, ranks=ranks, ranks_per_node=min(ranks, per_node))
     return next(route for route in expect(job, find(system), [8]).routes if route.name == name)
 
 
@@ -65,19 +65,19 @@ def test_the_switch_that_adds(system: str, ranks: int, gbps: float) -> None:
 
 @pytest.mark.parametrize(("system", "ranks"), [("h200-sxm", 4), ("b200", 5), ("a100-sxm", 8), ("mi300x", 8)])
 def test_where_the_switch_does_not_add(system: str, ranks: int) -> None:
-    job = Job(collective="all_reduce", ranks=ranks, ranks_per_node=ranks)
+    job = Scenario(collective="all_reduce", ranks=ranks, ranks_per_node=ranks)
     assert "NVLS" not in [route.name for route in expect(job, find(system), [8]).routes]
 
 
 def test_the_switch_can_be_told_not_to_add() -> None:
-    job = Job(collective="all_reduce", ranks=8, ranks_per_node=8, nvls=False)
+    job = Scenario(collective="all_reduce", ranks=8, ranks_per_node=8, nvls=False)
     found = expect(job, find("h200-sxm"), [LARGE])
     assert [route.name for route in found.routes] == ["Ring", "Tree"]
     assert found.estimates[0].busbw_gbps.typical == pytest.approx(367, rel=0.03)  # published with NVLS off
 
 
 def test_all_gather_uses_no_nvls() -> None:
-    job = Job(collective="all_gather", ranks=8, ranks_per_node=8)
+    job = Scenario(collective="all_gather", ranks=8, ranks_per_node=8)
     assert [route.name for route in expect(job, find("h200-sxm"), [8]).routes] == ["Ring"]
 
 
@@ -92,7 +92,7 @@ def test_all_gather_uses_no_nvls() -> None:
 )
 def test_a_ring_over_nodes(nics: tuple[int, int], ranks: int, wire: str, gbps: float) -> None:
     system = with_nics(find("h100-sxm"), *nics, "a test")
-    job = Job(collective="all_reduce", ranks=ranks, ranks_per_node=8)
+    job = Scenario(collective="all_reduce", ranks=ranks, ranks_per_node=8)
     ring = next(route for route in expect(job, system, [8]).routes if route.name == "Ring")
     assert ring.binding.wire == wire
     assert ring.limit_gbps == pytest.approx(gbps)
@@ -143,51 +143,51 @@ def test_a_hypercube_of_nodes_with_one_rank_each_crosses_with_every_part() -> No
 
 
 def test_a_rack_is_one_domain() -> None:
-    job = Job(collective="all_reduce", ranks=72, ranks_per_node=4)
+    job = Scenario(collective="all_reduce", ranks=72, ranks_per_node=4)
     found = expect(job, find("gb200-nvl72"), [LARGE])
     assert found.nodes == 1
     assert {limit.wire for route in found.routes for limit in route.limits} == {"NVLink"}
 
 
 def test_only_the_algorithm_that_is_allowed() -> None:
-    job = Job(collective="all_reduce", ranks=16, ranks_per_node=8, algorithm="ring")
+    job = Scenario(collective="all_reduce", ranks=16, ranks_per_node=8, algorithm="ring")
     assert [route.name for route in expect(job, find("h100-sxm"), [8]).routes] == ["Ring"]
 
 
 def test_one_rank_crosses_nothing() -> None:
-    found = expect(Job(collective="all_reduce", ranks=1, ranks_per_node=1), find("h100-sxm"), [8])
+    found = expect(Scenario(collective="all_reduce", ranks=1, ranks_per_node=1), find("h100-sxm"), [8])
     assert found.unknown is not None
     assert "nothing crosses a link" in found.unknown
     assert found.estimates == ()
 
 
 def test_memory_is_not_guessed() -> None:
-    found = expect(Job(collective="all_reduce", ranks=4, ranks_per_node=4), find("host"), [8])
+    found = expect(Scenario(collective="all_reduce", ranks=4, ranks_per_node=4), find("host"), [8])
     assert found.unknown is not None
     assert "--reference FILE" in found.unknown
 
 
 def test_nodes_without_nics_are_not_guessed() -> None:
-    found = expect(Job(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-pcie"), [8])
+    found = expect(Scenario(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-pcie"), [8])
     assert found.unknown is not None
     assert "--nics" in found.unknown
 
 
 def test_the_latency_floor_counts_steps() -> None:
     # NCCL's own figures: a tree of 4 GPUs is 6.8 us + 2 x 3 steps of 0.6, a ring 6.6 + 6 x 0.6.
-    found = expect(Job(collective="all_reduce", ranks=4, ranks_per_node=4), find("h200-sxm"), [8])
+    found = expect(Scenario(collective="all_reduce", ranks=4, ranks_per_node=4), find("h200-sxm"), [8])
     assert found.floor_us == pytest.approx(10.2)
     # 16 GPUs on two nodes: 6.8 + 2 x (7 x 0.6 + 1 x 5.0).
-    found = expect(Job(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-sxm"), [8])
+    found = expect(Scenario(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-sxm"), [8])
     assert found.floor_us == pytest.approx(25.2)
     # The same over EFA, which adds 75 us to each step between nodes.
-    found = expect(Job(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-p5"), [8])
+    found = expect(Scenario(collective="all_reduce", ranks=16, ranks_per_node=8), find("h100-p5"), [8])
     assert found.floor_us == pytest.approx(175.2)
 
 
 def test_a_thread_that_launches_several_gpus_takes_longer() -> None:
     def time_us(gpus: int) -> float:
-        job = Job(collective="all_reduce", ranks=4, ranks_per_node=4, gpus_per_thread=gpus)
+        job = Scenario(collective="all_reduce", ranks=4, ranks_per_node=4, gpus_per_thread=gpus)
         return expect(job, find("h200-sxm"), [1024]).estimates[0].time_us.typical
 
     assert time_us(4) == pytest.approx(18.49, rel=0.15)  # measured: 18.5 to 20.3 us
@@ -202,7 +202,7 @@ def test_a_thread_that_launches_several_gpus_takes_longer() -> None:
 )
 def test_what_holds_for_every_job(name: str, collective: str, ranks: int, power: int) -> None:
     system = find(name)
-    job = Job(collective=collective, ranks=ranks, ranks_per_node=min(ranks, system.ranks_per_node))
+    job = Scenario(collective=collective, ranks=ranks, ranks_per_node=min(ranks, system.ranks_per_node))
     found = expect(job, system, [1 << power, 1 << (power + 1)])
     assert found.unknown is None
     highest = max(route.limit_gbps * route.efficiency.high for route in found.routes)
@@ -261,7 +261,7 @@ def test_a_title_says_gpus_and_nics() -> None:
 
 def test_ranks_per_node_are_counted_in_the_device_list() -> None:
     logged = table(["NVIDIA H200"] * 8, hosts=2)
-    job = job_of(logged, row(), find("h200-sxm"))
+    job = scenario_of(logged, row(), find("h200-sxm"))
     assert job is not None
     assert (job.ranks, job.ranks_per_node) == (8, 4)
 
@@ -289,7 +289,7 @@ def test_a_group_has_nodes_of_its_own(
 ) -> None:
     system = find("h100-sxm")
     one = msgspec.structs.replace(row(), ranks=ranks, group=1)
-    job = job_of(split(by), one, system)
+    job = scenario_of(split(by), one, system)
     assert job is not None
     assert (job.ranks, job.ranks_per_node, job.groups) == (ranks, per_node, groups)
     found = expect(job, system, [8])
@@ -304,21 +304,21 @@ def test_unequal_nodes_are_not_guessed(counts: tuple[int, ...]) -> None:
     hosts = [f"n{node}" for node, count in enumerate(counts) for _ in range(count)]
     listed = tuple(Rank(rank=rank, host=host, device_name="NVIDIA H100") for rank, host in enumerate(hosts))
     one = Table(format="a test", collective="all_reduce", ranks=len(hosts), rank_list=listed)
-    job = job_of(one, row(), find("h100-sxm"))
+    job = scenario_of(one, row(), find("h100-sxm"))
     assert job is not None
     found = expect(job, find("h100-sxm"), [8])
     assert found.nodes == len(counts)
     assert found.unknown is not None
     assert f"unequal numbers of ranks, {min(counts)} to 8" in found.unknown
     # In a rack the trays of a job are one domain.
-    rack = job_of(one, row(), find("gb200-nvl72"))
+    rack = scenario_of(one, row(), find("gb200-nvl72"))
     assert rack is not None
     assert expect(rack, find("gb200-nvl72"), [8]).unknown is None
 
 
 def test_groups_share_the_nics_that_they_cross() -> None:
     system = with_nics(find("h100-sxm"), 4, 400, "a test")
-    job = job_of(split(lambda number: number % 8), msgspec.structs.replace(row(), ranks=2), system)
+    job = scenario_of(split(lambda number: number % 8), msgspec.structs.replace(row(), ranks=2), system)
     assert job is not None
     (ring, _) = expect(job, system, [8]).routes
     assert ring.limit_gbps == pytest.approx(24)
@@ -328,7 +328,7 @@ def test_groups_share_the_nics_that_they_cross() -> None:
 def test_a_rank_alone_on_its_node_uses_no_links() -> None:
     for name in GPU_SYSTEMS:
         if find(name).rack_ranks is None:
-            found = expect(Job(collective="all_reduce", ranks=2, ranks_per_node=1), find(name), [1 << 30])
+            found = expect(Scenario(collective="all_reduce", ranks=2, ranks_per_node=1), find(name), [1 << 30])
             assert {limit.wire for route in found.routes for limit in route.limits} == {"NIC"}
 
 
@@ -338,7 +338,7 @@ def test_a_rank_alone_on_its_node_uses_no_links() -> None:
      ({"NCCL_ALGO": "Ring,Tree"}, True, None), ({"NCCL_ALGO": "^NVLS"}, True, None)],
 )  # fmt: skip
 def test_settings_in_force_count(environment: dict[str, str], nvls: bool, algorithm: str | None) -> None:
-    job = job_of(table(["NVIDIA H200"] * 8, environment=environment), row(), find("h200-sxm"))
+    job = scenario_of(table(["NVIDIA H200"] * 8, environment=environment), row(), find("h200-sxm"))
     assert job is not None
     assert (job.nvls, job.algorithm) == (nvls, algorithm)
 
@@ -349,7 +349,7 @@ def test_settings_in_force_count(environment: dict[str, str], nvls: bool, algori
      ({"gpus_per_thread": "4", "graph_launches": "0"}, 4)],
 )  # fmt: skip
 def test_launches_are_counted(settings: dict[str, str], gpus: int | None) -> None:
-    job = job_of(table(["NVIDIA H200"] * 8, settings=settings), row(), find("h200-sxm"))
+    job = scenario_of(table(["NVIDIA H200"] * 8, settings=settings), row(), find("h200-sxm"))
     assert job is not None
     assert job.gpus_per_thread == gpus
 

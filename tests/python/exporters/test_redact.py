@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sample_logs import AWKWARD, figure, log, row, table
 
 from busbw.exporters import EXPORTERS
+from busbw.exporters.redact import redact, redact_all
 from busbw.logs import Log, Rank, Refusal
 from busbw.records import WrongElement
-from busbw.exporters.redact import redact, redact_all
 from busbw.terminal import screen
 
 NAMES = ("node17", "node18", "acme", "alice", "54321", "54322", "0000:10:00", "0000:11:00", "/home", "/data", "secret")

@@ -5,28 +5,28 @@ from conftest import ROOT
 
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS
 from busbw.fastpath.search import (
-    BESIDE,
-    FAR_APART,
+    COARSE_GRID,
+    MAX_NEIGHBOURS,
     SIZES,
     SIZES_IN_WINDOWS,
     Decision,
-    Pair,
-    Shape,
-    SideBySide,
+    FinalComparison,
+    MethodConfig,
+    TimePair,
     Times,
-    beside,
     best,
     decide,
     first_shapes,
-    has_room,
+    fits_side_by_side,
+    neighbours,
     next_round,
     ranges,
     summary,
 )
 from busbw.fastpath.table import MOST_BLOCKS, MOST_THREADS, parse, table_text
 
-SMALL = Shape(8, 256, "exchange")
-LARGE = Shape(32, 512, "exchange")
+SMALL = MethodConfig(8, 256, "exchange")
+LARGE = MethodConfig(32, 512, "exchange")
 
 
 def both(time_us: float, in_place_us: float | None = None) -> Times:
@@ -37,7 +37,7 @@ def both(time_us: float, in_place_us: float | None = None) -> Times:
 def test_every_method_is_tried_in_every_shape_first(collective: str) -> None:
     shapes = first_shapes(collective)
     assert {shape.method for shape in shapes} == set(METHODS[collective])
-    assert len(shapes) == len(set(shapes)) == len(FAR_APART) * len(METHODS[collective])
+    assert len(shapes) == len(set(shapes)) == len(COARSE_GRID) * len(METHODS[collective])
     for shape in shapes:
         parse(table_text(ranges(collective, 4, {SIZES[-1]: shape}, {})), "t")
 
@@ -46,7 +46,7 @@ def test_every_method_is_tried_in_every_shape_first(collective: str) -> None:
 def test_in_windows_direct_is_tried_too(collective: str) -> None:
     shapes = first_shapes(collective, in_windows=True)
     assert {shape.method for shape in shapes} == {*METHODS[collective], "direct"}
-    assert len(shapes) == len(set(shapes)) == len(FAR_APART) * len(METHODS_IN_WINDOWS[collective])
+    assert len(shapes) == len(set(shapes)) == len(COARSE_GRID) * len(METHODS_IN_WINDOWS[collective])
     for shape in shapes:
         parse(table_text(ranges(collective, 4, {SIZES_IN_WINDOWS[-1]: shape}, {}, in_windows=True)), "t")
 
@@ -59,17 +59,19 @@ def test_of_two_that_are_alike_the_one_that_takes_less_is_chosen() -> None:
 
 
 def test_shapes_beside_one_are_new_and_within_the_limits() -> None:
-    assert beside(LARGE, [LARGE], 4) == [
-        Shape(64, 512, "exchange"),
-        Shape(16, 512, "exchange"),
-        Shape(32, 256, "exchange"),
+    assert neighbours(LARGE, [LARGE], 4) == [
+        MethodConfig(64, 512, "exchange"),
+        MethodConfig(16, 512, "exchange"),
+        MethodConfig(32, 256, "exchange"),
     ]
-    assert beside(LARGE, [LARGE, Shape(64, 512, "exchange")], 4)[0] == Shape(16, 512, "exchange")
-    assert Shape(32, 512, "exchange") in beside(Shape(32, 256, "exchange"), [Shape(16, 256, "exchange")], 4)
+    assert neighbours(LARGE, [LARGE, MethodConfig(64, 512, "exchange")], 4)[0] == MethodConfig(16, 512, "exchange")
+    assert MethodConfig(32, 512, "exchange") in neighbours(
+        MethodConfig(32, 256, "exchange"), [MethodConfig(16, 256, "exchange")], 4
+    )
     for blocks, threads in ((1, 32), (MOST_BLOCKS, MOST_THREADS), (1, MOST_THREADS), (MOST_BLOCKS, 32)):
-        for near in beside(Shape(blocks, threads, "two_shot"), [], 4):
+        for near in neighbours(MethodConfig(blocks, threads, "two_shot"), [], 4):
             assert near.blocks >= 1
-            assert has_room(near, 4)
+            assert fits_side_by_side(near, 4)
             assert near.threads % 32 == 0
             assert 32 <= near.threads <= MOST_THREADS
             assert near.method == "two_shot"
@@ -83,38 +85,38 @@ def test_kernels_of_three_communicators_find_room() -> None:
     for method in METHODS_IN_WINDOWS["all_reduce"]:
         for ranks in range(2, 9):
             registers = 64 if method == "exchange" and ranks <= 4 else 128
-            for shape in (Shape(2**b, 2**t, method) for b in range(9) for t in range(5, 10)):
-                if has_room(shape, ranks):
+            for shape in (MethodConfig(2**b, 2**t, method) for b in range(9) for t in range(5, 10)):
+                if fits_side_by_side(shape, ranks):
                     assert shape.threads * registers <= 65536 // 2
                     assert 2 * shape.blocks + 1 <= 2 * 132
                     allowed += 1
     assert allowed > 600
     for shape in first_shapes("all_reduce", in_windows=True):
-        assert has_room(shape, 8)
+        assert fits_side_by_side(shape, 8)
 
 
 def test_a_round_has_one_shape_for_each_size_and_rounds_differ() -> None:
-    measured: dict[Shape, Times] = {SMALL: both(5.0), LARGE: both(9.0)}
-    tried = [next_round(measured, [1024, 2048], number, 4) for number in range(BESIDE + 1)]
+    measured: dict[MethodConfig, Times] = {SMALL: both(5.0), LARGE: both(9.0)}
+    tried = [next_round(measured, [1024, 2048], number, 4) for number in range(MAX_NEIGHBOURS + 1)]
     assert all(set(each) <= {1024} for each in tried)  # nothing is known of 2048
     shapes = [each[1024] for each in tried if each]
-    assert len(set(shapes)) == len(shapes) == BESIDE
+    assert len(set(shapes)) == len(shapes) == MAX_NEIGHBOURS
     assert not {SMALL, LARGE} & set(shapes)
-    assert tried[BESIDE] == {}
+    assert tried[MAX_NEIGHBOURS] == {}
 
 
-LAUNCHED = SideBySide(both(5.0), [both(12.0)])
+LAUNCHED = FinalComparison(both(5.0), [both(12.0)])
 
 
 def test_what_is_as_fast_in_both_placements_is_taken_and_nothing_else() -> None:
     nccl = [both(10.0), both(10.2)]
 
-    def found(size: int, tried: Shape | None, fast: Times) -> Decision:
-        return decide(size, tried, SideBySide(fast, nccl), LAUNCHED)
+    def found(size: int, tried: MethodConfig | None, fast: Times) -> Decision:
+        return decide(size, tried, FinalComparison(fast, nccl), LAUNCHED)
 
     taken = found(1024, SMALL, both(4.0))
     assert taken.shape == SMALL
-    assert taken.in_graphs == pytest.approx(Pair(fast_us=4.0, nccl_us=10.1))
+    assert taken.in_graphs == pytest.approx(TimePair(fast_us=4.0, nccl_us=10.1))
     assert taken.note == "4.00 us, NCCL 10.10 us; launched one by one 5.00 us, NCCL 12.00 us"
     assert found(1024, SMALL, both(10.1)).shape == SMALL
     assert found(1024, SMALL, both(4.0, 10.15)).shape is None
@@ -125,16 +127,16 @@ def test_what_is_as_fast_in_both_placements_is_taken_and_nothing_else() -> None:
 
 
 def test_what_is_slower_launched_one_by_one_is_handed_over() -> None:
-    in_graphs = SideBySide(both(4.0), [both(10.0)])
-    assert decide(1024, SMALL, in_graphs, SideBySide(both(10.2), [both(10.0)])).shape == SMALL
-    slower = decide(1024, SMALL, in_graphs, SideBySide(both(5.0, 10.3), [both(10.0)]))
+    in_graphs = FinalComparison(both(4.0), [both(10.0)])
+    assert decide(1024, SMALL, in_graphs, FinalComparison(both(10.2), [both(10.0)])).shape == SMALL
+    slower = decide(1024, SMALL, in_graphs, FinalComparison(both(5.0, 10.3), [both(10.0)]))
     assert slower.shape is None
     assert slower.note.startswith("4.00 us, NCCL 10.00 us; launched one by one ")
-    assert decide(1024, SMALL, in_graphs, SideBySide({}, [both(10.0)])).shape is None
+    assert decide(1024, SMALL, in_graphs, FinalComparison({}, [both(10.0)])).shape is None
 
 
 def test_a_placement_that_nccl_has_no_time_for_does_not_count() -> None:
-    in_graphs = SideBySide(both(4.0, 99.0), [{1024: {"out_of_place": 10.0}}])
+    in_graphs = FinalComparison(both(4.0, 99.0), [{1024: {"out_of_place": 10.0}}])
     assert decide(1024, SMALL, in_graphs, LAUNCHED).shape == SMALL
 
 
@@ -156,8 +158,8 @@ def test_windows_that_are_nccls_at_every_size_have_a_line_that_says_so() -> None
 
 
 def test_the_summary_says_where_and_by_how_much() -> None:
-    none = SideBySide({}, [])
-    fast = [decide(1024, SMALL, SideBySide(both(5.0), [both(10.0)]), LAUNCHED), decide(2048, None, none, none)]
+    none = FinalComparison({}, [])
+    fast = [decide(1024, SMALL, FinalComparison(both(5.0), [both(10.0)]), LAUNCHED), decide(2048, None, none, none)]
     assert (
         summary("all_reduce, 4 ranks", fast)
         == "all_reduce, 4 ranks: faster at 1 of 2 sizes, up to 1 KiB (2.00x to 2.00x)"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, Range, parse, table_text
-from busbw.fastpath.search import Shape, has_room
+from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TableRange, parse, table_text
+from busbw.fastpath.search import MethodConfig, fits_side_by_side
 from busbw.fastpath.table import MOST_RANKS, default_name, default_names, default_text, merged, size_bytes, size_word
 
 BEFORE = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n"
@@ -42,8 +42,14 @@ def constant(name: str, file: str) -> int:
 
 
 def test_the_limits_are_the_librarys() -> None:
-    parse(f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks={constant('kMaxBlocks', 'schedule/grid.hpp')} threads=32", "t")
-    parse(f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks=1 threads={constant('kMaxThreads', 'schedule/grid.hpp')}", "t")
+    parse(
+        f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks={constant('kMaxBlocks', 'schedule/grid.hpp')} threads=32",
+        "t",
+    )
+    parse(
+        f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks=1 threads={constant('kMaxThreads', 'schedule/grid.hpp')}",
+        "t",
+    )
     assert constant("kMostRanks", "choice/table.hpp") == MOST_RANKS
 
 
@@ -59,7 +65,7 @@ def test_what_comes_with_the_library_can_be_read(name: str) -> None:
 def test_what_comes_with_the_library_leaves_room_for_three_communicators(name: str) -> None:
     for each in parse(default_text(name), name):
         for ranks in range(each.least_ranks, each.most_ranks + 1):
-            assert has_room(Shape(each.blocks, each.threads, each.method), ranks), each
+            assert fits_side_by_side(MethodConfig(each.blocks, each.threads, each.method), ranks), each
 
 
 def test_which_table_holds_depends_on_nccls_multicast() -> None:
@@ -127,14 +133,16 @@ def test_any_table_is_read_as_it_was_written_and_merging_changes_no_choice(
     ladder: tuple[str, bool], ends: list[tuple[int, tuple[str, int, int]]]
 ) -> None:
     collective, in_windows = ladder
-    lines = [Range(collective, 2, 8, end, *choice, in_windows=in_windows) for end, choice in sorted(dict(ends).items())]
+    lines = [
+        TableRange(collective, 2, 8, end, *choice, in_windows=in_windows) for end, choice in sorted(dict(ends).items())
+    ]
     assert parse(table_text(lines, ["a comment"]), "t") == lines
     fewer = merged(lines)
     assert len(fewer) <= len(lines)
     assert not in_windows or bool(fewer) == bool(lines)  # without any, other lines would hold
 
-    def choice(table: list[Range], size: int) -> tuple[str, int, int]:
-        found = next((each for each in table if size <= each.up_to_bytes), Range(collective, 2, 8, 1))
+    def choice(table: list[TableRange], size: int) -> tuple[str, int, int]:
+        found = next((each for each in table if size <= each.up_to_bytes), TableRange(collective, 2, 8, 1))
         return found.method, found.blocks, found.threads
 
     for line in lines:
@@ -148,6 +156,6 @@ def test_sizes_are_words_and_back(size: int) -> None:
 
 
 def test_notes_are_comments() -> None:
-    line = Range("all_reduce", 4, 4, 65536, "exchange", 8, 512, note="4.3 us, NCCL 10.6 us")
+    line = TableRange("all_reduce", 4, 4, 65536, "exchange", 8, 512, note="4.3 us, NCCL 10.6 us")
     assert line.text == "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512  # 4.3 us, NCCL 10.6 us"
     assert parse(line.text, "t")[0].note == ""

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge import EXIT_OF, Against, Verdict, judge, worst
+from busbw.judge import EXIT_OF, ReferenceSelection, Verdict, judge, worst
 from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
-from busbw.records import Stats
+from busbw.records import StatsRecord
 from busbw.reference import find as find_reference
 from busbw.system import Nics
 from busbw.system import find as find_system
@@ -125,7 +125,11 @@ def test_one_size_of_a_band_may_be_out_and_no_more(slow: list[int], grade: str) 
     limits = {1 << power: 20.0 * 1.5 ** (power - 15) for power in range(15, 27)}
     good = host(limits)
     run = host({size: time * (1.3 if size.bit_length() - 1 in slow else 1) for size, time in limits.items()})
-    (band,) = [one for one in only(judge(run, against=Against(name="good", log=good))).bands if one.band == "middle"]
+    (band,) = [
+        one
+        for one in only(judge(run, selection=ReferenceSelection(name="good", log=good))).bands
+        if one.band == "middle"
+    ]
     assert band.grade == grade
     assert ("128 KiB" in band.reason) == (17 in slow and 18 not in slow)
     assert ("1 MiB" in band.reason) == (20 in slow)
@@ -257,7 +261,7 @@ def test_rows_without_a_size_or_time_are_unsure() -> None:
 
 
 def noisy(size: int, time_us: float, interval: tuple[float, float]) -> tuple[int, dict[Placement, Figure]]:
-    stats = Stats(
+    stats = StatsRecord(
         samples=20, mean_us=time_us, median_us=time_us, p95_us=time_us, p99_us=time_us, min_us=time_us,
         max_us=time_us, stdev_us=0.0, cv_percent=0.0, median_ci95_us=interval,
     )  # fmt: skip
@@ -294,7 +298,7 @@ def test_the_samples_of_a_gpu_say_nothing_of_launching(launch_us: float, grade: 
     found = only(judge(launched(launch_us)))
     assert found.grade == grade
     assert grades(found)["plateau"] == "GOOD"
-    assert only(judge(launched(launch_us), against=Against(name="good", log=launched(12)))).grade == grade
+    assert only(judge(launched(launch_us), selection=ReferenceSelection(name="good", log=launched(12)))).grade == grade
 
 
 def test_placements_that_disagree_are_unsure() -> None:
@@ -376,11 +380,11 @@ def test_with_nics_that_nobody_has_stated_a_run_may_be_good() -> None:
 
 
 def test_auto_does_not_decide_over_nics_that_nobody_has_stated() -> None:
-    auto = Against(name="auto", nearest=True)
-    found = only(judge(over_nodes(328), against=auto))
+    auto = ReferenceSelection(name="auto", nearest=True)
+    found = only(judge(over_nodes(328), selection=auto))
     assert found.grade == "UNSURE"
     assert "nobody says what NICs" in found.reasons[0]
-    assert only(judge(over_nodes(328), against=auto, system=find_system("h100-p5"))).grade == "SLOW"
+    assert only(judge(over_nodes(328), selection=auto, system=find_system("h100-p5"))).grade == "SLOW"
 
 
 def test_unequal_nodes_need_a_reference() -> None:
@@ -392,7 +396,7 @@ def test_unequal_nodes_need_a_reference() -> None:
     assert found.grade == "UNSURE"
     assert "unequal" in found.reasons[0]
     assert "--reference FILE" in found.advice[0]
-    assert only(judge(run, against=Against(name="itself", log=run))).grade == "GOOD"
+    assert only(judge(run, selection=ReferenceSelection(name="itself", log=run))).grade == "GOOD"
 
 
 # --- groups (NCCL_TESTS_SPLIT)
@@ -430,24 +434,24 @@ def test_rows_below_a_list_of_all_groups_are_of_one() -> None:
 
 
 def test_a_group_is_held_against_the_same_group() -> None:
-    good = Against(name="good", log=rails({group: 23 if group == 3 else 46 for group in range(8)}))
-    assert [one.grade for one in judge(good.log or rails({}), against=good)] == ["GOOD"] * 8
-    found = judge(rails(dict.fromkeys(range(8), 23)), against=good)
+    good = ReferenceSelection(name="good", log=rails({group: 23 if group == 3 else 46 for group in range(8)}))
+    assert [one.grade for one in judge(good.log or rails({}), selection=good)] == ["GOOD"] * 8
+    found = judge(rails(dict.fromkeys(range(8), 23)), selection=good)
     assert [one.grade for one in found] == ["SLOW"] * 3 + ["GOOD"] + ["SLOW"] * 4
 
 
 def test_the_hosts_of_a_group_are_compared() -> None:
     run, pair = rails({0: 46}), log(GOOD_H200_X4, device="NVIDIA H100 80GB HBM3", ranks=2)
-    found = only(judge(run, against=Against(name="a node", log=pair)))
+    found = only(judge(run, selection=ReferenceSelection(name="a node", log=pair)))
     assert "hosts 2 against 1" in found.reasons[0]
-    assert only(judge(run, against=Against(name="itself", log=run))).grade == "GOOD"
+    assert only(judge(run, selection=ReferenceSelection(name="itself", log=run))).grade == "GOOD"
 
 
 # --- references
 
 
-def against(times_us: dict[int, float], **more: object) -> Against:
-    return Against(name="good.txt", log=log(times_us, **more))  # type: ignore[arg-type]
+def against(times_us: dict[int, float], **more: object) -> ReferenceSelection:
+    return ReferenceSelection(name="good.txt", log=log(times_us, **more))  # type: ignore[arg-type]
 
 
 def host(times_us: dict[int, float]) -> Log:
@@ -458,7 +462,7 @@ HOST = {size: 5 + size / 2.0 / 1e3 for size in SIZES}
 
 
 def test_a_run_is_as_good_as_itself() -> None:
-    found = only(judge(host(HOST), against=Against(name="itself", log=host(HOST))))
+    found = only(judge(host(HOST), selection=ReferenceSelection(name="itself", log=host(HOST))))
     assert found.grade == "GOOD"
     assert [band.worst.ratio for band in found.bands] == [1.0, 1.0, 1.0]
 
@@ -466,7 +470,7 @@ def test_a_run_is_as_good_as_itself() -> None:
 @pytest.mark.parametrize(("times", "grade"), [(1.02, "GOOD"), (0.5, "GOOD"), (1.3, "SLOW"), (3.0, "SLOW")])
 def test_a_host_run_against_a_good_one(times: float, grade: str) -> None:
     run = host({size: time * times for size, time in HOST.items()})
-    assert only(judge(run, against=Against(name="good", log=host(HOST)))).grade == grade
+    assert only(judge(run, selection=ReferenceSelection(name="good", log=host(HOST)))).grade == grade
 
 
 def test_a_host_run_alone_is_unsure() -> None:
@@ -482,14 +486,16 @@ def test_a_host_run_alone_is_unsure() -> None:
 
 
 def test_a_reference_that_is_noisy_forgives_more() -> None:
-    quiet = Against(name="quiet", log=host(HOST))
+    quiet = ReferenceSelection(name="quiet", log=host(HOST))
     spread: list[tuple[int, dict[Placement, Figure]]] = [
         (size, {"out_of_place": figure(size, time), "in_place": figure(size, time * 1.4)})
         for size, time in HOST.items()
     ]
     run = host({size: time * 1.25 for size, time in HOST.items()})
-    assert only(judge(run, against=quiet)).grade == "SLOW"
-    assert only(judge(run, against=Against(name="noisy", log=log(spread, device="AMD EPYC")))).grade == "GOOD"
+    assert only(judge(run, selection=quiet)).grade == "SLOW"
+    assert (
+        only(judge(run, selection=ReferenceSelection(name="noisy", log=log(spread, device="AMD EPYC")))).grade == "GOOD"
+    )
 
 
 @pytest.mark.parametrize(
@@ -502,7 +508,7 @@ def test_a_reference_that_is_noisy_forgives_more() -> None:
     ],
 )
 def test_unlike_runs_are_not_compared(more: dict[str, object], words: str) -> None:
-    found = only(judge(log(GOOD_H200_X4), against=against(GOOD_H200_X4, **more)))
+    found = only(judge(log(GOOD_H200_X4), selection=against(GOOD_H200_X4, **more)))
     assert found.grade == "UNSURE"
     assert "not comparable" in found.reasons[0]
     assert words in found.reasons[0]
@@ -511,28 +517,28 @@ def test_unlike_runs_are_not_compared(more: dict[str, object], words: str) -> No
 def test_sizes_that_do_not_overlap_are_unsure() -> None:
     small = {size: time for size, time in GOOD_H200_X4.items() if size < 1 << 20}
     large = {size: time for size, time in GOOD_H200_X4.items() if size > 1 << 20}
-    found = only(judge(log(small), against=against(large)))
+    found = only(judge(log(small), selection=against(large)))
     assert found.grade == "UNSURE"
     assert "no size of the run" in found.reasons[0]
 
 
 def test_sizes_between_those_of_the_reference_are_judged() -> None:
     between = {2 * size: 2 * size / (size / time) for size, time in GOOD_H200_X4.items() if 1 << 23 < size < 1 << 30}
-    found = only(judge(log(between), against=against(GOOD_H200_X4)))
+    found = only(judge(log(between), selection=against(GOOD_H200_X4)))
     assert found.grade == "GOOD"
 
 
 def test_a_published_reference_by_name() -> None:
     reference = find_reference("h200-x4")
-    good = only(judge(log(GOOD_H200_X4), against=Against(name="h200-x4", reference=reference)))
+    good = only(judge(log(GOOD_H200_X4), selection=ReferenceSelection(name="h200-x4", reference=reference)))
     assert good.grade == "GOOD"
     assert "h200-x4" in good.yardstick
-    slow = only(judge(log(scaled(lambda size: 1.4)), against=Against(name="h200-x4", reference=reference)))
+    slow = only(judge(log(scaled(lambda size: 1.4)), selection=ReferenceSelection(name="h200-x4", reference=reference)))
     assert slow.grade == "SLOW"
 
 
 def test_auto_says_how_near_it_is() -> None:
-    found = only(judge(log(GOOD_H200_X4), against=Against(name="auto", nearest=True)))
+    found = only(judge(log(GOOD_H200_X4), selection=ReferenceSelection(name="auto", nearest=True)))
     assert found.grade == "GOOD"
     assert any("nearest published: h200-x4" in sentence for sentence in found.beside)
 
@@ -548,14 +554,16 @@ def test_auto_says_how_near_it_is() -> None:
 )
 def test_auto_does_not_compare_unlike_things(ranks: int, device: str | None, words: str) -> None:
     run = log({size: time * 0.5 for size, time in GOOD_H200_X4.items()}, ranks=ranks, device=device)
-    found = only(judge(run, against=Against(name="auto", nearest=True)))
+    found = only(judge(run, selection=ReferenceSelection(name="auto", nearest=True)))
     assert found.grade == "UNSURE"
     assert words in found.reasons[0]
 
 
 def test_a_floor_decides_nothing() -> None:
     run = log({1 << 30: 4000.0}, device="NVIDIA H100", ranks=8)
-    found = only(judge(run, against=Against(name="h100-x8-floor", reference=find_reference("h100-x8-floor"))))
+    found = only(
+        judge(run, selection=ReferenceSelection(name="h100-x8-floor", reference=find_reference("h100-x8-floor")))
+    )
     assert found.grade == "UNSURE"
 
 
@@ -587,7 +595,7 @@ def test_the_worst_grade_counts() -> None:
 def test_no_log_makes_it_fail(figures: list[tuple[int, float, Placement]], ranks: int, collective: str) -> None:
     rows = [(size, {placement: Figure(time_us=time)}) for size, time, placement in figures]
     run = log(rows, ranks=ranks, collective=collective)
-    for verdict in (*judge(run), *judge(run, against=Against(name="itself", log=run))):
+    for verdict in (*judge(run), *judge(run, selection=ReferenceSelection(name="itself", log=run))):
         assert verdict.grade in EXIT_OF
         assert verdict.reasons
 
@@ -627,7 +635,9 @@ def test_what_a_log_does_not_say_is_named(unknown: dict[str, object], words: str
     found = only(judge(Log(source="a test", tables=(table,))))
     assert found.grade == "UNSURE"
     assert words in found.reasons[0]
-    itself = only(judge(log(GOOD_H200_X4), against=Against(name="other", log=Log(source="x", tables=(table,)))))
+    itself = only(
+        judge(log(GOOD_H200_X4), selection=ReferenceSelection(name="other", log=Log(source="x", tables=(table,))))
+    )
     assert itself.grade == ("GOOD" if "rank_list" in unknown else "UNSURE")
 
 
@@ -635,7 +645,7 @@ def with_stats(times_us: dict[int, float], *, mean: float = 1.0, p95: float = 1.
     """A record of the host backend: medians as given, means and 95th percentiles so many times them."""
     rows: list[tuple[int, dict[Placement, Figure]]] = []
     for size, median in times_us.items():
-        stats = Stats(
+        stats = StatsRecord(
             samples=50, mean_us=median * mean, median_us=median, p95_us=median * p95, p99_us=median * p95,
             min_us=median, max_us=median * p95, stdev_us=0.0, cv_percent=0.0, median_ci95_us=(median, median),
         )  # fmt: skip
@@ -645,33 +655,33 @@ def with_stats(times_us: dict[int, float], *, mean: float = 1.0, p95: float = 1.
 
 def test_late_iterations_do_not_make_a_record_slow() -> None:
     good, run = with_stats(HOST), with_stats(HOST, mean=1.6)
-    found = only(judge(run, against=Against(name="good", log=good)))
+    found = only(judge(run, selection=ReferenceSelection(name="good", log=good)))
     assert found.grade == "GOOD"
     assert {band.worst.ratio for band in found.bands} == {1.0}
 
 
 def test_slow_medians_do() -> None:
     slow = {size: time * 1.6 for size, time in HOST.items()}
-    found = only(judge(with_stats(slow), against=Against(name="good", log=with_stats(HOST))))
+    found = only(judge(with_stats(slow), selection=ReferenceSelection(name="good", log=with_stats(HOST))))
     assert found.grade == "SLOW"
 
 
 def test_iterations_that_differ_by_more_than_what_is_missing_are_unsure() -> None:
     slow = {size: time * 1.6 for size, time in HOST.items()}
-    found = only(judge(with_stats(slow, p95=2.0), against=Against(name="good", log=with_stats(HOST))))
+    found = only(judge(with_stats(slow, p95=2.0), selection=ReferenceSelection(name="good", log=with_stats(HOST))))
     assert found.grade == "UNSURE"
 
 
 def test_time_that_falls_as_messages_grow_is_noise() -> None:
     # Every second size takes four times as long, up to the sizes whose bytes count.
     wild = {size: time * (4 if number % 2 else 1.3) for number, (size, time) in enumerate(HOST.items())}
-    found = only(judge(host(wild), against=Against(name="good", log=host(HOST))))
+    found = only(judge(host(wild), selection=ReferenceSelection(name="good", log=host(HOST))))
     assert {band.band: band.grade for band in found.bands}["latency"] == "UNSURE"
     assert any("time falls again and again" in reason for reason in found.reasons)
 
 
 def test_a_table_against_a_record_is_compared_by_means() -> None:
-    found = only(judge(host(HOST), against=Against(name="record", log=with_stats(HOST, mean=1.0))))
+    found = only(judge(host(HOST), selection=ReferenceSelection(name="record", log=with_stats(HOST, mean=1.0))))
     assert found.grade == "GOOD"
 
 

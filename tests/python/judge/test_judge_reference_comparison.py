@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 from busbw import readers, reference, system
-from busbw.expect import Expectation, Job, expect
-from busbw.judge import Against, Beside, reference_comparison
+from busbw.expect import Expectation, Scenario, expect
+from busbw.judge import ReferenceComparison, ReferenceSelection, compare_with_reference
 
 LOGS = Path(__file__).resolve().parents[2] / "golden" / "logs"
-AUTO = Against(name="auto", nearest=True)
+AUTO = ReferenceSelection(name="auto", nearest=True)
 
 
 def expectation(
     where: str = "h200-sxm", ranks: int = 4, sizes: tuple[int, ...] = (1 << 10, 1 << 20, 1 << 30), **more: object
 ) -> Expectation:
     place = system.find(where)
-    job = Job(
+    job = Scenario(
         collective=str(more.get("collective", "all_reduce")),
         ranks=ranks,
         ranks_per_node=min(ranks, place.ranks_per_node),
@@ -24,11 +24,11 @@ def expectation(
     return expect(job, place, sizes)
 
 
-def named(name: str) -> Against:
-    return Against(name=name, reference=reference.find(name))
+def named(name: str) -> ReferenceSelection:
+    return ReferenceSelection(name=name, reference=reference.find(name))
 
 
-def busbw(found: Beside) -> dict[int, float]:
+def busbw(found: ReferenceComparison) -> dict[int, float]:
     return {figure.size_bytes: figure.busbw_gbps for figure in found.figures}
 
 
@@ -40,7 +40,7 @@ def test_published_figures_stand_as_they_were_published() -> None:
         for point in sweep.points
         if point.size_bytes
     }
-    found = reference_comparison(expectation(), named("h200-x4"))
+    found = compare_with_reference(expectation(), named("h200-x4"))
     assert found.is_comparable
     assert 1 << 30 in busbw(found)
     for figure in found.figures:
@@ -52,46 +52,46 @@ def test_published_figures_stand_as_they_were_published() -> None:
 
 
 def test_a_size_between_two_of_the_reference_is_marked() -> None:
-    found = reference_comparison(expectation(sizes=(3 << 28,)), named("h200-x4"))
+    found = compare_with_reference(expectation(sizes=(3 << 28,)), named("h200-x4"))
     assert [figure.is_interpolated for figure in found.figures] == [True]
 
 
 def test_a_log_of_the_same_machine() -> None:
     log = readers.read(LOGS / "h200_x4_sweep_c1.txt")
     (row,) = [row for row in log.rows if row.size_bytes == 1 << 30]
-    found = reference_comparison(expectation(), Against(name="a log", log=log))
+    found = compare_with_reference(expectation(), ReferenceSelection(name="a log", log=log))
     assert found.is_comparable
     assert busbw(found)[1 << 30] == pytest.approx(row.figures["out_of_place"].busbw_gbps, rel=0.001)
 
 
 def test_auto_takes_only_what_is_comparable() -> None:
-    assert reference_comparison(expectation(), AUTO).is_comparable
-    found = reference_comparison(expectation(ranks=3), AUTO)
+    assert compare_with_reference(expectation(), AUTO).is_comparable
+    found = compare_with_reference(expectation(ranks=3), AUTO)
     assert not found.is_comparable
     assert "ranks 3 against" in found.how_near
     assert found.figures == ()
 
 
 def test_what_is_named_is_shown_with_what_differs() -> None:
-    found = reference_comparison(expectation(ranks=8), named("h200-x4"))
+    found = compare_with_reference(expectation(ranks=8), named("h200-x4"))
     assert not found.is_comparable
     assert "ranks 8 against 4" in found.how_near
     assert found.figures
 
 
 def test_another_collective_has_no_figures() -> None:
-    found = reference_comparison(expectation(collective="alltoall"), named("h200-x4"))
+    found = compare_with_reference(expectation(collective="alltoall"), named("h200-x4"))
     assert (found.figures, found.is_comparable) == ((), False)
     assert "no figures of alltoall" in found.how_near
 
 
 def test_nics_that_differ_are_not_comparable() -> None:
-    found = reference_comparison(expectation("h100-sxm", 16, collective="alltoall"), named("h100-x16-k8s-4nics"))
+    found = compare_with_reference(expectation("h100-sxm", 16, collective="alltoall"), named("h100-x16-k8s-4nics"))
     assert "NICs 8 x 400 Gb/s against 4 x 400 Gb/s" in found.how_near
 
 
 def test_sizes_that_the_reference_does_not_reach_are_said() -> None:
-    found = reference_comparison(expectation(sizes=(1 << 40,)), named("h200-x4"))
+    found = compare_with_reference(expectation(sizes=(1 << 40,)), named("h200-x4"))
     assert found.figures == ()
     assert "it has other sizes than these" in found.how_near
 
@@ -107,7 +107,7 @@ def test_sizes_that_the_reference_does_not_reach_are_said() -> None:
     ],
 )
 def test_the_same_gpu_by_another_name(where: str, ranks: int, name: str) -> None:
-    assert "GPU" not in reference_comparison(expectation(where, ranks), named(name)).how_near
+    assert "GPU" not in compare_with_reference(expectation(where, ranks), named(name)).how_near
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_the_same_gpu_by_another_name(where: str, ranks: int, name: str) -> None
     [("h100-pcie", "h100-x8-coreweave"), ("h100-nvl-pair", "h100-x8-coreweave"), ("a100-sxm", "a100-pcie-x4-floor")],
 )
 def test_a_name_that_only_begins_alike_is_another_gpu(where: str, name: str) -> None:
-    assert "GPU" in reference_comparison(expectation(where, 8), named(name)).how_near
+    assert "GPU" in compare_with_reference(expectation(where, 8), named(name)).how_near

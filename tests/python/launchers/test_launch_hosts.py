@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.launchers.job.hosts import Host, in_url, parse_hostfile, parse_hosts, root_by_name, total
+from busbw.launchers.job.hosts import HostSlots, in_url, parse_hostfile, parse_hosts, root_address_by_name, total
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_no_host_is_named(text: str) -> None:
 def test_a_hostfile_of_each_kind() -> None:
     text = "# two racks\nnode1 slots=8\nnode2  slots = 4 max_slots=8 # old\n\nnode3:2\nnode4\n\tnode1\tslots=1\n"
     hosts = parse_hostfile(text, "hosts", processes=3)
-    assert hosts == (Host("node1", 9), Host("node2", 4), Host("node3", 2), Host("node4", 3))
+    assert hosts == (HostSlots("node1", 9), HostSlots("node2", 4), HostSlots("node3", 2), HostSlots("node4", 3))
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_no_text_gives_a_host_that_a_program_takes_for_an_option(text: str) -> N
 
 
 def test_where_process_0_is_found() -> None:
-    assert root_by_name((Host("a", 1), Host("b", 1)), "a.example.org") == "a.example.org"
-    assert root_by_name((Host("a", 4),), "a.example.org") == "127.0.0.1"
+    assert root_address_by_name((HostSlots("a", 1), HostSlots("b", 1)), "a.example.org") == "a.example.org"
+    assert root_address_by_name((HostSlots("a", 4),), "a.example.org") == "127.0.0.1"
     assert [in_url("::1"), in_url("[::1]"), in_url("a")] == ["[::1]", "[::1]", "a"]
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
 def test_a_name_by_which_others_find_only_themselves_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="--root-address"):
-        root_by_name((Host(name, 1), Host("b", 1)), name)
+        root_address_by_name((HostSlots(name, 1), HostSlots("b", 1)), name)

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from busbw import system as expectations
-from busbw.cli.launch.machine_types import systems as command
+from busbw.cli.launch.machine_types import machine_types as command
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.launchers.machine_types.machine_type import LaunchSystem, load, names, systems
+from busbw.launchers.machine_types.machine_type import MachineType, load, names, systems
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "src" / "busbw" / "launchers" / "machine_types"
@@ -233,7 +233,7 @@ def test_json_holds_everything() -> None:
     lines = [json.loads(line) for line in shown("--json").splitlines()]
     assert [line["name"] for line in lines] == names()
     for line in lines:
-        assert msgspec.convert(line, LaunchSystem) == load(line["name"])
+        assert msgspec.convert(line, MachineType) == load(line["name"])
 
 
 def check_golden(name: str, text: str) -> None:

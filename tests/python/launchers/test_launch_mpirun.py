@@ -10,7 +10,7 @@ import pytest
 from polling import HANG_GUARD_S, wait_until
 
 from busbw.errors import BusbwError
-from busbw.launchers import Watch, mpirun
+from busbw.launchers import LaunchCallbacks, mpirun
 from busbw.launchers.job import processes
 
 HYDRA = """HYDRA build details:
@@ -51,7 +51,9 @@ def test_what_to_do_about_what_it_said(said: str, remedy: str) -> None:
 
 def listen(lines: list[bytes], *, mpirun_code: int, has_begun: bool = True) -> tuple[int, list[bytes]]:
     heard: list[bytes] = []
-    listener = mpirun.Listener(Watch(lambda _line: None, lambda: None, on_error=lambda line, _who: heard.append(line)))
+    listener = mpirun.MpirunOutput(
+        LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda line, _who: heard.append(line))
+    )
     if has_begun:
         listener.line(b"# table\n")
     for line in lines:
@@ -97,7 +99,7 @@ def test_marks_are_taken_out_of_lines_wherever_mpirun_cut_them() -> None:
 
 
 def test_after_a_failure_the_others_have_their_time() -> None:
-    listener = mpirun.Listener(Watch(lambda _line: None, lambda: None), now_s=lambda: clock[0])
+    listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), now_s=lambda: clock[0])
     clock = [0.0]
     assert not listener.is_over()
     listener.error(ended(1, 3), None)

@@ -18,10 +18,10 @@ import pytest
 from polling import HANG_GUARD_S, is_running, wait_until
 
 from busbw.errors import BusbwError
-from busbw.launchers import Command, File, Watch
+from busbw.launchers import Command, LaunchCallbacks, PrivateFile
 from busbw.launchers.job import child_processes
-from busbw.launchers.job.child_processes import Ended
-from busbw.launchers.job.processes import Rules, deaths, job_code, placed, run, run_all
+from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.processes import TerminationPolicy, job_exit_code, killed_message, run, run_all, written_files
 
 
 def shell(script: str, *, process: int | str | None = None, **more: object) -> Command:
@@ -35,7 +35,7 @@ class Heard:
         self.lines: list[bytes] = []
         self.errors: list[tuple[bytes, int | str | None]] = []
         self.statuses: list[str] = []
-        self.watch = Watch(
+        self.watch = LaunchCallbacks(
             self.lines.append,
             lambda: None,
             self.statuses.append,
@@ -46,14 +46,14 @@ class Heard:
 def test_only_the_first_ones_stdout_is_the_jobs() -> None:
     heard = Heard()
     ended = run_all([shell("echo a; echo b"), shell("echo c"), shell("printf d")], heard.watch)
-    assert ended == [Ended(0)] * 3
+    assert ended == [ExitStatus(0)] * 3
     assert heard.lines == [b"a\n", b"b\n"]
 
 
 def test_those_that_have_yet_to_say_something_are_few(tmp_path: Path) -> None:
     begin = 'echo begin >>"$0"; sleep 0.5; echo end >>"$0"; echo here; sleep 0.5'
     commands = [Command(("/bin/sh", "-c", begin, str(tmp_path / "log"))) for _ in range(7)]
-    assert run_all(commands, Heard().watch, at_a_time=3) == [Ended(0)] * 7
+    assert run_all(commands, Heard().watch, at_a_time=3) == [ExitStatus(0)] * 7
     now = most = 0
     for line in (tmp_path / "log").read_text().split():
         now += 1 if line == "begin" else -1
@@ -65,7 +65,7 @@ def test_one_that_says_nothing_holds_nobody_up_for_long(tmp_path: Path, monkeypa
     monkeypatch.setattr(child_processes, "_CONNECTS_S", 0.3)
     log = tmp_path / "log"
     silent = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 3; echo end >>"$0"', str(log)))
-    assert run_all([silent] * 2, Heard().watch, at_a_time=1) == [Ended(0)] * 2
+    assert run_all([silent] * 2, Heard().watch, at_a_time=1) == [ExitStatus(0)] * 2
     assert log.read_text().split() == ["begin", "begin", "end", "end"]
 
 
@@ -76,7 +76,7 @@ def test_what_breaks_off_at_an_interrupt_starts_nothing_more(tmp_path: Path) -> 
     kill = shell(f"kill -INT {os.getpid()}; sleep 60")
     more = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 60', str(tmp_path / "log")))
     with pytest.raises(KeyboardInterrupt):
-        run_all([kill, *[more] * 5], Heard().watch, Rules(on_interrupt=break_off), at_a_time=1)
+        run_all([kill, *[more] * 5], Heard().watch, TerminationPolicy(on_interrupt=break_off), at_a_time=1)
     assert not (tmp_path / "log").exists()
 
 
@@ -109,7 +109,7 @@ def test_a_long_line_comes_whole() -> None:
 def test_what_is_left_behind_with_an_open_pipe_does_not_hold_us() -> None:
     heard = Heard()
     start_s = time.monotonic()
-    assert run_all([shell("echo here; sleep 600 & echo $! >&2")], heard.watch) == [Ended(0)]
+    assert run_all([shell("echo here; sleep 600 & echo $! >&2")], heard.watch) == [ExitStatus(0)]
     assert time.monotonic() - start_s < HANG_GUARD_S
     assert heard.lines == [b"here\n"]
     os.kill(int(heard.errors[0][0]), signal.SIGKILL)
@@ -120,7 +120,7 @@ def test_a_reader_that_goes_away_is_passed_on() -> None:
         raise BrokenPipeError
 
     endless = shell("trap '' PIPE; while echo x; do :; done 2>/dev/null; exit 141")
-    assert run_all([endless], Watch(gone, lambda: None)) == [Ended(141)]
+    assert run_all([endless], LaunchCallbacks(gone, lambda: None)) == [ExitStatus(141)]
 
 
 @pytest.mark.parametrize("hears_errors", [True, False])
@@ -140,8 +140,8 @@ def test_what_is_said_while_the_reader_has_paused_comes_after_the_end(
 
     says_more = f"echo first; until [ -e {paused} ]; do sleep 0.02; done; seq 5000; printf 'no end'"
     on_error = (lambda _line, _who: None) if hears_errors else None
-    watch = Watch(lines.append, lambda: None, on_error=on_error, is_behind=is_behind)
-    assert run_all([shell(says_more)], watch) == [Ended(0)]
+    watch = LaunchCallbacks(lines.append, lambda: None, on_error=on_error, is_backlogged=is_behind)
+    assert run_all([shell(says_more)], watch) == [ExitStatus(0)]
     assert lines == [b"first\n", *(b"%d\n" % number for number in range(1, 5001)), b"no end"]
 
 
@@ -191,52 +191,58 @@ def test_a_limit_that_stays_is_named() -> None:
 
 def test_one_that_fails_gives_the_others_their_time() -> None:
     heard = Heard()
-    ended = run_all([shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, Rules(grace_s=5.0))
-    assert ended == [Ended(4), Ended(3), Ended(143, by_us=True)]
+    ended = run_all(
+        [shell("sleep 0.5; exit 4"), shell("exit 3"), shell("sleep 600")], heard.watch, TerminationPolicy(grace_s=5.0)
+    )
+    assert ended == [ExitStatus(4), ExitStatus(3), ExitStatus(143, was_terminated=True)]
 
 
 def test_without_a_failure_nobody_is_hurried() -> None:
-    ended = run_all([shell("sleep 0.5"), shell("exit 0")], Heard().watch, Rules(grace_s=0.0))
-    assert ended == [Ended(0), Ended(0)]
+    ended = run_all([shell("sleep 0.5"), shell("exit 0")], Heard().watch, TerminationPolicy(grace_s=0.0))
+    assert ended == [ExitStatus(0), ExitStatus(0)]
 
 
 def test_a_limit_and_a_reason_end_all() -> None:
-    assert run_all([shell("sleep 600")], Heard().watch, Rules(limit_s=0.2)) == [Ended(143, by_us=True)]
-    assert run_all([shell("sleep 600")], Heard().watch, Rules(is_over=lambda: True)) == [Ended(143, by_us=True)]
+    assert run_all([shell("sleep 600")], Heard().watch, TerminationPolicy(limit_s=0.2)) == [
+        ExitStatus(143, was_terminated=True)
+    ]
+    assert run_all([shell("sleep 600")], Heard().watch, TerminationPolicy(should_end=lambda: True)) == [
+        ExitStatus(143, was_terminated=True)
+    ]
 
 
 @pytest.mark.parametrize(
     ("ended", "code"),
     [
-        ([Ended(0), Ended(0)], 0),
-        ([Ended(4), Ended(137)], 4),
-        ([Ended(137), Ended(4)], 4),
-        ([Ended(0), Ended(139)], 4),
-        ([Ended(141), Ended(4)], 141),
-        ([Ended(0), Ended(3), Ended(4)], 3),
-        ([Ended(143, by_us=True), Ended(0), Ended(3)], 3),
-        ([Ended(143, by_us=True), Ended(143, by_us=True), Ended(2)], 2),
-        ([Ended(130), Ended(130)], 130),
-        ([Ended(1), Ended(0)], 1),
+        ([ExitStatus(0), ExitStatus(0)], 0),
+        ([ExitStatus(4), ExitStatus(137)], 4),
+        ([ExitStatus(137), ExitStatus(4)], 4),
+        ([ExitStatus(0), ExitStatus(139)], 4),
+        ([ExitStatus(141), ExitStatus(4)], 141),
+        ([ExitStatus(0), ExitStatus(3), ExitStatus(4)], 3),
+        ([ExitStatus(143, was_terminated=True), ExitStatus(0), ExitStatus(3)], 3),
+        ([ExitStatus(143, was_terminated=True), ExitStatus(143, was_terminated=True), ExitStatus(2)], 2),
+        ([ExitStatus(130), ExitStatus(130)], 130),
+        ([ExitStatus(1), ExitStatus(0)], 1),
     ],
 )
-def test_the_code_of_a_job(ended: list[Ended], code: int) -> None:
-    assert job_code(ended) == code
+def test_the_code_of_a_job(ended: list[ExitStatus], code: int) -> None:
+    assert job_exit_code(ended) == code
 
 
 @pytest.mark.parametrize(
     ("ended", "names"),
     [
-        ([Ended(137), Ended(137)], "(SIGKILL)"),
-        ([Ended(137), Ended(139)], "(SIGKILL, SIGSEGV)"),
-        ([Ended(137), Ended(4)], ""),  # who is left has said it
-        ([Ended(137, by_us=True), Ended(137, by_us=True)], ""),
-        ([Ended(143), Ended(143)], ""),
+        ([ExitStatus(137), ExitStatus(137)], "(SIGKILL)"),
+        ([ExitStatus(137), ExitStatus(139)], "(SIGKILL, SIGSEGV)"),
+        ([ExitStatus(137), ExitStatus(4)], ""),  # who is left has said it
+        ([ExitStatus(137, was_terminated=True), ExitStatus(137, was_terminated=True)], ""),
+        ([ExitStatus(143), ExitStatus(143)], ""),
     ],
 )
-def test_where_nobody_is_left_to_say_it(ended: list[Ended], names: str) -> None:
-    assert deaths(ended).startswith("every process was killed or crashed " + names if names else "")
-    assert bool(deaths(ended)) == bool(names)
+def test_where_nobody_is_left_to_say_it(ended: list[ExitStatus], names: str) -> None:
+    assert killed_message(ended).startswith("every process was killed or crashed " + names if names else "")
+    assert bool(killed_message(ended)) == bool(names)
 
 
 # ---- the environment ------------------------------------------------------------------------------------------------
@@ -274,7 +280,7 @@ def test_a_place_that_we_have_ourselves_stays_where_none_is_given(monkeypatch: p
 
 def test_files_are_private_and_go_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    with placed([File(path, "secret\n")]):
+    with written_files([PrivateFile(path, "secret\n")]):
         assert path.read_text() == "secret\n"
         assert path.stat().st_mode & 0o777 == 0o600
     assert not path.exists()
@@ -283,7 +289,10 @@ def test_files_are_private_and_go_again(tmp_path: Path) -> None:
 def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("theirs")
-    with pytest.raises(BusbwError, match="cannot write"), placed([File(tmp_path / "first", ""), File(path, "ours")]):
+    with (
+        pytest.raises(BusbwError, match="cannot write"),
+        written_files([PrivateFile(tmp_path / "first", ""), PrivateFile(path, "ours")]),
+    ):
         pass
     assert path.read_text() == "theirs"
     assert [each.name for each in tmp_path.iterdir()] == ["token"]
@@ -316,7 +325,7 @@ def test_a_signal_in_the_last_moment_before_a_wait_ends_it(monkeypatch: pytest.M
     epoll = LastMoment()
     monkeypatch.setattr(selectors.EpollSelector, "_selector_cls", lambda _self: epoll)
     before = signal.set_wakeup_fd(-1)
-    assert run_all([Command(("sleep", "600"))], Heard().watch) == [Ended(128 + signal.SIGINT)]
+    assert run_all([Command(("sleep", "600"))], Heard().watch) == [ExitStatus(128 + signal.SIGINT)]
     assert epoll.has_woken[0]
     assert signal.set_wakeup_fd(before) == -1  # as it was
 

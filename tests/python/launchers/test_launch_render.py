@@ -8,23 +8,25 @@ from pathlib import Path
 import pytest
 from launch_jobs import JOB, TOKEN, expect_golden
 
-from busbw.launchers import Rendered, local, mpirun, ssh
-from busbw.launchers.job.hosts import Host
+from busbw.launchers import LaunchPlan, local, mpirun, ssh
+from busbw.launchers.job.hosts import HostSlots
 
-HOSTS = (Host("node1", 2), Host("ada@node2", 2))
+HOSTS = (HostSlots("node1", 2), HostSlots("ada@node2", 2))
 
-SSH = ssh.Where(hosts=HOSTS, root_address="node1", port=20001)
-MPI = mpirun.Where(family="openmpi", hosts=(Host("node1", 2), Host("node2", 2)), store="tcp://node1:20001")
+SSH = ssh.SshTarget(hosts=HOSTS, root_address="node1", port=20001)
+MPI = mpirun.MpirunTarget(
+    family="openmpi", hosts=(HostSlots("node1", 2), HostSlots("node2", 2)), store="tcp://node1:20001"
+)
 
-RENDERED: dict[str, Rendered] = {
-    "local/two.txt": local.render(replace(JOB, nodes=1), local.Where(port=20001)),
+RENDERED: dict[str, LaunchPlan] = {
+    "local/two.txt": local.render(replace(JOB, nodes=1), local.LocalTarget(port=20001)),
     "local/one.txt": local.render(replace(JOB, nodes=1, processes_per_node=1)),
     "ssh/two_hosts.txt": ssh.render(JOB, SSH),
     "ssh/options.txt": ssh.render(
         JOB,
         replace(
             SSH,
-            hosts=(Host("fe80::1", 1),),
+            hosts=(HostSlots("fe80::1", 1),),
             ssh=("ssh", "-p", "2222", "-o", "User=ada"),
             root_address="fe80::1",
             programs=("/opt/busbw/bin/all_reduce_perf", "all_reduce_perf"),
@@ -41,12 +43,12 @@ RENDERED: dict[str, Rendered] = {
             bind_to="core",
             as_root=True,
             oversubscribe=True,
-            more=("--mca", "plm_rsh_agent", "ssh -p 2222"),
+            extra=("--mca", "plm_rsh_agent", "ssh -p 2222"),
         ),
     ),
     "mpirun/mpich.txt": mpirun.render(JOB, replace(MPI, family="mpich")),
     "mpirun/mpich_here.txt": mpirun.render(
-        JOB, replace(MPI, family="mpich", hosts=(Host("localhost", 4),), store="tcp://127.0.0.1:20001")
+        JOB, replace(MPI, family="mpich", hosts=(HostSlots("localhost", 4),), store="tcp://127.0.0.1:20001")
     ),
 }
 
@@ -75,7 +77,7 @@ def test_every_process_has_its_place() -> None:
 
 
 def test_ranks_go_on_from_host_to_host() -> None:
-    uneven = ssh.render(JOB, replace(SSH, hosts=(Host("a", 1), Host("b", 3), Host("c", 2))))
+    uneven = ssh.render(JOB, replace(SSH, hosts=(HostSlots("a", 1), HostSlots("b", 3), HostSlots("c", 2))))
     scripts = [command.stdin or "" for command in uneven.commands]
     found = [
         [word.removeprefix("BUSBW_RANK=") for word in script.split() if word.startswith("BUSBW_RANK=")]
@@ -92,7 +94,7 @@ def test_ranks_go_on_from_host_to_host() -> None:
 def test_over_ssh_many_hosts_have_longer_to_arrive(
     count: int, given: tuple[tuple[str, str], ...], said: str | None
 ) -> None:
-    hosts = tuple(Host(f"n{number}", 1) for number in range(count))
+    hosts = tuple(HostSlots(f"n{number}", 1) for number in range(count))
     (first, *_) = ssh.render(replace(JOB, environment=given), replace(SSH, hosts=hosts)).commands
     found = re.findall(r"BUSBW_JOIN_TIMEOUT_S=(\d+)", first.stdin or "")
     assert found == ([said] if said else [])
@@ -102,7 +104,7 @@ def test_over_ssh_only_process_0_may_write_where_records_go(tmp_path: Path) -> N
     program = tmp_path / "program"
     program.write_text('#!/bin/sh\necho "heard of $BUSBW_RANK"\n')
     program.chmod(0o755)
-    where = ssh.Where((Host("a", 2),), root_address="a", port=20000, programs=(str(program),))
+    where = ssh.SshTarget((HostSlots("a", 2),), root_address="a", port=20000, programs=(str(program),))
     (command,) = ssh.render(JOB, where).commands
     pipe = subprocess.PIPE
     with subprocess.Popen(["sh", "-c", command.words[-1]], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as shell:

@@ -5,23 +5,23 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import BusbwError
-from busbw.launchers import Job, Watch, ssh
-from busbw.launchers.job.child_processes import Ended
-from busbw.launchers.job.hosts import Host
-from busbw.launchers.ssh.preflight import Look, demand, known_name, understood
+from busbw.launchers import Job, LaunchCallbacks, ssh
+from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.hosts import HostSlots
+from busbw.launchers.ssh.preflight import HostCheck, known_name, parse_check, require_ready
 
 GOOD = ["busbw-output-follows\n", "program /opt/bin/all_reduce_perf\n", "busbw 0.1.0\n", "backend host 0.1.0\n"]
 
 
 def test_a_host_that_is_ready() -> None:
-    look = understood("node1", Ended(0), ["a banner\n", *GOOD])
-    assert look == Look("node1", versions=("busbw 0.1.0", "backend host 0.1.0"))
-    demand([look, Look("node2", versions=look.versions)])
+    look = parse_check("node1", ExitStatus(0), ["a banner\n", *GOOD])
+    assert look == HostCheck("node1", versions=("busbw 0.1.0", "backend host 0.1.0"))
+    require_ready([look, HostCheck("node2", versions=look.versions)])
 
 
 def test_a_start_file_that_prints_no_end_of_line() -> None:
-    look = understood("node1", Ended(0), ["\x1b]0;node1\x07" + GOOD[0], *GOOD[1:]])
-    assert look == Look("node1", versions=("busbw 0.1.0", "backend host 0.1.0"))
+    look = parse_check("node1", ExitStatus(0), ["\x1b]0;node1\x07" + GOOD[0], *GOOD[1:]])
+    assert look == HostCheck("node1", versions=("busbw 0.1.0", "backend host 0.1.0"))
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def test_a_run_of_which_nothing_came_is_no_good_one(said: str, tmp_path: Path) -
     (tmp_path / "ssh").write_text(f'#!/bin/sh\ncat >/dev/null &\necho "{GOOD[0]}$PREFLIGHT" >&2\nprintf %s "{said}"\n')
     (tmp_path / "ssh").chmod(0o755)
     rendered = ssh.render(
-        Job("all_reduce_perf", ()), ssh.Where((Host("node1", 1),), "node1", 20000, (str(tmp_path / "ssh"),))
+        Job("all_reduce_perf", ()), ssh.SshTarget((HostSlots("node1", 1),), "node1", 20000, (str(tmp_path / "ssh"),))
     )
-    watch = Watch(lambda _line: None, lambda: None, on_error=lambda _line, _who: None)
+    watch = LaunchCallbacks(lambda _line: None, lambda: None, on_error=lambda _line, _who: None)
     if "follows" in said:
         assert ssh.submit(rendered, watch) == 0
     else:
@@ -54,8 +54,8 @@ def test_a_run_of_which_nothing_came_is_no_good_one(said: str, tmp_path: Path) -
     ],
 )
 def test_why_a_host_cannot_be_reached(said: str, remedy: str) -> None:
-    look = understood("node1", Ended(255), [f"{said}\r\n"])
-    assert said in look.trouble
+    look = parse_check("node1", ExitStatus(255), [f"{said}\r\n"])
+    assert said in look.problem
     assert remedy in look.remedy
 
 
@@ -65,73 +65,73 @@ def test_a_changed_key_is_told_from_an_unknown_one() -> None:
         "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n",
         "Host key verification failed.\n",
     ]
-    assert "ssh-keygen -R HOST" in understood("node1", Ended(255), said).remedy
+    assert "ssh-keygen -R HOST" in parse_check("node1", ExitStatus(255), said).remedy
 
 
 @pytest.mark.parametrize(
     ("ended", "lines", "trouble", "remedy"),
     [
-        (Ended(143, by_us=True), [], "no answer in 60 s", "log in by hand"),
-        (Ended(255), [], "exit code 255, without a word", "/bin/sh"),
-        (Ended(1), ["This account is not available.\n"], "This account is not available.", "/bin/sh"),
-        (Ended(127), GOOD[:1], "neither where it is here nor in the PATH", "--program-path"),
+        (ExitStatus(143, was_terminated=True), [], "no answer in 60 s", "log in by hand"),
+        (ExitStatus(255), [], "exit code 255, without a word", "/bin/sh"),
+        (ExitStatus(1), ["This account is not available.\n"], "This account is not available.", "/bin/sh"),
+        (ExitStatus(127), GOOD[:1], "neither where it is here nor in the PATH", "--program-path"),
         (
-            Ended(127),
+            ExitStatus(127),
             [*GOOD[:2], "all_reduce_perf: error while loading shared libraries: libfmt.so.9\n"],
             "/opt/bin/all_reduce_perf --version ends with exit code 127: all_reduce_perf: error while loading",
             "install busbw there again",
         ),
-        (Ended(139), GOOD[:2], "ends with exit code 139", "install busbw there again"),
+        (ExitStatus(139), GOOD[:2], "ends with exit code 139", "install busbw there again"),
     ],
 )
-def test_other_troubles(ended: Ended, lines: list[str], trouble: str, remedy: str) -> None:
-    look = understood("node1", ended, lines)
-    assert trouble in look.trouble
+def test_other_troubles(ended: ExitStatus, lines: list[str], trouble: str, remedy: str) -> None:
+    look = parse_check("node1", ended, lines)
+    assert trouble in look.problem
     assert remedy in look.remedy
 
 
 def test_nothing_that_a_host_says_controls_the_terminal() -> None:
-    assert "\x1b" not in understood("node1", Ended(1), ["\x1b[2Jgone\n"]).trouble
+    assert "\x1b" not in parse_check("node1", ExitStatus(1), ["\x1b[2Jgone\n"]).problem
 
 
-def sentence(looks: list[Look]) -> str:
+def sentence(looks: list[HostCheck]) -> str:
     with pytest.raises(BusbwError) as caught:
-        demand(looks)
+        require_ready(looks)
     assert caught.value.exit_code == 3
     return str(caught.value)
 
 
 def test_hosts_with_the_same_trouble_are_named_together() -> None:
-    looks = [Look(f"node{number}", "no program", "install it on HOST") for number in range(5)]
-    assert sentence([Look("good", versions=("1",)), *looks]) == (
+    looks = [HostCheck(f"node{number}", "no program", "install it on HOST") for number in range(5)]
+    assert sentence([HostCheck("good", versions=("1",)), *looks]) == (
         "node0, node1, node2 and 2 more: no program; install it on node0"
     )
-    assert sentence([*looks[:2], Look("other", "no answer", "wait")]) == (
+    assert sentence([*looks[:2], HostCheck("other", "no answer", "wait")]) == (
         "node0, node1: no program (and 1 host for other reasons); install it on node0"
     )
 
 
 def test_versions_must_be_the_same() -> None:
-    first = Look("a", versions=("busbw 1", "backend host 1"))
+    first = HostCheck("a", versions=("busbw 1", "backend host 1"))
     assert "a has busbw 1 and c has busbw 2" in sentence(
-        [first, first, Look("c", versions=("busbw 2", "backend host 1"))]
+        [first, first, HostCheck("c", versions=("busbw 2", "backend host 1"))]
     )
     assert "a has backend host 1 and b has backend host 2" in sentence(
-        [first, Look("b", versions=("busbw 1", "backend host 2"))]
+        [first, HostCheck("b", versions=("busbw 1", "backend host 2"))]
     )
-    assert "b has no version" in sentence([first, Look("b")])
+    assert "b has no version" in sentence([first, HostCheck("b")])
 
 
 def test_hosts_may_have_different_gpu_engines() -> None:
     """A job of the host backend needs none; where one is needed the engine says what is missing."""
     looks = [
-        understood(host, Ended(0), [*GOOD, *more])
+        parse_check(host, ExitStatus(0), [*GOOD, *more])
         for host, more in (("a", []), ("b", ["backend nccl, built with the headers of 2.28.9\n"]))
     ]
-    assert [look.trouble for look in looks] == ["", ""]
+    assert [look.problem for look in looks] == ["", ""]
     assert looks[0].versions == looks[1].versions != ()
-    demand(looks)
+    require_ready(looks)
 
 
 def test_a_host_that_ssh_cannot_be_asked_for_has_the_name_that_was_typed() -> None:
-    assert known_name(("/nowhere/ssh",), Host("ada@node1", 1)) == "node1"
+    assert known_name(("/nowhere/ssh",), HostSlots("ada@node1", 1)) == "node1"

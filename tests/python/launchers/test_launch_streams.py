@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.cli.launch.error_lines import ErrorLines, ranges
-from busbw.cli.launch.output_splitter import FirstProcess, RecordFile
+from busbw.cli.launch.error_lines import ErrorLineMerger, format_ranges
+from busbw.cli.launch.output_splitter import OutputSplitter, RecordFile
 from busbw.cli.launch.plain_progress import PlainProgress
 from busbw.errors import UsageError
 
@@ -28,7 +28,7 @@ class Clock:
 
 def said(lines: list[tuple[bytes, int | str | None]]) -> list[str]:
     heard: list[str] = []
-    errors = ErrorLines(heard.append)
+    errors = ErrorLineMerger(heard.append)
     for line, who in lines:
         errors.take(line, who)
     errors.flush(at_end=True)
@@ -69,7 +69,7 @@ def test_nothing_in_a_line_controls_the_terminal() -> None:
 def test_lines_are_held_for_a_moment_only_and_keep_their_order() -> None:
     heard: list[str] = []
     clock = Clock()
-    errors = ErrorLines(heard.append, now_s=clock)
+    errors = ErrorLineMerger(heard.append, now_s=clock)
     errors.take(b"first\n", 0)
     clock.now_s = 0.3
     errors.take(b"second\n", 0)
@@ -87,7 +87,7 @@ def test_lines_are_held_for_a_moment_only_and_keep_their_order() -> None:
 @given(st.sets(st.integers(0, 200)))
 def test_ranges_name_each_number_once(numbers: set[int]) -> None:
     found: list[int] = []
-    for part in filter(None, ranges(numbers).split(",")):
+    for part in filter(None, format_ranges(numbers).split(",")):
         first, _, last = part.partition("-")
         found += range(int(first), int(last or first) + 1)
     assert found == sorted(numbers)
@@ -100,7 +100,7 @@ def test_records_and_table_are_taken_apart(tmp_path: Path) -> None:
     table: list[bytes] = []
     doubts: list[str] = []
     with RecordFile(tmp_path / "out.jsonl") as records:
-        first = FirstProcess(records, table.append, doubts.append)
+        first = OutputSplitter(records, table.append, doubts.append)
         for line in [b"# head\n", b'{"kind":"run"}\n', b"  8 row\n", b"\n", b'{"kind":"end"}', b"\xff\n"]:
             first.take(line)
     assert table == [b"# head\n", b"  8 row\n", b"\n", b"\xff\n"]
@@ -111,7 +111,7 @@ def test_records_and_table_are_taken_apart(tmp_path: Path) -> None:
 def test_what_is_left_of_a_record_that_was_cut_off_is_not_kept_and_said_once(tmp_path: Path) -> None:
     doubts: list[str] = []
     with RecordFile(tmp_path / "r.jsonl") as records:
-        first = FirstProcess(records, lambda _line: None, doubts.append)
+        first = OutputSplitter(records, lambda _line: None, doubts.append)
         first.take(b'{"kind":"run"}\n')
         first.take(b'{"kind":"row","samples":[1,2\n')
         first.take(b'{"kind":"row","sam')

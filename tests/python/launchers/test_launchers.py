@@ -9,17 +9,17 @@ import pytest
 
 from busbw import engine
 from busbw.launchers import LAUNCHERS, Command, Job, kubernetes, local, mpirun, ssh
-from busbw.launchers.job.hosts import Host
+from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.processes import run
 
 JOB = Job(Path("/opt/bin/all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), Path("a run.jsonl"))
 
-HOSTS = (Host("node1", 1), Host("node2", 2))
+HOSTS = (HostSlots("node1", 1), HostSlots("node2", 2))
 
 WHERE: dict[str, tuple[Any, ...]] = {
-    "kubernetes": (kubernetes.Where(image="busbw:test"),),
-    "mpirun": (mpirun.Where(family="openmpi", hosts=HOSTS, store="tcp://node1:20001"),),
-    "ssh": (ssh.Where(hosts=HOSTS, root_address="node1", port=20001),),
+    "kubernetes": (kubernetes.KubernetesTarget(image="busbw:test"),),
+    "mpirun": (mpirun.MpirunTarget(family="openmpi", hosts=HOSTS, store="tcp://node1:20001"),),
+    "ssh": (ssh.SshTarget(hosts=HOSTS, root_address="node1", port=20001),),
 }
 """For the launchers that can do nothing without being told where."""
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import GOLDEN_RECORD
 
 from busbw.errors import UsageError
-from busbw.readers import Piece, read, stream
+from busbw.readers import TableChunk, read, stream
 
 
 def many_records(path: Path, cycles: int) -> Path:
@@ -25,7 +25,7 @@ def many_records(path: Path, cycles: int) -> Path:
 
 def test_records_of_any_length_are_read_in_pieces(tmp_path: Path) -> None:
     path = many_records(tmp_path / "long.jsonl", cycles=2500)
-    events = [event for event in stream(path) if isinstance(event, Piece)]
+    events = [event for event in stream(path) if isinstance(event, TableChunk)]
     assert len(events) > 1
     assert [event.is_last for event in events] == [False] * (len(events) - 1) + [True]
     (table,) = read(path).tables

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from busbw import readers
 from busbw.errors import UsageError
 from busbw.logs import Log
-from busbw.readers import Claims
+from busbw.readers import UserClaims
 from busbw.readers.text import stream_lines
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
@@ -19,10 +19,10 @@ TABLE = SEED[81:116]
 RATES_GBPS = st.floats(0.05, 1.8)
 
 
-def read(folder: Path, lines: list[str], claims: Claims | None = None) -> Log:
+def read(folder: Path, lines: list[str], claims: UserClaims | None = None) -> Log:
     file = folder / "log"
     file.write_text("".join(lines))
-    return readers.read(file, claims or Claims())
+    return readers.read(file, claims or UserClaims())
 
 
 def side(size: int, time_us: float, factor: float) -> str:
@@ -97,7 +97,7 @@ def test_rows_of_few_digits_contradict_nothing(is_named: bool, ranks: int, rates
         size = 1 << power
         sides = [side(size, round(size / rate / 1e3, 2), factor) for rate in (out_of_place, in_place)]
         lines.append(f"{size:>12} {size // 4:>12}  float  sum  -1 {sides[0]} {sides[1]}\n")
-    log = readers.collect("log", stream_lines([line.encode() for line in lines], "log", Claims()))
+    log = readers.collect("log", stream_lines([line.encode() for line in lines], "log", UserClaims()))
     assert (log.tables[0].warnings, log.refused) == ((), ())
     assert {row.collective for row in log.rows} <= ({"all_reduce"} if is_named else {"all_reduce", None})
     assert {row.ranks for row in log.rows} <= {ranks, None}
@@ -214,12 +214,12 @@ def test_no_unit_fits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("claim", ["broadcast", "reduce_scatter", "all_gather", "sendrecv", "reduce"])
 def test_a_claim_that_the_figures_contradict(tmp_path: Path, claim: str) -> None:
     with pytest.raises(UsageError, match=f"cannot be {claim}"):
-        read(tmp_path, TABLE, Claims(collective=claim))
+        read(tmp_path, TABLE, UserClaims(collective=claim))
 
 
 def test_a_claim_that_the_log_contradicts(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="says of itself that it is all_reduce"):
-        readers.read(GOLDEN / "nccl_tests_2_19_6_single.txt", Claims(collective="sendrecv"))
+        readers.read(GOLDEN / "nccl_tests_2_19_6_single.txt", UserClaims(collective="sendrecv"))
 
 
 def test_a_claim_that_decides(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_claim_that_decides(tmp_path: Path) -> None:
     lines = [line.replace(line.split()[1], str(int(line.split()[0]) // 32), 1) for line in lines]
     lines = [f"{line.rsplit(None, 1)[0]} 0\n" for line in lines]
     assert {row.ranks for row in read(tmp_path, TABLE[:3] + lines).rows} == {8}
-    log = read(tmp_path, TABLE[:3] + lines, Claims(collective="alltoall"))
+    log = read(tmp_path, TABLE[:3] + lines, UserClaims(collective="alltoall"))
     assert {(row.collective, row.ranks) for row in log.rows} == {("alltoall", 8)}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from busbw import readers
 from busbw.logs import Table
-from busbw.readers import Claims
+from busbw.readers import UserClaims
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 HEAD = """\
@@ -37,7 +37,7 @@ FOOTER = """\
 def the_table(folder: Path, text: str, name: str = "log") -> Table:
     file = folder / name
     file.write_text(text)
-    log = readers.read(file, Claims())
+    log = readers.read(file, UserClaims())
     assert log.refused == ()
     assert len(log.tables) == 1
     return log.tables[0]
@@ -76,12 +76,12 @@ def test_without_one_it_ended_early(tmp_path: Path, end: str, reason: str) -> No
 
 
 def test_what_the_engine_writes(tmp_path: Path) -> None:
-    first, second = readers.read(GOLDEN / "text_ended_early.txt", Claims()).tables
+    first, second = readers.read(GOLDEN / "text_ended_early.txt", UserClaims()).tables
     assert [(table.complete, table.end_reason) for table in (first, second)] == [
         (False, "interrupted"),
         (False, "rank lost"),
     ]
-    (wrong,) = readers.read(GOLDEN / "text_wrong_data.txt", Claims()).tables
+    (wrong,) = readers.read(GOLDEN / "text_wrong_data.txt", UserClaims()).tables
     assert (wrong.complete, wrong.end_reason, wrong.claimed_out_of_bounds) == (True, None, 4)
 
 
@@ -133,5 +133,5 @@ def test_documents(tmp_path: Path, changes: dict[str, Any], complete: bool, reas
 
 
 def test_the_document_of_an_interrupted_run() -> None:
-    tables = readers.read(GOLDEN / "nccl_tests_groups.json", Claims()).tables
+    tables = readers.read(GOLDEN / "nccl_tests_groups.json", UserClaims()).tables
     assert {(table.complete, table.end_reason) for table in tables} == {(False, "interrupted by SIGINT")}

@@ -8,7 +8,7 @@ import pytest
 from busbw import readers
 from busbw.errors import BusbwError, UsageError
 from busbw.logs import Figure, Log
-from busbw.readers import Claims
+from busbw.readers import UserClaims
 
 HEADER = """\
 #                                                              out-of-place                       in-place
@@ -24,10 +24,10 @@ FOOTER = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 386.697\n"
 TABLE = HEADER + ROWS + FOOTER
 
 
-def read(folder: Path, text: str | bytes, claims: Claims | None = None) -> Log:
+def read(folder: Path, text: str | bytes, claims: UserClaims | None = None) -> Log:
     file = folder / "log"
     file.write_bytes(text.encode() if isinstance(text, str) else text)
-    return readers.read(file, claims or Claims())
+    return readers.read(file, claims or UserClaims())
 
 
 def demand_the_table(log: Log) -> None:

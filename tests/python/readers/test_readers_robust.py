@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from busbw.errors import BusbwError
 from busbw.logs import Log, Refusal
-from busbw.readers import Claims, Piece, collect, csv_tables, json_documents
-from busbw.readers.source import Source
+from busbw.readers import TableChunk, UserClaims, collect, csv_tables, json_documents
+from busbw.readers.source import LogSource
 from busbw.readers.text import stream_lines
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
@@ -21,7 +21,7 @@ RELAXED = settings(deadline=None, max_examples=120, suppress_health_check=list(H
 
 
 def read_text(data: bytes) -> Log:
-    return collect("log", stream_lines(data.splitlines(keepends=True), "log", Claims()))
+    return collect("log", stream_lines(data.splitlines(keepends=True), "log", UserClaims()))
 
 
 def numbers(text: bytes) -> set[str]:
@@ -109,7 +109,7 @@ def test_any_bytes(data: bytes) -> None:
     assert read_text(data).rows == ()
 
 
-class Memory(Source):
+class Memory(LogSource):
     """A source that is no file."""
 
     def __init__(self, data: bytes) -> None:
@@ -129,11 +129,11 @@ def test_mutated_documents(end: int, changes: list[tuple[int, int]]) -> None:
         data[at] = value
     events = []
     try:
-        for event in json_documents.stream(Memory(bytes(data[:end])), Claims()):
+        for event in json_documents.stream(Memory(bytes(data[:end])), UserClaims()):
             events.append(event)
     except BusbwError:
         pass
-    rows = sum(len(event.table.rows) for event in events if isinstance(event, Piece))
+    rows = sum(len(event.table.rows) for event in events if isinstance(event, TableChunk))
     assert rows + sum(isinstance(event, Refusal) for event in events) <= 6 + len(changes)
 
 
@@ -147,14 +147,14 @@ CELLS = st.sampled_from(
 def test_csv_of_anything(lines: list[str]) -> None:
     header = "numCycle,name,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inPlace,time,algBw,busBw,#wrong"
     data = "\n".join([header, *lines]).encode()
-    log = collect("log", csv_tables.stream(Memory(data), Claims()))
+    log = collect("log", csv_tables.stream(Memory(data), UserClaims()))
     assert log.candidate_rows == len(log.rows) + len(log.refused)
 
 
 @pytest.mark.parametrize("deep", [200, 20_000])
 def test_deep_documents(deep: int) -> None:
     with pytest.raises(BusbwError, match="no JSON"):
-        list(json_documents.stream(Memory(b'{"results":' + b"[" * deep), Claims()))
+        list(json_documents.stream(Memory(b'{"results":' + b"[" * deep), UserClaims()))
 
 
 def test_a_line_that_never_ends() -> None:

@@ -8,17 +8,19 @@ from report_pages import svg_root
 from sample_logs import figure, log, row, table
 
 from busbw import readers
-from busbw.judge import Against
+from busbw.judge import ReferenceSelection
 from busbw.logs import Table
-from busbw.report.configurations import Place, configurations
-from busbw.report.page import Configuration
+from busbw.report.configurations import TableContext, configurations
+from busbw.report.page import ConfigurationSection
 from busbw.system import System, find
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 
-def made(table: Table, system: System | None = None, against: Against | None = None) -> list[Configuration]:
-    return configurations(Place(table, system, against, is_pictured=True), "x")
+def made(
+    table: Table, system: System | None = None, against: ReferenceSelection | None = None
+) -> list[ConfigurationSection]:
+    return configurations(TableContext(table, system, against, is_pictured=True), "x")
 
 
 def sweep(**changes: object) -> tuple:  # type: ignore[type-arg]
@@ -52,7 +54,9 @@ def test_the_range_and_a_reference_are_drawn_when_they_are_known() -> None:
     plain = made(table(rows=sweep(), rank_list=()))[0]
     assert "range" not in plain.pictures[0].svg
     known = made(
-        table(rows=sweep(), rank_list=()), find("h200-sxm"), Against(name="good run", log=log(table(rows=sweep())))
+        table(rows=sweep(), rank_list=()),
+        find("h200-sxm"),
+        ReferenceSelection(name="good run", log=log(table(rows=sweep()))),
     )[0]
     for picture in known.pictures[:2]:
         assert picture.keys[-2].label.startswith("what a healthy system reaches")
@@ -61,7 +65,9 @@ def test_the_range_and_a_reference_are_drawn_when_they_are_known() -> None:
 
 def test_a_log_as_reference_is_drawn_through_its_own_figures() -> None:
     found = made(
-        table(rows=sweep(), rank_list=()), None, Against(name="itself", log=log(table(rows=sweep(), rank_list=())))
+        table(rows=sweep(), rank_list=()),
+        None,
+        ReferenceSelection(name="itself", log=log(table(rows=sweep(), rank_list=()))),
     )[0]
     for picture in found.pictures[:2]:
         root = svg_root(picture.svg)
@@ -99,7 +105,7 @@ def test_a_table_without_rows_still_has_its_verdict() -> None:
 
 
 def test_very_many_configurations_have_no_pictures_and_say_so() -> None:
-    found = configurations(Place(table(), None, None, is_pictured=False), "x")
+    found = configurations(TableContext(table(), None, None, is_pictured=False), "x")
     assert found[0].pictures == ()
     assert "No pictures here" in found[0].omissions[0]
 

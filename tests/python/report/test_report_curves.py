@@ -6,23 +6,23 @@ import pytest
 from report_pages import numbers_of, svg_root
 
 from busbw.report import axes
-from busbw.report.curves import Line, Sight, Span, picture
+from busbw.report.curves import Curve, CurvePlot, RangeCurve, picture
 
 SIZES = [1 << power for power in range(3, 31)]
 
 
-def sight(**changes: object) -> Sight:
+def sight(**changes: object) -> CurvePlot:
     fields: dict[str, object] = {
         "title": "Bus bandwidth",
         "unit": "GB/s",
         "lines": [
-            Line("out of place", {size: 1e-9 * size**1.2 for size in SIZES}),
-            Line("in <place>", {size: 2e-9 * size**1.2 for size in SIZES[:5]}),
+            Curve("out of place", {size: 1e-9 * size**1.2 for size in SIZES}),
+            Curve("in <place>", {size: 2e-9 * size**1.2 for size in SIZES[:5]}),
         ],
-        "expected": Span("healthy", {size: (1e-10 * size, 2e-10 * size, 4e-10 * size) for size in SIZES}),
-        "reference": Line("reference: there", {8: 1.0, 1 << 40: 1.0}),
+        "expected": RangeCurve("healthy", {size: (1e-10 * size, 2e-10 * size, 4e-10 * size) for size in SIZES}),
+        "reference": Curve("reference: there", {8: 1.0, 1 << 40: 1.0}),
     }
-    return Sight(**{**fields, **changes})  # type: ignore[arg-type]
+    return CurvePlot(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def test_every_point_lies_in_the_frame_in_the_order_of_its_values() -> None:
@@ -69,7 +69,7 @@ def test_the_picture_has_a_text_alternative_and_a_legend() -> None:
 
 
 def test_lines_differ_in_more_than_colour() -> None:
-    lines = [Line(f"line {number}", {8: 1.0 + number, 16: 2.0 + number}) for number in range(6)]
+    lines = [Curve(f"line {number}", {8: 1.0 + number, 16: 2.0 + number}) for number in range(6)]
     made = picture(sight(lines=lines, expected=None, reference=None))
     assert made is not None
     marks = [one.get("d") or "" for one in svg_root(made.svg).iter("path") if one.get("class") == "mark"]
@@ -78,11 +78,11 @@ def test_lines_differ_in_more_than_colour() -> None:
 
 
 def test_nothing_to_draw() -> None:
-    assert picture(sight(lines=[Line("empty", {})])) is None
+    assert picture(sight(lines=[Curve("empty", {})])) is None
 
 
-@pytest.mark.parametrize("expected", [None, Span("healthy", {64: (1.0, 2.0, 3.0)})])
-def test_a_single_size(expected: Span | None) -> None:
-    made = picture(sight(lines=[Line("one", {64: 2.0})], expected=expected, reference=None))
+@pytest.mark.parametrize("expected", [None, RangeCurve("healthy", {64: (1.0, 2.0, 3.0)})])
+def test_a_single_size(expected: RangeCurve | None) -> None:
+    made = picture(sight(lines=[Curve("one", {64: 2.0})], expected=expected, reference=None))
     assert made is not None
     svg_root(made.svg)

@@ -6,8 +6,8 @@ from report_pages import svg_root
 from sample_logs import WRONG, figure, log, row, table
 
 from busbw import readers
-from busbw.compare import Verdict, compare_logs, compare_variants
-from busbw.report.ratios import part
+from busbw.compare import ChangeVerdict, compare_logs, compare_variants
+from busbw.report.ratios import comparison_section
 
 SEEDS = Path(__file__).resolve().parents[2] / "golden" / "seeds"
 TWO_LIBRARIES = next(SEEDS.glob("002_*"))
@@ -15,7 +15,7 @@ TWO_LIBRARIES = next(SEEDS.glob("002_*"))
 
 def test_two_libraries_of_a_published_table() -> None:
     comparison = compare_variants(readers.read(TWO_LIBRARIES))
-    made = part(comparison, "here")
+    made = comparison_section(comparison, "here")
     assert made.title == "MSCCL against NCCL"
     assert len(made.pictures) == len(made.grids) == 2
     rows = [line for grid in made.grids for line in grid.rows]
@@ -37,7 +37,7 @@ def test_two_libraries_of_a_published_table() -> None:
 
 def test_marks_of_verdicts_differ_in_shape() -> None:
     comparison = compare_variants(readers.read(TWO_LIBRARIES))
-    made = part(comparison, "here")
+    made = comparison_section(comparison, "here")
     shapes = {
         (one.get("class") or ""): one.findall("path")[-1].get("d", "").lstrip("M0123456789. ")
         for picture in made.pictures
@@ -50,10 +50,11 @@ def test_marks_of_verdicts_differ_in_shape() -> None:
 def test_wrong_data_and_differences_and_what_is_on_one_side_only() -> None:
     a = log(table(rows=(row(8), row(16, 2), row(32, 3))), source="a")
     b = log(table(rows=(row(8, figures={"out_of_place": WRONG}), row(16, 2)), library="NCCL 2.30"), source="b")
-    made = part(compare_logs(a, b), "here")
+    made = comparison_section(compare_logs(a, b), "here")
     assert made.title == "B (b) against A (a)"
     assert [
-        picture.title.partition(":")[0] for picture in part(compare_logs(a, b), "here", has_curves=True).pictures
+        picture.title.partition(":")[0]
+        for picture in comparison_section(compare_logs(a, b), "here", has_curves=True).pictures
     ] == [
         "all_reduce float sum, 4 ranks, out of place",
         "A and B",
@@ -71,8 +72,8 @@ def test_sizes_without_a_common_figure_have_no_ratio() -> None:
     only_bandwidth = row(8, figures={"in_place": figure(None, algbw_gbps=None, busbw_gbps=1.0)})
     only_time = row(8, figures={"in_place": figure(3.0, algbw_gbps=None, busbw_gbps=None)})
     comparison = compare_logs(log(table(rows=(only_bandwidth,))), log(table(rows=(only_time,))))
-    made = part(comparison, "here")
+    made = comparison_section(comparison, "here")
     if comparison.results[0].speedup is None:
         assert made.pictures == ()
         assert made.grids[0].rows[0][3] == ""
-    assert comparison.results[0].verdict is Verdict.UNCLEAR
+    assert comparison.results[0].verdict is ChangeVerdict.UNCLEAR

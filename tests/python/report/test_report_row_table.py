@@ -2,13 +2,13 @@
 
 from sample_logs import WRONG, figure, row
 
-from busbw.expect import Estimate, Range
-from busbw.report import row_table
-from busbw.report.row_table import MOST_ROWS, grid
+from busbw.expect import Estimate, ExpectedRange
+from busbw.report import row_table as row_table_module
+from busbw.report.row_table import MOST_ROWS, row_table
 
 
 def cells(rows: list, expected: Estimate | None = None) -> list[dict[str, str]]:  # type: ignore[type-arg]
-    made = grid("rows", rows, lambda _: expected)
+    made = row_table("rows", rows, lambda _: expected)
     names = [column.name for column in made.columns]
     return [dict(zip(names, line, strict=True)) for line in made.rows]
 
@@ -49,14 +49,14 @@ def test_what_follows_by_arithmetic_is_marked() -> None:
 def test_what_a_healthy_system_reaches_stands_beside() -> None:
     expected = Estimate(
         size_bytes=8,
-        time_us=Range(low=4, typical=9, high=20),
-        busbw_gbps=Range(low=1.5, typical=2, high=3),
+        time_us=ExpectedRange(low=4, typical=9, high=20),
+        busbw_gbps=ExpectedRange(low=1.5, typical=2, high=3),
         route="Ring",
         protocol="LL",
         wire="NVLink",
         wire_gbps=2,
     )
-    made = grid("rows", [row()], lambda _: expected)
+    made = row_table("rows", [row()], lambda _: expected)
     assert [column.name for column in made.columns][-4:] == [
         "healthy busbw GB/s, from",
         "to",
@@ -67,8 +67,8 @@ def test_what_a_healthy_system_reaches_stands_beside() -> None:
 
 
 def test_very_long_tables_are_cut_and_say_so(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(row_table, "MOST_ROWS", 3)
-    made = grid("rows", [row(8, number) for number in range(5)], lambda _: None)
+    monkeypatch.setattr(row_table_module, "MOST_ROWS", 3)
+    made = row_table("rows", [row(8, number) for number in range(5)], lambda _: None)
     assert len(made.rows) == 3
     assert "2 more rows not shown here; busbw export csv writes all" in made.note
     assert MOST_ROWS >= 1000

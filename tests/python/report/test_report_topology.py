@@ -13,7 +13,7 @@ from busbw.system import System, find
 
 def test_hosts_and_ranks_of_a_log_are_drawn_as_they_are() -> None:
     known = layout(table(), 4, find("h200-sxm"))
-    assert known.is_said
+    assert known.is_stated
     assert [(node.name, node.ranks) for node in known.nodes] == [
         ("node17.acme.example", ("0", "1")),
         ("node18.acme.example", ("2", "3")),
@@ -27,7 +27,7 @@ def test_hosts_and_ranks_of_a_log_are_drawn_as_they_are() -> None:
 
 def test_without_a_rank_list_nodes_are_supposed_and_said_to_be() -> None:
     known = layout(Table(format="text"), 20, find("h100-sxm"))
-    assert not known.is_said
+    assert not known.is_stated
     assert [len(node.ranks) for node in known.nodes] == [8, 8, 4]
     made = picture(known, 20)
     assert "3 nodes (supposed)" in made.text
@@ -50,7 +50,7 @@ def test_one_node_needs_no_network() -> None:
 
 def test_a_list_that_was_cut_is_not_taken_for_the_whole() -> None:
     cut = Table(format="text", rank_list=(Rank(rank=0, host="a"),))
-    assert not layout(cut, 16, find("h100-sxm")).is_said
+    assert not layout(cut, 16, find("h100-sxm")).is_stated
 
 
 @pytest.mark.parametrize("system", [None, find("gb200-nvl72"), find("host")])

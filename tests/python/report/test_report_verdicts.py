@@ -5,7 +5,7 @@ from sample_logs import log, row, table
 
 from busbw.judge import Verdict as Judgement
 from busbw.judge import judge
-from busbw.report.verdicts import headline, shown, summary_lines
+from busbw.report.verdicts import headline, summary_lines, verdict_view
 from busbw.system import find
 
 
@@ -28,7 +28,7 @@ def slow_run() -> Judgement:
 
 def test_all_of_a_verdict_is_shown() -> None:
     verdict = slow_run()
-    made = shown(verdict)
+    made = verdict_view(verdict)
     assert made.badge.word == "SLOW"
     said = [note.value for note in made.notes]
     for sentence in (*verdict.reasons, *verdict.causes, *verdict.advice, *verdict.beside):
@@ -39,7 +39,7 @@ def test_all_of_a_verdict_is_shown() -> None:
 
 def test_a_band_of_bandwidth_is_held_against_bandwidth() -> None:
     verdict = slow_run()
-    plateau = shown(verdict).bands[-1]
+    plateau = verdict_view(verdict).bands[-1]
     worst = verdict.bands[-1].worst
     measured, unit = plateau.measured.split()
     assert unit == "GB/s"
@@ -55,11 +55,11 @@ def verdict(grade: str, reason: str, title: str) -> Judgement:
 
 def test_lines_that_say_the_same_are_one() -> None:
     entries = [
-        ("#1", "a", shown(verdict("UNSURE", "not known", "a"))),
-        ("#2", "b", shown(verdict("UNSURE", "not known", "b"))),
-        ("#3", "c", shown(verdict("UNSURE", "one rank", "c"))),
-        ("#4", "d", shown(verdict("BROKEN", "wrong data", "d"))),
-        ("#5", "e", shown(verdict("BROKEN", "wrong data", "e"))),
+        ("#1", "a", verdict_view(verdict("UNSURE", "not known", "a"))),
+        ("#2", "b", verdict_view(verdict("UNSURE", "not known", "b"))),
+        ("#3", "c", verdict_view(verdict("UNSURE", "one rank", "c"))),
+        ("#4", "d", verdict_view(verdict("BROKEN", "wrong data", "d"))),
+        ("#5", "e", verdict_view(verdict("BROKEN", "wrong data", "e"))),
     ]
     lines = summary_lines(entries)
     assert [(line.anchor, line.title, line.also) for line in lines] == [

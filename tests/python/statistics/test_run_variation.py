@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.judge import Against, judge
+from busbw.judge import ReferenceSelection, judge
 from busbw.logs import Figure, Log, Rank, Row, Table
-from busbw.statistics.run_variation import SCATTER, Way, scatter_factor, scatter_text, way_of
+from busbw.statistics.run_variation import SCATTER, LaunchMode, launch_mode_of, variation_factor, variation_text
 
 RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
 
@@ -35,21 +35,21 @@ def table(times_us: dict[int, float], *, ranks: int = 4, settings: dict[str, str
         ({"backend": "host", "gpus_per_thread": "1"}, "host"),
     ],
 )
-def test_the_way_of_launching(settings: dict[str, str], way: Way) -> None:
-    assert way_of(table({8: 1.0}, settings=settings).tables[0]) == way
+def test_the_way_of_launching(settings: dict[str, str], way: LaunchMode) -> None:
+    assert launch_mode_of(table({8: 1.0}, settings=settings).tables[0]) == way
 
 
 def test_ranks_on_processors_are_told_by_the_device_list() -> None:
-    assert way_of(Table(format="a test", rank_list=(Rank(rank=0, bus_id="cpu"),))) == "host"
+    assert launch_mode_of(Table(format="a test", rank_list=(Rank(rank=0, bus_id="cpu"),))) == "host"
 
 
 def test_large_messages_hide_what_launching_costs() -> None:
-    assert [scatter_factor("one thread", size) for size in (8, 8 << 20, 16 << 20)] == [1.8, 1.8, 1.0]
-    assert [scatter_factor("one each", size) for size in (8, 1 << 20, 2 << 20)] == [1.8, 1.8, 1.0]
-    assert scatter_factor("host", 1 << 40) == 2.25
-    assert scatter_factor("graph", 8) == 1.0
-    assert scatter_text("graph") is None
-    assert "1.8 times apart up to 8 MiB" in str(scatter_text("one thread"))
+    assert [variation_factor("one thread", size) for size in (8, 8 << 20, 16 << 20)] == [1.8, 1.8, 1.0]
+    assert [variation_factor("one each", size) for size in (8, 1 << 20, 2 << 20)] == [1.8, 1.8, 1.0]
+    assert variation_factor("host", 1 << 40) == 2.25
+    assert variation_factor("graph", 8) == 1.0
+    assert variation_text("graph") is None
+    assert "1.8 times apart up to 8 MiB" in str(variation_text("one thread"))
     assert all(one.source for one in SCATTER.values())
 
 
@@ -64,15 +64,17 @@ def test_starts_of_one_program_are_not_slow_beside_each_other(name: str, program
         table({size: values[at] for size, values in known.items()}, ranks=kept["gpus"], settings=settings)
         for at in range(10)
     ]
-    found = [judge(b, against=Against(name="a", log=a))[0].grade for a, b in itertools.permutations(starts, 2)]
+    found = [
+        judge(b, selection=ReferenceSelection(name="a", log=a))[0].grade for a, b in itertools.permutations(starts, 2)
+    ]
     assert found == ["GOOD"] * 90
 
 
 def test_more_than_that_is_slow() -> None:
     times = {size: 30 + size / 200e3 for size in (1024, 4096, 32768, 1 << 20, 64 << 20, 256 << 20, 1 << 30)}
     for settings, factor in (({"nGpus": "4"}, 1.9), ({"nGpus": "1"}, 1.9), ({"nGpus": "4", "graph": "1"}, 1.2)):
-        good = Against(name="good", log=table(times, settings=settings))
+        good = ReferenceSelection(name="good", log=table(times, settings=settings))
         slow = table({size: time * factor for size, time in times.items()}, settings=settings)
-        (verdict,) = judge(slow, against=good)
+        (verdict,) = judge(slow, selection=good)
         assert [band.grade for band in verdict.bands] == ["SLOW"] * 3
         assert any("`busbw ab`" in sentence for sentence in verdict.beside) == ("graph" not in settings)

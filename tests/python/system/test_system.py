@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from busbw.errors import UsageError
-from busbw.system import by_words, find, nics_from_text, systems
+from busbw.system import find, find_in_text, nics_from_text, systems
 from busbw.system.__main__ import schema_text
-from busbw.system.detect import look, system_here
+from busbw.system.detect import detect_machine, system_of_machine
 
 # Links of one GPU times what a collective gets through one, by hand: 6 x 20, 12 x 20, 8 x 20.6, 18 x 20.6, 18 x 40.1.
 RING_GBPS = {"v100-sxm2": 120, "a100-sxm": 240, "h800": 164.8, "h100-sxm": 370.8, "h200-sxm": 370.8, "b200": 721.8}
@@ -56,14 +56,14 @@ def test_links_carry_what_the_library_plans_with(name: str, gbps: float) -> None
     ],
 )
 def test_a_device_name_says_the_system(words: str, name: str) -> None:
-    found = by_words(words)
+    found = find_in_text(words)
     assert found is not None
     assert found.name == name
 
 
 @pytest.mark.parametrize("words", ["", "NVIDIA H1000", "GeForce RTX 4090", "XH100X"])
 def test_other_words_say_none(words: str) -> None:
-    assert by_words(words) is None
+    assert find_in_text(words) is None
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def machine(root: Path, *, gpus: list[str], rdma: list[tuple[str, str]], etherne
 
 def test_a_node_is_seen(tmp_path: Path) -> None:
     rdma = [(f"mlx5_{number}", "400") for number in range(8)] + [("mlx5_8", "100")]
-    seen = look(machine(tmp_path, gpus=["NVIDIA H200"] * 8, rdma=rdma, ethernet=[("eno1", "1000")]))
+    seen = detect_machine(machine(tmp_path, gpus=["NVIDIA H200"] * 8, rdma=rdma, ethernet=[("eno1", "1000")]))
     assert seen.gpus == ("NVIDIA H200",) * 8
     assert seen.memory_bytes == 1 << 30
     assert (seen.processor, seen.processors, seen.numa_nodes) == ("A Processor", 2, 1)
-    system, how = system_here(seen)
+    system, how = system_of_machine(seen)
     assert system.name == "h200-sxm"
     assert system.nics is not None
     assert (system.nics.count, system.nics.gbit) == (8, 400)
@@ -135,36 +135,38 @@ def test_a_node_is_seen(tmp_path: Path) -> None:
 
 
 def test_a_port_that_does_not_say_its_rate_is_not_slow(tmp_path: Path) -> None:
-    seen = look(machine(tmp_path, gpus=[], rdma=[], ethernet=[("eth0", "-1"), ("eth1", "25000")]))
+    seen = detect_machine(machine(tmp_path, gpus=[], rdma=[], ethernet=[("eth0", "-1"), ("eth1", "25000")]))
     assert [(port.name, port.gbit) for port in seen.ports] == [("eth0", None), ("eth1", 25.0)]
 
 
 def test_a_node_without_nics_has_none(tmp_path: Path) -> None:
-    system, how = system_here(look(machine(tmp_path, gpus=["NVIDIA B200"] * 8, rdma=[], ethernet=[("eth0", "-1")])))
+    system, how = system_of_machine(
+        detect_machine(machine(tmp_path, gpus=["NVIDIA B200"] * 8, rdma=[], ethernet=[("eth0", "-1")]))
+    )
     assert system.name == "b200"
     assert system.nics is None
     assert "no NIC" in how
 
 
 def test_without_a_driver_nothing_is_said_of_gpus(tmp_path: Path) -> None:
-    seen = look(machine(tmp_path, gpus=[], rdma=[], ethernet=[]))
+    seen = detect_machine(machine(tmp_path, gpus=[], rdma=[], ethernet=[]))
     assert seen.gpus is None
-    assert system_here(seen)[0].name == "host"
+    assert system_of_machine(seen)[0].name == "host"
 
 
 def test_a_gpu_that_is_not_described_is_named(tmp_path: Path) -> None:
-    system, how = system_here(look(machine(tmp_path, gpus=["NVIDIA Z9"], rdma=[], ethernet=[])))
+    system, how = system_of_machine(detect_machine(machine(tmp_path, gpus=["NVIDIA Z9"], rdma=[], ethernet=[])))
     assert system.name == "host"
     assert "NVIDIA Z9" in how
 
 
 def test_an_empty_tree_is_all_unknown(tmp_path: Path) -> None:
-    seen = look(tmp_path)
+    seen = detect_machine(tmp_path)
     assert (seen.gpus, seen.processor, seen.processors, seen.memory_bytes, seen.ports) == (None, None, None, None, ())
 
 
 def test_this_machine_is_seen_without_failing() -> None:
-    system, how = system_here(look())
+    system, how = system_of_machine(detect_machine())
     assert system.title
     assert how
 

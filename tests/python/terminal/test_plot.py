@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from busbw import readers
-from busbw.terminal import plot
 from busbw.logs import Figure, Placement, Row
+from busbw.terminal import plot
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
 ROW = readers.read(GOLDEN).rows[0]
@@ -97,4 +97,4 @@ def test_what_is_expected_is_drawn_beside() -> None:
 
 
 def test_two_pictures_beside_each_other() -> None:
-    assert plot.beside("a\nbb\nc", "x\ny", 4) == "a   x\nbb  y\nc"
+    assert plot.join_columns("a\nbb\nc", "x\ny", 4) == "a   x\nbb  y\nc"

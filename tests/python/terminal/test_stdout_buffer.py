@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from conftest import BUSBW
-from stand_in import TABLE, install
+from fake_program import TABLE, install
 from polling import HANG_GUARD_S, wait_until
 
-from busbw.terminal.stdout_buffer import ToStdout
+from busbw.terminal.stdout_buffer import StdoutBuffer
 
 
 @contextmanager
@@ -33,9 +33,9 @@ def test_what_a_full_pipe_does_not_take_is_held(is_blocking: bool) -> None:
     with piped() as reading:
         os.set_blocking(sys.stdout.fileno(), is_blocking)
         line = bytes(range(256)) * (fcntl.fcntl(reading, fcntl.F_GETPIPE_SZ) // 256 + 40)
-        to_stdout = ToStdout()
+        to_stdout = StdoutBuffer()
         to_stdout.write(line)
-        assert to_stdout.is_behind
+        assert to_stdout.has_pending
         assert to_stdout.finish(patience_s=0.1) > 0
 
         def read() -> None:
@@ -54,11 +54,11 @@ def test_that_nobody_reads_is_said_by_the_next_write() -> None:
     os.close(reading)
     with pytest.MonkeyPatch.context() as patch, os.fdopen(writing, "w") as stream:
         patch.setattr(sys, "stdout", stream)
-        to_stdout = ToStdout()
+        to_stdout = StdoutBuffer()
         with pytest.raises(BrokenPipeError):
             to_stdout.write(b"a row\n")
         to_stdout.flush()
-        assert not to_stdout.is_behind
+        assert not to_stdout.has_pending
         assert to_stdout.finish(patience_s=None) == 0
 
 

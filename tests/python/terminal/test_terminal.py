@@ -9,14 +9,14 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polling import HANG_GUARD_S, wait_until
 from rich.cells import cell_len
 from rich.text import Text
 from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
-from polling import HANG_GUARD_S, wait_until
 
 from busbw.logs import Log, Row, Table
-from busbw.records import Stats
-from busbw.terminal import Cell, Column, Expected, at_work, console, lines, screen
+from busbw.records import StatsRecord
+from busbw.terminal import Cell, Column, ExpectationColumns, activity, console, lines, screen
 
 SIZES = [8 << step for step in range(28)]
 SWEEP = log(
@@ -41,12 +41,12 @@ class Span:
         self.low, self.typical, self.high = low, typical, high
 
 
-def expects(low: float) -> Expected:
-    return Expected(lambda _row: Span(low, 2 * low, 3 * low))
+def expects(low: float) -> ExpectationColumns:
+    return ExpectationColumns(lambda _row: Span(low, 2 * low, 3 * low))
 
 
-def text_of(sample: Log, width: int = 80, *, expected: Expected | None = None, draw: bool = True) -> str:
-    def of_table(_table: Table) -> Expected:
+def text_of(sample: Log, width: int = 80, *, expected: ExpectationColumns | None = None, draw: bool = True) -> str:
+    def of_table(_table: Table) -> ExpectationColumns:
         assert expected
         return expected
 
@@ -174,7 +174,7 @@ def styles_at(line: Text, text: str) -> set[str]:
 
 def test_what_nobody_states_colours_nothing() -> None:
     rows = tuple(row(size, figures={"in_place": figure(busbw_gbps=5.0)}) for size in (8, 16))
-    doubtful = Expected(
+    doubtful = ExpectationColumns(
         expects(1).busbw_gbps, lambda one: "over NICs that nobody states" if one.size_bytes == 8 else ""
     )
     made = screen(log(table(rows=rows)), width=80, expected=lambda _: doubtful, draw=False)
@@ -189,7 +189,7 @@ def test_no_expectation_no_column() -> None:
 
 
 def test_noise_is_yellow() -> None:
-    noisy = Stats(**{name: getattr(STATS, name) for name in STATS.__struct_fields__})
+    noisy = StatsRecord(**{name: getattr(STATS, name) for name in STATS.__struct_fields__})
     made = screen(log(table(rows=(row(figures={"in_place": figure(stats=noisy)}),))), width=100, draw=False)
     line = next(line for line in made if "31.25" in line.plain)
     assert styles_at(line, "31.25") == {"yellow"}
@@ -297,7 +297,7 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("busbw.terminal.activity._UNNOTICED_S", 0.01)
     shown = re.compile(r"reading job\.log, \d+ s")
-    with suppress(ZeroDivisionError), at_work("reading job.log"):
+    with suppress(ZeroDivisionError), activity("reading job.log"):
         wait_until(lambda: shown.search(screen.getvalue()), "a line")
         if fails:
             _ = 1 / 0
@@ -311,6 +311,6 @@ def test_what_is_quick_or_has_no_terminal_says_nothing(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "stderr", stream)
     # However long the machine takes over it: with a terminal it is quick, without one it is not.
     monkeypatch.setattr("busbw.terminal.activity._UNNOTICED_S", HANG_GUARD_S if stream.isatty() else 0)
-    with at_work("reading job.log"):
+    with activity("reading job.log"):
         time.sleep(0.05)
     assert stream.getvalue() == ""

@@ -4,31 +4,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.topology.cpu_ranges import bits_of, numbers_of, text_of
+from busbw.topology.cpu_ranges import format_ranges, parse_ranges, set_bits
 from busbw.topology.sources.link_rates import NVLINK_GBPS, pcie_gbps, pcie_generation
 
 
 @given(st.sets(st.integers(0, 5000)))
 def test_what_is_written_is_read_again(numbers: set[int]) -> None:
-    assert numbers_of(text_of(numbers)) == tuple(sorted(numbers))
+    assert parse_ranges(format_ranges(numbers)) == tuple(sorted(numbers))
 
 
 @given(st.sets(st.integers(0, 300)))
 def test_ranges_are_as_few_as_can_be(numbers: set[int]) -> None:
     starts = {number for number in numbers if number - 1 not in numbers}
-    assert len([part for part in text_of(numbers).split(",") if part]) == len(starts)
+    assert len([part for part in format_ranges(numbers).split(",") if part]) == len(starts)
 
 
 @pytest.mark.parametrize("text", ["N/A", "4-2", "0-99999999", "1 2", "-1", "0x3", "٣"])
 def test_what_is_no_range_is_refused(text: str) -> None:
-    assert numbers_of(text) is None
+    assert parse_ranges(text) is None
 
 
 @given(st.sets(st.integers(0, 255)))
 def test_a_mask_of_words_says_which_bits_are_set(numbers: set[int]) -> None:
     mask = sum(1 << number for number in numbers)
     words = [mask >> shift & (2**64 - 1) for shift in range(0, 256, 64)]
-    assert bits_of(words) == tuple(sorted(numbers))
+    assert set_bits(words) == tuple(sorted(numbers))
 
 
 # By hand: 2.5 GT/s x 8/10 x 1 / 8; 8 x 128/130 x 16 / 8; the same doubled; 64 x 242/256 x 16 / 8.

@@ -10,12 +10,12 @@ from conftest import ROOT
 
 from busbw.topology import Topology
 from busbw.topology.__main__ import schema_text
-from busbw.topology.sources.discovery import look
+from busbw.topology.sources.discovery import discover
 from busbw.topology.views.nearest import labels_text, nearest, nics_on_the_bus
 
 
 def test_each_gpu_of_an_hgx_has_its_own_nic(tmp_path: Path) -> None:
-    topology = look(machines.hgx_h100(tmp_path), tmp_path)
+    topology = discover(machines.hgx_h100(tmp_path), tmp_path)
     assert [nic.name for nic in topology.nics or ()] == [*(f"mlx5_{number}" for number in range(8)), "ens0", "ens1"]
     for number in range(8):
         assert nearest(topology, f"GPU{number}", nics_on_the_bus(topology)) == ("PIX", (f"NIC{number}",))
@@ -29,7 +29,7 @@ def test_each_gpu_of_an_hgx_has_its_own_nic(tmp_path: Path) -> None:
 
 
 def test_bridges_of_a100s_join_pairs(tmp_path: Path) -> None:
-    topology = look(machines.a100_pcie(tmp_path), tmp_path)
+    topology = discover(machines.a100_pcie(tmp_path), tmp_path)
     joined = {(path.of, path.to): path.connection for path in topology.paths if path.to.startswith("GPU")}
     assert joined == {
         ("GPU0", "GPU1"): "NV12",
@@ -47,14 +47,14 @@ def test_bridges_of_a100s_join_pairs(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_bridges(tmp_path: Path) -> None:
-    topology = look(machines.one_gpu(tmp_path), tmp_path)
+    topology = discover(machines.one_gpu(tmp_path), tmp_path)
     assert topology.connection("GPU0", "NIC0") == "PHB"
     (nic,) = topology.nics or ()
     assert (nic.name, nic.ports[0].rate_gbit, nic.pcie) == ("ens5", None, None)
 
 
 def test_without_a_driver_the_host_is_shown_and_the_lack_is_said(tmp_path: Path) -> None:
-    topology = look(machines.no_gpu(tmp_path), tmp_path)
+    topology = discover(machines.no_gpu(tmp_path), tmp_path)
     assert topology.gpus is None
     assert [nic.name for nic in topology.nics or ()] == ["mlx5_0"]
     assert topology.host is not None
@@ -64,7 +64,7 @@ def test_without_a_driver_the_host_is_shown_and_the_lack_is_said(tmp_path: Path)
 
 def test_without_a_driver_the_bus_still_shows_gpus(tmp_path: Path) -> None:
     fake = machines.a100_pcie(tmp_path)
-    topology = look(None, tmp_path)
+    topology = discover(None, tmp_path)
     assert [(gpu.label, gpu.bus_id, gpu.name) for gpu in topology.gpus or ()] == [
         (f"GPU{number}", one.bus_id, None) for number, one in enumerate(fake.gpus)
     ]
@@ -77,14 +77,14 @@ def test_without_a_driver_the_bus_still_shows_gpus(tmp_path: Path) -> None:
 def test_gpus_that_a_container_does_not_get_are_said(tmp_path: Path) -> None:
     fake = machines.hgx_h100(tmp_path)
     fake.gpus = fake.gpus[:2]
-    topology = look(fake, tmp_path)
+    topology = discover(fake, tmp_path)
     assert len(topology.gpus or ()) == 2
     assert topology.notes == ("the bus shows 6 NVIDIA GPUs more, which the driver does not give to this process",)
 
 
 def test_a_nic_that_is_on_no_bus_does_not_hide_the_nearest(tmp_path: Path) -> None:
     fake = machines.hgx_h100(tmp_path)
-    topology = look(fake, tmp_path, virtual_too=True)
+    topology = discover(fake, tmp_path, virtual_too=True)
     assert [nic.name for nic in topology.nics or () if nic.kind == "virtual"] == ["docker0"]
     assert topology.connection("GPU0", "NIC8") is None
     assert nearest(topology, "GPU0", nics_on_the_bus(topology)) == ("PIX", ("NIC0",))
@@ -92,7 +92,7 @@ def test_a_nic_that_is_on_no_bus_does_not_hide_the_nearest(tmp_path: Path) -> No
 
 
 def test_an_empty_machine(tmp_path: Path) -> None:
-    topology = look(machines.FakeNvml([]), tmp_path)
+    topology = discover(machines.FakeNvml([]), tmp_path)
     assert (topology.gpus, topology.nics, topology.paths, topology.notes) == ((), (), (), ())
 
 
@@ -115,7 +115,7 @@ def test_the_schema_is_the_one_that_is_kept() -> None:
 
 @pytest.mark.parametrize("name", machines.MACHINES)
 def test_every_machine_keeps_the_schema(tmp_path: Path, name: str) -> None:
-    topology = look(machines.MACHINES[name](tmp_path), tmp_path, virtual_too=True)
+    topology = discover(machines.MACHINES[name](tmp_path), tmp_path, virtual_too=True)
     written = msgspec.json.encode(topology)
     jsonschema.validate(msgspec.json.decode(written), msgspec.json.decode(schema_text().encode()))
     assert msgspec.json.decode(written, type=Topology) == topology

@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 from topology_machines import FakeGpu, FakeNvml
 
-from busbw.topology.sources.driver_timeout import ask
+from busbw.topology.sources.driver_timeout import query_driver
 
 
 class Waits(FakeNvml):
@@ -30,7 +30,7 @@ def waiting() -> Iterator[Waits]:
 
 def test_a_driver_that_answers_is_not_talked_about() -> None:
     said: list[str] = []
-    assert len(ask(FakeNvml([FakeGpu("0000:01:00.0")]), said.append, patience_s=30).gpus or ()) == 1
+    assert len(query_driver(FakeNvml([FakeGpu("0000:01:00.0")]), said.append, patience_s=30).gpus or ()) == 1
     assert said == []
 
 
@@ -41,16 +41,16 @@ def test_a_driver_that_takes_its_time_is_waited_for(waiting: Waits) -> None:
         said.append(sentence)
         waiting.let_go.set()
 
-    assert len(ask(waiting, say, patience_s=0.01, limit_s=60).gpus or ()) == 1
+    assert len(query_driver(waiting, say, patience_s=0.01, limit_s=60).gpus or ()) == 1
     assert said == ["waiting for NVIDIA's driver, 60 s at most; GPUs that nobody uses take a while to wake up"]
 
 
 def test_a_driver_that_never_answers_is_given_up(waiting: Waits) -> None:
-    seen = ask(waiting, lambda _sentence: None, patience_s=0.01, limit_s=0.02)
+    seen = query_driver(waiting, lambda _sentence: None, patience_s=0.01, limit_s=0.02)
     assert seen.gpus is None
     assert "has not answered for 0.02 s" in seen.notes[0]
 
 
 def test_an_error_of_ours_is_not_swallowed() -> None:
     with pytest.raises(ZeroDivisionError):
-        ask(FakeNvml([], broken={"nvmlInit": ZeroDivisionError()}), print, patience_s=30)
+        query_driver(FakeNvml([], broken={"nvmlInit": ZeroDivisionError()}), print, patience_s=30)

@@ -14,8 +14,8 @@ from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link
 
 from busbw.topology import Topology
 from busbw.topology.sources import nvml
+from busbw.topology.sources.discovery import discover
 from busbw.topology.sources.gpu_paths import LinkEnd, nvlinks_between
-from busbw.topology.sources.discovery import look
 from busbw.topology.sources.nvml_functions import Nvml, library
 from busbw.topology.types import Access, Gpu
 
@@ -27,7 +27,7 @@ def hgx(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeNvml, Path, Topol
     """A machine that no test changes, and what a whole driver says of it."""
     root = tmp_path_factory.mktemp("hgx")
     fake = machines.hgx_h100(root)
-    return fake, root, look(fake, root)
+    return fake, root, discover(fake, root)
 
 
 def test_the_package_has_every_function_that_is_asked() -> None:
@@ -39,12 +39,12 @@ def test_the_package_has_every_function_that_is_asked() -> None:
 
 def test_every_function_is_asked(tmp_path: Path) -> None:
     fake = machines.hgx_h100(tmp_path)
-    look(fake, tmp_path)
+    discover(fake, tmp_path)
     assert sorted(set(fake.asked)) == FUNCTIONS
 
 
 def test_a_gpu(tmp_path: Path) -> None:
-    seen = nvml.look(machines.hgx_h100(tmp_path))
+    seen = nvml.snapshot(machines.hgx_h100(tmp_path))
     assert seen.driver is not None
     assert (seen.driver.version, seen.driver.cuda_version) == ("580.95.05", "13.0")
     assert seen.gpus is not None
@@ -71,7 +71,7 @@ def test_a_gpu(tmp_path: Path) -> None:
     ],
 )
 def test_a_driver_that_does_not_start_is_one_note(error: Exception, words: str) -> None:
-    seen = nvml.look(FakeNvml([], broken={"nvmlInit": error}))
+    seen = nvml.snapshot(FakeNvml([], broken={"nvmlInit": error}))
     assert seen.gpus is None
     (note,) = seen.notes
     assert words in note
@@ -79,12 +79,12 @@ def test_a_driver_that_does_not_start_is_one_note(error: Exception, words: str) 
 
 
 def test_without_the_package_the_note_says_what_to_install() -> None:
-    assert nvml.look(None).gpus is None
-    assert "pip install nvidia-ml-py" in nvml.look(None).notes[0]
+    assert nvml.snapshot(None).gpus is None
+    assert "pip install nvidia-ml-py" in nvml.snapshot(None).notes[0]
 
 
 def test_a_driver_that_sees_no_gpu_is_no_driver_that_is_not_there() -> None:
-    assert nvml.look(FakeNvml([])).gpus == ()
+    assert nvml.snapshot(FakeNvml([])).gpus == ()
 
 
 # What is lost when one function fails, as the test of a value in the topology; all else must stay as it is.
@@ -113,7 +113,7 @@ LOST = {
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_each_function_may_fail_by_itself(hgx: tuple[FakeNvml, Path, Topology], function: str, code: int) -> None:
     fake, root, whole = hgx
-    topology = look(replace(fake, broken={function: pynvml.NVMLError(code)}), root)
+    topology = discover(replace(fake, broken={function: pynvml.NVMLError(code)}), root)
     assert len(topology.gpus or ()) == 8  # without the driver's word, the bus shows them
     assert_nothing_made_up(topology, whole)
     if function in LOST:
@@ -144,7 +144,7 @@ def test_a_lost_gpu_does_not_hide_the_others(tmp_path: Path) -> None:
                 raise pynvml.NVMLError(machines.LOST)
             return index
 
-    topology = look(LosesOne(fake.gpus, level=fake.level), tmp_path)
+    topology = discover(LosesOne(fake.gpus, level=fake.level), tmp_path)
     assert [gpu.name is None for gpu in topology.gpus or ()] == [False] * 3 + [True] + [False] * 4
     assert topology.connection("GPU3", "GPU4") is None
     assert topology.connection("GPU2", "GPU4") == "NV18"
@@ -155,7 +155,7 @@ def test_a_function_that_the_package_lacks_is_like_one_that_the_driver_lacks(tmp
     class Old(FakeNvml):
         nvmlDeviceGetMigMode = None  # type: ignore[assignment]  # noqa: N815
 
-    seen = nvml.look(cast(Nvml, Old(machines.one_gpu(tmp_path).gpus)))
+    seen = nvml.snapshot(cast(Nvml, Old(machines.one_gpu(tmp_path).gpus)))
     assert seen.gpus is not None
     assert seen.gpus[0].mig_mode is None
     assert seen.gpus[0].name == "NVIDIA L4"
@@ -164,20 +164,20 @@ def test_a_function_that_the_package_lacks_is_like_one_that_the_driver_lacks(tmp
 def test_mig_is_named(tmp_path: Path) -> None:
     fake = machines.hgx_h100(tmp_path)
     fake.gpus[2].mig = 1
-    assert [gpu.mig_mode for gpu in look(fake, tmp_path).gpus or ()][1:4] == ["disabled", "enabled", "disabled"]
+    assert [gpu.mig_mode for gpu in discover(fake, tmp_path).gpus or ()][1:4] == ["disabled", "enabled", "disabled"]
 
 
 def test_links_that_are_down_do_not_count(tmp_path: Path) -> None:
     fake = machines.hgx_h100(tmp_path)
     for number in (0, 5):
         fake.gpus[1].links[number].active = False
-    topology = look(fake, tmp_path)
+    topology = discover(fake, tmp_path)
     assert topology.connection("GPU0", "GPU1") == "NV16"
     assert topology.connection("GPU0", "GPU2") == "NV18"
     for one in fake.gpus:
         for link in one.links:
             link.active = False
-    dark = look(fake, tmp_path)
+    dark = discover(fake, tmp_path)
     assert (dark.gpus or ())[0].nvlinks is not None
     assert (dark.gpus or ())[0].nvlinks.active == 0
     assert dark.connection("GPU0", "GPU1") == "NODE"
@@ -188,11 +188,11 @@ def test_switches_that_a_virtual_machine_hides(tmp_path: Path) -> None:
     for one in fake.gpus:
         for link in one.links:
             link.remote = ""
-    assert look(fake, tmp_path).connection("GPU0", "GPU7") == "NV18"  # the driver grants access over NVLink
+    assert discover(fake, tmp_path).connection("GPU0", "GPU7") == "NV18"  # the driver grants access over NVLink
     fake.access = lambda _one, _other, index: 5 if index == 2 else 0
-    assert look(fake, tmp_path).connection("GPU0", "GPU7") == "SYS"
+    assert discover(fake, tmp_path).connection("GPU0", "GPU7") == "SYS"
     fake.broken = {"nvmlDeviceGetP2PStatus": pynvml.NVMLError(machines.NOT_SUPPORTED)}
-    unknown = look(fake, tmp_path)
+    unknown = discover(fake, tmp_path)
     assert unknown.connection("GPU0", "GPU7") is None
     assert any("28 pairs" in note for note in unknown.notes)
 
@@ -262,7 +262,7 @@ def test_constants_are_those_of_the_package() -> None:
 
 def test_more_links_than_there_are_numbers_for_end() -> None:
     many = [Link("00000000:07:00.0") for _ in range(100)]
-    seen = nvml.look(FakeNvml([FakeGpu("0000:01:00.0", links=many)]))
+    seen = nvml.snapshot(FakeNvml([FakeGpu("0000:01:00.0", links=many)]))
     assert seen.gpus is not None
     assert seen.gpus[0].nvlinks is not None
     assert seen.gpus[0].nvlinks.active == 36

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.topology.sources.pci_paths import Place, bus_id_of, chain_of, level
+from busbw.topology.sources.pci_paths import PciLocation, bus_id_of, chain_of, level
 
 SWITCH = "pci0000:15/0000:15:01.0/0000:16:00.0"  # host bridge, root port, upstream port
 
 
-def place(path: str, numa: int | None = 0) -> Place:
+def place(path: str, numa: int | None = 0) -> PciLocation:
     chain = chain_of(Path("/sys/devices") / path)
     assert chain is not None
-    return Place(chain=chain, numa_node=numa)
+    return PciLocation(chain=chain, numa_node=numa)
 
 
 @pytest.mark.parametrize(

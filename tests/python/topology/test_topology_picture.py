@@ -6,12 +6,12 @@ from xml.etree import ElementTree as ET
 import pytest
 import topology_machines as machines
 from msgspec.structs import replace
-from test_topology_matrix_text import H200_X4, WITH_NICS
+from saved_matrices import H200_X4, WITH_NICS
 
 from busbw.topology import Topology
-from busbw.topology.views.arrangement import arrange
-from busbw.topology.sources.discovery import look
+from busbw.topology.sources.discovery import discover
 from busbw.topology.sources.matrix_text import read
+from busbw.topology.views.arrangement import arrange
 from busbw.topology.views.picture import document
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,7 +29,7 @@ def texts(root: ET.Element) -> list[str]:
 
 @pytest.mark.parametrize("name", machines.MACHINES)
 def test_every_device_is_drawn_once_and_inside(tmp_path: Path, name: str) -> None:
-    topology = look(machines.MACHINES[name](tmp_path), tmp_path)
+    topology = discover(machines.MACHINES[name](tmp_path), tmp_path)
     root, width, height = drawn(topology)
     labels = [text for text in texts(root) if text.startswith(("GPU", "NIC")) and ":" not in text]
     assert sorted(labels) == sorted(topology.labels)
@@ -44,7 +44,7 @@ def test_every_device_is_drawn_once_and_inside(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", machines.MACHINES)
 def test_devices_do_not_cover_each_other(tmp_path: Path, name: str) -> None:
-    root, _, _ = drawn(look(machines.MACHINES[name](tmp_path), tmp_path))
+    root, _, _ = drawn(discover(machines.MACHINES[name](tmp_path), tmp_path))
     boxes = [
         tuple(float(box.attrib[key]) for key in ("x", "y", "width", "height"))
         for box in root.iter(f"{SVG}rect")
@@ -58,9 +58,9 @@ def test_devices_do_not_cover_each_other(tmp_path: Path, name: str) -> None:
 def test_an_hgx_has_one_bar_and_a_mesh_has_arcs(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    root, _, _ = drawn(look(machines.hgx_h100(tmp_path / "a"), tmp_path / "a"))
+    root, _, _ = drawn(discover(machines.hgx_h100(tmp_path / "a"), tmp_path / "a"))
     assert "NVLink: NV18 between every pair" in texts(root)
-    root, _, _ = drawn(look(machines.volta_mesh(tmp_path / "b"), tmp_path / "b"))
+    root, _, _ = drawn(discover(machines.volta_mesh(tmp_path / "b"), tmp_path / "b"))
     arcs = [path for path in root.iter(f"{SVG}path") if path.attrib["class"] == "arc"]
     assert len(arcs) == 16
     assert {path.attrib["stroke-width"] for path in arcs} == {"2.2", "3.5"}
@@ -68,7 +68,7 @@ def test_an_hgx_has_one_bar_and_a_mesh_has_arcs(tmp_path: Path) -> None:
 
 
 def test_what_hangs_at_a_switch_stands_together(tmp_path: Path) -> None:
-    nodes = arrange(look(machines.hgx_h100(tmp_path), tmp_path))
+    nodes = arrange(discover(machines.hgx_h100(tmp_path), tmp_path))
     assert [node.index for node in nodes] == [0, 1]
     together = [(island.gpus[0].label, island.nics[0].name) for node in nodes for island in node.islands]
     assert together == [(f"GPU{number}", f"mlx5_{number}") for number in range(8)]
@@ -87,7 +87,7 @@ def test_a_saved_matrix_is_drawn_too() -> None:
 
 
 def test_the_picture_says_in_words_what_it_shows(tmp_path: Path) -> None:
-    root, _, _ = drawn(look(machines.hgx_h100(tmp_path), tmp_path))
+    root, _, _ = drawn(discover(machines.hgx_h100(tmp_path), tmp_path))
     words = root.attrib["aria-label"]
     assert root.find(f"{SVG}title") is not None
     for part in ("2 NUMA nodes", "8 x NVIDIA H100 80GB HBM3", "8 x InfiniBand 400 Gb/s", "NV18 (28)"):
@@ -95,7 +95,7 @@ def test_the_picture_says_in_words_what_it_shows(tmp_path: Path) -> None:
 
 
 def test_no_name_does_anything(tmp_path: Path) -> None:
-    topology = look(machines.one_gpu(tmp_path), tmp_path)
+    topology = discover(machines.one_gpu(tmp_path), tmp_path)
     evil = '"><script>alert(1)</script>\x1b]0;x\x07'
     topology = replace(
         topology,
@@ -114,5 +114,5 @@ def test_no_name_does_anything(tmp_path: Path) -> None:
 
 
 def test_nothing_known_is_a_picture_of_nothing(tmp_path: Path) -> None:
-    root, _, _ = drawn(look(None, tmp_path))
+    root, _, _ = drawn(discover(None, tmp_path))
     assert "GPUs: not known" in texts(root)

@@ -9,14 +9,15 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from test_topology_matrix_text import H200_X4, V100_X2_WITHOUT_TABS, WITH_NICS, connections
+from saved_matrices import H200_X4, V100_X2_WITHOUT_TABS, WITH_NICS
+from test_topology_matrix_text import connections
 
 from busbw.topology import Topology
-from busbw.topology.sources.discovery import look
+from busbw.topology.sources.discovery import discover
 from busbw.topology.sources.matrix_text import read
-from busbw.topology.views.table import lines
 from busbw.topology.types import NvLinks, Pcie
 from busbw.topology.views.device_text import nvlink_text, pcie_text
+from busbw.topology.views.table import lines
 
 GOLDEN = ROOT / "tests" / "golden" / "topology"
 TEXTS = {"h200_x4_saved": H200_X4, "v100_x2_saved": V100_X2_WITHOUT_TABS, "with_nics_saved": WITH_NICS}
@@ -25,7 +26,7 @@ TEXTS = {"h200_x4_saved": H200_X4, "v100_x2_saved": V100_X2_WITHOUT_TABS, "with_
 def made(name: str, root: Path) -> Topology:
     if name in TEXTS:
         return read(TEXTS[name], "topo.txt")[0]
-    return look(machines.MACHINES[name](root), root)
+    return discover(machines.MACHINES[name](root), root)
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -125,4 +126,4 @@ def test_links_in_words(links: NvLinks | None, text: str) -> None:
     ],
 )
 def test_pcie_in_words(pcie: Pcie | None, sleeps: bool, text: str) -> None:
-    assert pcie_text(pcie, sleeps=sleeps) == text
+    assert pcie_text(pcie, idles_slower=sleeps) == text

@@ -12,43 +12,43 @@ from conftest import GOLDEN_RECORD, Busbw, one_sentence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.ab import BlockEndedError, Measurement, Rules, SideSpec
+from busbw.ab import BlockEndedError, Measurement, SessionRules, SideSpec
 from busbw.ab.blocks import Block
 from busbw.cli.main import main
-from busbw.compare import Point
+from busbw.compare import PointKey
 from busbw.engine import COLLECTIVES
-from busbw.errors import STOPPED, Exit, UsageError
+from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
 from busbw.logs import Figure
 from busbw.tune import (
     TUNER_FIELDS,
     Candidate,
     Winner,
-    chosen,
     confirm,
+    default_candidates,
     environment_file,
-    known,
+    load_knobs,
     screen,
     side,
     tuner_file,
 )
-from busbw.tune import given as given_knobs
+from busbw.tune import parse_knobs as given_knobs
 
 SIZES = [8 << 10, 1 << 20, 64 << 20]
 POINTS = [
-    Point(collective="all_reduce", size_bytes=size, placement=placement)
+    PointKey(collective="all_reduce", size_bytes=size, placement=placement)
     for placement in ("out_of_place", "in_place")
     for size in SIZES
 ]
 BASE = SideSpec("")
-RULES = Rules(resolution=0.05, most_quadruples=24)
+RULES = SessionRules(resolution=0.05, most_quadruples=24)
 
 # The list of knobs
 
 
 def test_every_knob_says_where_it_comes_from_and_can_be_tried() -> None:
-    names = [knob.name for knob in known()]
+    names = [knob.name for knob in load_knobs()]
     assert len(names) == len(set(names)) > 5
-    for knob in known():
+    for knob in load_knobs():
         assert knob.source.startswith("https://")
         assert knob.note
         assert knob.settings
@@ -57,13 +57,13 @@ def test_every_knob_says_where_it_comes_from_and_can_be_tried() -> None:
 
 
 def test_forcing_an_algorithm_is_for_the_tuner_and_never_for_every_size() -> None:
-    for knob in known():
+    for knob in load_knobs():
         forces = any({"NCCL_ALGO", "NCCL_PROTO"} & setting.keys() for setting in knob.settings)
         assert (knob.goes_to == "tuner") == forces
 
 
 def test_what_the_list_has_for_the_tuner_can_be_written() -> None:
-    for knob in known():
+    for knob in load_knobs():
         if knob.goes_to == "tuner":
             for collective in knob.collectives:
                 for setting in knob.settings:
@@ -74,7 +74,7 @@ def test_what_the_list_has_for_the_tuner_can_be_written() -> None:
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_every_collective_has_candidates_on_gpus(collective: str, hosts: int) -> None:
-    texts = [candidate.text for candidate in chosen("nccl", collective, hosts)]
+    texts = [candidate.text for candidate in default_candidates("nccl", collective, hosts)]
     assert texts
     assert len(texts) == len(set(texts))
     assert any("NCCL_IB_" in text for text in texts) == (hosts > 1)
@@ -82,7 +82,7 @@ def test_every_collective_has_candidates_on_gpus(collective: str, hosts: int) ->
 
 def test_a_backend_without_knobs_says_what_to_do() -> None:
     with pytest.raises(UsageError, match="name some: --knob"):
-        chosen("host", "all_reduce", 1)
+        default_candidates("host", "all_reduce", 1)
 
 
 def test_given_knobs_are_one_candidate_for_each_value() -> None:
@@ -190,7 +190,7 @@ def candidates(*texts: str, goes_to: str = "environment") -> list[Candidate]:
 def test_screening_shows_gains_by_size_and_leaves_out_what_fails(tmp_path: Path) -> None:
     def speed(environment: dict[str, str]) -> list[float]:
         if "FAIL" in environment:
-            raise BlockEndedError("no such value", exit_code=Exit.USAGE)
+            raise BlockEndedError("no such value", exit_code=ExitCode.USAGE)
         return [1.2, 1.0, 0.8] if "GOOD" in environment else [1.0, 1.0, 1.0]
 
     found = screen(machine_of(tmp_path, speed), BASE, candidates("GOOD=1", "FAIL=1", "WRONG=1"))
@@ -201,7 +201,7 @@ def test_screening_shows_gains_by_size_and_leaves_out_what_fails(tmp_path: Path)
     assert failing.gains == wrong.gains == {}
 
 
-@pytest.mark.parametrize("code", sorted(STOPPED))
+@pytest.mark.parametrize("code", sorted(INTERRUPT_CODES))
 def test_a_stop_ends_the_screening(tmp_path: Path, code: int) -> None:
     def speed(environment: dict[str, str]) -> list[float]:
         if environment:

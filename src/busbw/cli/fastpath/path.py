@@ -5,14 +5,14 @@ from pathlib import Path
 import click
 
 from busbw import engine
-from busbw.errors import BusbwError, Exit
+from busbw.errors import BusbwError, ExitCode
 
 
 @click.command()
 def path() -> int:
     """Prints the library's path, for LD_PRELOAD."""
     click.echo(str(library_here()))
-    return Exit.GOOD
+    return ExitCode.GOOD
 
 
 def library_here() -> Path:

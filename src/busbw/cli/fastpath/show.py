@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from busbw import engine
-from busbw.errors import Exit, UsageError
-from busbw.fastpath import METHODS, TABLE_VARIABLE, Range, parse
+from busbw.errors import ExitCode, UsageError
+from busbw.fastpath import METHODS, TABLE_VARIABLE, TableRange, parse
 from busbw.fastpath.table import METHOD_VARIABLE, default_name, default_names, default_text, size_word
-from busbw.files import read_written
-from busbw.system import by_words
+from busbw.files import read_user_file
+from busbw.system import find_in_text
 from busbw.terminal import Cell, Column, console, lines, width_of
 
 _MODE = "BUSBW_FASTPATH"
@@ -41,7 +41,7 @@ def show(generation: str | None) -> int:
     for sentence in [] if is_asked_for else _in_its_place(os.environ):
         click.echo(sentence)
     _show(found)
-    return Exit.GOOD
+    return ExitCode.GOOD
 
 
 def _in_its_place(environment: Mapping[str, str]) -> Iterator[str]:
@@ -60,9 +60,9 @@ def _in_its_place(environment: Mapping[str, str]) -> Iterator[str]:
         yield f"{METHOD_VARIABLE}={method}: the table does not hold, this is done at every size"
 
 
-def _read(table: Path) -> list[Range]:
+def _read(table: Path) -> list[TableRange]:
     try:
-        return parse(read_written(table).decode(errors="replace"), str(table))
+        return parse(read_user_file(table).decode(errors="replace"), str(table))
     except OSError as error:
         raise UsageError(
             f"cannot read the table {table}: {error.strerror}", remedy=f"correct {TABLE_VARIABLE}"
@@ -72,7 +72,7 @@ def _read(table: Path) -> list[Range]:
 def _generation_here() -> str:
     """'sm_90' of the first GPU; empty where there is none, or where its name says nothing."""
     devices = engine.devices()
-    system = by_words(devices[0]) if devices else None
+    system = find_in_text(devices[0]) if devices else None
     return _GENERATIONS.get(system.generation, "") if system else ""
 
 
@@ -84,7 +84,7 @@ def _why_none(generation: str) -> str:
     )
 
 
-def _show(found: Sequence[Range]) -> None:
+def _show(found: Sequence[TableRange]) -> None:
     if not found:
         return
     columns = [
@@ -104,9 +104,9 @@ def _show(found: Sequence[Range]) -> None:
         click.echo("windows: calls whose buffers lie in symmetric windows, for which other lines hold where these lack")
 
 
-def _windows_column(found: Sequence[Range]) -> Column:
+def _windows_column(found: Sequence[TableRange]) -> Column:
     return Column("buffers", [Cell("windows" if each.in_windows else "") for each in found], right=False)
 
 
-def _ranks_text(one: Range) -> str:
+def _ranks_text(one: TableRange) -> str:
     return str(one.least_ranks) if one.least_ranks == one.most_ranks else f"{one.least_ranks}-{one.most_ranks}"

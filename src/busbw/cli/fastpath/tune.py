@@ -12,18 +12,18 @@ import click
 
 from busbw import __version__, engine
 from busbw.ab import BlockEndedError
-from busbw.cli.interrupts import ended_like_interrupted
 from busbw.cli.fastpath.path import library_here
-from busbw.cli.options.output_file import require_place, write_whole
-from busbw.cli.options.param_types import NamedPath
-from busbw.errors import BusbwError, Exit, UsageError, code_of_interrupt
-from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, Range
-from busbw.fastpath.run_folder import TABLE_FILE, alone_in, made, open_folder, settings_of
+from busbw.cli.interrupts import termination_as_interrupt
+from busbw.cli.options.output_file import require_writable, write_whole
+from busbw.cli.options.param_types import NonEmptyPath
+from busbw.errors import BusbwError, ExitCode, UsageError, interrupt_exit_code
+from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRange
+from busbw.fastpath.run_folder import TABLE_FILE, locked_folder, make_folder, open_folder, settings_bytes
 from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, summary
-from busbw.fastpath.table import MOST_RANKS_DONE, size_bytes, table_text
-from busbw.fastpath.tuning import Asked, NoWindowsError, Tuning
+from busbw.fastpath.table import MAX_FAST_RANKS, size_bytes, table_text
+from busbw.fastpath.tuning import NoWindowsError, TableTuner, TuningTarget
 from busbw.files import replace_file
-from busbw.records import Header
+from busbw.records import HeaderRecord
 from busbw.store import default_folder
 from busbw.terminal import live_line
 
@@ -49,16 +49,19 @@ _DTYPES = ("half", "bfloat16", "float")
 @click.option(
     "-o",
     "--output",
-    type=NamedPath(),
+    type=NonEmptyPath(),
     default=Path(TABLE_FILE),
     show_default=True,
     metavar="FILE",
     help="Where the table goes, in place of what is there.",
 )
 @click.option(
-    "--library", type=NamedPath(exists=True, dir_okay=False), metavar="FILE", help="In place of the one that is here."
+    "--library",
+    type=NonEmptyPath(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="In place of the one that is here.",
 )
-@click.option("--folder", type=NamedPath(), metavar="FOLDER", help="Where records go; one that is there goes on.")
+@click.option("--folder", type=NonEmptyPath(), metavar="FOLDER", help="Where records go; one that is there goes on.")
 @click.option("--dry-run", is_flag=True, help="Print the commands of the first part instead.")
 def tune(
     rank_words: str,
@@ -75,30 +78,30 @@ def tune(
     names = list(dict.fromkeys(collectives)) or list(METHODS)
     sizes, numbers = _sizes(size_words), _ranks(rank_words)
     preloaded = library.absolute() if library else library_here()
-    ordinary = [Asked(preloaded, ranks, dtype, sizes or SIZES) for ranks in numbers]
+    ordinary = [TuningTarget(preloaded, ranks, dtype, sizes or SIZES) for ranks in numbers]
     asked = list(ordinary)
     if not no_windows and METHODS_IN_WINDOWS.keys() & names:
         asked += [replace(each, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for each in ordinary]
     if dry_run:
         _print_commands(asked, names, folder or default_folder())
-        return Exit.GOOD
+        return ExitCode.GOOD
     if (most := max(each.ranks for each in asked)) > (gpus := engine.gpu_count()):
         raise BusbwError(
             f"{most} ranks take {most} GPUs, and {gpus} are here", remedy="see `busbw-engine --list-devices`"
         )
-    require_place(output)
-    where, goes_on = open_folder(folder, settings_of(asked, names))
-    found: list[Range] = []
+    require_writable(output)
+    where, goes_on = open_folder(folder, settings_bytes(asked, names))
+    found: list[TableRange] = []
     kept, said, left_out = 0, list[str](), list[str]()
-    impossible: list[Asked] = []
-    with alone_in(where), _progress() as say, ended_like_interrupted():
+    impossible: list[TuningTarget] = []
+    with locked_folder(where), _progress() as say, termination_as_interrupt():
         if goes_on:
             click.echo(f"Going on with what is in {where}", err=True)
         try:
             for name, each in _parts(names, asked):
                 if each in impossible:
                     continue
-                tuning = Tuning(each, made(where / each.folder_name), say, left_out=left_out)
+                tuning = TableTuner(each, make_folder(where / each.folder_name), say, left_out=left_out)
                 try:
                     decisions = tuning.collective(name)
                 except NoWindowsError as error:
@@ -109,14 +112,14 @@ def tune(
                 found += _lines(name, each, decisions)
                 said.append(summary(each.of(name), decisions))
         except (BlockEndedError, KeyboardInterrupt) as error:
-            if isinstance(error, BlockEndedError) and not error.was_stopped:
+            if isinstance(error, BlockEndedError) and not error.was_interrupted:
                 raise
             done = len(list(where.glob("*/*.jsonl")))
             click.echo(f"Interrupted; the same command goes on from the {done} blocks in {where}", err=True)
-            return error.exit_code if isinstance(error, BlockEndedError) else code_of_interrupt(error)
+            return error.exit_code if isinstance(error, BlockEndedError) else interrupt_exit_code(error)
     if kept:
         click.echo(f"{kept} blocks had been measured before", err=True)
-    header = Tuning(ordinary[-1], where / ordinary[-1].folder_name).header()
+    header = TableTuner(ordinary[-1], where / ordinary[-1].folder_name).header()
     written = table_text(found, _provenance(header, asked, found, said))
     write_whole(output, written.encode())
     replace_file(where / TABLE_FILE, written.encode())
@@ -124,7 +127,7 @@ def tune(
         click.echo(sentence)
     click.echo(f"Table: {output}; it is used with {TABLE_VARIABLE}={output.absolute()}")
     click.echo(f"Records: {where}", err=True)
-    return Exit.GOOD
+    return ExitCode.GOOD
 
 
 @contextmanager
@@ -142,13 +145,13 @@ def _ranks(words: str) -> list[int]:
             raise BusbwError(
                 f"the fast path takes two GPUs or more, and {gpus} here", remedy="tune where there are some"
             )
-        return [min(here, MOST_RANKS_DONE)]
+        return [min(here, MAX_FAST_RANKS)]
     found = [int(word) if word.isascii() and word.isdigit() else 0 for word in words.split(",")]
     if min(found) < 2 or len(set(found)) < len(found):
         raise UsageError(f'--ranks "{words}" is no list of numbers from 2 on', remedy="write it as --ranks 2,4")
-    if max(found) > MOST_RANKS_DONE:
+    if max(found) > MAX_FAST_RANKS:
         raise UsageError(
-            f"--ranks {words}: the fast path does 2 to {MOST_RANKS_DONE} ranks", remedy="leave out what is more"
+            f"--ranks {words}: the fast path does 2 to {MAX_FAST_RANKS} ranks", remedy="leave out what is more"
         )
     return found
 
@@ -160,7 +163,7 @@ def _sizes(words: str) -> tuple[int, ...]:
     return tuple(sorted(size for size in found if size))
 
 
-def _parts(names: Sequence[str], asked: Sequence[Asked]) -> Iterator[tuple[str, Asked]]:
+def _parts(names: Sequence[str], asked: Sequence[TuningTarget]) -> Iterator[tuple[str, TuningTarget]]:
     """What is tuned one after another: a table's order."""
     for name in names:
         for each in asked:
@@ -168,10 +171,10 @@ def _parts(names: Sequence[str], asked: Sequence[Asked]) -> Iterator[tuple[str, 
                 yield name, each
 
 
-def _print_commands(asked: Sequence[Asked], names: Sequence[str], where: Path) -> None:
+def _print_commands(asked: Sequence[TuningTarget], names: Sequence[str], where: Path) -> None:
     for name, each in _parts(names, asked):
         click.echo(f"# {each.of(name)}")
-        for command in Tuning(each, where / each.folder_name).commands(name):
+        for command in TableTuner(each, where / each.folder_name).commands(name):
             click.echo(command)
     click.echo(
         "# then, for each of these: shapes beside the best of each size, the chosen ones with checks, "
@@ -179,13 +182,15 @@ def _print_commands(asked: Sequence[Asked], names: Sequence[str], where: Path) -
     )
 
 
-def _lines(name: str, asked: Asked, decisions: Sequence[Decision]) -> list[Range]:
+def _lines(name: str, asked: TuningTarget, decisions: Sequence[Decision]) -> list[TableRange]:
     chosen = {each.size_bytes: each.shape for each in decisions}
     notes = {each.size_bytes: each.note for each in decisions}
     return ranges(name, asked.ranks, chosen, notes, in_windows=asked.in_windows)
 
 
-def _provenance(header: Header, asked: Sequence[Asked], found: Sequence[Range], said: Sequence[str]) -> list[str]:
+def _provenance(
+    header: HeaderRecord, asked: Sequence[TuningTarget], found: Sequence[TableRange], said: Sequence[str]
+) -> list[str]:
     """Comments: what was measured, on what, with what, when."""
     first, machine = header.ranks[0], header.machine
     windows = ["Lines of windows: measured with buffers in symmetric windows (-R 2), NCCL's too."]

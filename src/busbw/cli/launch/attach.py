@@ -4,27 +4,27 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.options.run_destination import keeping_options
-from busbw.cli.launch.options import Asked
-from busbw.cli.launch.slurm_steps import carry_out_steps
+from busbw.cli.launch.options import LaunchOptions
+from busbw.cli.launch.slurm_steps import execute_steps
+from busbw.cli.options.param_types import NonEmptyPath
+from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
-from busbw.cli.options.param_types import NamedPath
 from busbw.errors import UsageError
 from busbw.launchers import slurm as launcher
 
 
 @click.command()
-@click.argument("folder", type=NamedPath())
-@keeping_options
+@click.argument("folder", type=NonEmptyPath())
+@destination_options
 @plot_option
 def attach(folder: Path, records_path: Path | None, store: Path | None, plot_when: str) -> int:
     """Shows the job whose files lie in FOLDER from its first line on, waits for its end, and keeps its record."""
-    rendered = launcher.submitted(folder)
+    rendered = launcher.load_submitted(folder)
     if records_path is not None and rendered.steps > 1:
         raise UsageError(
             f"--records names one file, and job {rendered.job} has {rendered.steps} steps", remedy="use --store"
         )
-    asked = Asked(
+    asked = LaunchOptions(
         collective=rendered.collective,
         flags=(),
         environment=(),
@@ -36,4 +36,4 @@ def attach(folder: Path, records_path: Path | None, store: Path | None, plot_whe
         store=store,
         plot_when=plot_when,
     )
-    return carry_out_steps(asked, rendered)
+    return execute_steps(asked, rendered)

@@ -11,27 +11,27 @@ _TOGETHER_S = 0.5
 
 
 @dataclass
-class _Said:
+class _HeldLine:
     first_s: float
     count: int = 0
     processes: set[int] = field(default_factory=set)
     hosts: list[str] = field(default_factory=list)
 
 
-class ErrorLines:
+class ErrorLineMerger:
     """Holds each line for a moment, so that those who say the same are named together: `[1-3,7] text`."""
 
     def __init__(self, say: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
         self._say = say
         self._now_s = now_s
-        self._held: dict[tuple[str, int], _Said] = {}
+        self._held: dict[tuple[str, int], _HeldLine] = {}
 
     def take(self, line: bytes, who: int | str | None) -> None:
         """Takes a line, and the process or the host that said it where that is known."""
         text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
         # Rules and empty lines belong to those around them.
         number = 0 if any(map(str.isalnum, text)) else len(self._held)
-        said = self._held.setdefault((text, number), _Said(self._now_s()))
+        said = self._held.setdefault((text, number), _HeldLine(self._now_s()))
         said.count += 1
         if isinstance(who, int):
             said.processes.add(who)
@@ -49,13 +49,13 @@ class ErrorLines:
             self._say(_labelled(key[0], said))
 
 
-def _labelled(text: str, said: _Said) -> str:
-    who = [*([ranges(said.processes)] if said.processes else []), *said.hosts]
+def _labelled(text: str, said: _HeldLine) -> str:
+    who = [*([format_ranges(said.processes)] if said.processes else []), *said.hosts]
     times = f" ({said.count} times)" if said.count > max(1, len(said.processes) + len(said.hosts)) else ""
     return f"[{','.join(who)}] {text}{times}" if who else f"{text}{times}"
 
 
-def ranges(numbers: Iterable[int]) -> str:
+def format_ranges(numbers: Iterable[int]) -> str:
     """Numbers as people write them: "0-3,7"."""
     runs: list[list[int]] = []
     for number in sorted(numbers):

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from busbw.cli.launch.options import require_possible
-from busbw.cli.options.param_types import NamedPath
+from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
-from busbw.files import read_written
-from busbw.launchers.job.hosts import Host, is_address, parse_hostfile, parse_hosts, total
+from busbw.files import read_user_file
+from busbw.launchers.job.hosts import HostSlots, is_address, parse_hostfile, parse_hosts, total
 
 PORTS = range(20000, 32000)
 """Below those that a machine gives to its outgoing connections, and above those of services."""
@@ -48,7 +48,7 @@ def host_options(command: Callable[..., int]) -> Callable[..., int]:
         ),
         click.option(
             "--hostfile",
-            type=NamedPath(),
+            type=NonEmptyPath(),
             metavar="FILE",
             help="A host on each line: host, host slots=8, or host:8.",
         ),
@@ -58,7 +58,7 @@ def host_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> tuple[Host, ...]:
+def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> tuple[HostSlots, ...]:
     """The hosts that one of the two options names; empty where neither is given.
 
     Raises:
@@ -71,7 +71,7 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
     if hostfile is None:
         return ()
     try:
-        text = read_written(hostfile).decode()
+        text = read_user_file(hostfile).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UsageError(
@@ -80,7 +80,7 @@ def named_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> 
     return _possible(parse_hostfile(text, str(hostfile), processes=processes))
 
 
-def _possible(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+def _possible(hosts: tuple[HostSlots, ...]) -> tuple[HostSlots, ...]:
     require_possible(total(hosts), 1)
     return hosts
 

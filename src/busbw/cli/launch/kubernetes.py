@@ -5,17 +5,17 @@ from typing import get_args
 
 import click
 
-from busbw.cli.options.engine_flags import given_flags
-from busbw.cli.launch.options import Asked, COMMAND, common_options
-from busbw.cli.launch.execute import carry_out
+from busbw.cli.launch.execute import execute_plan
+from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.options.engine_flags import used_flags
 from busbw.launchers import kubernetes as launcher
-from busbw.launchers.kubernetes.machine_type import on_system
-from busbw.launchers.kubernetes.target import DEFAULT_PORT, Kind, Where, pair, quantity, toleration
+from busbw.launchers.kubernetes.machine_type import with_machine_type
+from busbw.launchers.kubernetes.target import DEFAULT_PORT, Kind, KubernetesTarget, pair, quantity, toleration
 
 _GPU = "nvidia.com/gpu"
 
 
-@click.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND_SETTINGS)
 @click.option("--nodes", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="How many.")
 @click.option(
     "--image", required=True, metavar="IMAGE", help="What the pods run; it holds the programs (deploy/Dockerfile)."
@@ -76,7 +76,7 @@ _GPU = "nvidia.com/gpu"
 )
 @click.option(
     "--ssh-folder",
-    default=Where.ssh_folder,
+    default=KubernetesTarget.ssh_folder,
     metavar="FOLDER",
     show_default=True,
     help="Where the image's sshd has its keys; MPIJob.",
@@ -85,7 +85,7 @@ _GPU = "nvidia.com/gpu"
     "--patience",
     "patience_s",
     type=click.IntRange(min=0),
-    default=Where.patience_s,
+    default=KubernetesTarget.pending_limit_s,
     show_default=True,
     metavar="SECONDS",
     help="How long a state may last that does not heal by waiting, such as ImagePullBackOff; 0 waits on.",
@@ -93,7 +93,7 @@ _GPU = "nvidia.com/gpu"
 @click.option("--keep", is_flag=True, help="Leave the job in the cluster after its end, for an hour.")
 @common_options
 def kubernetes(
-    asked: Asked,
+    asked: LaunchOptions,
     nodes: int,
     image: str,
     kind: Kind,
@@ -129,7 +129,7 @@ def kubernetes(
         amounts[_GPU] = str(gpus)
     if shm:
         quantity(shm)
-    where = Where(
+    where = KubernetesTarget(
         image=image,
         kind=kind,
         context=context,
@@ -148,18 +148,18 @@ def kubernetes(
         host_network=host_network,
         share_nodes=share_nodes,
         port=port,
-        patience_s=patience_s,
+        pending_limit_s=patience_s,
         keep=keep,
         ssh_folder=ssh_folder,
     )
     if asked.system:
-        where = on_system(where, asked.system)
+        where = with_machine_type(where, asked.system)
     device_count = int(quantity(dict(where.resources).get(_GPU, "0")))
-    if kind != "mpijob" and device_count > 1 and not given_flags(asked.flags) & {"-t", "-g"}:
+    if kind != "mpijob" and device_count > 1 and not used_flags(asked.flags) & {"-t", "-g"}:
         asked = replace(asked, flags=("-t", str(device_count), *asked.flags))  # a rank for each GPU of the pod
     processes = processes_per_node or (max(device_count // asked.ranks_per_process, 1) if kind == "mpijob" else 1)
     job = asked.job(asked.program_path or asked.program_name, nodes=nodes, processes_per_node=processes)
-    return carry_out(asked, launcher.render(job, where), launcher.submit)
+    return execute_plan(asked, launcher.render(job, where), launcher.submit)
 
 
 def _amount(text: str, example: str) -> tuple[str, str]:

@@ -5,12 +5,12 @@ import socket
 import click
 
 from busbw import engine
-from busbw.cli.launch.options import Asked, COMMAND, common_options
-from busbw.cli.launch.execute import carry_out
+from busbw.cli.launch.execute import execute_plan
+from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.launchers import local as launcher
 
 
-@click.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND_SETTINGS)
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
@@ -18,12 +18,12 @@ from busbw.launchers import local as launcher
     help="How many; each has -t times -g ranks.  [default: every GPU here, or 4]",
 )
 @common_options
-def local(asked: Asked, processes: int | None) -> int:
+def local(asked: LaunchOptions, processes: int | None) -> int:
     """Starts COLLECTIVE as several processes on this machine, which find each other over the loopback interface."""
-    program = asked.program_here()
+    program = asked.local_program()
     job = asked.job(program, processes_per_node=processes or engine.default_ranks())
-    where = launcher.Where(port=_free_port())
-    return carry_out(asked, launcher.render(job, where), launcher.submit)
+    where = launcher.LocalTarget(port=_free_port())
+    return execute_plan(asked, launcher.render(job, where), launcher.submit)
 
 
 def _free_port() -> int:

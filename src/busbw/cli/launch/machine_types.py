@@ -9,17 +9,17 @@ from rich.table import Table
 
 from busbw import system as expectations
 from busbw.errors import UsageError
-from busbw.launchers.machine_types.machine_type import LaunchSystem, load
+from busbw.launchers.machine_types.machine_type import MachineType, load
 from busbw.launchers.machine_types.machine_type import systems as known
 from busbw.terminal import StreamConsole, console, width_of
 
-_WIDE = 110
+_MAX_WIDTH = 110
 
 
 @click.command()
 @click.argument("name", metavar="[NAME|FILE]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each instead.")
-def systems(name: str | None, as_json: bool) -> None:
+def machine_types(name: str | None, as_json: bool) -> None:
     """Lists the machine types for --system, or shows one: what it needs, and where each value is from."""
     wanted = [load(name)] if name else list(known().values())
     for system in wanted:
@@ -34,7 +34,7 @@ def systems(name: str | None, as_json: bool) -> None:
         _list(wanted)
 
 
-def _require_expectation(system: LaunchSystem) -> None:
+def _require_expectation(system: MachineType) -> None:
     if system.expectation is None:
         return
     try:
@@ -44,24 +44,24 @@ def _require_expectation(system: LaunchSystem) -> None:
         raise UsageError(f"{system.name}: expectation: {error.what}", remedy=remedy) from error
 
 
-def _list(wanted: list[LaunchSystem]) -> None:
+def _list(wanted: list[MachineType]) -> None:
     out = StreamConsole(highlight=False, width=width_of())
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", no_wrap=True)
     table.add_column("GPUs", justify="right", no_wrap=True)
     table.add_column("NICs", no_wrap=True)
     table.add_column("expectation", no_wrap=True)
-    if out.width >= _WIDE:
+    if out.width >= _MAX_WIDTH:
         table.add_column("what it is", no_wrap=True)
     for system in wanted:
         gpus = str(system.gpus_per_node.value) if system.gpus_per_node else "-"
-        more = (system.title,) if out.width >= _WIDE else ()
+        more = (system.title,) if out.width >= _MAX_WIDTH else ()
         table.add_row(system.name, gpus, system.nics_text or "-", system.expectation or "-", *more)
     out.print(table)
     out.print(f"{len(wanted)} machine types; `busbw launch systems NAME` shows one with its sources.", soft_wrap=True)
 
 
-def _details(system: LaunchSystem, width: int) -> Iterator[str]:
+def _details(system: MachineType, width: int) -> Iterator[str]:
     """The lines about one machine type; numbers in brackets lead to the sources at the end."""
     number = {text: f"[{index}]" for index, text in enumerate(system.sources.values(), 1)}
     yield f"{system.name}: {system.title}"
@@ -75,7 +75,7 @@ def _details(system: LaunchSystem, width: int) -> Iterator[str]:
             yield title
             longest = min(max(len(what) for what, _, _ in rows), width // 2)
             for what, why, source in rows:
-                yield from _row(what, " ".join(filter(None, [why, number[source]])), longest, width)
+                yield from _value_lines(what, " ".join(filter(None, [why, number[source]])), longest, width)
     for note in system.notes:
         yield ""
         yield from textwrap.wrap(f"note: {note}", width)
@@ -85,7 +85,7 @@ def _details(system: LaunchSystem, width: int) -> Iterator[str]:
         yield from (f"  {index} {text}" for text, index in number.items())
 
 
-def _row(what: str, why: str, longest: int, width: int) -> Iterator[str]:
+def _value_lines(what: str, why: str, longest: int, width: int) -> Iterator[str]:
     """What in a column of its own, and why beside it, or below where there is no room."""
     if len(what) > longest and len(what) + len(why) + 4 <= width:
         yield f"  {what}  {why}"
@@ -100,7 +100,7 @@ def _row(what: str, why: str, longest: int, width: int) -> Iterator[str]:
     yield from (f"{indent}{line}" for line in others)
 
 
-def _expectation(system: LaunchSystem) -> str:
+def _expectation(system: MachineType) -> str:
     """The command that says it, with this node's NICs where those of the description differ."""
     words = f"busbw expect all_reduce --system {system.expectation}"
     described = expectations.find(system.expectation or "").nics
@@ -112,7 +112,7 @@ def _expectation(system: LaunchSystem) -> str:
     return f"{words} --nics {here[0]}x{here[1]:g}"
 
 
-def _sections(system: LaunchSystem) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+def _sections(system: MachineType) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     """Each part of the description: its title, and what, why and the source of each value."""
     node = []
     if system.gpus_per_node:
@@ -134,7 +134,7 @@ def _sections(system: LaunchSystem) -> Iterator[tuple[str, list[tuple[str, str, 
     yield "must be there besides", [("-", one.what, one.source) for one in system.requires]
 
 
-def _kubernetes(system: LaunchSystem) -> Iterator[tuple[str, str, str]]:
+def _kubernetes(system: MachineType) -> Iterator[tuple[str, str, str]]:
     for resource in system.resources:
         yield f"{resource.name}: {resource.count}", "", resource.source
     if system.memory:

@@ -10,17 +10,17 @@ from pathlib import Path
 import click
 
 from busbw import engine
-from busbw.cli.launch.options import Asked, COMMAND, common_options
-from busbw.cli.launch.execute import carry_out
+from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
-from busbw.cli.options.param_types import NamedPath
+from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import mpirun as launcher
-from busbw.launchers.job.hosts import Host, in_url, root_by_name
+from busbw.launchers.job.hosts import HostSlots, in_url, root_address_by_name
 from busbw.launchers.job.job import Job
 
 
-@click.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND_SETTINGS)
 @host_options
 @click.option(
     "--mpirun", "mpirun_text", default="mpirun", show_default=True, metavar="COMMAND", help="Name or path of it."
@@ -43,13 +43,13 @@ from busbw.launchers.job.job import Job
 @port_option
 @click.option(
     "--store-folder",
-    type=NamedPath(),
+    type=NonEmptyPath(),
     metavar="FOLDER",
     help="A folder that all hosts share, where the processes meet in place of an address.",
 )
 @common_options
 def mpirun(
-    asked: Asked,
+    asked: LaunchOptions,
     hosts: str | None,
     hostfile: Path | None,
     processes_per_node: int | None,
@@ -66,17 +66,17 @@ def mpirun(
     """Starts COLLECTIVE by mpirun; the programs need no MPI. Without hosts on this machine, on every GPU or as 4."""
     words = words_of("--mpirun", mpirun_text)
     named = named_hosts(hosts, hostfile, processes=asked.processes_per_node(processes_per_node))
-    named = named or (Host("localhost", processes_per_node or engine.default_ranks()),)
+    named = named or (HostSlots("localhost", processes_per_node or engine.default_ranks()),)
     if strange := next((host.name for host in named if "@" in host.name or ":" in host.name), ""):
         raise UsageError(
             f"mpirun takes names of hosts, and {strange} is more", remedy="name it in ~/.ssh/config or /etc/hosts"
         )
     if store_folder is not None and (root_address or port):
         raise UsageError("--store-folder and an address both say where the processes meet", remedy="give one of them")
-    programs = asked.programs_there()
+    programs = asked.remote_programs()
     job = asked.job(programs[0], nodes=len(named))
     taken, remarks = _family(words, family, dry_run=asked.dry_run)
-    where = launcher.Where(
+    where = launcher.MpirunTarget(
         family=taken,
         hosts=named,
         store=_store(job, named, root_address, port, store_folder),
@@ -85,16 +85,16 @@ def mpirun(
         bind_to=bind_to,
         as_root=as_root or os.geteuid() == 0,
         oversubscribe=oversubscribe,
-        more=more,
+        extra_words=more,
     )
     rendered = launcher.render(job, where)
-    return carry_out(asked, replace(rendered, remarks=(*rendered.remarks, *remarks)), launcher.submit)
+    return execute_plan(asked, replace(rendered, remarks=(*rendered.remarks, *remarks)), launcher.submit)
 
 
-def _store(job: Job, hosts: tuple[Host, ...], address: str | None, port: int | None, folder: Path | None) -> str:
+def _store(job: Job, hosts: tuple[HostSlots, ...], address: str | None, port: int | None, folder: Path | None) -> str:
     if folder is not None:
         return f"file://{folder.absolute()}/{job.name}"
-    return f"tcp://{in_url(address or root_by_name(hosts, hosts[0].address))}:{port or secrets.choice(PORTS)}"
+    return f"tcp://{in_url(address or root_address_by_name(hosts, hosts[0].address))}:{port or secrets.choice(PORTS)}"
 
 
 def _family(words: tuple[str, ...], named: str, *, dry_run: bool) -> tuple[launcher.Family, tuple[str, ...]]:

@@ -12,18 +12,18 @@ import click
 from click.core import ParameterSource
 
 from busbw import engine
-from busbw.cli.options.engine_flags import count_of, given_flags, named_collective, sweep_flags
-from busbw.cli.options.run_destination import keeping_options
-from busbw.cli.outcome import plot_option
+from busbw.cli.options.engine_flags import count_of, named_collective, sweep_flags, used_flags
 from busbw.cli.options.param_types import Seconds
+from busbw.cli.options.run_destination import destination_options
+from busbw.cli.outcome import plot_option
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.job.job import PLACE
 
 if TYPE_CHECKING:
-    from busbw.launchers.machine_types.machine_type import LaunchSystem
+    from busbw.launchers.machine_types.machine_type import MachineType
 
-COMMAND = {"allow_interspersed_args": False}
+COMMAND_SETTINGS = {"allow_interspersed_args": False}
 """`context_settings` of every kind: from the collective on, everything is the engine's; `--` before it is allowed."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -32,14 +32,14 @@ _MOST = 65536
 
 
 @dataclass(frozen=True)
-class Asked:
+class LaunchOptions:
     """The common part of a command line."""
 
     collective: str
     flags: tuple[str, ...]
     """The engine's, as they were typed."""
     environment: tuple[tuple[str, str], ...]
-    system: "LaunchSystem | None"
+    system: "MachineType | None"
     program_path: str | None
     join_timeout_s: float | None
     dry_run: bool
@@ -64,7 +64,7 @@ class Asked:
         """The program of the collective, to be looked up where it starts."""
         return f"{self.collective}_perf"
 
-    def program_here(self) -> str:
+    def local_program(self) -> str:
         """`--program-path`, or the program's path on this machine; in a dry run its bare name where it is not here.
 
         Raises:
@@ -79,7 +79,7 @@ class Asked:
                 return self.program_name
             raise
 
-    def programs_there(self) -> tuple[str, ...]:
+    def remote_programs(self) -> tuple[str, ...]:
         """Where another machine may have the program: `--program-path`, else the path of the one here, and its PATH."""
         if self.program_path:
             return (self.program_path,)
@@ -100,7 +100,7 @@ class Asked:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
         return Job(
             program,
-            (*sweep_flags(given_flags(self.flags)), *self.flags),
+            (*sweep_flags(used_flags(self.flags)), *self.flags),
             name=f"busbw-{self.collective.replace('_', '-')}-{secrets.token_hex(3)}",
             nodes=nodes,
             processes_per_node=processes_per_node,
@@ -138,7 +138,7 @@ _OPTIONS = (
         metavar="SECONDS",
         help="How long processes may take to arrive.  [default: 60; in Kubernetes, and in containers under Slurm, 600]",
     ),
-    keeping_options,
+    destination_options,
     plot_option,
     click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]..."),
 )
@@ -163,7 +163,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         _refuse_empty(click.get_current_context())
         collective = named_collective(words)
-        asked = Asked(
+        asked = LaunchOptions(
             collective=collective,
             flags=_engine_flags(words[1:]),
             environment=tuple(map(_assignment, assignments)),
@@ -227,7 +227,7 @@ def require_possible(processes: int, ranks_per_process: int) -> None:
             raise UsageError(f"{count} {what} are more than the {_MOST} that one job may have", remedy="ask for fewer")
 
 
-def _system(name: str | None) -> "LaunchSystem | None":
+def _system(name: str | None) -> "MachineType | None":
     if name is None:
         return None
     from busbw.launchers.machine_types import machine_type  # only who names one waits for all of them to be read

@@ -49,13 +49,15 @@ class RecordFile:
             ) from error
 
 
-class FirstProcess:
+class OutputSplitter:
     """Takes the lines of process 0 apart."""
 
-    def __init__(self, records: RecordFile, on_table: Callable[[bytes], None], on_doubt: Callable[[str], None]) -> None:
+    def __init__(
+        self, records: RecordFile, on_table: Callable[[bytes], None], on_broken_record: Callable[[str], None]
+    ) -> None:
         self._records = records
         self._on_table = on_table
-        self._on_doubt = on_doubt
+        self._on_doubt = on_broken_record
         self.was_cut = False
         """Whether a record came of which a part is missing."""
         self.kinds: Counter[str] = Counter()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from time import monotonic
 
-from busbw.terminal.stdout_buffer import ToStdout
+from busbw.terminal.stdout_buffer import StdoutBuffer
 
 _PATIENCE_S = 2.0
 
@@ -17,7 +17,7 @@ class PlainProgress:
         self._text = ""
         self._said = ""
         self._quiet_since_s = now_s()
-        self.stdout = ToStdout(now_s=now_s)
+        self.stdout = StdoutBuffer(now_s=now_s)
 
     def __enter__(self) -> "PlainProgress":
         return self

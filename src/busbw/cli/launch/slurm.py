@@ -12,20 +12,20 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.launch.options import Asked, COMMAND, common_options
 from busbw.cli.launch.hosts import PORTS, named_hosts
-from busbw.cli.launch.slurm_steps import carry_out_steps
-from busbw.cli.options.param_types import NamedPath
-from busbw.errors import BusbwError, Exit, UsageError
+from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.launch.slurm_steps import execute_steps
+from busbw.cli.options.param_types import NonEmptyPath
+from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.launchers import slurm as launcher
-from busbw.launchers.job.hosts import Host
+from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, is_in_one
 from busbw.launchers.slurm.node_order import by_switch, in_order, parse_hostlist
 from busbw.launchers.slurm.processors import NODES, processors
-from busbw.launchers.slurm.script import Where, script
-from busbw.launchers.slurm.reserved_options import SETTLED, SETTLED_BY_SRUN, refuse_settled
+from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, refuse_reserved
+from busbw.launchers.slurm.script import SlurmTarget, script
 
 _IMPORTS_WITHIN_S = 600.0
 """Each node imports the image for itself before its processes start; pods are given as long."""
@@ -49,7 +49,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-@click.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND_SETTINGS)
 @click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="[default: all of the allocation, else 1]")
 @click.option(
     "--processes-per-node",
@@ -67,7 +67,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option("--exclusive/--shared", default=True, show_default=True, help="Whether nodes are ours alone.")
 @click.option(
     "--hostfile",
-    type=NamedPath(),
+    type=NonEmptyPath(),
     metavar="FILE",
     help="Nodes in the order of the ranks: host, host slots=8, or host:8.",
 )
@@ -89,7 +89,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
 )
 @click.option(
     "--folder",
-    type=NamedPath(),
+    type=NonEmptyPath(),
     metavar="FOLDER",
     help="A new one that the nodes share, for a batch job's output.  [default: busbw-slurm/NAME]",
 )
@@ -97,7 +97,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option("--script", "only_script", is_flag=True, help="Print a batch script to submit by hand; touch nothing.")
 @common_options
 def slurm(
-    asked: Asked,
+    asked: LaunchOptions,
     nodes: int | None,
     processes_per_node: int | None,
     gpus_per_node: int | None,
@@ -114,14 +114,14 @@ def slurm(
     folder: Path | None,
     detach: bool,
     only_script: bool,
-    **of_the_job: str | None,
+    **job_values: str | None,
 ) -> int:
     """Starts COLLECTIVE by srun, without MPI: as a batch job, or as a step of the allocation that this shell is in."""
     is_batch = by == "sbatch" or only_script or (by == "auto" and not is_in_one(os.environ))
-    around = Allocation() if is_batch else Allocation.of(os.environ)
-    given = tuple(f"--{name}={value}" for name, value in of_the_job.items() if value is not None)
-    _check(around, (*given, *job_more), is_batch=is_batch)
-    refuse_settled("--srun-arg", step_more, *SETTLED_BY_SRUN)
+    current_allocation = Allocation() if is_batch else Allocation.of(os.environ)
+    given = tuple(f"--{name}={value}" for name, value in job_values.items() if value is not None)
+    _check(current_allocation, (*given, *job_more), is_batch=is_batch)
+    refuse_reserved("--srun-arg", step_more, *RESERVED_BY_SRUN)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts without --container-image", remedy="name the image, too")
     if not is_batch and (folder is not None or detach):
@@ -131,28 +131,28 @@ def slurm(
             "--records names the file of one run that is waited for", remedy="use --store with --steps and --detach"
         )
 
-    per_node = _processes_per_node(asked, processes_per_node, gpus_per_node, around)
-    count = nodes or around.nodes or 1
+    per_node = _processes_per_node(asked, processes_per_node, gpus_per_node, current_allocation)
+    count = nodes or current_allocation.nodes or 1
     hosts = named_hosts(None, hostfile, processes=per_node)
     order: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     if topology_order:
         switches, remarks = _switches(dry_run=asked.dry_run)
-        named = [host.name for host in hosts] or parse_hostlist(around.node_list)[:count]
+        named = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:count]
         counts = {host.name: host.processes for host in hosts}
-        hosts = tuple(Host(name, counts.get(name, per_node)) for name in in_order(named, switches))
+        hosts = tuple(HostSlots(name, counts.get(name, per_node)) for name in in_order(named, switches))
         order = () if hosts else tuple(switches)
 
-    program = asked.program_path or (asked.program_name if container_image else asked.program_here())
+    program = asked.program_path or (asked.program_name if container_image else asked.local_program())
     is_told = "BUSBW_JOIN_TIMEOUT_S" in {*os.environ, *dict(asked.environment)}
     if container_image and asked.join_timeout_s is None and not is_told:
         asked = replace(asked, join_timeout_s=_IMPORTS_WITHIN_S)
     job = asked.job(program, nodes=len(hosts) or count, processes_per_node=per_node)
     gpus = asked.system.gpus_per_node.value if asked.system and asked.system.gpus_per_node else None
-    where = Where(
+    where = SlurmTarget(
         folder=_folder(folder, job) if is_batch else None,
-        in_allocation=bool(around.job),
-        in_step=around.in_step,
+        in_allocation=bool(current_allocation.job),
+        in_step=current_allocation.in_step,
         job_options=(*given, *job_more),
         step_options=step_more,
         gpus_per_node=gpus if gpus_per_node is None else gpus_per_node,
@@ -170,16 +170,16 @@ def slurm(
         plain = replace(job, name=f"busbw-{asked.collective.replace('_', '-')}")
         made_by = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
         click.echo(script(plain, replace(where, standalone=True), made_by), nl=False)
-        return Exit.GOOD
-    if not is_batch and not around.job and exclusive:
+        return ExitCode.GOOD
+    if not is_batch and not current_allocation.job and exclusive:
         where, more = _with_all_processors(where, max([per_node, *(host.processes for host in hosts)]))
         remarks = (*remarks, *more)
     rendered = launcher.render(job, where)
     rendered = replace(rendered, remarks=(*rendered.remarks, *remarks))
     if detach and not asked.dry_run:
         _detach(launcher.start(rendered), where)
-        return Exit.GOOD
-    return carry_out_steps(asked, rendered)
+        return ExitCode.GOOD
+    return execute_steps(asked, rendered)
 
 
 def _check(around: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
@@ -191,7 +191,7 @@ def _check(around: Allocation, options: tuple[str, ...], *, is_batch: bool) -> N
     for option in options:
         if not option.startswith("-") or "\n" in option:
             raise UsageError(f'--slurm-arg "{option}" is no option', remedy="write it as --slurm-arg=--name=value")
-    refuse_settled("--slurm-arg", options, *(SETTLED if is_batch else SETTLED_BY_SRUN))
+    refuse_reserved("--slurm-arg", options, *(RESERVED if is_batch else RESERVED_BY_SRUN))
     if "," in os.environ.get("SLURM_CLUSTERS", "") or os.environ.get("SLURM_CLUSTERS") == "all":
         raise UsageError(
             f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, which all number their jobs alike",
@@ -199,7 +199,7 @@ def _check(around: Allocation, options: tuple[str, ...], *, is_batch: bool) -> N
         )
 
 
-def _with_all_processors(where: Where, per_node: int) -> tuple[Where, tuple[str, ...]]:
+def _with_all_processors(where: SlurmTarget, per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
     """Srun gives the step of a job of its own no more of its exclusive nodes than was asked for: all is asked for.
 
     Nodes of a partition may differ, and Slurm may choose any of them: each gives as much as the smallest has.
@@ -236,7 +236,7 @@ def _switches(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
     return switches, ()
 
 
-def _processes_per_node(asked: Asked, given: int | None, gpus: int | None, around: Allocation) -> int:
+def _processes_per_node(asked: LaunchOptions, given: int | None, gpus: int | None, around: Allocation) -> int:
     """What was typed goes before what the allocation was made for."""
     if given is None and gpus is None and asked.system is None:
         given = around.tasks_per_node or None
@@ -253,6 +253,6 @@ def _folder(named: Path | None, job: Job) -> Path:
     return folder
 
 
-def _detach(job: str, where: Where) -> None:
+def _detach(job: str, where: SlurmTarget) -> None:
     click.echo(f"busbw: job {job} is submitted; busbw launch attach {where.folder} shows it and keeps its record")
     click.echo(f"busbw: scancel {job} ends it", file=sys.stderr)

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.launch.options import Asked, COMMAND, common_options, require_possible
-from busbw.cli.launch.execute import carry_out
+from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.hosts import PORTS, host_options, named_hosts, port_option, root_address_option, words_of
+from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options, require_possible
 from busbw.errors import UsageError
 from busbw.launchers import ssh as launcher
-from busbw.launchers.job.hosts import root_by_name, total
+from busbw.launchers.job.hosts import root_address_by_name, total
 from busbw.launchers.ssh.preflight import known_name
 
 
-@click.command(context_settings=COMMAND)
+@click.command(context_settings=COMMAND_SETTINGS)
 @host_options
 @click.option(
     "--ssh", "ssh_text", default="ssh", show_default=True, metavar="COMMAND", help="With options: 'ssh -p 2222'."
@@ -23,7 +23,7 @@ from busbw.launchers.ssh.preflight import known_name
 @port_option
 @common_options
 def ssh(
-    asked: Asked,
+    asked: LaunchOptions,
     hosts: str | None,
     hostfile: Path | None,
     processes_per_node: int | None,
@@ -37,13 +37,13 @@ def ssh(
         raise UsageError("no host is named", remedy="give --hosts a,b or --hostfile FILE")
     require_possible(total(named), asked.ranks_per_process)
     ssh_words = words_of("--ssh", ssh_text)
-    programs = tuple(dict.fromkeys(asked.programs_there()))
-    where = launcher.Where(
+    programs = tuple(dict.fromkeys(asked.remote_programs()))
+    where = launcher.SshTarget(
         hosts=named,
         port=port or secrets.choice(PORTS),
         ssh=ssh_words,
-        root_address=root_address or root_by_name(named, known_name(ssh_words, named[0])),
+        root_address=root_address or root_address_by_name(named, known_name(ssh_words, named[0])),
         programs=programs,
     )
     job = asked.job(programs[0], nodes=len(named))
-    return carry_out(asked, launcher.render(job, where), launcher.submit)
+    return execute_plan(asked, launcher.render(job, where), launcher.submit)

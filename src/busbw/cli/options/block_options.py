@@ -10,15 +10,15 @@ from typing import TypeVar
 import click
 
 from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
-from busbw.cli.options.param_types import NamedPath
-from busbw.errors import BusbwError, Exit, UsageError
+from busbw.cli.options.param_types import NonEmptyPath
+from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.store import default_folder, new_run, run_name
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
 folder_option = click.option(
     "--folder",
-    type=NamedPath(),
+    type=NonEmptyPath(),
     metavar="FOLDER",
     help="Where records and results go; a new folder in place of one in the store.",
 )
@@ -46,7 +46,7 @@ def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
     try:
         yield made
     except BusbwError as error:
-        if error.exit_code == Exit.USAGE:
+        if error.exit_code == ExitCode.USAGE:
             rmtree(made)
         raise
 

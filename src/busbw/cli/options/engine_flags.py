@@ -50,7 +50,7 @@ def known_collective(name: str, before: str = "") -> str:
     raise UsageError(f'{before}there is no collective "{name}"', remedy=remedy)
 
 
-def given_flags(words: Sequence[str]) -> set[str]:
+def used_flags(words: Sequence[str]) -> set[str]:
     """The engine's flags among the words, in their short names where they have one."""
     flags = set()
     for word in words:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from busbw.cli.options.param_types import NamedPath
+from busbw.cli.options.param_types import NonEmptyPath
 from busbw.engine import collective_name
 from busbw.errors import UsageError
 from busbw.store import LARGEST, STORE_VARIABLE, Filter
@@ -35,7 +35,7 @@ _OPTIONS = (
     click.option("--sizes", metavar="MIN..MAX", help="Only these sizes: 1M..1G, or one: 8M."),
     click.option(
         "--store",
-        type=NamedPath(file_okay=False),
+        type=NonEmptyPath(file_okay=False),
         metavar="FOLDER",
         help=f"Where the runs are.  [default: ${STORE_VARIABLE}, or busbw-records here]",
     ),
@@ -49,7 +49,7 @@ def filter_options(function: _Function) -> _Function:
     return function
 
 
-def made_filter(now: datetime, collective: str | None, **given: Any) -> Filter:
+def build_filter(now: datetime, collective: str | None, **given: Any) -> Filter:
     """What the options ask for.
 
     Raises:
@@ -59,15 +59,15 @@ def made_filter(now: datetime, collective: str | None, **given: Any) -> Filter:
     since, until = given.pop("since"), given.pop("until")
     return Filter(
         collective=collective_name(collective) if collective else None,
-        since_s=moment(since, now, "--since"),
-        until_s=moment(until, now, "--until"),
+        since_s=parse_time(since, now, "--since"),
+        until_s=parse_time(until, now, "--until"),
         min_bytes=low,
         max_bytes=high,
         **given,
     )
 
 
-def moment(text: str | None, now: datetime, option: str) -> float | None:
+def parse_time(text: str | None, now: datetime, option: str) -> float | None:
     """A point in time in seconds since 1970; one without a zone is UTC."""
     if text is None:
         return None

@@ -11,7 +11,7 @@ from busbw.system import Nics, System
 nics_option = click.option("--nics", metavar="COUNTxGBIT", help="The NICs of a node, such as 8x400.")
 
 
-def given_nics(text: str) -> Nics:
+def parse_nics(text: str) -> Nics:
     """The NICs of --nics."""
     found = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)", text)
     if not found or not int(found[1]) or not float(found[2]):
@@ -19,7 +19,7 @@ def given_nics(text: str) -> Nics:
     return Nics(count=int(found[1]), gbit=float(found[2]), source="given with --nics")
 
 
-def with_given_nics(place: System, text: str) -> System:
+def with_parsed_nics(place: System, text: str) -> System:
     """The system with the NICs of --nics."""
-    given = given_nics(text)
+    given = parse_nics(text)
     return with_nics(place, given.count, given.gbit, given.source)

@@ -9,7 +9,7 @@ from busbw.errors import BusbwError
 from busbw.files import replace_file
 
 
-def require_place(output: Path) -> None:
+def require_writable(output: Path) -> None:
     """Makes sure, before anything is spent on it, that a file can be written there.
 
     Raises:

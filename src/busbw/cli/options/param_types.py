@@ -9,7 +9,7 @@ import click
 from busbw.errors import UsageError
 
 
-class NamedPath(click.Path):
+class NonEmptyPath(click.Path):
     """A path that has a name: an empty word would mean the folder that one is in, which nobody says like that."""
 
     def __init__(self, **more: Any) -> None:

@@ -4,19 +4,19 @@ from pathlib import Path
 
 from busbw import readers, reference
 from busbw.errors import UsageError
-from busbw.judge import Against
+from busbw.judge import ReferenceSelection
 from busbw.store import find
 
 
-def against_of(name: str | None) -> Against | None:
+def selected_reference(name: str | None) -> ReferenceSelection | None:
     """What --reference names: nothing, auto, published figures, or a log or a run of the store."""
     if name is None:
         return None
     if name == "auto":
-        return Against(name="auto", nearest=True)
+        return ReferenceSelection(name="auto", nearest=True)
     if name in reference.references() or name.endswith(".toml"):
-        return Against(name=name, reference=reference.find(name))
-    return Against(name=name, log=readers.read(_log(name)))
+        return ReferenceSelection(name=name, reference=reference.find(name))
+    return ReferenceSelection(name=name, log=readers.read(_log(name)))
 
 
 def _log(name: str) -> Path:

@@ -13,12 +13,12 @@ from typing import Any
 import click
 import msgspec
 
-from busbw.cli.options.param_types import NamedPath
+from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
 from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
 
 
-def keeping_options(command: Callable[..., int]) -> Callable[..., int]:
+def destination_options(command: Callable[..., int]) -> Callable[..., int]:
     """Gives a command `--records` and `--store`, as `records_path` and `store`, of which one at most is given."""
 
     @wraps(command)
@@ -30,13 +30,13 @@ def keeping_options(command: Callable[..., int]) -> Callable[..., int]:
     records = click.option(
         "--records",
         "records_path",
-        type=NamedPath(dir_okay=False),
+        type=NonEmptyPath(dir_okay=False),
         metavar="FILE",
         help="Where the record goes; a new file in place of a run in the store.",
     )
     store = click.option(
         "--store",
-        type=NamedPath(file_okay=False),
+        type=NonEmptyPath(file_okay=False),
         metavar="FOLDER",
         help=f"Where the run is kept.  [default: ${STORE_VARIABLE}, or busbw-records here]",
     )
@@ -44,7 +44,7 @@ def keeping_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class RunDestination:
     """The place of one run."""
 
     path: Path
@@ -54,7 +54,7 @@ class Kept:
 
 
 @contextmanager
-def kept(records_path: Path | None, store: Path | None, collective: str) -> Iterator[Kept]:
+def open_destination(records_path: Path | None, store: Path | None, collective: str) -> Iterator[RunDestination]:
     """The place of the record: the file that was named, or one in a new run folder, with `run.json` beside it.
 
     Folders that were made for it go again when nothing was written.
@@ -63,13 +63,13 @@ def kept(records_path: Path | None, store: Path | None, collective: str) -> Iter
         UsageError: The folder cannot be made.
     """
     if records_path is not None:
-        yield Kept(records_path, lambda _code: None)
+        yield RunDestination(records_path, lambda _code: None)
         return
     store = store or default_folder()
     made = not store.exists()
     folder = new_run(store, run_name(datetime.now(timezone.utc), collective))
     try:
-        yield Kept(folder / RECORDS, _written_down(folder))
+        yield RunDestination(folder / RECORDS, _write_run_file(folder))
     finally:
         if not (folder / RECORDS).exists():
             shutil.rmtree(folder)
@@ -77,18 +77,18 @@ def kept(records_path: Path | None, store: Path | None, collective: str) -> Iter
                 store.rmdir()
 
 
-def _written_down(folder: Path) -> Callable[[int], None]:
+def _write_run_file(folder: Path) -> Callable[[int], None]:
     """Keeps beside the records what the engine cannot know: what was typed, and how its process ended."""
     run = RunFile(
         command=_without_secrets(sys.argv[1:]), started=datetime.now(timezone.utc).isoformat(timespec="seconds")
     )
     write_run_file(folder, run)
 
-    def ended(code: int) -> None:
+    def on_exit(code: int) -> None:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         write_run_file(folder, msgspec.structs.replace(run, ended=now, exit_code=code))
 
-    return ended
+    return on_exit
 
 
 _SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", "APIKEY")

@@ -18,7 +18,7 @@ from typing import IO
 
 from busbw import termination_signals
 from busbw.errors import SIGNALLED, BusbwError
-from busbw.launchers.job.job import Command, PLACE, Watch
+from busbw.launchers.job.job import PLACE, Command, LaunchCallbacks
 
 _TICK_S = 1.0
 _BEHIND_S = 0.05
@@ -41,7 +41,7 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True)
-class Rules:
+class TerminationPolicy:
     """When and how processes are ended."""
 
     on_interrupt: Callable[[], int | None] | None = None
@@ -53,26 +53,26 @@ class Rules:
     """When a command fails the others may take so long to end by themselves; then they are ended."""
     limit_s: float | None = None
     """All are ended after so long."""
-    is_over: Callable[[], bool] | None = None
+    should_end: Callable[[], bool] | None = None
     """Asked now and then; all are ended once it is true."""
-    last_signal: Callable[[], int] = lambda: signal.SIGTERM
+    first_end_signal: Callable[[], int] = lambda: signal.SIGTERM
     """What those that are ended get first; 10 s later they are killed."""
-    asks_for: Callable[[], int | None] | None = None
+    signal_to_send: Callable[[], int | None] | None = None
     """Asked now and then for a signal that all are to get."""
 
 
 @dataclass(frozen=True)
-class Ended:
+class ExitStatus:
     """How a command ended."""
 
     code: int
     """Its exit code; 128 + the signal's number when a signal ended it."""
-    by_us: bool = False
+    was_terminated: bool = False
     """Whether it was ended because another one had failed, or its time was over."""
 
 
 @dataclass
-class Child:
+class ChildProcess:
     """One of them."""
 
     command: Command
@@ -87,13 +87,13 @@ class Child:
         return not self.has_spoken and self.process.poll() is None and monotonic() < self.since_s + _CONNECTS_S
 
 
-class Children:
+class ChildProcesses:
     """Processes, their pipes, and the signals on their way to them; those that came before a start reach it too."""
 
-    def __init__(self, watch: Watch | None, rules: Rules) -> None:
+    def __init__(self, watch: LaunchCallbacks | None, rules: TerminationPolicy) -> None:
         self._watch = watch
         self._rules = rules
-        self._children: list[Child] = []
+        self._children: list[ChildProcess] = []
         self._received: list[int] = []
         self._handled = 0
         self._end_at_s = None if rules.limit_s is None else monotonic() + rules.limit_s
@@ -104,13 +104,15 @@ class Children:
         self._wake_read, self._wake_write = os.pipe()
         self._wake_before = -1
 
-    def __enter__(self) -> "Children":
+    def __enter__(self) -> "ChildProcesses":
         for end in (self._wake_read, self._wake_write):
             os.set_blocking(end, False)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         # Each signal writes a byte at once: Python calls its handler only after a wait that has just begun.
         self._wake_before = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, self._receive) for number in termination_signals.heeded()}
+        self._before = {
+            number: signal.signal(number, self._receive) for number in termination_signals.handled_signals()
+        }
         self._before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
         self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # it ends the wait
         return self
@@ -152,12 +154,12 @@ class Children:
                     stdout=subprocess.PIPE if self._watch else None,
                     stderr=subprocess.PIPE if reads_errors else None,
                     start_new_session=True,
-                    preexec_fn=_dies_with_us(self._rules.end_signal),
+                    preexec_fn=_set_parent_death_signal(self._rules.end_signal),
                 )
         except OSError as error:
             remedy = _REMEDIES.get(error.errno or 0, "install it, or correct its path")
             raise BusbwError(f"cannot start {command.words[0]}: {error.strerror}", remedy=remedy) from error
-        child = Child(command, process)
+        child = ChildProcess(command, process)
         self._children.append(child)
         if command.stdin is not None and process.stdin:
             with suppress(BrokenPipeError):  # it has ended already, and will say why
@@ -167,7 +169,7 @@ class Children:
             if pipe:
                 self._selector.register(pipe, selectors.EVENT_READ, child)
 
-    def make_way(self, at_a_time: int) -> None:
+    def wait_for_slot(self, at_a_time: int) -> None:
         """Until fewer of them have yet to say something, or a signal came, which is for those that come, too."""
         while not self._received and sum(child.is_connecting() for child in self._children) >= at_a_time:
             self._read(_BEHIND_S)
@@ -178,7 +180,7 @@ class Children:
         if self._rules.limit_s is not None:
             self._end_at_s = monotonic() + self._rules.limit_s
 
-    def go_on(self) -> None:
+    def run_to_end(self) -> None:
         """Until all have ended and what they said is read."""
         drain_until_s: float | None = None
         while True:
@@ -203,15 +205,15 @@ class Children:
             for key in list(child.pending):
                 self._hand_on(child, key, b"", at_end=True)
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[ExitStatus]:
         """How each ended, in the order of their start."""
         codes = [(child.process.returncode, child.by_us) for child in self._children]
-        return [Ended(code if code >= 0 else SIGNALLED - code, by_us) for code, by_us in codes]
+        return [ExitStatus(code if code >= 0 else SIGNALLED - code, by_us) for code, by_us in codes]
 
     def _hold(self, *, is_wanted: bool) -> None:
         """Leaves in its pipe what the first one says, while the reader of what it said before has paused."""
         out = self._children[0].process.stdout
-        is_held = is_wanted and self._watch is not None and self._watch.is_behind()
+        is_held = is_wanted and self._watch is not None and self._watch.is_backlogged()
         if not out or out.closed or is_held == self._is_held:
             return
         self._is_held = is_held
@@ -226,7 +228,7 @@ class Children:
                 with suppress(BlockingIOError):
                     os.read(self._wake_read, 4096)
                 continue
-            child: Child = key.data
+            child: ChildProcess = key.data
             chunk = os.read(key.fd, 65536)
             try:
                 self._hand_on(child, key.fd, chunk, at_end=not chunk)
@@ -242,7 +244,7 @@ class Children:
                 self._selector.unregister(pipe)
             pipe.close()
 
-    def _hand_on(self, child: Child, descriptor: int, chunk: bytes, *, at_end: bool) -> None:
+    def _hand_on(self, child: ChildProcess, descriptor: int, chunk: bytes, *, at_end: bool) -> None:
         assert self._watch is not None
         child.has_spoken = True
         *lines, rest = (child.pending.get(descriptor, b"") + chunk).split(b"\n")
@@ -255,14 +257,14 @@ class Children:
             elif child is self._children[0]:
                 self._watch.on_line(line)
 
-    def _end_the_rest(self, alive: list[Child]) -> None:
+    def _end_the_rest(self, alive: list[ChildProcess]) -> None:
         """Where their time is over, or one has failed and the others do not end by themselves."""
         now_s = monotonic()
         if self._rules.grace_s is not None and not self._has_failed:
             self._has_failed = any(child.process.returncode not in (None, 0) for child in self._children)
             if self._has_failed:
                 self._end_at_s = min(self._end_at_s or math.inf, now_s + self._rules.grace_s)
-        if self._end_at_s is None and self._rules.is_over and self._rules.is_over():
+        if self._end_at_s is None and self._rules.should_end and self._rules.should_end():
             self._end_at_s = now_s
         if self._end_at_s is None:
             return
@@ -271,14 +273,14 @@ class Children:
                 _signal_group(child, signal.SIGKILL)
             elif now_s >= self._end_at_s and not child.by_us:
                 child.by_us = True
-                _interrupt(child, self._rules.last_signal())
+                _interrupt(child, self._rules.first_end_signal())
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         """As a handler of signals."""
         self._received.append(number)
 
     def _pass_on(self) -> None:
-        if self._rules.asks_for and (number := self._rules.asks_for()):
+        if self._rules.signal_to_send and (number := self._rules.signal_to_send()):
             for child in self._children:
                 _interrupt(child, number)
         has_more = len(self._children) > 1 or self._has_own_interrupt()
@@ -314,7 +316,7 @@ class Children:
             _signal_group(child, number)
 
 
-def make_room(commands: int) -> None:
+def raise_open_file_limit(commands: int) -> None:
     """Raises the limit of open files, as far as it goes, where the pipes of so many commands would not fit."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES_EACH * commands + _FILES_BESIDES
@@ -323,14 +325,14 @@ def make_room(commands: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
 
 
-def _signal_group(child: Child, number: int) -> None:
+def _signal_group(child: ChildProcess, number: int) -> None:
     """The process and what it started."""
     if child.process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.process.pid, number)
 
 
-def _interrupt(child: Child, number: int) -> None:
+def _interrupt(child: ChildProcess, number: int) -> None:
     how = child.command.interrupt
     if isinstance(how, str) and child.process.stdin:
         with suppress(BrokenPipeError):
@@ -351,11 +353,11 @@ def _environment(command: Command) -> dict[str, str]:
     return {
         name: value
         for name, value in {**os.environ, **given}.items()
-        if name in given or not ((has_place and name in PLACE) or name in command.without)
+        if name in given or not ((has_place and name in PLACE) or name in command.unset)
     }
 
 
-def _dies_with_us(number: int) -> Callable[[], None]:
+def _set_parent_death_signal(number: int) -> Callable[[], None]:
     """What a child runs before its program, so that no rank outlives a launcher that was killed."""
     control = ctypes.CDLL(None, use_errno=True).prctl
     parent = os.getpid()

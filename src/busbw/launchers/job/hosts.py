@@ -20,7 +20,7 @@ _LOOPBACK = ("localhost", "127.", "::1")
 
 
 @dataclass(frozen=True)
-class Host:
+class HostSlots:
     """Where processes are started."""
 
     name: str
@@ -33,7 +33,7 @@ class Host:
         return self.name.rpartition("@")[2]
 
 
-def parse_hosts(text: str, *, processes: int) -> tuple[Host, ...]:
+def parse_hosts(text: str, *, processes: int) -> tuple[HostSlots, ...]:
     """What `--hosts` names: `a,b:2,[fe80::1]:4`.
 
     Args:
@@ -46,7 +46,7 @@ def parse_hosts(text: str, *, processes: int) -> tuple[Host, ...]:
     return merged(_host(word.strip(), f'--hosts "{text}"', processes) for word in text.split(","))
 
 
-def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[Host, ...]:
+def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, ...]:
     """The hosts of a file, a line each: `host`, `host slots=8` (Open MPI) or `host:8` (MPICH); `#` begins a comment.
 
     Args:
@@ -68,7 +68,7 @@ def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[Host, ...]:
         for word in _SETTING.sub(lambda match: match["name"] + "=" + match["value"], settings).split():
             setting, equals, value = word.partition("=")
             if setting == "slots" and _COUNT.match(value):
-                host = Host(host.name, int(value))
+                host = HostSlots(host.name, int(value))
             elif not equals or setting not in _IGNORED:
                 raise UsageError(f'{place}: "{word}" behind the host', remedy="write host, host slots=8 or host:8")
         found.append(host)
@@ -82,22 +82,22 @@ def _split(words: str) -> tuple[str, str, str]:
     return name, " ", rest[0] if rest else ""
 
 
-def _host(word: str, place: str, processes: int) -> Host:
+def _host(word: str, place: str, processes: int) -> HostSlots:
     matched = _WITH_COUNT.match(word)
     if word.count(":") > 1 and not word.startswith("["):
         matched = None  # an address of IPv6, where a count could not be told from a part of it
         if _NAME.match(word):
-            return Host(word, processes)
+            return HostSlots(word, processes)
     name = (matched["v6"] or matched["name"] or "") if matched else ""
     if not matched or not _NAME.match(name):
         raise UsageError(f'{place}: "{word}" is no host', remedy="write host or host:8, with commas between")
     if matched["count"] is None:
-        return Host(name, processes)
+        return HostSlots(name, processes)
     if not _COUNT.match(matched["count"]):
         raise UsageError(
             f'{place}: "{word}" has no number of processes behind the colon', remedy="write host:8, or the host alone"
         )
-    return Host(name, int(matched["count"]))
+    return HostSlots(name, int(matched["count"]))
 
 
 def is_address(text: str) -> bool:
@@ -106,20 +106,20 @@ def is_address(text: str) -> bool:
     return "@" not in bare and _NAME.match(bare) is not None
 
 
-def merged(hosts: Iterable[Host]) -> tuple[Host, ...]:
+def merged(hosts: Iterable[HostSlots]) -> tuple[HostSlots, ...]:
     """Each host once, with the processes of all of its mentions, in the order of the first."""
     counts: dict[str, int] = {}
     for host in hosts:
         counts[host.name] = counts.get(host.name, 0) + host.processes
-    return tuple(Host(name, count) for name, count in counts.items())
+    return tuple(HostSlots(name, count) for name, count in counts.items())
 
 
-def total(hosts: Sequence[Host]) -> int:
+def total(hosts: Sequence[HostSlots]) -> int:
     """The processes on all of them."""
     return sum(host.processes for host in hosts)
 
 
-def root_by_name(hosts: Sequence[Host], name: str) -> str:
+def root_address_by_name(hosts: Sequence[HostSlots], name: str) -> str:
     """The address of process 0, where only the name of its host is known.
 
     Args:

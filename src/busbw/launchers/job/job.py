@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from busbw.launchers.machine_types.machine_type import LaunchSystem
+    from busbw.launchers.machine_types.machine_type import MachineType
 
 TOKEN_SHOWN = "<token>"
 """Stands wherever a person sees what was rendered; the token itself is seen by nobody."""
@@ -50,7 +50,7 @@ class Job:
     """Threads times GPUs per thread (-t, -g); the arguments say so too."""
     environment: tuple[tuple[str, str], ...] = ()
     """What every process gets besides what the launcher sets: tuning variables, the time limit of joining."""
-    system: "LaunchSystem | None" = None
+    system: "MachineType | None" = None
     """The machine type of the nodes, where it was named: devices, memory, what schedulers want to hear. Its variables
     are in `environment` already."""
     token: str = field(default="", repr=False)
@@ -67,7 +67,7 @@ class Job:
         """What each process runs."""
         return (str(self.program), *self.arguments, "--records", str(self.records or RECORDS_ON_STDOUT))
 
-    def seeing(self, variables: Mapping[str, str]) -> "Job":
+    def with_environment(self, variables: Mapping[str, str]) -> "Job":
         """The job whose program sees these variables, while nothing that starts it does.
 
         A library that is preloaded has no business in a shell or in the process that watches.
@@ -79,7 +79,7 @@ class Job:
             arguments=(*assignments, str(self.program), *self.arguments),
         )
 
-    def world(self, *, store: str, processes: int | None = None) -> dict[str, str]:
+    def shared_variables(self, *, store: str, processes: int | None = None) -> dict[str, str]:
         """The variables that are the same in every process of a job whose places we give out, and `environment`.
 
         The token is not among them: how it travels is the launcher's business.
@@ -92,14 +92,16 @@ class Job:
         return {**dict(self.environment), "BUSBW_LAUNCHER": "busbw", "BUSBW_SIZE": str(size), "BUSBW_RENDEZVOUS": store}
 
 
-def place(process: int, *, node: int = 0, local: int | None = None, local_size: int | None = None) -> dict[str, str]:
+def process_variables(
+    process: int, *, node: int = 0, local: int | None = None, local_size: int | None = None
+) -> dict[str, str]:
     """The variables in which processes of one job differ; what is not known is left out."""
     known = {"BUSBW_RANK": process, "BUSBW_LOCAL_RANK": local, "BUSBW_LOCAL_SIZE": local_size, "BUSBW_NODE": node}
     return {name: str(value) for name, value in known.items() if value is not None}
 
 
 @dataclass(frozen=True)
-class File:
+class PrivateFile:
     """A file that is there before the commands run and goes after them; only its owner may read it."""
 
     path: Path
@@ -113,7 +115,7 @@ class Command:
     words: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Variables that it gets besides ours."""
-    without: tuple[str, ...] = ()
+    unset: tuple[str, ...] = ()
     """Variables of ours that it does not get."""
     stdin: str | None = field(default=None, repr=False)
     """What it reads; its end stays open until the command has ended, so that it notices when we are gone."""
@@ -124,7 +126,7 @@ class Command:
 
     def text(self) -> str:
         """The command as a shell would take it."""
-        dropped = [f"env {' '.join(f'-u {name}' for name in self.without)}"] if self.without else []
+        dropped = [f"env {' '.join(f'-u {name}' for name in self.unset)}"] if self.unset else []
         assignments = " ".join([*dropped, *(f"{name}={shlex.quote(value)}" for name, value in self.environment)])
         command = shlex.join(self.words)
         line = f"{assignments} \\\n  {command}" if assignments else command
@@ -132,7 +134,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Rendered:
+class LaunchPlan:
     """What a launcher made of a job; rendering touched nothing.
 
     A launcher whose `submit` must know more makes a subclass of it.
@@ -140,7 +142,7 @@ class Rendered:
 
     commands: tuple[Command, ...]
     """In their order, or all at once: the launcher knows."""
-    files: tuple[File, ...] = ()
+    files: tuple[PrivateFile, ...] = ()
     cleanup: tuple[Command, ...] = ()
     """What is run at the end, or when the job is interrupted."""
     token: str = field(default="", repr=False)
@@ -159,10 +161,10 @@ class Rendered:
             parts.append("# at the end, or when it is interrupted:")
             parts += [command.text() for command in self.cleanup]
             parts += [f"rm -f {shlex.quote(str(file.path))}" for file in self.files]
-        return hide("\n".join(parts), self.token)
+        return redact_token("\n".join(parts), self.token)
 
 
-def hide(text: str, token: str) -> str:
+def redact_token(text: str, token: str) -> str:
     """The text without the token."""
     return text.replace(token, TOKEN_SHOWN) if token else text
 
@@ -181,7 +183,7 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True)
-class Watch:
+class LaunchCallbacks:
     """What is called while a job runs; always from the thread that called `submit`."""
 
     on_line: Callable[[bytes], None]
@@ -195,5 +197,5 @@ class Watch:
     on_error: Callable[[bytes, int | str | None], None] | None = None
     """With each line of stderr and the process or the host that said it, None where nobody knows. Without it, stderr
     is ours."""
-    is_behind: Callable[[], bool] = _never
+    is_backlogged: Callable[[], bool] = _never
     """Whether the reader of what `on_line` got has paused: process 0 is kept waiting for it until an interrupt."""

@@ -5,9 +5,9 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers.job.child_processes import Children, Ended, Rules, make_room
-from busbw.launchers.job.job import Command, File, Watch
+from busbw.errors import SIGNALLED, BusbwError, ExitCode
+from busbw.launchers.job.child_processes import ChildProcesses, ExitStatus, TerminationPolicy, raise_open_file_limit
+from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 
 GRACE_S = 15.0
 """How long processes may take to end by themselves after one has failed: they notice a lost one within 10 s."""
@@ -15,18 +15,18 @@ _ORDERLY = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, sig
 """Exit codes of signals that the engine heeds, and of a reader that went away."""
 
 
-def run(command: Command, watch: Watch | None = None) -> int:
+def run(command: Command, watch: LaunchCallbacks | None = None) -> int:
     """Runs one command to its end and returns its exit code; without a watch its output goes where ours goes."""
     return run_all([command], watch)[0].code
 
 
 def run_all(
     commands: Sequence[Command],
-    watch: Watch | None = None,
-    rules: Rules | None = None,
+    watch: LaunchCallbacks | None = None,
+    rules: TerminationPolicy | None = None,
     *,
     at_a_time: int | None = None,
-) -> list[Ended]:
+) -> list[ExitStatus]:
     """Runs commands at once, to their end.
 
     Each gets a session of its own, so that a Ctrl-C reaches it once, from here, and not twice. Interrupts, hang-ups and
@@ -46,18 +46,18 @@ def run_all(
     Raises:
         BusbwError: One cannot be started; those that were are ended.
     """
-    make_room(len(commands))
-    with Children(watch, rules or Rules()) as children:
+    raise_open_file_limit(len(commands))
+    with ChildProcesses(watch, rules or TerminationPolicy()) as children:
         for command in commands:
             if at_a_time is not None:
-                children.make_way(at_a_time)
+                children.wait_for_slot(at_a_time)
             children.start(command)
-        children.go_on()
+        children.run_to_end()
     return children.ended()
 
 
 @contextmanager
-def placed(files: Sequence[File]) -> Iterator[None]:
+def written_files(files: Sequence[PrivateFile]) -> Iterator[None]:
     """Writes files that only their owner may read, and removes them in the end.
 
     Raises:
@@ -77,21 +77,21 @@ def placed(files: Sequence[File]) -> Iterator[None]:
         yield
 
 
-def job_code(ended: Sequence[Ended]) -> int:
+def job_exit_code(ended: Sequence[ExitStatus]) -> int:
     """The exit code of a job of several processes: that of process 0, which knows how the run went.
 
     Where it was ended from here, or thinks that all is well, the first other that failed by itself decides. One that
     was killed or crashed is a lost rank.
     """
     first = ended[0]
-    if not first.code or first.by_us:
-        first = next((each for each in ended if each.code and not each.by_us), first)
-    return Exit.RANK_LOST if _was_lost(first) else first.code
+    if not first.code or first.was_terminated:
+        first = next((each for each in ended if each.code and not each.was_terminated), first)
+    return ExitCode.RANK_LOST if _crashed(first) else first.code
 
 
-def deaths(ended: Sequence[Ended]) -> str:
+def killed_message(ended: Sequence[ExitStatus]) -> str:
     """What to say where nobody is left who could have said it: all were killed or have crashed. Empty otherwise."""
-    if not all(map(_was_lost, ended)):
+    if not all(map(_crashed, ended)):
         return ""
     names = dict.fromkeys(_signal_name(each.code - SIGNALLED) for each in ended)
     return (
@@ -100,8 +100,8 @@ def deaths(ended: Sequence[Ended]) -> str:
     )
 
 
-def _was_lost(each: Ended) -> bool:
-    return each.code > SIGNALLED and each.code not in _ORDERLY and not each.by_us
+def _crashed(each: ExitStatus) -> bool:
+    return each.code > SIGNALLED and each.code not in _ORDERLY and not each.was_terminated
 
 
 def _signal_name(number: int) -> str:
@@ -111,4 +111,13 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-__all__ = ["GRACE_S", "Ended", "Rules", "deaths", "job_code", "placed", "run", "run_all"]
+__all__ = [
+    "GRACE_S",
+    "ExitStatus",
+    "TerminationPolicy",
+    "job_exit_code",
+    "killed_message",
+    "run",
+    "run_all",
+    "written_files",
+]

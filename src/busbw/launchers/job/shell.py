@@ -13,7 +13,7 @@ def find_program(programs: Sequence[str]) -> list[str]:
     return ["program=", f'for each in {words}; do [ -n "$program" ] || program=$(command -v "$each"); done']
 
 
-def run_and_hand_on(command: str, signals: Mapping[str, str], *, outlived: str = "") -> list[str]:
+def run_forwarding_signals(command: str, signals: Mapping[str, str], *, outlived: str = "") -> list[str]:
     """Lines that run a command beside the shell, hand signals on to it, and set `code` to its exit code.
 
     A signal makes `wait` return before the command has ended, and a shell may have collected the command's exit code by

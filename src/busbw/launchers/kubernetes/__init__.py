@@ -9,10 +9,9 @@ launches needs no right to read or change a Secret.
 from dataclasses import dataclass, field
 
 from busbw.errors import UsageError
-from busbw.launchers.job.job import Command, Job, Rendered, Watch, hide
+from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, redact_token
 from busbw.launchers.kubernetes import kubectl
-from busbw.launchers.kubernetes.follower import Following
-from busbw.launchers.kubernetes.signal_log import remembered
+from busbw.launchers.kubernetes.follower import JobFollower
 from busbw.launchers.kubernetes.manifests import (
     Manifests,
     manifests,
@@ -22,7 +21,8 @@ from busbw.launchers.kubernetes.manifests import (
     suspension,
 )
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
-from busbw.launchers.kubernetes.target import Where
+from busbw.launchers.kubernetes.signal_log import logged_signals
+from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _ORDER = """\
 # The objects as they are in the end; `kubectl apply -f -` takes them, with a token of yours in place of <token>.
@@ -35,10 +35,10 @@ _REMOVED = "# In the end, or when it is interrupted, it deletes the {kind}, and 
 
 
 @dataclass(frozen=True, kw_only=True)
-class InCluster(Rendered):
+class KubernetesPlan(LaunchPlan):
     """A job's objects, and the cluster that they are for."""
 
-    where: Where
+    where: KubernetesTarget
     made: Manifests = field(repr=False)
     program: str
     watched: tuple[Command, ...]
@@ -62,7 +62,7 @@ class InCluster(Rendered):
         objects = [*self.made.owned, self.made.workload]
         # As they are in the end: applied as they are sent, one stays suspended, the others go for want of an owner.
         documents = yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True, width=110)
-        return hide("\n".join([*lines, documents.rstrip("\n")]), self.token)
+        return redact_token("\n".join([*lines, documents.rstrip("\n")]), self.token)
 
     def _sent(self) -> tuple[str, str]:
         """What the objects have besides when they are created."""
@@ -73,7 +73,7 @@ class InCluster(Rendered):
         return f"  # the {kind}{extra}", f"  # the rest, each with {patch_text(owned)}"
 
 
-def render(job: Job, where: Where) -> InCluster:
+def render(job: Job, where: KubernetesTarget) -> KubernetesPlan:
     """The objects of the job.
 
     Raises:
@@ -92,7 +92,7 @@ def render(job: Job, where: Where) -> InCluster:
     sent = (kubectl.CREATE, kubectl.CREATE, *((kubectl.patch(kind, job.name, change),) if resumed else ()))
     look = ("get", "pods", "-l", selector, "-o", "json")
     follow = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
-    return InCluster(
+    return KubernetesPlan(
         commands=tuple(Command(kubectl.request(where, *words)) for words in sent),
         watched=(Command(kubectl.request(where, *look)), Command(kubectl.command(where, *follow))),
         cleanup=() if where.keep else (Command(kubectl.request(where, *kubectl.delete(kind, job.name))),),
@@ -104,7 +104,7 @@ def render(job: Job, where: Where) -> InCluster:
     )
 
 
-def _remarks(where: Where) -> tuple[str, ...]:
+def _remarks(where: KubernetesTarget) -> tuple[str, ...]:
     """What a container gets by capabilities, only a process of root has: nothing hands them on to another user."""
     if not where.capabilities or (where.run_as_user == 0 and where.kind != "mpijob"):
         return ()
@@ -122,15 +122,15 @@ def _remarks(where: Where) -> tuple[str, ...]:
     return (f"{names}: has an effect only for root (--run-as-user 0), and none for {whose}{locked}",)
 
 
-def submit(rendered: InCluster, watch: Watch) -> int:
+def submit(rendered: KubernetesPlan, watch: LaunchCallbacks) -> int:
     """Runs it to its end and returns the exit code of process 0.
 
     Raises:
         BusbwError: The cluster refuses it, or it can never start; nothing of it stays there.
     """
     kubectl.check_kubectl()
-    with remembered() as received:
-        return Following(rendered.where, rendered.made, rendered.program, watch, received).to_the_end()
+    with logged_signals() as received:
+        return JobFollower(rendered.where, rendered.made, rendered.program, watch, received).run()
 
 
-__all__ = ["InCluster", "Where", "render", "submit"]
+__all__ = ["KubernetesPlan", "KubernetesTarget", "render", "submit"]

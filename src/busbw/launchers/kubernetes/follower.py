@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic, sleep
 
-from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers.job.job import Watch
+from busbw.errors import SIGNALLED, BusbwError, ExitCode
+from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.kubernetes import objects, status
-from busbw.launchers.kubernetes.kubectl import Calls, InterruptedCallError, RefusedError
-from busbw.launchers.kubernetes.loss_detector import Loss, remark
+from busbw.launchers.kubernetes.kubectl import InterruptedCallError, KubectlClient, RefusedError
+from busbw.launchers.kubernetes.log_reader import LogReader
+from busbw.launchers.kubernetes.loss_detector import LossDetector, suspicion_text
 from busbw.launchers.kubernetes.manifests import Manifests, owned_by, resumption, suspended
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE
-from busbw.launchers.kubernetes.log_reader import Reading
-from busbw.launchers.kubernetes.wait_explainer import Waiting
-from busbw.launchers.kubernetes.target import Where
+from busbw.launchers.kubernetes.target import KubernetesTarget
+from busbw.launchers.kubernetes.wait_explainer import WaitExplainer
 
 _LOOK_S = 1.0
 _LOOK_WHILE_RUNNING_S = 5.0
@@ -35,19 +35,21 @@ _FAILED_SHOWN = 16
 _CANCELLING = "interrupted: the job is being cancelled; again leaves at once"
 
 
-class Following:
+class JobFollower:
     """The job, and how far it has got."""
 
-    def __init__(self, where: Where, made: Manifests, program: str, watch: Watch, received: Sequence[int]) -> None:
+    def __init__(
+        self, where: KubernetesTarget, made: Manifests, program: str, watch: LaunchCallbacks, received: Sequence[int]
+    ) -> None:
         self._where = where
         self._made = made
         self._program = program.encode()
         self._watch = watch
         self._received = received
-        self._calls = Calls(where, self._tick, received)
-        self._waiting = Waiting(where, made, self._calls, watch)
-        self._loss = Loss(where.patience_s)
-        self._reading: Reading | None = None
+        self._calls = KubectlClient(where, self._on_call_tick, received)
+        self._waiting = WaitExplainer(where, made, self._calls, watch)
+        self._loss = LossDetector(where.pending_limit_s)
+        self._reading: LogReader | None = None
         self._kind = str(made.workload["kind"]).lower()
         self._name = str(made.workload["metadata"]["name"])
         self._pods: tuple[objects.Pod, ...] = ()
@@ -61,7 +63,7 @@ class Following:
         self._is_made = False
         self._is_deleted = False
 
-    def to_the_end(self) -> int:
+    def run(self) -> int:
         """Creates it, follows it, removes it; the exit code of the job.
 
         Raises:
@@ -71,11 +73,11 @@ class Following:
             self._create()
             code = self._follow()
         except BrokenPipeError:
-            code = Exit.OUTPUT_CLOSED  # nobody reads what the job says: it goes on for no one
+            code = ExitCode.OUTPUT_CLOSED  # nobody reads what the job says: it goes on for no one
         except BusbwError:
             if not self._received:
                 raise
-            code = Exit.INTERRUPTED  # and what could not be done any more does not matter
+            code = ExitCode.INTERRUPTED  # and what could not be done any more does not matter
         finally:
             self._watch.on_status("")
             if not self._where.keep or self._received:
@@ -106,26 +108,26 @@ class Following:
                 if self._cancelled_at_s is not None and (
                     len(self._received) > 1 or now_s > self._cancelled_at_s + _CANCEL_S
                 ):
-                    return Exit.INTERRUPTED
+                    return ExitCode.INTERRUPTED
                 if now_s >= look_at_s:
                     self._look()
                     look_at_s = monotonic() + self._look_again_s()
-                head, reading = self._head(), self._reading
+                head, reading = self._leader_pod(), self._reading
                 if head is None and self._is_gone():
                     return self._lost()
                 if head is not None and self._cancelled_at_s is None and self._silent_since_s is None:
-                    words = self._loss.words(head, reading, monotonic())
+                    words = self._loss.lost_reason(head, reading, monotonic())
                     if words:
                         return self._lost(words)
                 if head is None or not status.has_started(head):
                     if self._cancelled_at_s is not None:
-                        return Exit.INTERRUPTED
+                        return ExitCode.INTERRUPTED
                     if head is not None and status.has_ended(head):
                         return self._lost()
                     sleep(_TICK_S)
                     continue
                 if reading is None:
-                    reading = self._reading = Reading(self._where, head.metadata.name)
+                    reading = self._reading = LogReader(self._where, head.metadata.name)
                     reading.connect(follow=True)
                 if status.has_ended(head):
                     ended_at_s = ended_at_s or monotonic()
@@ -156,7 +158,7 @@ class Following:
         except RefusedError as refused:
             self._silent_since_s = self._silent_since_s or monotonic()
             self._watch.on_status(f"waiting: {refused.what}")
-            if monotonic() > self._silent_since_s + max(self._where.patience_s, _QUIET_S):
+            if monotonic() > self._silent_since_s + max(self._where.pending_limit_s, _QUIET_S):
                 raise
             return
         except InterruptedCallError:
@@ -164,12 +166,12 @@ class Following:
         self._silent_since_s = None
         self._pods = found
         if self._cancelled_at_s is None:
-            self._waiting.explain(found, remark(self._head(), self._reading))
-            self._notice_failures()
+            self._waiting.explain(found, suspicion_text(self._leader_pod(), self._reading))
+            self._end_on_lost_peer()
 
-    def _notice_failures(self) -> None:
+    def _end_on_lost_peer(self) -> None:
         """Ends a job that waits in vain for a process that is gone, and cannot know."""
-        head = self._head()
+        head = self._leader_pod()
         failed = [pod for pod in self._pods if status.has_ended(pod) and status.exit_code(pod) != 0]
         if not failed or head is None or status.has_ended(head):
             self._failed_since_s = None
@@ -177,17 +179,17 @@ class Following:
         self._failed_since_s = self._failed_since_s or monotonic()
         if monotonic() > self._failed_since_s + _GRACE_S:
             self._say_failed(failed)
-            self._failed_code = max((status.exit_code(pod) or 0 for pod in failed), default=0) or Exit.RANK_LOST
+            self._failed_code = max((status.exit_code(pod) or 0 for pod in failed), default=0) or ExitCode.RANK_LOST
             self._cancelled_at_s = monotonic()
             self._say(f"the other processes did not end by themselves within {_GRACE_S:.0f} s and are cancelled")
             self._delete()
 
-    def _judge(self, head: objects.Pod, reading: Reading) -> int:
+    def _judge(self, head: objects.Pod, reading: LogReader) -> int:
         """The exit code of the job whose process 0 has ended."""
         if trouble := status.never_ran(head):
             raise BusbwError(trouble.words, remedy=trouble.remedy)
         code = status.exit_code(head)
-        if words := status.end_words(head):
+        if words := status.end_message(head):
             self._say(f"pod {head.metadata.name} ended: {words}")
         end_s = monotonic() + _GRACE_S
         while monotonic() < end_s and not self._received:
@@ -203,26 +205,26 @@ class Following:
         if self._kind != "mpijob":
             self._say_failed(failed)  # with MPIJob mpirun has brought what they said
         if code is None:
-            return Exit.RANK_LOST
+            return ExitCode.RANK_LOST
         if code == 0 and not reading.is_whole:
-            return Exit.ENVIRONMENT
+            return ExitCode.ENVIRONMENT
         return code or max((status.exit_code(pod) or 0 for pod in failed), default=0)
 
     def _lost(self, words: str = "") -> int:
         """Process 0 is gone without having said how it ended: evicted, preempted, deleted, or its node is lost."""
         if self._cancelled_at_s is not None:
-            return Exit.RANK_LOST
+            return ExitCode.RANK_LOST
         if self._reading is not None:
             with suppress(BusbwError):
                 self._rest_of(self._reading)
         head = self._seen_head
         name = head.metadata.name if head else f"of process 0 of {self._name}"
-        words = words or (status.end_words(head) if head else "") or "it was deleted, or its node is lost"
+        words = words or (status.end_message(head) if head else "") or "it was deleted, or its node is lost"
         self._say(f"the pod {name} is gone: {words}")
-        return Exit.RANK_LOST
+        return ExitCode.RANK_LOST
 
-    def _head(self) -> objects.Pod | None:
-        head = status.head(self._pods)
+    def _leader_pod(self) -> objects.Pod | None:
+        head = status.leader_pod(self._pods)
         if head is not None:
             self._seen_head, self._head_missing_since_s = head, None
         return head
@@ -245,7 +247,7 @@ class Following:
             self._watch.on_status(_CANCELLING)
             self._delete()
 
-    def _tick(self, verb: str, elapsed_s: float) -> None:
+    def _on_call_tick(self, verb: str, elapsed_s: float) -> None:
         """While a call takes its time."""
         if self._received:
             self._watch.on_status(_CANCELLING)
@@ -253,7 +255,7 @@ class Following:
             self._watch.on_status(f"waiting for the cluster to delete the {self._made.workload['kind']} {self._name}")
         self._watch.on_wait()
 
-    def _rest_of(self, reading: Reading) -> None:
+    def _rest_of(self, reading: LogReader) -> None:
         """What a connection that was lost has not brought."""
         reading.disconnect()
         reading.connect(follow=False)
@@ -268,7 +270,7 @@ class Following:
     def _hand_on(self, lines: Sequence[bytes]) -> None:
         """A container's log mixes both outputs: the program's sentences begin with its name, its table never does."""
         if lines:
-            self._loss.heard()
+            self._loss.on_line()
         for line in lines:
             if self._watch.on_error and line.startswith(self._program + b": "):
                 self._watch.on_error(line, 0 if self._kind != "mpijob" else None)
@@ -279,7 +281,7 @@ class Following:
         """The last words of processes other than 0."""
         for pod in failed[:_FAILED_SHOWN]:
             name = pod.metadata.name
-            if words := status.end_words(pod):
+            if words := status.end_message(pod):
                 self._say(f"pod {name} ended: {words}")
             answer = self._calls.answer("logs", name, "-c", CONTAINER, f"--tail={_TAIL}")
             if answer.code == 0 and self._watch.on_error:

@@ -20,7 +20,7 @@ import msgspec
 
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers.kubernetes.manifests import patch_text
-from busbw.launchers.kubernetes.target import Where
+from busbw.launchers.kubernetes.target import KubernetesTarget
 
 KUBECTL = "kubectl"
 _TICK_S = 0.25
@@ -29,7 +29,7 @@ _LIMIT_S = 60.0
 """More than a request may take: a plugin that logs in may ask a person."""
 _INTERRUPTED_LIMIT_S = 5.0
 """For a call during which the job was interrupted: what follows it, the deletion, must not wait for long."""
-_TWICE_LIMIT_S = 1.0
+_SECOND_SIGNAL_LIMIT_S = 1.0
 """After a second interrupt: long enough for a deletion that a cluster takes, and no wait for one that it does not."""
 _KILLED_S = 1.0
 """How long the pipes of a killed kubectl may take to close; one who inherited them may have left its group."""
@@ -73,7 +73,7 @@ class InterruptedCallError(BusbwError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class KubectlResult:
     """What a call came to."""
 
     code: int
@@ -81,7 +81,7 @@ class Answer:
     err: str
 
     @property
-    def words(self) -> str:
+    def error_line(self) -> str:
         """What kubectl says last, without what it puts before."""
         lines = [
             line for line in self.err.splitlines() if line.strip() and not line.startswith(("Warning:", "E1", "I1"))
@@ -90,14 +90,14 @@ class Answer:
         return _PREAMBLE.sub("", text).partition("; if you choose to ignore")[0].strip()
 
 
-def command(where: Where, *words: str) -> tuple[str, ...]:
+def command(where: KubernetesTarget, *words: str) -> tuple[str, ...]:
     """A call of kubectl in the job's context and namespace."""
     context = ("--context", where.context) if where.context else ()
     namespace = ("--namespace", where.namespace) if where.namespace else ()
     return (KUBECTL, *context, *namespace, *words)
 
 
-def request(where: Where, *words: str) -> tuple[str, ...]:
+def request(where: KubernetesTarget, *words: str) -> tuple[str, ...]:
     """The same for a call that is answered at once: kubectl itself gives up a request that hangs."""
     return (*command(where, *words), f"--request-timeout={_REQUEST_LIMIT_S}s")
 
@@ -151,7 +151,7 @@ def check_kubectl() -> None:
         )
 
 
-class Calls:
+class KubectlClient:
     """Calls of the API, during which the one who waits is kept informed, and can leave.
 
     Args:
@@ -161,7 +161,7 @@ class Calls:
             is what it asks for; after the second that, too.
     """
 
-    def __init__(self, where: Where, on_tick: Callable[[str, float], None], received: Sequence[int]) -> None:
+    def __init__(self, where: KubernetesTarget, on_tick: Callable[[str, float], None], received: Sequence[int]) -> None:
         self.where = where
         self._on_tick = on_tick
         self._received = received
@@ -200,7 +200,7 @@ class Calls:
                 f"kubectl get {kind} answered with something else: {error}", remedy="run it by hand"
             ) from error
 
-    def answer(self, *words: str, stdin: str = "") -> Answer:
+    def answer(self, *words: str, stdin: str = "") -> KubectlResult:
         """Runs kubectl to its end.
 
         Raises:
@@ -214,7 +214,7 @@ class Calls:
             while True:
                 try:
                     out, err = process.communicate(given, timeout=_TICK_S)
-                    return Answer(process.returncode, out, err.decode(errors="replace"))
+                    return KubectlResult(process.returncode, out, err.decode(errors="replace"))
                 except subprocess.TimeoutExpired:
                     given = None
                     elapsed_s = monotonic() - start_s
@@ -227,14 +227,14 @@ class Calls:
     def _give_up(self, words: Sequence[str], elapsed_s: float) -> None:
         """Raises when a call has taken too long."""
         what = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(words[:3])}"
-        if len(self._received) > 1 and elapsed_s > _TWICE_LIMIT_S:
+        if len(self._received) > 1 and elapsed_s > _SECOND_SIGNAL_LIMIT_S:
             raise InterruptedCallError(what, remedy="see what it left: kubectl get all")
         if self._received and words[0] != "delete" and elapsed_s > _INTERRUPTED_LIMIT_S:
             raise InterruptedCallError(what, remedy="see what it left: kubectl get all")
         if elapsed_s > _LIMIT_S:
             raise RefusedError(what, remedy="check that the cluster can be reached: kubectl cluster-info")
 
-    def _good(self, answer: Answer, what: str) -> bytes:
+    def _good(self, answer: KubectlResult, what: str) -> bytes:
         if answer.code == 0:
             return answer.out
         remedy = next(
@@ -242,5 +242,5 @@ class Calls:
             "run it by hand: see --dry-run",
         )
         if "strict decoding error" in answer.err or "is invalid" in answer.err:
-            raise UsageError(f"the cluster cannot {what}: {answer.words}", remedy="correct what was asked for")
-        raise RefusedError(f"the cluster cannot {what}: {answer.words}", remedy=remedy)
+            raise UsageError(f"the cluster cannot {what}: {answer.error_line}", remedy="correct what was asked for")
+        raise RefusedError(f"the cluster cannot {what}: {answer.error_line}", remedy=remedy)

@@ -9,7 +9,7 @@ import re
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
 
 
-class LogJoiner:
+class LogDeduplicator:
     """Takes the stamped lines of one reading after the other and gives out each line once, without its stamp."""
 
     def __init__(self) -> None:

@@ -7,19 +7,19 @@ from contextlib import suppress
 from time import monotonic
 
 from busbw.launchers.kubernetes.kubectl import command, end, start
-from busbw.launchers.kubernetes.log_lines import LogJoiner
+from busbw.launchers.kubernetes.log_lines import LogDeduplicator
 from busbw.launchers.kubernetes.pods import CONTAINER
-from busbw.launchers.kubernetes.target import Where
+from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _END_S = 5.0
 """How long kubectl may take to end once its output has."""
 _LONGEST_PAUSE_S = 16.0
 
 
-class Reading:
+class LogReader:
     """One pod's log, each line once. Whoever connects it disconnects it, whatever happens between."""
 
-    def __init__(self, where: Where, pod: str) -> None:
+    def __init__(self, where: KubernetesTarget, pod: str) -> None:
         self.words = ""
         """Why the last connection ended, in kubectl's words; empty when it said nothing."""
         self.is_whole = False
@@ -30,7 +30,7 @@ class Reading:
         self._again_at_s = 0.0
         self._where = where
         self._pod = pod
-        self._joiner = LogJoiner()
+        self._joiner = LogDeduplicator()
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
 

@@ -4,24 +4,24 @@ A node that is cut off cannot say that its pods ended, and the cluster, which wa
 """
 
 from busbw.launchers.kubernetes import objects, status
-from busbw.launchers.kubernetes.log_reader import Reading
+from busbw.launchers.kubernetes.log_reader import LogReader
 
 _FAILURES = 3
 """A kubelet that is there serves the log of a pod that is being deleted until the pod is gone."""
 
 
-class Loss:
+class LossDetector:
     """What speaks for a loss, and since when."""
 
     def __init__(self, patience_s: int) -> None:
         self._patience_s = patience_s
         self._silent_since_s: float | None = None
 
-    def heard(self) -> None:
+    def on_line(self) -> None:
         """Its log brought a line, so it lives."""
         self._silent_since_s = None
 
-    def words(self, pod: objects.Pod, reading: Reading | None, now_s: float) -> str:
+    def lost_reason(self, pod: objects.Pod, reading: LogReader | None, now_s: float) -> str:
         """Why it is lost; empty as long as it may not be.
 
         Args:
@@ -31,7 +31,7 @@ class Loss:
         """
         if status.has_ended(pod):
             return ""
-        unreachable = status.unreachable_words(pod)
+        unreachable = status.unreachable_message(pod)
         if status.is_node_lost(pod):
             return unreachable
         failures = reading.failures if reading else 0
@@ -46,11 +46,11 @@ class Loss:
         return unreachable if is_over else ""
 
 
-def remark(pod: objects.Pod | None, reading: Reading | None) -> str:
+def suspicion_text(pod: objects.Pod | None, reading: LogReader | None) -> str:
     """What is waited for while it may be lost; empty when nothing speaks for that."""
     if pod is None or status.has_ended(pod):
         return ""
-    if unreachable := status.unreachable_words(pod):
+    if unreachable := status.unreachable_message(pod):
         return f"pod {pod.metadata.name}: {unreachable}"
     if reading is not None and reading.failures and not reading.is_connected:
         return f"the log of pod {pod.metadata.name} cannot be read: {reading.words or 'kubectl does not say why'}"

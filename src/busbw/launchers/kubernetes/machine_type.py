@@ -4,13 +4,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from busbw.launchers.kubernetes.target import Toleration, Where
-from busbw.launchers.machine_types.machine_type import LaunchSystem
+from busbw.launchers.kubernetes.target import KubernetesTarget, Toleration
+from busbw.launchers.machine_types.machine_type import MachineType
 
 _Value = TypeVar("_Value", bound=Hashable)
 
 
-def on_system(where: Where, system: LaunchSystem) -> Where:
+def with_machine_type(where: KubernetesTarget, system: MachineType) -> KubernetesTarget:
     """The place with what the machine type adds: where both say something, the place wins."""
     resources = {one.name: str(one.count) for one in system.resources}
     if system.huge_pages:

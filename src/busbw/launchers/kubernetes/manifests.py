@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from busbw.launchers.job.job import Job
 from busbw.launchers.kubernetes import pods
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE, TOKEN_KEY, Manifest
-from busbw.launchers.kubernetes.target import Where
+from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _JOIN_LIMIT_S = "600"
 """Pods start minutes apart where some nodes have the image and others pull it."""
@@ -37,7 +37,7 @@ class Manifests:
     """What each of the pods that measure asks for."""
 
 
-def manifests(job: Job, where: Where) -> Manifests:
+def manifests(job: Job, where: KubernetesTarget) -> Manifests:
     """The objects of a job."""
     make = {"job": _job, "jobset": _jobset, "mpijob": _mpijob}[where.kind]
     workload, services, suspend_path, count = make(job, where)
@@ -79,7 +79,7 @@ def owned_by(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
-def _job(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _job(job: Job, where: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -102,7 +102,7 @@ def _job(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, .
     return workload, [service], ("spec", "suspend"), job.nodes
 
 
-def _jobset(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _jobset(job: Job, where: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
     workload = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -123,7 +123,7 @@ def _jobset(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str
     return workload, [], ("spec", "suspend"), job.nodes
 
 
-def _mpijob(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
+def _mpijob(job: Job, where: KubernetesTarget) -> tuple[Manifest, list[Manifest], tuple[str, ...], int]:
     per_node = str(job.processes_per_node)
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
@@ -141,7 +141,7 @@ def _mpijob(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str
         {
             "name": CONTAINER,
             **pods.image(where),
-            "command": [*mpirun, "--hostfile", _HOSTFILE, *passed_on, *map(pods.literal, job.command)],
+            "command": [*mpirun, "--hostfile", _HOSTFILE, *passed_on, *map(pods.escape_variables, job.command)],
             "env": pods.env({**environment, **root_may}, job),
         },
         measures=False,
@@ -149,7 +149,13 @@ def _mpijob(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str
     worker = pods.pod_template(
         job,
         where,
-        {"name": CONTAINER, **pods.image(where), **pods.resources(where), **pods.added(where), **pods.mounts(where)},
+        {
+            "name": CONTAINER,
+            **pods.image(where),
+            **pods.resources(where),
+            **pods.worker_security(where),
+            **pods.mounts(where),
+        },
         measures=True,
     )
     workload = {
@@ -176,7 +182,7 @@ def _mpijob(job: Job, where: Where) -> tuple[Manifest, list[Manifest], tuple[str
     return workload, [], (), job.nodes + 1
 
 
-def _indexed(job: Job, where: Where, *, root: str, subdomain: str = "") -> Manifest:
+def _indexed(job: Job, where: KubernetesTarget, *, root: str, subdomain: str = "") -> Manifest:
     """An Indexed Job's specification: a pod for each node, which knows its number and where number 0 listens."""
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
@@ -188,8 +194,8 @@ def _indexed(job: Job, where: Where, *, root: str, subdomain: str = "") -> Manif
     container = {
         "name": CONTAINER,
         **pods.image(where),
-        "command": [pods.literal(job.command[0])],
-        "args": [pods.literal(word) for word in job.command[1:]],
+        "command": [pods.escape_variables(job.command[0])],
+        "args": [pods.escape_variables(word) for word in job.command[1:]],
         "env": pods.env(environment, job),
         **pods.resources(where),
         **pods.security(where),
@@ -206,7 +212,7 @@ def _indexed(job: Job, where: Where, *, root: str, subdomain: str = "") -> Manif
     }
 
 
-def _secret(job: Job, where: Where) -> Manifest:
+def _secret(job: Job, where: KubernetesTarget) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -217,7 +223,7 @@ def _secret(job: Job, where: Where) -> Manifest:
     }
 
 
-def _metadata(name: str, job: Job, where: Where, *, is_workload: bool = False) -> Manifest:
+def _metadata(name: str, job: Job, where: KubernetesTarget, *, is_workload: bool = False) -> Manifest:
     labels = pods.labels(job) | ({_QUEUE: where.queue} if is_workload and where.queue else {})
     return {"name": name} | ({"namespace": where.namespace} if where.namespace else {}) | {"labels": labels}
 

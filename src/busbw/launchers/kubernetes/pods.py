@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from busbw.launchers.job.job import Job
-from busbw.launchers.kubernetes.target import Where
+from busbw.launchers.kubernetes.target import KubernetesTarget
 
 Manifest = dict[str, Any]
 
@@ -16,7 +16,9 @@ INSTANCE = "app.kubernetes.io/instance"
 _MEMORY_FOR_HUGE_PAGES = "1Gi"
 
 
-def pod_template(job: Job, where: Where, container: Manifest, *, measures: bool, subdomain: str = "") -> Manifest:
+def pod_template(
+    job: Job, where: KubernetesTarget, container: Manifest, *, measures: bool, subdomain: str = ""
+) -> Manifest:
     """A pod with this container; `measures`: it is one of those that the job is about, not MPIJob's launcher."""
     spec: Manifest = {} if where.kind == "mpijob" else {"restartPolicy": "Never"}  # there the replicas say so
     spec |= {
@@ -47,7 +49,7 @@ def pod_template(job: Job, where: Where, container: Manifest, *, measures: bool,
     return {"metadata": {"labels": labels(job)}, "spec": spec}
 
 
-def _one_per_node(job: Job, where: Where) -> Manifest:
+def _one_per_node(job: Job, where: KubernetesTarget) -> Manifest:
     selector: Manifest = {"matchLabels": {INSTANCE: job.name}}
     if where.kind == "mpijob":
         # The launcher measures nothing and may stand beside a worker.
@@ -59,22 +61,22 @@ def _one_per_node(job: Job, where: Where) -> Manifest:
 
 def env(environment: Mapping[str, str], job: Job) -> list[Manifest]:
     """The container's variables, and the token from the job's Secret."""
-    plain = [{"name": name, "value": literal(value)} for name, value in environment.items()]
+    plain = [{"name": name, "value": escape_variables(value)} for name, value in environment.items()]
     secret = {"secretKeyRef": {"name": job.name, "key": TOKEN_KEY}}
     return [*plain, {"name": "BUSBW_TOKEN", "valueFrom": secret}]
 
 
-def literal(text: str) -> str:
+def escape_variables(text: str) -> str:
     """The text as a manifest says it: there `$(NAME)` is a variable's value, and `$$` is `$`."""
     return text.replace("$", "$$")
 
 
-def image(where: Where) -> Manifest:
+def image(where: KubernetesTarget) -> Manifest:
     """Which image, and when it is pulled."""
     return {"image": where.image} | ({"imagePullPolicy": where.pull_policy} if where.pull_policy else {})
 
 
-def requests(where: Where) -> dict[str, str]:
+def requests(where: KubernetesTarget) -> dict[str, str]:
     """What a container asks for, by the names of its resources."""
     asked = dict(where.resources)
     if any(name.startswith("hugepages-") for name in asked) and not {"cpu", "memory"} & asked.keys():
@@ -82,13 +84,13 @@ def requests(where: Where) -> dict[str, str]:
     return asked
 
 
-def resources(where: Where) -> Manifest:
+def resources(where: KubernetesTarget) -> Manifest:
     """The same as a container says it; empty where it asks for nothing."""
     asked = requests(where)
     return {"resources": {"limits": asked, "requests": dict(asked)}} if asked else {}
 
 
-def security(where: Where) -> Manifest:
+def security(where: KubernetesTarget) -> Manifest:
     """What a container may do: nothing but what was asked for."""
     capabilities: Manifest = {"drop": ["ALL"]}
     if where.capabilities:
@@ -102,12 +104,12 @@ def security(where: Where) -> Manifest:
     }
 
 
-def added(where: Where) -> Manifest:
+def worker_security(where: KubernetesTarget) -> Manifest:
     """For workers of MPIJob: only added, since an image's sshd that runs as root needs what is there by default."""
     return {"securityContext": {"capabilities": {"add": list(where.capabilities)}}} if where.capabilities else {}
 
 
-def mounts(where: Where) -> Manifest:
+def mounts(where: KubernetesTarget) -> Manifest:
     """Where /dev/shm comes from, if its size was given."""
     return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]} if where.shm else {}
 

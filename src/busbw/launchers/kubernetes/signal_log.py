@@ -7,7 +7,7 @@ from busbw.termination_signals import handled_by
 
 
 @contextmanager
-def remembered() -> Iterator[list[int]]:
+def logged_signals() -> Iterator[list[int]]:
     """The numbers of the signals that came so far, in their order."""
     received: list[int] = []
     with handled_by(lambda number, _frame: received.append(number)):

@@ -16,7 +16,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 _ROLE = "training.kubeflow.org/job-role"
 _NO_NEWS = {"Scheduled", "FailedScheduling", "NotTriggerScaleUp"}
 """Events of a pod that say nothing once it has a node."""
-_ALIVE = {"ContainersNotReady", "PodCompleted", "PodFailed", "ReadinessGatesNotReady"}
+_HEALTHY_REASONS = {"ContainersNotReady", "PodCompleted", "PodFailed", "ReadinessGatesNotReady"}
 """Reasons of the kubelet for a pod that is not ready."""
 _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption: ).*", re.DOTALL)
 """What the scheduler adds about pods that it could throw out for ours."""
@@ -27,7 +27,7 @@ _FIT = "ask for less, for fewer nodes, or correct --node-selector and --tolerate
 
 
 @dataclass(frozen=True)
-class Trouble:
+class PodProblem:
     """Something that does not heal by waiting, as far as anybody can know."""
 
     words: str
@@ -67,15 +67,15 @@ def has_ended(pod: Pod) -> bool:
 
 def exit_code(pod: Pod) -> int | None:
     """Its program's; None where none is known: it runs, never ran, or its node is lost."""
-    ended = _program(pod).terminated
-    return ended.exit_code if ended else None
+    ended_message = _program(pod).terminated
+    return ended_message.exit_code if ended_message else None
 
 
 def why_pending(pod: Pod) -> tuple[str, str]:
     """Reason and message: of the container, of one beside it that is in trouble, or of the scheduler."""
-    waits = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
+    is_pending = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
     own = _program(pod).waiting
-    for waiting in [one for one in waits if one.reason in _TROUBLES] + ([own] if own else []) + waits:
+    for waiting in [one for one in is_pending if one.reason in _TROUBLES] + ([own] if own else []) + is_pending:
         return waiting.reason, waiting.message
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
@@ -95,13 +95,13 @@ def index_of(pod: Pod) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def head(pods: Sequence[Pod]) -> Pod | None:
+def leader_pod(pods: Sequence[Pod]) -> Pod | None:
     """The pod whose output is the job's: that of process 0, or the one in which mpirun runs."""
     heads = [pod for pod in pods if index_of(pod) == 0 or pod.metadata.labels.get(_ROLE) == "launcher"]
     return heads[-1] if heads else None
 
 
-def waiting_words(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -> str:
+def waiting_message(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -> str:
     """One line on what is waited for; empty when every pod has started."""
     parts = []
     if len(pods) < wanted:
@@ -112,24 +112,24 @@ def waiting_words(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()
     return "; ".join(parts)
 
 
-def trouble_of(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -> Trouble | None:
+def find_problem(pods: Sequence[Pod], wanted: int, events: Sequence[Event] = ()) -> PodProblem | None:
     """The first thing that does not heal by itself; the scheduler's are another matter (`never_fits`)."""
     for pod in pods:
         reason, message = why_pending(pod) if is_pending(pod) else ("", "")
         if reason in _TROUBLES:
             remedy, is_certain = _TROUBLES[reason]
-            return Trouble(f"pod {pod.metadata.name}: {_words(reason, message)}", remedy, is_certain)
-    for event in _not_got_over(events):
+            return PodProblem(f"pod {pod.metadata.name}: {_words(reason, message)}", remedy, is_certain)
+    for event in _unresolved_events(events):
         words, stage = _one_line(event.message or ""), f"{event.reason} with {len(pods)} pods"
         if event.reason == "FailedCreate" and len(pods) < wanted:
             remedy = _RESTRICTED if "PodSecurity" in words else _ALLOWED
-            return Trouble(f"the cluster creates no pod: {words}", remedy, stage=stage)
+            return PodProblem(f"the cluster creates no pod: {words}", remedy, stage=stage)
         if event.reason == "FailedMount" and any(is_pending(pod) for pod in pods):
-            return Trouble(f"pod {event.involved_object.name}: {words}", "see the message", stage=stage)
+            return PodProblem(f"pod {event.involved_object.name}: {words}", "see the message", stage=stage)
     return None
 
 
-def _not_got_over(events: Sequence[Event]) -> list[Event]:
+def _unresolved_events(events: Sequence[Event]) -> list[Event]:
     """Events stay for an hour; that an object got over one is told by a later one of it."""
     latest: dict[InvolvedObject, str] = {}
     for event in events:
@@ -145,7 +145,7 @@ def never_fits(
     wanted: int,
     scheduler: str,
     events: Sequence[Event] = (),
-) -> Trouble | None:
+) -> PodProblem | None:
     """Whether the pods would not fit the cluster even if it were empty; None when they would, or when it is growing.
 
     Taints, affinity and nodes that take no pods for now are left to the scheduler: this errs on the side of waiting.
@@ -167,22 +167,22 @@ def never_fits(
     chosen = " with " + ", ".join(f"{name}={value}" for name, value in selector.items()) if selector else ""
     asked = " and ".join(f"{amount} {name}" for name, amount in requests.items()) or "what a pod asks for"
     found = f"{len(fitting)} of the {len(labelled)} nodes{chosen} could ever hold {asked}, and {wanted} are needed"
-    return Trouble(f"{found} (scheduler: {_one_line(scheduler)})", _FIT)
+    return PodProblem(f"{found} (scheduler: {_one_line(scheduler)})", _FIT)
 
 
-def never_ran(pod: Pod) -> Trouble | None:
+def never_ran(pod: Pod) -> PodProblem | None:
     """Why the program could not be started although the container could; None where it was started."""
     ended = _program(pod).terminated
     if ended is None or ended.reason not in ("StartError", "ContainerCannotRun"):
         return None
-    return Trouble(
+    return PodProblem(
         f"pod {pod.metadata.name}: {_words(ended.reason, ended.message)}",
         "the image must hold the program (deploy/Dockerfile); --program-path says where it lies in it",
         is_certain=True,
     )
 
 
-def end_words(pod: Pod) -> str:
+def end_message(pod: Pod) -> str:
     """How a pod ended, where that was no plain exit: evicted, out of memory, its node lost. Empty otherwise."""
     ended = _program(pod).terminated
     if ended and ended.reason not in ("", "Completed", "Error"):
@@ -190,7 +190,7 @@ def end_words(pod: Pod) -> str:
     return _words(pod.status.reason, pod.status.message) if pod.status.reason else ""
 
 
-def unreachable_words(pod: Pod) -> str:
+def unreachable_message(pod: Pod) -> str:
     """Why its node seems not to answer any more; empty while nothing speaks for that.
 
     When a node is silent the node controller makes its pods not ready, and leaves the rest of their status as the
@@ -201,7 +201,7 @@ def unreachable_words(pod: Pod) -> str:
     node = f"node {pod.spec.node_name}"
     if is_node_lost(pod) or pod.status.phase == "Unknown":
         return f"{node} does not answer ({_words(pod.status.reason or 'Unknown', pod.status.message)})"
-    if ready is None or ready.status == "True" or ready.reason in _ALIVE:
+    if ready is None or ready.status == "True" or ready.reason in _HEALTHY_REASONS:
         return ""
     if ready.status == "False" and containers is not None and containers.status == "False":
         return ""

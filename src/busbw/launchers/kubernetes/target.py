@@ -32,7 +32,7 @@ class Toleration:
 
 
 @dataclass(frozen=True)
-class Where:
+class KubernetesTarget:
     """The cluster, and what a pod gets there. One pod is one process on one node."""
 
     image: str
@@ -62,7 +62,7 @@ class Where:
     port: int = DEFAULT_PORT
     ttl_s: int = 3600
     """How long the cluster keeps a job that has ended and that nobody removed."""
-    patience_s: int = 60
+    pending_limit_s: int = 60
     """How long a state may last that does not heal by waiting."""
     keep: bool = False
     """Whether the job stays in the cluster after its end."""

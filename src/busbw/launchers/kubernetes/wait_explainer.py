@@ -4,21 +4,21 @@ from collections.abc import Sequence
 from time import monotonic
 
 from busbw.errors import BusbwError
-from busbw.launchers.job.job import Watch
+from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.kubernetes import objects, status
-from busbw.launchers.kubernetes.kubectl import Calls, RefusedError
+from busbw.launchers.kubernetes.kubectl import KubectlClient, RefusedError
 from busbw.launchers.kubernetes.manifests import Manifests
-from busbw.launchers.kubernetes.target import Where
+from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _NODES_AGAIN_S = 30.0
 _NO_POD_S = 10.0
 """A workload without any pod for so long is one that nobody looks after."""
 
 
-class Waiting:
+class WaitExplainer:
     """Explains what the pods of one job are at, and keeps in mind since when."""
 
-    def __init__(self, where: Where, made: Manifests, calls: Calls, watch: Watch) -> None:
+    def __init__(self, where: KubernetesTarget, made: Manifests, calls: KubectlClient, watch: LaunchCallbacks) -> None:
         self._where = where
         self._made = made
         self._calls = calls
@@ -27,7 +27,7 @@ class Waiting:
         self._stage = ""
         self._no_pod_since_s: float | None = None
         self._nodes_at_s = 0.0
-        self._never_fits: status.Trouble | None = None
+        self._never_fits: status.PodProblem | None = None
         self._may_see_nodes = True
         self._may_see_events = True
 
@@ -42,23 +42,25 @@ class Waiting:
             BusbwError: It does not heal by waiting, for as long as the patience lasts.
         """
         events = self._events(pods)
-        words = status.waiting_words(pods, self._made.pods, events) or remark
+        words = status.waiting_message(pods, self._made.pods, events) or remark
         if self._where.queue and not pods:
             words = f"the queue {self._where.queue} has not let it start"
         self._watch.on_status(f"waiting: {words}" if words else "")
         trouble = (
-            status.trouble_of(pods, self._made.pods, events) or self._unschedulable(pods, events) or self._no_pods(pods)
+            status.find_problem(pods, self._made.pods, events)
+            or self._unschedulable(pods, events)
+            or self._operator_problem(pods)
         )
         if trouble is None:
             self._trouble_since_s = None
             return
         if self._trouble_since_s is None or trouble.stage != self._stage:
             self._trouble_since_s, self._stage = monotonic(), trouble.stage
-        patience_s = self._where.patience_s
+        patience_s = self._where.pending_limit_s
         if trouble.is_certain or (patience_s and monotonic() > self._trouble_since_s + patience_s):
             raise BusbwError(trouble.words, remedy=trouble.remedy)
 
-    def _no_pods(self, pods: Sequence[objects.Pod]) -> status.Trouble | None:
+    def _operator_problem(self, pods: Sequence[objects.Pod]) -> status.PodProblem | None:
         """A kind whose operator does not run is accepted, and then nothing happens."""
         kind = self._made.workload["kind"]
         if pods or self._where.queue or kind == "Job":
@@ -67,11 +69,11 @@ class Waiting:
         self._no_pod_since_s = self._no_pod_since_s or monotonic()
         if monotonic() < self._no_pod_since_s + _NO_POD_S:
             return None
-        return status.Trouble(
+        return status.PodProblem(
             f"the cluster took the {kind} and made no pod of it", "have its operator started, or use --kind job"
         )
 
-    def _unschedulable(self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]) -> status.Trouble | None:
+    def _unschedulable(self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]) -> status.PodProblem | None:
         waiting = [pod for pod in pods if status.is_unschedulable(pod)]
         if not waiting or not self._may_see_nodes:
             return None

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from busbw.catalog import Catalog
 from busbw.errors import UsageError
 from busbw.launchers.job.job import PLACE
-from busbw.catalog import Shelf
 from busbw.units import plain as shown
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -20,7 +20,7 @@ Text = Annotated[str, Meta(min_length=1, pattern=rf"\A[^{_CONTROL}]*\Z")]
 """One line of text."""
 Source = Annotated[str, Meta(min_length=1)]
 """In a file a key of its table `sources`; once it is loaded the text of that source."""
-Quantity = Annotated[str, Meta(pattern=r"\A[1-9][0-9]*(Ki|Mi|Gi|Ti)\Z")]
+MemoryQuantity = Annotated[str, Meta(pattern=r"\A[1-9][0-9]*(Ki|Mi|Gi|Ti)\Z")]
 """A size as Kubernetes writes it: 64Gi."""
 
 
@@ -28,29 +28,29 @@ class _Sourced(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     source: Source
 
 
-class Count(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class SourcedCount(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """How many there are of something."""
 
     value: Annotated[int, Meta(ge=1)]
 
 
-class Rate(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class SourcedRate(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Gb/s, one way."""
 
     value: Annotated[float, Meta(gt=0)]
 
 
-class Amount(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class SourcedAmount(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """How much memory."""
 
-    value: Quantity
+    value: MemoryQuantity
 
 
 class HugePages(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Huge pages that a pod asks for."""
 
-    page: Quantity
-    amount: Quantity
+    page: MemoryQuantity
+    amount: MemoryQuantity
 
 
 class Resource(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ class Resource(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
     count: Annotated[int, Meta(ge=1)]
 
 
-class Setting(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class EnvironmentVariable(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A variable of the environment."""
 
     name: Annotated[str, Meta(pattern=r"\A[A-Z][A-Z0-9_]*\Z")]
@@ -110,24 +110,24 @@ class Requirement(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     what: Text
 
 
-class LaunchSystem(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """What a kind of node needs. What no source says is absent, and nothing is assumed in its place."""
 
     title: Text
     aliases: list[Text] = []
     expectation: Text | None = None
     """The name of its description in busbw.system, for `busbw expect --system`."""
-    gpus_per_node: Count | None = None
-    nics_per_node: Count | None = None
-    nic_gbit: Rate | None = None
-    environment: list[Setting] = []
+    gpus_per_node: SourcedCount | None = None
+    nics_per_node: SourcedCount | None = None
+    nic_gbit: SourcedRate | None = None
+    environment: list[EnvironmentVariable] = []
     """What it takes to work, or to fail where it does not."""
-    tuning: list[Setting] = []
+    tuning: list[EnvironmentVariable] = []
     """What it takes to be fast."""
     topology_file: TopologyFile | None = None
     resources: list[Resource] = []
-    memory: Amount | None = None
-    shm: Amount | None = None
+    memory: SourcedAmount | None = None
+    shm: SourcedAmount | None = None
     """The size of /dev/shm."""
     huge_pages: HugePages | None = None
     capabilities: list[Capability] = []
@@ -160,7 +160,7 @@ class LaunchSystem(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 _REMEDY = "compare it with what `busbw launch systems NAME` shows of a known one"
 
 
-def _finished(system: LaunchSystem, name: str) -> LaunchSystem:
+def _with_sources(system: MachineType, name: str) -> MachineType:
     """The description with each source's text in place of its key.
 
     Raises:
@@ -192,25 +192,25 @@ def _finished(system: LaunchSystem, name: str) -> LaunchSystem:
         raise UsageError(f"{name}.toml sets {', '.join(ours)}, which the launcher sets", remedy="leave it out")
     if twice := sorted({variable for variable in variables if variables.count(variable) > 1}):
         raise UsageError(f"{name}.toml sets {', '.join(twice)} twice", remedy=_REMEDY)
-    return msgspec.convert(complete | {"name": shown(name)}, LaunchSystem)
+    return msgspec.convert(complete | {"name": shown(name)}, MachineType)
 
 
 def _remedy_unknown(known: list[str]) -> str:
     return f"give a .toml file or one of {', '.join(known)}"
 
 
-_SHELF = Shelf(
+_SHELF = Catalog(
     "busbw.launchers",
-    LaunchSystem,
+    MachineType,
     folder="machines",
     kind="machine type",
     remedy_malformed=_REMEDY,
     remedy_unknown=_remedy_unknown,
-    finish=_finished,
+    finish=_with_sources,
 )
 
 
-def systems() -> dict[str, LaunchSystem]:
+def systems() -> dict[str, MachineType]:
     """Every machine type that comes with the program, by name."""
     return _SHELF.all
 
@@ -220,7 +220,7 @@ def names() -> list[str]:
     return list(_SHELF.all)
 
 
-def load(name: str) -> LaunchSystem:
+def load(name: str) -> MachineType:
     """The machine type of that name or alias, in upper or lower case, or of the TOML file of that path.
 
     Raises:

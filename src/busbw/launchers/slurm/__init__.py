@@ -19,9 +19,9 @@ import msgspec
 
 from busbw.errors import SIGNALLED, BusbwError, UsageError
 from busbw.launchers.job import processes
-from busbw.launchers.job.job import Command, File, Job, PLACE, Rendered, Watch, as_pairs
+from busbw.launchers.job.job import PLACE, Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile, as_pairs
 from busbw.launchers.slurm import commands, follower, script, srun
-from busbw.launchers.slurm.script import Where
+from busbw.launchers.slurm.script import SlurmTarget
 
 SCRIPT = "job.sbatch"
 JOB_FILE = "job.json"
@@ -33,12 +33,12 @@ _OF_THE_CLUSTER = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_J
 _NOT_BY_DEFAULT = tuple(
     f"SBATCH_{name}" for name in ("ARRAY_INX", "CLUSTERS", "ERROR", "EXCLUSIVE", "REQUEUE", "TEST_ONLY", "WAIT")
 )
-LEFT = SIGNALLED + signal.SIGHUP
+DETACHED = SIGNALLED + signal.SIGHUP
 """The exit code where the terminal went away and the job goes on."""
 
 
 @dataclass(frozen=True)
-class SlurmRendered(Rendered):
+class SlurmPlan(LaunchPlan):
     """With what following the job takes."""
 
     folder: Path | None = None
@@ -51,7 +51,7 @@ class SlurmRendered(Rendered):
     step: int = 1
     """The one that `submit` waits for; the first one's `submit` starts the job."""
 
-    def of_step(self, step: int) -> "SlurmRendered":
+    def of_step(self, step: int) -> "SlurmPlan":
         """The same job, to wait for another of its steps."""
         return replace(self, step=step, remarks=())
 
@@ -61,14 +61,14 @@ class SlurmRendered(Rendered):
         return made + super().text()
 
 
-def render(job: Job, where: Where | None = None) -> SlurmRendered:
+def render(job: Job, where: SlurmTarget | None = None) -> SlurmPlan:
     """A batch script and sbatch where there is a folder, else srun."""
-    where = where or Where()
+    where = where or SlurmTarget()
     remarks = (f"{where.steps} steps, one after the other, each a run of its own",) if where.steps > 1 else ()
     if where.folder is not None:
-        batch = File(where.folder / SCRIPT, script.script(job, where))
+        batch = PrivateFile(where.folder / SCRIPT, script.script(job, where))
         command = Command(script.sbatch(job, where, batch.path))
-        return SlurmRendered(
+        return SlurmPlan(
             (command,),
             (batch,),
             remarks=remarks,
@@ -78,17 +78,17 @@ def render(job: Job, where: Where | None = None) -> SlurmRendered:
             steps=where.steps,
         )
     first = where.hosts[0].name if where.hosts else ""
-    files: tuple[File, ...] = ()
+    files: tuple[PrivateFile, ...] = ()
     environment = {**script.variables(job, where, first_host=first), "BUSBW_TOKEN": job.token}
     if where.hosts:
         path = where.scratch / f"{job.name}.hosts"
-        files = (File(path, "".join(f"{host.name}\n" * host.processes for host in where.hosts)),)
+        files = (PrivateFile(path, "".join(f"{host.name}\n" * host.processes for host in where.hosts)),)
         environment["SLURM_HOSTFILE"] = str(path)
-    command = Command(script.srun(job, where), as_pairs(environment), without=script.OF_THE_OUTPUT)
-    return SlurmRendered((command,), files, token=job.token, remarks=remarks, name=job.name, steps=where.steps)
+    command = Command(script.srun(job, where), as_pairs(environment), unset=script.OF_THE_OUTPUT)
+    return SlurmPlan((command,), files, token=job.token, remarks=remarks, name=job.name, steps=where.steps)
 
 
-def submit(rendered: SlurmRendered, watch: Watch, unread: list[int] | None = None) -> int:
+def submit(rendered: SlurmPlan, watch: LaunchCallbacks, unread: list[int] | None = None) -> int:
     """Starts the job, or a further step's wait, and returns the program's exit code.
 
     Args:
@@ -100,25 +100,25 @@ def submit(rendered: SlurmRendered, watch: Watch, unread: list[int] | None = Non
         BusbwError: Slurm refuses the job, it can never start, or the program was not started.
     """
     if rendered.folder is None:
-        return srun.run(rendered.commands[0], rendered.files, rendered.name, watch)
+        return srun.run_srun(rendered.commands[0], rendered.files, rendered.name, watch)
     # From here on, so that an interrupt cannot fall between the job's submission and its id.
     with follower.signals() as received:
         if not rendered.job and rendered.step == 1:
             job = start(rendered)
             watch.on_status(f"job {job} is submitted")
         else:
-            job = rendered.job or submitted(rendered.folder).job
+            job = rendered.job or load_submitted(rendered.folder).job
         output = follower.Follower(rendered.folder, job, rendered.step, watch)
         try:
             return output.follow(received)
-        except follower.Left:
-            return LEFT
+        except follower.DetachedError:
+            return DETACHED
         finally:
-            if unread is not None and not output.has_all:
+            if unread is not None and not output.is_complete:
                 unread.append(rendered.step)
 
 
-def start(rendered: SlurmRendered) -> str:
+def start(rendered: SlurmPlan) -> str:
     """Submits the batch job, writes down its id in the folder, and returns it.
 
     Raises:
@@ -131,19 +131,19 @@ def start(rendered: SlurmRendered) -> str:
         raise BusbwError(
             f"cannot make the folder {rendered.folder}: {error.strerror}", remedy="name another one: --folder"
         ) from error
-    environment = {name: value for name, value in os.environ.items() if _goes_along(name)}
+    environment = {name: value for name, value in os.environ.items() if _is_exported(name)}
     try:
-        with processes.placed(rendered.files):
+        with processes.written_files(rendered.files):
             job = commands.submit(rendered.commands[0].words, environment, name=rendered.name)
     except BusbwError:
-        tidy(rendered.folder)
+        remove_folder(rendered.folder)
         raise
     content = {"job": job, "steps": rendered.steps, "collective": rendered.collective}
     (rendered.folder / JOB_FILE).write_text(json.dumps(content) + "\n")
     return job
 
 
-def _goes_along(name: str) -> bool:
+def _is_exported(name: str) -> bool:
     """Whether a variable goes to the batch job.
 
     A place in another job is nothing to this one, be it ours or an allocation of Slurm's around this shell; nothing of
@@ -153,7 +153,7 @@ def _goes_along(name: str) -> bool:
     return name not in (*PLACE, *_NOT_BY_DEFAULT) and (not name.startswith("SLURM_") or name in _OF_THE_CLUSTER)
 
 
-def submitted(folder: Path) -> SlurmRendered:
+def load_submitted(folder: Path) -> SlurmPlan:
     """The job whose files lie in the folder, as it takes to wait for it.
 
     Raises:
@@ -163,7 +163,7 @@ def submitted(folder: Path) -> SlurmRendered:
         found = msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=_JobFile)
     except (OSError, msgspec.MsgspecError) as error:
         raise UsageError(f"{folder} holds no job of Slurm", remedy="name the folder that the job was given") from error
-    return SlurmRendered((), folder=folder.absolute(), job=found.job, steps=found.steps, collective=found.collective)
+    return SlurmPlan((), folder=folder.absolute(), job=found.job, steps=found.steps, collective=found.collective)
 
 
 class _JobFile(msgspec.Struct):
@@ -174,14 +174,14 @@ class _JobFile(msgspec.Struct):
     collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]+\Z")]
 
 
-def cancel(rendered: SlurmRendered) -> str:
+def cancel(rendered: SlurmPlan) -> str:
     """Cancels a batch job that was submitted; why it did not work, empty where it did."""
     if rendered.folder is None:
         return ""
-    return commands.cancel(rendered.job or submitted(rendered.folder).job)
+    return commands.cancel(rendered.job or load_submitted(rendered.folder).job)
 
 
-def tidy(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Removes the folder of a job that has ended and whose output has been taken over."""
     shutil.rmtree(folder, ignore_errors=True)  # a network file system may keep what the job still has open
     if folder.parent.name == FOLDERS:

@@ -11,11 +11,11 @@ _ANSWERS_WITHIN_S = 60.0
 _STEP_WITHIN_S = 10.0
 """The same where a Ctrl-C waits for it, and can be passed on in another way."""
 _FORGOTTEN = "Invalid job id"
-_OVER = (_FORGOTTEN, "already completing or completed")
-_WELL = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
+_ALREADY_ENDED = (_FORGOTTEN, "already completing or completed")
+_HEALTHY_STATES = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
 
 
-class NoAnswerError(BusbwError):
+class SlurmUnreachableError(BusbwError):
     """Slurm could not be asked; it may answer later."""
 
 
@@ -33,12 +33,14 @@ def submit(words: Sequence[str], environment: Mapping[str, str], *, name: str) -
     """
     try:
         done = _run(words, environment)
-    except NoAnswerError as error:
+    except SlurmUnreachableError as error:
         why_not = cancel_named(name)
         told = f"job {name} may wait or run: {why_not}" if why_not else f"a job {name} of which Slurm knew is cancelled"
-        raise NoAnswerError(f"{error.what}; {told}", remedy=f"should it come later: scancel --name={name}") from error
+        raise SlurmUnreachableError(
+            f"{error.what}; {told}", remedy=f"should it come later: scancel --name={name}"
+        ) from error
     if done.returncode != 0:
-        said = error_text.words_of(done.stderr) or f"exit code {done.returncode}"
+        said = error_text.error_line(done.stderr) or f"exit code {done.returncode}"
         raise BusbwError(f"Slurm took no job: {said}", remedy=error_text.remedy_for(done.stderr))
     return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
 
@@ -57,7 +59,7 @@ def status(job: str) -> JobStatus | None:
         return parse_scontrol(kept.stdout)
     if _FORGOTTEN in kept.stderr:
         return None
-    raise NoAnswerError(error_text.words_of(kept.stderr), remedy=error_text.remedy_for(kept.stderr))
+    raise SlurmUnreachableError(error_text.error_line(kept.stderr), remedy=error_text.remedy_for(kept.stderr))
 
 
 def cancel(job: str, *, signal: str = "") -> str:
@@ -86,7 +88,7 @@ def step_named(name: str) -> str:
     """
     done = _run(["squeue", "--noheader", "--steps", "--format=%i %j"], limit_s=_STEP_WITHIN_S)
     if done.returncode != 0:
-        raise NoAnswerError(error_text.words_of(done.stderr), remedy=error_text.remedy_for(done.stderr))
+        raise SlurmUnreachableError(error_text.error_line(done.stderr), remedy=error_text.remedy_for(done.stderr))
     return next((line.split()[0] for line in done.stdout.splitlines() if line.split()[1:] == [name]), "")
 
 
@@ -99,7 +101,7 @@ def nodes_down(node_list: str) -> tuple[str, ...]:
     for line in dict.fromkeys(said.splitlines()):
         name, _, rest = line.partition("|")
         state, _, reason = rest.partition("|")
-        if state.rstrip("*~#!%$@^-+") not in _WELL or state.endswith("*"):
+        if state.rstrip("*~#!%$@^-+") not in _HEALTHY_STATES or state.endswith("*"):
             found.append(f"{name} is {state.rstrip('*')}" + (f": {reason}" if reason not in {"", "none"} else ""))
     return tuple(found)
 
@@ -112,7 +114,7 @@ def read(words: Sequence[str]) -> str:
     """
     done = _run(words)
     if done.returncode != 0:
-        said = error_text.words_of(done.stderr) or f"exit code {done.returncode}"
+        said = error_text.error_line(done.stderr) or f"exit code {done.returncode}"
         raise BusbwError(f"{' '.join(words)}: {said}", remedy=error_text.remedy_for(done.stderr))
     return done.stdout
 
@@ -122,9 +124,9 @@ def _tell(words: Sequence[str]) -> str:
         done = _run(words)
     except BusbwError as error:
         return error.what
-    if done.returncode == 0 or any(sentence in done.stderr for sentence in _OVER):
+    if done.returncode == 0 or any(sentence in done.stderr for sentence in _ALREADY_ENDED):
         return ""
-    return error_text.words_of(done.stderr) or f"exit code {done.returncode}"
+    return error_text.error_line(done.stderr) or f"exit code {done.returncode}"
 
 
 def _run(
@@ -148,4 +150,4 @@ def _run(
     except OSError as error:
         raise BusbwError(f"cannot start {words[0]}: {error.strerror}", remedy="look at its file") from error
     except subprocess.TimeoutExpired as error:
-        raise NoAnswerError(f"{words[0]} did not answer within {limit_s:g} s") from error
+        raise SlurmUnreachableError(f"{words[0]} did not answer within {limit_s:g} s") from error

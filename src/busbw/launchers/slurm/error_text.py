@@ -30,7 +30,7 @@ _REMEDIES = (
 )
 
 
-def words_of(text: str) -> str:
+def error_line(text: str) -> str:
     """What a command said on stderr, without its own name in front: the last thing that it complained of."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line or "fatal:" in line or "unrecognized" in line] or lines

@@ -5,28 +5,28 @@ from contextlib import suppress
 
 import msgspec
 
-from busbw.errors import SIGNALLED, BusbwError, Exit
-from busbw.launchers.job.job import Watch
-from busbw.launchers.slurm.error_text import NOT_STARTED, NO_BINDING, remedy_for, words_of
+from busbw.errors import SIGNALLED, BusbwError, ExitCode
+from busbw.launchers.job.job import LaunchCallbacks
+from busbw.launchers.slurm.error_text import NO_BINDING, NOT_STARTED, error_line, remedy_for
 
 _KEPT_LINES = 50
 _NOT_RUN = {126, 127}
 """What a shell ends with that finds no program, or none that may be run."""
 
 
-class _End(msgspec.Struct, tag_field="kind", tag="end"):
+class _EndRecord(msgspec.Struct, tag_field="kind", tag="end"):
     """The record's last line; the program on the nodes may be of another version."""
 
     exit_code: int
 
 
-class Heard:
+class StepOutput:
     """Hands lines on, and keeps what tells how the run ended."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: LaunchCallbacks) -> None:
         self._watch = watch
         self.lines = 0
-        self.end_code: int | None = None
+        self.recorded_exit_code: int | None = None
         """What the record's last line says; process 0 knows best."""
         self.complaints: list[str] = []
         """Lines of stderr that say that the program was not started."""
@@ -38,7 +38,7 @@ class Heard:
         self.lines += 1
         if line.startswith(b"{") and b'"end"' in line:
             with suppress(msgspec.MsgspecError):
-                self.end_code = msgspec.json.decode(line, type=_End).exit_code
+                self.recorded_exit_code = msgspec.json.decode(line, type=_EndRecord).exit_code
         self._watch.on_line(line)
 
     def take_error(self, line: bytes) -> None:
@@ -56,7 +56,7 @@ class Heard:
             self._watch.on_error(f"{by}{sentence}\n".encode(), None)
 
 
-def judged(code: int, heard: Heard) -> int:
+def resolve_exit_code(code: int, heard: StepOutput) -> int:
     """The program's exit code.
 
     srun ends with the greatest of all tasks' codes, 128 + the signal's number for one that a signal ended, and with 1
@@ -69,19 +69,19 @@ def judged(code: int, heard: Heard) -> int:
     Raises:
         BusbwError: The program was not started.
     """
-    if heard.end_code:
-        return heard.end_code
+    if heard.recorded_exit_code:
+        return heard.recorded_exit_code
     if heard.complaints and not heard.lines:
         said = "\n".join(heard.complaints)
-        raise BusbwError(f"Slurm did not start the program: {words_of(said)}", remedy=remedy_for(said))
+        raise BusbwError(f"Slurm did not start the program: {error_line(said)}", remedy=remedy_for(said))
     if code in _NOT_RUN and not heard.lines:
         raise BusbwError("the program is not there on the nodes", remedy="name its path or its folder: --program-path")
-    if code == Exit.WRONG_DATA and heard.end_code is None:
+    if code == ExitCode.WRONG_DATA and heard.recorded_exit_code is None:
         raise BusbwError("srun failed (exit code 1)", remedy="see what it says above")
-    if code in {*Exit, SIGNALLED + signal.SIGTERM}:
+    if code in {*ExitCode, SIGNALLED + signal.SIGTERM}:
         return code
     heard.say(f"{_name(code)}: a process of the job was lost")
-    return Exit.RANK_LOST
+    return ExitCode.RANK_LOST
 
 
 def _name(code: int) -> str:

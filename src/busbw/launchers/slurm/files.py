@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from busbw.errors import BusbwError
-from busbw.launchers.slurm.exit_code import Heard
+from busbw.launchers.slurm.exit_code import StepOutput
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
 
 
 class StepFiles:
     """The files of one step, read as they grow."""
 
-    def __init__(self, folder: Path, step: int, heard: Heard) -> None:
+    def __init__(self, folder: Path, step: int, heard: StepOutput) -> None:
         self.code: int | None = None
         """What srun ended with; all that the step says was read before."""
         self.has_log = False
@@ -20,8 +20,8 @@ class StepFiles:
         self._folder = folder
         self._code = folder / step_file(step, "code")
         self._tails = (
-            Tail(folder / step_file(step, "out"), heard.take),
-            Tail(folder / step_file(step, "err"), heard.take_error),
+            FileTail(folder / step_file(step, "out"), heard.take),
+            FileTail(folder / step_file(step, "err"), heard.take_error),
         )
 
     def read(self, *, at_end: bool = False) -> None:
@@ -53,7 +53,7 @@ class StepFiles:
             return None
 
 
-class Tail:
+class FileTail:
     """The lines of a file that grows; it need not be there yet."""
 
     def __init__(self, path: Path, take: Callable[[bytes], None]) -> None:

@@ -64,12 +64,12 @@ def by_switch(topology: str) -> list[str]:
     def walk(switch: str, path: frozenset[str]) -> None:
         if switch in path:
             return  # a circle, which no tree has
-        for inner in sorted(below.get(switch, []), key=_naturally):
+        for inner in sorted(below.get(switch, []), key=_natural_key):
             walk(inner, path | {switch})
-        order.update(dict.fromkeys(sorted(nodes.get(switch, []), key=_naturally)))
+        order.update(dict.fromkeys(sorted(nodes.get(switch, []), key=_natural_key)))
 
     inner = {name for names in below.values() for name in names}
-    for top in sorted(below.keys() - inner, key=_naturally):
+    for top in sorted(below.keys() - inner, key=_natural_key):
         walk(top, frozenset())
     return list(order)
 
@@ -77,9 +77,9 @@ def by_switch(topology: str) -> list[str]:
 def in_order(nodes: Sequence[str], order: Sequence[str]) -> list[str]:
     """The nodes as they stand in the order; those that it lacks come last."""
     place = {name: index for index, name in enumerate(order)}
-    return sorted(nodes, key=lambda name: (place.get(name, len(place)), _naturally(name)))
+    return sorted(nodes, key=lambda name: (place.get(name, len(place)), _natural_key(name)))
 
 
-def _naturally(name: str) -> list[tuple[int, int | str]]:
+def _natural_key(name: str) -> list[tuple[int, int | str]]:
     """n2 before n10."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in _DIGITS.split(name) if part]

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 from busbw.errors import UsageError
 
-SETTLED = (("output", "error", "array", "clusters", "wait", "test-only"), "oeaMW")
-SETTLED_BY_SRUN = (("output", "error", "clusters", "label"), "oeMl")
+RESERVED = (("output", "error", "array", "clusters", "wait", "test-only"), "oeaMW")
+RESERVED_BY_SRUN = (("output", "error", "clusters", "label"), "oeMl")
 """Options that a launch cannot do with, by their long names and their letters."""
 
 
-def refuse_settled(name: str, options: Iterable[str], names: tuple[str, ...], letters: str) -> None:
+def refuse_reserved(name: str, options: Iterable[str], names: tuple[str, ...], letters: str) -> None:
     """Looks at what was given by the option `name`.
 
     Raises:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from busbw.engine import collective_name
 from busbw.launchers.job import shell
-from busbw.launchers.job.hosts import Host, total
-from busbw.launchers.job.job import Job, PLACE
+from busbw.launchers.job.hosts import HostSlots, total
+from busbw.launchers.job.job import PLACE, Job
 from busbw.units import count_text
 
 _NAME_OF_STEP = "step-{step}"
@@ -27,7 +27,7 @@ _SHELL_UNDER_SRUN = (
         [
             "trap '' USR1 USR2",
             _RECORDS_ALONE,
-            *shell.run_and_hand_on('"$@"', {"USR1": "INT", "USR2": "KILL"}, outlived="INT TERM HUP"),
+            *shell.run_forwarding_signals('"$@"', {"USR1": "INT", "USR2": "KILL"}, outlived="INT TERM HUP"),
             "exit $code",
         ]
     ),
@@ -36,7 +36,7 @@ _SHELL_UNDER_SRUN = (
 """The same where srun is run from here. What srun hands to its tasks without asking the controller is SIGUSR1, an
 interrupt for the program, and SIGUSR2, its end. As a shell starts what it does not wait for at once, the program begins
 with SIGINT and SIGQUIT ignored, until it heeds them itself, and with /dev/null as its stdin."""
-_SAID_BY_FILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
+_SET_BY_HOSTFILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
 EXPORT = "--export=ALL"
 """Hands the environment on, the token in it: a site may have told Slurm not to (SBATCH_EXPORT, SLURM_EXPORT_ENV)."""
 OF_THE_OUTPUT = ("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE")
@@ -44,7 +44,7 @@ OF_THE_OUTPUT = ("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE")
 
 
 @dataclass(frozen=True)
-class Where:
+class SlurmTarget:
     """How a job is run in Slurm."""
 
     folder: Path | None = None
@@ -64,7 +64,7 @@ class Where:
     mpi: str = "none"
     container_image: str = ""
     container_mounts: str = ""
-    hosts: tuple[Host, ...] = ()
+    hosts: tuple[HostSlots, ...] = ()
     """The nodes in the order of the ranks, with their processes; empty: Slurm chooses."""
     order: tuple[str, ...] = ()
     """Names of nodes: those that Slurm chooses are used in this order. Empty: in Slurm's."""
@@ -75,7 +75,7 @@ class Where:
     steps: int = 1
 
     @property
-    def orders(self) -> bool:
+    def has_order(self) -> bool:
         """Whether ranks go to the nodes in an order of ours."""
         return bool(self.hosts or self.order)
 
@@ -98,24 +98,24 @@ def merged(options: Iterable[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def sbatch(job: Job, where: Where, script: Path) -> tuple[str, ...]:
+def sbatch(job: Job, where: SlurmTarget, script: Path) -> tuple[str, ...]:
     """The command that submits a script. A site's SBATCH_... go before the script's own lines, but not before this."""
     return ("sbatch", "--parsable", *merged([EXPORT, *_of_the_batch_job(job, where)]), str(script))
 
 
-def _of_the_batch_job(job: Job, where: Where) -> tuple[str, ...]:
+def _of_the_batch_job(job: Job, where: SlurmTarget) -> tuple[str, ...]:
     """All that sbatch is told."""
     log = "busbw-%j.log" if where.standalone else f"{where.folder}/{BATCH_LOG}"
     # An interrupted node must not start the measurement once more, unseen.
     return (*job_options(job, where), "--no-requeue", f"--output={log}")
 
 
-def _export_of_the_job(where: Where) -> tuple[str, ...]:
+def _export_of_the_job(where: SlurmTarget) -> tuple[str, ...]:
     """What the user says of the job's environment."""
     return tuple(option for option in where.job_options if option_name(option) == "--export")
 
 
-def shape(job: Job, where: Where) -> tuple[str, ...]:
+def node_options(job: Job, where: SlurmTarget) -> tuple[str, ...]:
     """How many nodes and processes."""
     if where.hosts:
         names = ",".join(host.name for host in where.hosts)
@@ -125,21 +125,21 @@ def shape(job: Job, where: Where) -> tuple[str, ...]:
     return (f"--nodes={job.nodes}", f"--ntasks={job.processes}", f"--ntasks-per-node={job.processes_per_node}")
 
 
-def job_options(job: Job, where: Where) -> tuple[str, ...]:
+def job_options(job: Job, where: SlurmTarget) -> tuple[str, ...]:
     """What the job asks Slurm for; what the user says goes before what the machine type wants, and both before ours."""
     system = [one.option for one in job.system.slurm_job] if job.system else []
     gpus = [f"--gpus-per-node={where.gpus_per_node}"] if where.gpus_per_node else []
     alone = ["--exclusive"] if where.exclusive else []
-    wanted = [f"--job-name={job.name}", *shape(job, where), *alone, *gpus, *system]
+    wanted = [f"--job-name={job.name}", *node_options(job, where), *alone, *gpus, *system]
     if not where.exclusive:
         wanted = [option for option in wanted if option_name(option) != "--exclusive"]
     return merged([*wanted, *where.job_options])
 
 
-def step_options(job: Job, where: Where) -> tuple[str, ...]:
+def step_options(job: Job, where: SlurmTarget) -> tuple[str, ...]:
     """What a step is told, whoever starts it."""
     system = [one.option for one in job.system.slurm_step] if job.system else []
-    placement = ["--distribution=arbitrary"] if where.orders else []
+    placement = ["--distribution=arbitrary"] if where.has_order else []
     container = []
     if where.container_image:
         container.append(f"--container-image={where.container_image}")
@@ -149,22 +149,22 @@ def step_options(job: Job, where: Where) -> tuple[str, ...]:
     return merged([*wanted, *placement, *system, *container, *where.step_options])
 
 
-def srun(job: Job, where: Where) -> tuple[str, ...]:
+def srun(job: Job, where: SlurmTarget) -> tuple[str, ...]:
     """The whole command where there is no batch job: in an allocation a step of it, elsewhere a job of its own."""
     if where.in_allocation:
         overlap = ("--overlap",) if where.in_step else ()
-        words = (f"--job-name={job.name}", *shape(job, where), *overlap, *step_options(job, where))
+        words = (f"--job-name={job.name}", *node_options(job, where), *overlap, *step_options(job, where))
     else:
         step = step_options(job, where)
         if _export_of_the_job(where):
             step = tuple(option for option in step if option != EXPORT)
         words = (*job_options(job, where), *step)
     if where.hosts:  # they come from a file
-        words = tuple(option for option in words if option_name(option) not in _SAID_BY_FILE)
+        words = tuple(option for option in words if option_name(option) not in _SET_BY_HOSTFILE)
     return ("srun", *merged(words), *_SHELL_UNDER_SRUN, *job.command)
 
 
-def variables(job: Job, where: Where, *, first_host: str = "") -> dict[str, str]:
+def variables(job: Job, where: SlurmTarget, *, first_host: str = "") -> dict[str, str]:
     """What every process gets besides what Slurm tells it and the token."""
     store = {"BUSBW_RENDEZVOUS": f"tcp://{first_host}:{where.port}"} if first_host else {}
     return {**dict(job.environment), "BUSBW_LAUNCHER": "slurm", **store}
@@ -175,7 +175,7 @@ def step_file(step: int, end: str) -> str:
     return f"{_NAME_OF_STEP.format(step=step)}.{end}"
 
 
-def script(job: Job, where: Where, made_by: str = "busbw launch slurm") -> str:
+def script(job: Job, where: SlurmTarget, made_by: str = "busbw launch slurm") -> str:
     """The batch script; it makes the job's token, runs the steps, and leaves what they say in the folder.
 
     Args:
@@ -203,7 +203,7 @@ def script(job: Job, where: Where, made_by: str = "busbw launch slurm") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _title(job: Job, where: Where) -> str:
+def _title(job: Job, where: SlurmTarget) -> str:
     nodes = len(where.hosts) or job.nodes
     each = "as the host file says" if where.hosts else f"with {job.processes_per_node} on each"
     count = total(where.hosts) if where.hosts else job.processes
@@ -217,7 +217,7 @@ def _header(option: str) -> str:
     return option if re.fullmatch(r"[^\s\"'\\#]+", option) else '"' + re.sub(r'(["\\])', r"\\\1", option) + '"'
 
 
-def _folder(job: Job, where: Where) -> list[str]:
+def _folder(job: Job, where: SlurmTarget) -> list[str]:
     if not where.standalone:
         return [f"folder={shlex.quote(str(where.folder))}"]
     return [
@@ -229,9 +229,9 @@ def _folder(job: Job, where: Where) -> list[str]:
     ]
 
 
-def _order(job: Job, where: Where) -> list[str]:
+def _order(job: Job, where: SlurmTarget) -> list[str]:
     """The file that srun takes the order of the nodes from: a line for each process."""
-    if not where.orders:
+    if not where.has_order:
         return []
     if where.hosts:
         names = [host.name for host in where.hosts for _ in range(host.processes)]
@@ -254,9 +254,9 @@ def _order(job: Job, where: Where) -> list[str]:
     ]
 
 
-def _steps(job: Job, where: Where) -> list[str]:
+def _steps(job: Job, where: SlurmTarget) -> list[str]:
     options = step_options(job, where)
-    if where.orders:  # the number of nodes comes from the file
+    if where.has_order:  # the number of nodes comes from the file
         options = (f"--ntasks={total(where.hosts) or job.processes}", *options)
     words = shlex.join(["srun", *options, *_SHELL, *job.command])
     lines = [

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
 
-from busbw.errors import BusbwError, Exit
+from busbw.errors import BusbwError, ExitCode
 from busbw.launchers.job import processes
-from busbw.launchers.job.job import Command, File, Watch
+from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 from busbw.launchers.slurm import commands
-from busbw.launchers.slurm.exit_code import Heard, judged
 from busbw.launchers.slurm.error_text import WAITS
-from busbw.launchers.slurm.status import waiting
+from busbw.launchers.slurm.exit_code import StepOutput, resolve_exit_code
+from busbw.launchers.slurm.status import waiting_message
 
 _QUEUED = re.compile(rb"job (\d+) queued")
 _ASK_EVERY_S = 5.0
@@ -20,7 +20,7 @@ _ORDERLY_S = 10.0
 """How long ranks may take to end after an interrupt, before Slurm ends them."""
 
 
-def run(command: Command, files: Sequence[File], name: str, watch: Watch) -> int:
+def run_srun(command: Command, files: Sequence[PrivateFile], name: str, watch: LaunchCallbacks) -> int:
     """Runs it to its end; the program's exit code.
 
     Args:
@@ -29,30 +29,30 @@ def run(command: Command, files: Sequence[File], name: str, watch: Watch) -> int
         name: Of the job or step.
         watch: Gets the lines.
     """
-    step = _Step(name, watch)
-    with processes.placed(files):
+    step = _SrunStep(name, watch)
+    with processes.written_files(files):
         inner = replace(watch, on_line=step.take, on_wait=step.wait, on_error=step.take_error)
         # srun takes SIGTERM for "end the step at once"; killed, it would leave its step behind.
-        rules = processes.Rules(
+        rules = processes.TerminationPolicy(
             on_interrupt=step.interrupt,
             end_signal=signal.SIGTERM,
-            is_over=lambda: step.must_end,
-            last_signal=step.last_signal,
-            asks_for=step.asks_for,
+            should_end=lambda: step.must_end,
+            first_end_signal=step.last_signal,
+            signal_to_send=step.asks_for,
         )
         code = processes.run_all([command], inner, rules)[0].code
     if step.interrupted_code is None:
-        return judged(code, step.heard)
-    step.end(is_orderly=code == Exit.INTERRUPTED)
+        return resolve_exit_code(code, step.heard)
+    step.end(is_orderly=code == ExitCode.INTERRUPTED)
     return step.interrupted_code
 
 
-class _Step:
+class _SrunStep:
     """What srun's own words tell, and how it is ended: it takes one Ctrl-C for a question."""
 
-    def __init__(self, name: str, watch: Watch) -> None:
-        self.heard = Heard(watch)
-        self.interrupted_code: Exit | None = None
+    def __init__(self, name: str, watch: LaunchCallbacks) -> None:
+        self.heard = StepOutput(watch)
+        self.interrupted_code: ExitCode | None = None
         self.must_end = False
         """Whether srun itself is to be told, since Slurm does not take it."""
         self._was_cancelled = False
@@ -70,8 +70,8 @@ class _Step:
         try:
             self.heard.take(line)
         except BrokenPipeError:
-            self.interrupted_code = Exit.OUTPUT_CLOSED
-            self._begin_to_end()
+            self.interrupted_code = ExitCode.OUTPUT_CLOSED
+            self._start_ending()
             self._asks_for = signal.SIGUSR1  # ranks run, since one has said something
             raise
 
@@ -102,11 +102,11 @@ class _Step:
     def _say_reason(self) -> None:
         try:
             status = commands.status(self._queued)
-        except commands.NoAnswerError as error:
+        except commands.SlurmUnreachableError as error:
             self._watch.on_status(f"Slurm does not answer: {error.what}")
             return
-        if status is not None and status.waits:
-            self._watch.on_status(waiting(self._queued, status))
+        if status is not None and status.is_pending:
+            self._watch.on_status(waiting_message(self._queued, status))
 
     def asks_for(self) -> int | None:
         """An interrupt for the ranks, once, where nobody reads what they say any more."""
@@ -139,14 +139,14 @@ class _Step:
         Returns:
             The signal that srun hands to ranks that are known to run, whether or not its controller answers.
         """
-        self.interrupted_code = self.interrupted_code or Exit.INTERRUPTED
-        self._begin_to_end()
+        self.interrupted_code = self.interrupted_code or ExitCode.INTERRUPTED
+        self._start_ending()
         if self.heard.lines:
             return signal.SIGUSR1
         self._tell_slurm()
         return None
 
-    def _begin_to_end(self) -> None:
+    def _start_ending(self) -> None:
         self._watch.on_status("interrupted: the processes are ending; again ends srun at once")
         self._kill_at_s = monotonic() + _ORDERLY_S
 

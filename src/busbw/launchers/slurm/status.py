@@ -28,7 +28,7 @@ class JobStatus:
     """When Slurm expects to start it, 2026-11-21T17:43:35 in the cluster's time; empty where it says nothing."""
 
     @property
-    def waits(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether it has not begun."""
         return self.state in _WAITS
 
@@ -66,7 +66,7 @@ def _said(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Meaning:
+class _ReasonText:
     words: str
     remedy: str = ""
     never_ends: bool = False
@@ -74,44 +74,50 @@ class _Meaning:
 
 
 _MEANINGS = {
-    "Resources": _Meaning("its nodes are in use"),
-    "Priority": _Meaning("other jobs are before it"),
-    "Dependency": _Meaning("another job must end first"),
-    "BeginTime": _Meaning("its begin was set for later"),
-    "Reservation": _Meaning("its reservation has not begun"),
-    "ReqNodeNotAvail": _Meaning("nodes that it asks for are down, drained or reserved", "name other ones: --nodelist"),
-    "Nodes required for job are DOWN, DRAINED or reserved": _Meaning("", "`sinfo -R` says why"),
-    "PartitionDown": _Meaning("the partition takes no jobs now", "`sinfo -s` lists the others: --partition"),
-    "PartitionInactive": _Meaning("the partition starts no jobs now", "`sinfo -s` lists the others: --partition"),
-    "PartitionNodeLimit": _Meaning(
+    "Resources": _ReasonText("its nodes are in use"),
+    "Priority": _ReasonText("other jobs are before it"),
+    "Dependency": _ReasonText("another job must end first"),
+    "BeginTime": _ReasonText("its begin was set for later"),
+    "Reservation": _ReasonText("its reservation has not begun"),
+    "ReqNodeNotAvail": _ReasonText(
+        "nodes that it asks for are down, drained or reserved", "name other ones: --nodelist"
+    ),
+    "Nodes required for job are DOWN, DRAINED or reserved": _ReasonText("", "`sinfo -R` says why"),
+    "PartitionDown": _ReasonText("the partition takes no jobs now", "`sinfo -s` lists the others: --partition"),
+    "PartitionInactive": _ReasonText("the partition starts no jobs now", "`sinfo -s` lists the others: --partition"),
+    "PartitionNodeLimit": _ReasonText(
         "more nodes than the partition gives to one job, or has", "`sinfo -s` says how many: --nodes"
     ),
-    "PartitionConfig": _Meaning(
+    "PartitionConfig": _ReasonText(
         "the partition's nodes, as they are now, cannot be what it asks for",
         "`sinfo -N -l` says how they are; ask for less",
     ),
-    "PartitionTimeLimit": _Meaning("more time than the partition gives to one job", "`sinfo -s` says how much: --time"),
-    "JobHeldUser": _Meaning("", "`scontrol release {job}` lets it go"),
-    "JobHeldAdmin": _Meaning("an administrator holds it", "ask who runs the cluster"),
-    "BadConstraints": _Meaning("no node can ever be like that", "ask for less or for something else", never_ends=True),
-    "DependencyNeverSatisfied": _Meaning("the job before it failed", "leave the dependency out", never_ends=True),
-    "InvalidAccount": _Meaning("the account is not valid", "name another one: --account", never_ends=True),
-    "InvalidQOS": _Meaning("the quality of service is not valid", "name another one: --qos", never_ends=True),
-    "ReservationDeleted": _Meaning("its reservation is gone", "leave --reservation out", never_ends=True),
+    "PartitionTimeLimit": _ReasonText(
+        "more time than the partition gives to one job", "`sinfo -s` says how much: --time"
+    ),
+    "JobHeldUser": _ReasonText("", "`scontrol release {job}` lets it go"),
+    "JobHeldAdmin": _ReasonText("an administrator holds it", "ask who runs the cluster"),
+    "BadConstraints": _ReasonText(
+        "no node can ever be like that", "ask for less or for something else", never_ends=True
+    ),
+    "DependencyNeverSatisfied": _ReasonText("the job before it failed", "leave the dependency out", never_ends=True),
+    "InvalidAccount": _ReasonText("the account is not valid", "name another one: --account", never_ends=True),
+    "InvalidQOS": _ReasonText("the quality of service is not valid", "name another one: --qos", never_ends=True),
+    "ReservationDeleted": _ReasonText("its reservation is gone", "leave --reservation out", never_ends=True),
 }
 """Reasons of pending jobs, https://slurm.schedmd.com/job_reason_codes.html; those that need no words have none."""
 
 
-def _meaning(reason: str) -> _Meaning:
+def _meaning(reason: str) -> _ReasonText:
     name = reason.strip("()").partition(",")[0].strip()
     if found := _MEANINGS.get(name) or _MEANINGS.get(reason.strip("()")):
         return found
     if name.startswith(("Assoc", "QOS")):
-        return _Meaning("a limit of the account or of the quality of service", "wait, or ask for less")
-    return _Meaning("")
+        return _ReasonText("a limit of the account or of the quality of service", "wait, or ask for less")
+    return _ReasonText("")
 
 
-def waiting(job: str, status: JobStatus) -> str:
+def waiting_message(job: str, status: JobStatus) -> str:
     """What a job waits for: "job 12 waits for 2 nodes: Resources (its nodes are in use), expected ..."."""
     if status.state == "CONFIGURING":
         return f"job {job} has {status.node_list or 'its nodes'}, which are made ready (CONFIGURING)"
@@ -130,7 +136,7 @@ def waiting(job: str, status: JobStatus) -> str:
 def never_starts(status: JobStatus) -> tuple[str, str] | None:
     """What a job waits for in vain, and the remedy; None where waiting may help."""
     meaning = _meaning(status.reason)
-    if not status.waits or not meaning.never_ends:
+    if not status.is_pending or not meaning.never_ends:
         return None
     return f"{status.reason} ({meaning.words})", meaning.remedy
 
@@ -146,7 +152,7 @@ _ENDS = {
 }
 
 
-def ended(job: str, status: JobStatus | None, down: tuple[str, ...] = ()) -> str:
+def ended_message(job: str, status: JobStatus | None, down: tuple[str, ...] = ()) -> str:
     """The sentence on a job that ended before its program did.
 
     Args:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from busbw.errors import BusbwError, Exit
+from busbw.errors import BusbwError, ExitCode
 from busbw.launchers.job import processes
-from busbw.launchers.job.child_processes import Ended
-from busbw.launchers.job.hosts import Host, in_url, total
-from busbw.launchers.job.job import Command, Job, Rendered, Watch, place
+from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.hosts import HostSlots, in_url, total
+from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, process_variables
 from busbw.launchers.ssh import preflight, scripts
 
 OPTIONS = (
@@ -28,10 +28,10 @@ LOST = 255
 
 
 @dataclass(frozen=True)
-class Where:
+class SshTarget:
     """The hosts, and how they are reached."""
 
-    hosts: tuple[Host, ...]
+    hosts: tuple[HostSlots, ...]
     """The first one has process 0."""
     root_address: str
     """By which all of them reach the first one."""
@@ -43,7 +43,7 @@ class Where:
 
 
 @dataclass(frozen=True)
-class SshRendered(Rendered):
+class SshPlan(LaunchPlan):
     """With what is looked at before anything starts."""
 
     checks: tuple[Command, ...] = ()
@@ -54,17 +54,19 @@ class SshRendered(Rendered):
         return f"# a look at every host:\n{looks}\n# the job:\n{super().text()}"
 
 
-def render(job: Job, where: Where) -> SshRendered:
+def render(job: Job, where: SshTarget) -> SshPlan:
     """One command for each host; the script and the token go in by stdin."""
     programs = where.programs or (str(job.program),)
-    common = job.world(store=f"tcp://{in_url(where.root_address)}:{where.port}", processes=total(where.hosts))
+    common = job.shared_variables(
+        store=f"tcp://{in_url(where.root_address)}:{where.port}", processes=total(where.hosts)
+    )
     if (later := len(where.hosts) - preflight.AT_A_TIME) > 0:
         # Process 0 waits for all from its own start on, while the others' connections are made a few at a time.
         common = {_JOIN_TIMEOUT: str(_JOIN_TIMEOUT_S + later), **common}
     commands, checks, first = [], [], 0
     for node, host in enumerate(where.hosts):
         ranks = range(first, first + host.processes)
-        places = [place(rank, node=node, local=rank - first, local_size=host.processes) for rank in ranks]
+        places = [process_variables(rank, node=node, local=rank - first, local_size=host.processes) for rank in ranks]
         script = scripts.start(programs, job.command[1:], common, places)
         words = remote_words(where.ssh, host)
         commands.append(
@@ -77,16 +79,16 @@ def render(job: Job, where: Where) -> SshRendered:
         )
         checks.append(Command(words, stdin=scripts.preflight(programs), process=host.name))
         first += host.processes
-    return SshRendered(tuple(commands), token=job.token, checks=tuple(checks))
+    return SshPlan(tuple(commands), token=job.token, checks=tuple(checks))
 
 
-def remote_words(ssh: Sequence[str], host: Host) -> tuple[str, ...]:
+def remote_words(ssh: Sequence[str], host: HostSlots) -> tuple[str, ...]:
     """The command line that runs a script on a host."""
     options = [word for name, value in OPTIONS for word in ("-o", f"{name}={value}")]
     return (*ssh, *options, "-T", host.name, scripts.READ_SCRIPT)
 
 
-def submit(rendered: SshRendered, watch: Watch) -> int:
+def submit(rendered: SshPlan, watch: LaunchCallbacks) -> int:
     """Looks at every host, then starts the job and stays until it has ended; the exit code is process 0's.
 
     Raises:
@@ -96,14 +98,14 @@ def submit(rendered: SshRendered, watch: Watch) -> int:
     watch.on_status(f"connecting to {len(rendered.checks)} hosts" if len(rendered.checks) > 1 else "connecting")
     preflight.check(rendered.checks, watch)
     watch.on_status("starting")
-    after_mark = _AfterMark(watch)
+    after_mark = _MarkerFilter(watch)
     inner = replace(watch, on_line=after_mark.take)
-    rules = processes.Rules(grace_s=processes.GRACE_S)
+    rules = processes.TerminationPolicy(grace_s=processes.GRACE_S)
     ended = processes.run_all(rendered.commands, inner, rules, at_a_time=preflight.AT_A_TIME)
-    code = processes.job_code(
-        [_judged(command, each, watch) for command, each in zip(rendered.commands, ended, strict=True)]
+    code = processes.job_exit_code(
+        [_exit_status(command, each, watch) for command, each in zip(rendered.commands, ended, strict=True)]
     )
-    if code == Exit.GOOD and not after_mark.has_come:
+    if code == ExitCode.GOOD and not after_mark.has_come:
         host = rendered.commands[0].words[-2]
         raise BusbwError(
             f"nothing of what process 0 on {host} said came through",
@@ -112,20 +114,20 @@ def submit(rendered: SshRendered, watch: Watch) -> int:
     return code
 
 
-def _judged(command: Command, ended: Ended, watch: Watch) -> Ended:
+def _exit_status(command: Command, ended: ExitStatus, watch: LaunchCallbacks) -> ExitStatus:
     """A connection that broke is a lost rank; ssh has said why, if it knew."""
-    if ended.code != LOST or ended.by_us:
+    if ended.code != LOST or ended.was_terminated:
         return ended
     if watch.on_error:
         host = command.words[-2]
         watch.on_error(f"busbw: the connection to {host} was lost; its processes end with it\n".encode(), None)
-    return replace(ended, code=Exit.RANK_LOST)
+    return replace(ended, code=ExitCode.RANK_LOST)
 
 
-class _AfterMark:
+class _MarkerFilter:
     """Drops what a login shell printed before our first line."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: LaunchCallbacks) -> None:
         self._watch = watch
         self.has_come = False
 

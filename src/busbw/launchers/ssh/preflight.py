@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError
 from busbw.launchers.job import shell
-from busbw.launchers.job.child_processes import Ended
-from busbw.launchers.job.hosts import Host
-from busbw.launchers.job.job import Command, Watch
-from busbw.launchers.job.processes import Rules, run_all
+from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.hosts import HostSlots
+from busbw.launchers.job.job import Command, LaunchCallbacks
+from busbw.launchers.job.processes import TerminationPolicy, run_all
 from busbw.launchers.ssh import scripts
 from busbw.units import count_text, plain
 
@@ -36,16 +36,16 @@ _CAUSES = (
 
 
 @dataclass(frozen=True)
-class Look:
+class HostCheck:
     """What was found on one host."""
 
     host: str
-    trouble: str = ""
+    problem: str = ""
     remedy: str = ""
     versions: tuple[str, ...] = ()
 
 
-def check(checks: Sequence[Command], watch: Watch) -> None:
+def check(checks: Sequence[Command], watch: LaunchCallbacks) -> None:
     """Looks at all hosts, several at once.
 
     Raises:
@@ -60,26 +60,26 @@ def check(checks: Sequence[Command], watch: Watch) -> None:
     ended = run_all(
         checks,
         replace(watch, on_line=lambda _line: None, on_error=listen),
-        Rules(on_interrupt=_break_off, limit_s=_LIMIT_S),
+        TerminationPolicy(on_interrupt=_raise_interrupted, limit_s=_LIMIT_S),
         at_a_time=AT_A_TIME,
     )
-    demand([understood(host, each, said[host]) for host, each in zip(said, ended, strict=True)])
+    require_ready([parse_check(host, each, said[host]) for host, each in zip(said, ended, strict=True)])
 
 
-def _break_off() -> None:
+def _raise_interrupted() -> None:
     raise KeyboardInterrupt
 
 
-def demand(looks: Sequence[Look]) -> None:
+def require_ready(looks: Sequence[HostCheck]) -> None:
     """Raises where a host is not ready, or has other versions than the first."""
-    if bad := [look for look in looks if look.trouble]:
-        same = [look.host for look in bad if look.trouble == bad[0].trouble and look.remedy == bad[0].remedy]
+    if bad := [look for look in looks if look.problem]:
+        same = [look.host for look in bad if look.problem == bad[0].problem and look.remedy == bad[0].remedy]
         named = ", ".join(same[:_MOST_NAMED]) + (
             f" and {len(same) - _MOST_NAMED} more" if len(same) > _MOST_NAMED else ""
         )
         count = len(bad) - len(same)
         others = f" (and {count_text(count, 'host')} for other reasons)" if count else ""
-        raise BusbwError(f"{named}: {bad[0].trouble}{others}", remedy=bad[0].remedy.replace("HOST", bad[0].host))
+        raise BusbwError(f"{named}: {bad[0].problem}{others}", remedy=bad[0].remedy.replace("HOST", bad[0].host))
     first = looks[0]
     for look in looks[1:]:
         if look.versions != first.versions:
@@ -97,7 +97,7 @@ def _difference(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:
     return ", ".join(ours) or "no version", ", ".join(theirs) or "no version"
 
 
-def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
+def parse_check(host: str, ended: ExitStatus, lines: Sequence[str]) -> HostCheck:
     """What an attempt says of its host.
 
     Args:
@@ -106,27 +106,27 @@ def understood(host: str, ended: Ended, lines: Sequence[str]) -> Look:
         lines: What came on stderr: of ssh itself, and behind the mark of the host.
     """
     said = [plain(line.strip()) for line in lines if line.strip()]
-    if ended.by_us:
-        return Look(host, f"no answer in {_LIMIT_S:g} s", "log in by hand with ssh HOST and see what it waits for")
+    if ended.was_terminated:
+        return HostCheck(host, f"no answer in {_LIMIT_S:g} s", "log in by hand with ssh HOST and see what it waits for")
     if not any(map(scripts.is_mark, said)):
         for pattern, remedy in _CAUSES:
             if line := next((line for line in said if re.search(pattern, line)), ""):
-                return Look(host, f"ssh cannot connect ({line})", remedy)
+                return HostCheck(host, f"ssh cannot connect ({line})", remedy)
         last = said[-1] if said else f"exit code {ended.code}, without a word"
-        return Look(host, f"ssh cannot start a shell there ({last})", "see whether ssh HOST /bin/sh works by hand")
+        return HostCheck(host, f"ssh cannot start a shell there ({last})", "see whether ssh HOST /bin/sh works by hand")
     program, *versions = said[[*map(scripts.is_mark, said)].index(True) + 1 :] or [""]
     if ended.code == shell.PROGRAM_MISSING and not program.startswith("program "):
         trouble = "the program is neither where it is here nor in the PATH"
-        return Look(host, trouble, "install busbw there, or give --program-path")
+        return HostCheck(host, trouble, "install busbw there, or give --program-path")
     if ended.code:
         last = f": {versions[-1]}" if versions else ""
         trouble = f"{program.removeprefix('program ')} --version ends with exit code {ended.code}{last}"
-        return Look(host, trouble, "install busbw there again, or name another with --program-path")
+        return HostCheck(host, trouble, "install busbw there again, or name another with --program-path")
     # Which hosts have the GPU engine, and with which headers, is the engine's affair: it knows what the job takes.
-    return Look(host, versions=tuple(line for line in versions if not line.startswith("backend nccl")))
+    return HostCheck(host, versions=tuple(line for line in versions if not line.startswith("backend nccl")))
 
 
-def known_name(ssh: Sequence[str], host: Host) -> str:
+def known_name(ssh: Sequence[str], host: HostSlots) -> str:
     """The name of a host that ssh may know under an alias; as it was typed where ssh cannot be asked."""
     try:
         done = subprocess.run([*ssh, "-G", host.name], capture_output=True, text=True, timeout=10, check=True)

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from busbw.readers.tables.layouts import RawRow, Side
+from busbw.readers.tables.layouts import PlacementText, RawRow
 from busbw.readers.tables.quantities import ELEMENT_BYTES, NO_NUMBER, half_step
 
 EPSILON = 1e-3
@@ -19,7 +19,7 @@ _NARROW = 0.02
 _INFINITE = float("inf")
 
 
-class Printed(NamedTuple):
+class PlacementNumbers(NamedTuple):
     """One placement's figures with half of their last digits; None where no number is printed."""
 
     time: float | None
@@ -30,10 +30,10 @@ class Printed(NamedTuple):
     busbw_step: float
 
 
-def printed(side: Side) -> Printed:
+def printed(side: PlacementText) -> PlacementNumbers:
     """The numbers of a side."""
     time, algbw, busbw = side.time, side.algbw, side.busbw
-    return Printed(
+    return PlacementNumbers(
         None if time in NO_NUMBER else float(time),
         0.0 if time in NO_NUMBER else half_step(time),
         None if not algbw or algbw in NO_NUMBER else float(algbw),
@@ -43,22 +43,22 @@ def printed(side: Side) -> Printed:
     )
 
 
-class Basis(NamedTuple):
+class Interpretation(NamedTuple):
     """How a table's times and bandwidths are to be read."""
 
     unit: str = "us"
-    less_own_share: bool = False
+    excludes_own_share: bool = False
     """algbw counts the shares of the others only: hypercube, and all_gather until 2019."""
     has_time: bool = True
     """False with -C: the time shown is not the time that algbw is made of."""
 
     def data_bytes(self, raw: RawRow) -> int:
         """The bytes that algbw is made of."""
-        if self.less_own_share and raw.dtype:
+        if self.excludes_own_share and raw.dtype:
             return raw.size - raw.elements * ELEMENT_BYTES[raw.dtype]
         return raw.size
 
-    def rate(self, raw: RawRow, side: Printed) -> tuple[float, float]:
+    def rate(self, raw: RawRow, side: PlacementNumbers) -> tuple[float, float]:
         """The least and the most GB/s that bytes over time can be; (0, inf) where there is no time."""
         time = side.time
         if time is None or not self.has_time:
@@ -68,7 +68,7 @@ class Basis(NamedTuple):
         high = scale / (time - side.time_step) if time > side.time_step else _INFINITE
         return (low, high)
 
-    def agrees(self, raw: RawRow, side: Printed) -> bool:
+    def agrees(self, raw: RawRow, side: PlacementNumbers) -> bool:
         """Whether the printed algbw can be bytes over time."""
         if side.algbw is None:
             return True
@@ -78,7 +78,9 @@ class Basis(NamedTuple):
         )
 
 
-def best_basis(rows: Iterable[tuple[RawRow, tuple[Printed, ...]]], first: Basis) -> tuple[Basis, int]:
+def best_basis(
+    rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], first: Interpretation
+) -> tuple[Interpretation, int]:
     """The reading of a table that the fewest figures contradict, the given one before all others; and how many do."""
     rows = list(rows)
     if not first.has_time:
@@ -88,19 +90,19 @@ def best_basis(rows: Iterable[tuple[RawRow, tuple[Printed, ...]]], first: Basis)
         return best, 0
     for unit in UNITS_US:
         for less in (False, True):
-            basis = Basis(unit, less)
+            basis = Interpretation(unit, less)
             count = contradictions(rows, basis)
             if count < fewest:
                 best, fewest = basis, count
     return best, fewest
 
 
-def contradictions(rows: Iterable[tuple[RawRow, tuple[Printed, ...]]], basis: Basis) -> int:
+def contradictions(rows: Iterable[tuple[RawRow, tuple[PlacementNumbers, ...]]], basis: Interpretation) -> int:
     """How many placements the reading does not fit."""
     return sum(not basis.agrees(raw, side) for raw, sides in rows for side in sides)
 
 
-class Interval(NamedTuple):
+class RatioInterval(NamedTuple):
     """What the ratio of busbw and algbw can be."""
 
     low: float
@@ -121,13 +123,13 @@ class Interval(NamedTuple):
         low, high = self.edges
         return low <= value <= high
 
-    def overlaps(self, other: "Interval") -> bool:
+    def overlaps(self, other: "RatioInterval") -> bool:
         """Whether one value can be in both, with the same tolerance."""
         low, high = self.edges
         return low <= other.high and other.low <= high
 
 
-def ratio(raw: RawRow, side: Printed, basis: Basis) -> Interval | None:
+def ratio(raw: RawRow, side: PlacementNumbers, basis: Interpretation) -> RatioInterval | None:
     """Busbw over algbw in one placement; None where it is unknown or could be anything."""
     if side.busbw is None or raw.size == 0:
         return None
@@ -136,28 +138,28 @@ def ratio(raw: RawRow, side: Printed, basis: Basis) -> Interval | None:
         low, high = max(low, side.algbw - side.algbw_step), min(high, side.algbw + side.algbw_step)
     if not 0 < low <= high < _INFINITE:
         return None
-    return Interval(max(0.0, side.busbw - side.busbw_step) / high, (side.busbw + side.busbw_step) / low)
+    return RatioInterval(max(0.0, side.busbw - side.busbw_step) / high, (side.busbw + side.busbw_step) / low)
 
 
-class Common(NamedTuple):
+class CommonRatio(NamedTuple):
     """The ratio that a table's figures have in common."""
 
-    ratio: Interval | None
+    ratio: RatioInterval | None
     """None where no figure tells it."""
-    telling: int
+    informative: int
     """Figures that say it closely enough to be heard."""
-    against: int
+    contradicting: int
     """Those of them that contradict it."""
 
 
-def common_ratio(intervals: Iterable[Interval]) -> Common:
+def common_ratio(intervals: Iterable[RatioInterval]) -> CommonRatio:
     """The ratio at which the most of the telling figures meet: some wrong ones among many right ones do no harm.
 
     As many meet somewhere as at the lower edge of one of them. Where two places have equally many, the higher counts.
     """
     telling = [it for it in intervals if it.high - it.low < _NARROW]
     if not telling:
-        return Common(None, 0, 0)
+        return CommonRatio(None, 0, 0)
     begins = sorted(it.edges[0] for it in telling)
     ends = sorted(it.edges[1] for it in telling)
     _, meeting = max((begun - bisect_left(ends, at), at) for begun, at in enumerate(begins, start=1))
@@ -165,4 +167,4 @@ def common_ratio(intervals: Iterable[Interval]) -> Common:
     low, high = max(it.low for it in agreeing), min(it.high for it in agreeing)
     if low > high:  # they meet in the tolerance only
         low = high = (low + high) / 2
-    return Common(Interval(low, high), len(telling), len(telling) - len(agreeing))
+    return CommonRatio(RatioInterval(low, high), len(telling), len(telling) - len(agreeing))

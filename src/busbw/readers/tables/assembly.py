@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 from busbw.logs import Refusal, Table
 from busbw.readers.tables import headers
-from busbw.readers.tables.context import Context
-from busbw.readers.tables.events import Claims, Event, PIECE_ROWS, Piece
-from busbw.readers.tables.headers import Facts
-from busbw.readers.tables.layouts import Columns, NotARowError, needs_more, parse
-from busbw.readers.tables.fast_rows import Line
-from busbw.readers.tables.inference import Entry, Settler
+from busbw.readers.tables.context import DocumentContext
+from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
+from busbw.readers.tables.fast_rows import SplitLine
+from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.inference import Entry, TableInference
+from busbw.readers.tables.layouts import ColumnLayout, NotARowError, needs_more, parse
 from busbw.units import count_text
 
 _MOST_CONTINUATIONS = 40
 _MOST_TEXT = 300
 
 
-class _Pending:
+class _PartialRow:
     """The beginning of a row whose end may come in a later line."""
 
     def __init__(self, line: int, text: str, words: list[str]) -> None:
@@ -27,23 +27,23 @@ class _Pending:
         self.continuations = 0
 
 
-class Assembler:
+class TableAssembler:
     """The tables that one process wrote."""
 
-    def __init__(self, context: Context, claims: Claims, source: str) -> None:
+    def __init__(self, context: DocumentContext, claims: UserClaims, source: str) -> None:
         self._context = context
         self._claims = claims
         self._source = source
-        self._facts: Facts | None = None
-        self._settler: Settler | None = None
+        self._facts: TableFacts | None = None
+        self._settler: TableInference | None = None
         self._entries: list[Entry] = []
-        self._pending: _Pending | None = None
+        self._pending: _PartialRow | None = None
         self._takes_quick = False
         self._has_rows = False
-        self._last_columns = Columns()
+        self._last_columns = ColumnLayout()
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnLayout:
         """What the last header said."""
         return self._facts.columns if self._facts else self._last_columns
 
@@ -61,14 +61,14 @@ class Assembler:
         """Takes a row of thirteen words, if nothing stands against it; the settler looks closer."""
         if not self._takes_quick:
             return False
-        self._entries.append(Line(line, words))
+        self._entries.append(SplitLine(line, words))
         self._has_rows = True
         return True
 
     @property
     def is_full(self) -> bool:
         """Whether it is time for a piece."""
-        return len(self._entries) >= PIECE_ROWS
+        return len(self._entries) >= CHUNK_ROWS
 
     def piece(self) -> Iterator[Event]:
         """The rows so far."""
@@ -79,7 +79,7 @@ class Assembler:
         if self._pending:
             yield from self._refuse_pending()
         if self._facts is None or self._facts.has_footer:
-            yield from self._begin_loose(line)
+            yield from self._begin_headerless(line)
         yield from self._try(line, text, words)
         facts = self._facts
         self._takes_quick = (
@@ -113,7 +113,7 @@ class Assembler:
             if self._pending.continuations > _MOST_CONTINUATIONS:
                 yield from self._refuse_pending()
 
-    def begins_another(self, text: str) -> bool:
+    def starts_other_table(self, text: str) -> bool:
         """Whether a line is the head of another table than the one that is being read."""
         facts = self._facts
         if facts is None or not (self._has_rows or facts.has_footer):
@@ -124,9 +124,9 @@ class Assembler:
         """Takes a line of a header or a footer; whether it was one."""
         facts = self._facts
         if facts is None:
-            facts = Facts(first_line=line)
-            self._context.tell(facts)
-        if not headers.take(text, facts):
+            facts = TableFacts(first_line=line)
+            self._context.apply_to(facts)
+        if not headers.parse_header_line(text, facts):
             return False
         self._takes_quick = False
         caption = self._context.caption
@@ -154,10 +154,10 @@ class Assembler:
         self._has_rows = False
 
     def _begin(self, line: int) -> None:
-        self._facts = Facts(first_line=line)
-        self._context.tell(self._facts)
+        self._facts = TableFacts(first_line=line)
+        self._context.apply_to(self._facts)
 
-    def _begin_loose(self, line: int) -> Iterator[Event]:
+    def _begin_headerless(self, line: int) -> Iterator[Event]:
         """Rows without a header, or behind the footer: those of a table that was torn out or mixed with another."""
         before = self._facts
         yield from self.end()
@@ -169,21 +169,21 @@ class Assembler:
                 "these rows stand behind the end of another table and have no header of their own; tables may be mixed"
             )
         else:
-            self._facts.columns = Columns()
+            self._facts.columns = ColumnLayout()
 
     def _try(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
         facts = self._facts
         assert facts is not None
         columns = facts.columns
         if needs_more(words, columns) and facts.has_header:
-            self._pending = _Pending(line, text.strip()[:_MOST_TEXT], words)
+            self._pending = _PartialRow(line, text.strip()[:_MOST_TEXT], words)
             return
         try:
             self._entries.append(parse(line, text, words, columns, facts.group))
             self._has_rows = True
         except NotARowError as error:
             if needs_more(words, columns):
-                self._pending = _Pending(line, text.strip()[:_MOST_TEXT], words)
+                self._pending = _PartialRow(line, text.strip()[:_MOST_TEXT], words)
             else:
                 yield self.refuse(line, text, str(error))
 
@@ -195,24 +195,24 @@ class Assembler:
     def _piece(self, *, is_last: bool) -> Iterator[Event]:
         facts = self._facts
         assert facts is not None
-        self._settler = self._settler or Settler(facts, self._claims.collective, self._source)
-        rows, refused = self._settler.settle(self._entries)
+        self._settler = self._settler or TableInference(facts, self._claims.collective, self._source)
+        rows, refused = self._settler.infer_rows(self._entries)
         self._entries = []
         for refusal in refused:
             yield self.refuse(refusal.line, refusal.text, refusal.reason)
         warnings = [
             *facts.warnings,
             *(self._settler.closing_warnings() if is_last else []),
-            *_trap(facts, self._settler.identity.ranks),
+            *_singleton_warning(facts, self._settler.identity.ranks),
         ]
         identity = self._settler.identity
-        yield Piece(
+        yield TableChunk(
             Table(
                 format=_format(facts),
                 first_line=facts.first_line,
                 title=facts.title,
                 program=facts.program,
-                collective=identity.collective or facts.named,
+                collective=identity.collective or facts.stated_collective,
                 command=facts.command,
                 program_version=facts.version,
                 library=facts.library,
@@ -230,13 +230,13 @@ class Assembler:
         )
 
 
-def _complete(facts: Facts) -> bool | None:
+def _complete(facts: TableFacts) -> bool | None:
     """None for an excerpt, which has neither head nor foot."""
     if facts.end_reason:
         return False
     if facts.has_footer:
         return True
-    return False if (facts.program and facts.named) or "nThread" in facts.settings else None
+    return False if (facts.program and facts.stated_collective) or "nThread" in facts.settings else None
 
 
 def _number(text: str | None) -> float | None:
@@ -247,7 +247,7 @@ def _number(text: str | None) -> float | None:
     return number if number is not None and number == number and abs(number) != float("inf") else None
 
 
-def _trap(facts: Facts, ranks: int | None) -> list[str]:
+def _singleton_warning(facts: TableFacts, ranks: int | None) -> list[str]:
     if len(facts.leaders) == 1 and ranks == 1:
         return ["one rank: nothing crosses a link, so busbw is 0 and algbw says nothing of the machine"]
     if len(facts.leaders) > 1:
@@ -258,7 +258,7 @@ def _trap(facts: Facts, ranks: int | None) -> list[str]:
     return []
 
 
-def _format(facts: Facts) -> str:
+def _format(facts: TableFacts) -> str:
     """The program and the years of its columns."""
     columns = facts.columns
     if columns.backends:

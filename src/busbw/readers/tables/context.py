@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.readers.tables import collectives
-from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.headers import TableFacts
 
 _COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b(?=\s+-|\s*$)")
 _HEADING = re.compile(r"(?:#{1,6}|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")
@@ -16,7 +16,7 @@ _NODES_AND_GPUS = re.compile(r"\b(\d{1,5})\s+nodes?\b\D{0,12}?\b(\d{1,2})\s+gpus
 
 
 @dataclass
-class Context:
+class DocumentContext:
     """What a document says around its tables: the headings, the last command line."""
 
     document: str = ""
@@ -45,7 +45,7 @@ class Context:
         elif _NODES_AND_GPUS.search(text) and len(text) < 200:
             self.heading = ": ".join(filter(None, [self.heading.strip(": "), text.strip("*-: ")]))[:200]
 
-    def tell(self, facts: Facts) -> None:
+    def apply_to(self, facts: TableFacts) -> None:
         """Adds to a table's facts what stands above it."""
         facts.title = self.heading or None
         facts.claimed_gpus = gpus_in(self.heading)

@@ -7,11 +7,11 @@ import msgspec
 
 from busbw.logs import Log, Refusal, Row, Table
 
-PIECE_ROWS = 20_000
+CHUNK_ROWS = 20_000
 """A table with more rows comes in pieces."""
 
 
-class Piece(NamedTuple):
+class TableChunk(NamedTuple):
     """A table, or as much of it as was read at once."""
 
     table: Table
@@ -19,16 +19,16 @@ class Piece(NamedTuple):
     """False where more rows of the same table follow; the pieces have the same first line."""
 
 
-class Note(NamedTuple):
+class LogNote(NamedTuple):
     """A sentence about the whole log."""
 
     sentence: str
 
 
-Event = Piece | Refusal | Note
+Event = TableChunk | Refusal | LogNote
 
 
-class Claims(NamedTuple):
+class UserClaims(NamedTuple):
     """What the user says of a log that the log does not."""
 
     collective: str | None = None
@@ -38,9 +38,9 @@ def collect(source: str, events: Iterable[Event]) -> Log:
     """All of a log at once."""
     refused: list[Refusal] = []
     notes: list[str] = []
-    pieces: list[Piece] = []
+    pieces: list[TableChunk] = []
     for event in events:
-        if isinstance(event, Piece):
+        if isinstance(event, TableChunk):
             pieces.append(event)
         elif isinstance(event, Refusal):
             refused.append(event)
@@ -56,7 +56,7 @@ def collect(source: str, events: Iterable[Event]) -> Log:
     )
 
 
-def _joined(pieces: list[Piece]) -> list[Table]:
+def _joined(pieces: list[TableChunk]) -> list[Table]:
     """The pieces of a table as one; the last of them knows how it ended."""
     tables: list[Table] = []
     begun: dict[int, tuple[int, list[Row]]] = {}

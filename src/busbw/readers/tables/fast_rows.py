@@ -15,14 +15,14 @@ _SHORTEST_US = 1.0
 """Below it the rounding of a time is no small part of it."""
 
 
-class Line(Struct, frozen=True, gc=False):
+class SplitLine(Struct, frozen=True, gc=False):
     """A row that was only split into its words."""
 
     number: int
     words: list[str]
 
 
-def is_quick(words: list[str]) -> bool:
+def is_fast_row(words: list[str]) -> bool:
     """Whether words, of which there are 13, may be such a row."""
     root = words[4]
     return (

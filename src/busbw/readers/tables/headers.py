@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from busbw.logs import Placement, Rank
 from busbw.readers.tables import collectives
-from busbw.readers.tables.layouts import BOTH, Columns
+from busbw.readers.tables.layouts import BOTH, ColumnLayout
 
 _RANK = re.compile(
     r"Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)$"
@@ -27,12 +27,12 @@ MOST_RANKS = 100_000
 
 
 @dataclass
-class Facts:
+class TableFacts:
     """What is known of a table before its rows are settled."""
 
     first_line: int = 0
     program: str | None = None
-    named: str | None = None
+    stated_collective: str | None = None
     """The collective by the program's own word."""
     hint: str | None = None
     """The collective by a heading or a command line."""
@@ -46,20 +46,20 @@ class Facts:
     claimed_gpus: int | None = None
     """By a heading, "32x H800" or "1 node, 8 gpus/node", or by what `claimed_by` says."""
     claimed_by: str = "the heading"
-    columns: Columns = field(default_factory=Columns)
+    columns: ColumnLayout = field(default_factory=ColumnLayout)
     has_header: bool = False
     group: int = 0
     group_ranks: dict[int, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     average: str | None = None
     out_of_bounds: int | None = None
-    concluded: bool = False
+    has_conclusion: bool = False
     end_reason: str | None = None
 
     @property
     def has_footer(self) -> bool:
         """Whether the table's end was seen."""
-        return self.average is not None or self.concluded
+        return self.average is not None or self.has_conclusion
 
     @property
     def leaders(self) -> list[Rank]:
@@ -76,7 +76,7 @@ def begins_run(text: str) -> bool:
     )
 
 
-def take(text: str, facts: Facts) -> bool:
+def parse_header_line(text: str, facts: TableFacts) -> bool:
     """Adds to the facts what a line says; whether it said anything."""
     bare = text.lstrip("# ")
     if not bare:
@@ -98,7 +98,7 @@ def take(text: str, facts: Facts) -> bool:
     return _columns(text, facts)
 
 
-def _take_rank(text: str, facts: Facts) -> bool:
+def _take_rank(text: str, facts: TableFacts) -> bool:
     found = _RANK.match(text)
     if found and len(facts.ranks) < MOST_RANKS:
         facts.ranks.append(_rank(found))
@@ -108,7 +108,7 @@ def _take_rank(text: str, facts: Facts) -> bool:
     return found is not None
 
 
-def _take_parameters(text: str, facts: Facts) -> bool:
+def _take_parameters(text: str, facts: TableFacts) -> bool:
     found = _NTHREAD.match(text)
     if found:
         facts.settings["nThread"] = found[1]
@@ -117,7 +117,7 @@ def _take_parameters(text: str, facts: Facts) -> bool:
     return found is not None
 
 
-def _take_version(text: str, facts: Facts) -> bool:
+def _take_version(text: str, facts: TableFacts) -> bool:
     found = _VERSION.match(text)
     if found:
         facts.version = f"nccl-tests {found[1]}"
@@ -129,24 +129,24 @@ def _take_version(text: str, facts: Facts) -> bool:
     return found is not None
 
 
-def _take_rccl_version(text: str, facts: Facts) -> bool:
+def _take_rccl_version(text: str, facts: TableFacts) -> bool:
     facts.version = f"rccl-tests {text.partition('Version')[2].strip()}"
     return True
 
 
-def _take_start(text: str, facts: Facts) -> bool:
+def _take_start(text: str, facts: TableFacts) -> bool:
     found = _STARTING.match(text)
     if found:
-        facts.program, facts.named = f"{found[1]}{found[2] or '_perf'}", collectives.the_one_in(found[1])
+        facts.program, facts.stated_collective = f"{found[1]}{found[2] or '_perf'}", collectives.the_one_in(found[1])
     return found is not None
 
 
-def _take_end(_text: str, facts: Facts) -> bool:
-    facts.concluded = True
+def _take_end(_text: str, facts: TableFacts) -> bool:
+    facts.has_conclusion = True
     return True
 
 
-def _take_group(text: str, facts: Facts) -> bool:
+def _take_group(text: str, facts: TableFacts) -> bool:
     found = _GROUP.match(text)
     if found:
         facts.group = int(found[1])
@@ -155,36 +155,36 @@ def _take_group(text: str, facts: Facts) -> bool:
     return found is not None
 
 
-def _take_average(text: str, facts: Facts) -> bool:
+def _take_average(text: str, facts: TableFacts) -> bool:
     found = _AVERAGE.match(text)
     if found:
         facts.average = found[1]
     return found is not None
 
 
-def _take_bounds(text: str, facts: Facts) -> bool:
+def _take_bounds(text: str, facts: TableFacts) -> bool:
     found = _BOUNDS.match(text)
     if found:
         facts.out_of_bounds = int(found[1])
     return found is not None
 
 
-def _take_reason(text: str, facts: Facts) -> bool:
+def _take_reason(text: str, facts: TableFacts) -> bool:
     facts.end_reason = facts.end_reason or text.partition(":")[2].strip()[:300]
     return True
 
 
-def _take_remark(text: str, facts: Facts) -> bool:
+def _take_remark(text: str, facts: TableFacts) -> bool:
     if len(facts.warnings) < 100:
         facts.warnings.append(text.removeprefix("Warning: ").strip())
     return True
 
 
-def _take_nothing(_text: str, _facts: Facts) -> bool:
+def _take_nothing(_text: str, _facts: TableFacts) -> bool:
     return True
 
 
-_READERS: tuple[tuple[str, Callable[[str, Facts], bool]], ...] = (
+_READERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
     ("Rank", _take_rank),
     ("nThread", _take_parameters),
     ("nccl-tests version", _take_version),
@@ -212,7 +212,7 @@ _READERS: tuple[tuple[str, Callable[[str, Facts], bool]], ...] = (
 )
 """What a line begins with behind its '#', and who reads it."""
 
-_BY_WORD: dict[str, list[tuple[str, Callable[[str, Facts], bool]]]] = {}
+_BY_WORD: dict[str, list[tuple[str, Callable[[str, TableFacts], bool]]]] = {}
 for _entry in _READERS:
     _BY_WORD.setdefault(_entry[0].split()[0], []).append(_entry)
 
@@ -246,7 +246,7 @@ def is_column_header(text: str) -> bool:
     return "algbw" in words and "busbw" in words and ("size" in words or "bytes" in words)
 
 
-def _columns(text: str, facts: Facts) -> bool:
+def _columns(text: str, facts: TableFacts) -> bool:
     if not ("algbw" in text or "-place" in text or "GB/s)" in text):
         return False
     words = text.lower().replace("(", " (").split()

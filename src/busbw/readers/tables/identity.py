@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from busbw.errors import UsageError
 from busbw.readers.tables import collectives
-from busbw.readers.tables.arithmetic import Interval
-from busbw.readers.tables.headers import Facts
+from busbw.readers.tables.arithmetic import RatioInterval
+from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import RawRow, share_count
 from busbw.units import count_text
 
 
-class Identity(NamedTuple):
+class TableIdentity(NamedTuple):
     """What a table is."""
 
     collective: str | None
@@ -21,14 +21,16 @@ class Identity(NamedTuple):
     """Where the number of ranks comes from, if not from a device list."""
 
 
-class _Shape(NamedTuple):
+class _ShapeEvidence(NamedTuple):
     names: frozenset[str]
     """The collectives that all rows can be."""
     shares: int | None
     """Size over count: the ranks, where each has a share; 1 where none has."""
 
 
-def identify(raws: Sequence[RawRow], ratio: Interval | None, facts: Facts, claim: str | None, where: str) -> Identity:
+def identify(
+    raws: Sequence[RawRow], ratio: RatioInterval | None, facts: TableFacts, claim: str | None, where: str
+) -> TableIdentity:
     """Puts together what the program, the headings, the columns and the arithmetic say.
 
     Raises:
@@ -37,19 +39,19 @@ def identify(raws: Sequence[RawRow], ratio: Interval | None, facts: Facts, claim
     shape = _shape(raws, facts)
     possible = frozenset(name for name in shape.names if _fits(name, ratio, shape.shares))
     if claim:
-        _demand(claim, possible, ratio, facts, where)
+        _require_claim(claim, possible, ratio, facts, where)
     warnings = []
-    collective = claim or facts.named or _only(raws, possible, facts.hint)
-    if facts.named and facts.named not in possible and not claim:
+    collective = claim or facts.stated_collective or _only(raws, possible, facts.hint)
+    if facts.stated_collective and facts.stated_collective not in possible and not claim:
         warnings.append(
-            f"the log calls itself {facts.named}, but {_ratio_text(ratio)} its columns fit {_list(possible)}; "
+            f"the log calls itself {facts.stated_collective}, but {_ratio_text(ratio)} its columns fit {_list(possible)}; "
             "look whether two logs were mixed"
         )
     ranks, ranks_from, doubts = _ranks(collective, possible, ratio, shape.shares, facts)
-    return Identity(collective, ranks, (*warnings, *doubts), ranks_from)
+    return TableIdentity(collective, ranks, (*warnings, *doubts), ranks_from)
 
 
-def _shape(raws: Sequence[RawRow], facts: Facts) -> _Shape:
+def _shape(raws: Sequence[RawRow], facts: TableFacts) -> _ShapeEvidence:
     shares = {share for raw in raws if (share := share_count(raw)) is not None}
     share = shares.pop() if len(shares) == 1 else None
     if share is not None and (share < 1 or share != int(share)):
@@ -60,10 +62,10 @@ def _shape(raws: Sequence[RawRow], facts: Facts) -> _Shape:
         names = frozenset().union(*(collectives.by_shape(*kind) for kind in kinds))
     else:
         names = frozenset(collectives.ALL).intersection(*(collectives.by_shape(*kind) for kind in kinds))
-    return _Shape(names, None if share is None else int(share))
+    return _ShapeEvidence(names, None if share is None else int(share))
 
 
-def _fits(name: str, ratio: Interval | None, share: int | None) -> bool:
+def _fits(name: str, ratio: RatioInterval | None, share: int | None) -> bool:
     """Whether the arithmetic allows a collective."""
     has_shares = collectives.has_shares(name)
     if share is not None and share > 1 and not has_shares:
@@ -75,7 +77,7 @@ def _fits(name: str, ratio: Interval | None, share: int | None) -> bool:
     return collectives.ranks_for(name, *_widened(ratio)) is not None
 
 
-def _widened(ratio: Interval) -> tuple[float, float]:
+def _widened(ratio: RatioInterval) -> tuple[float, float]:
     """A touch wider than rounding, so that an exact factor at the very edge is in."""
     return ratio.low * (1 - 1e-5), ratio.high * (1 + 1e-5)
 
@@ -99,7 +101,7 @@ def _only(raws: Sequence[RawRow], possible: frozenset[str], hint: str | None) ->
 
 
 def _ranks(
-    collective: str | None, possible: frozenset[str], ratio: Interval | None, shares: int | None, facts: Facts
+    collective: str | None, possible: frozenset[str], ratio: RatioInterval | None, shares: int | None, facts: TableFacts
 ) -> tuple[int | None, str, list[str]]:
     listed = None if facts.list_is_cut or not facts.ranks else len({(r.rank, r.group) for r in facts.ranks})
     if len(facts.leaders) > 1:
@@ -134,7 +136,7 @@ def _ranks(
 
 
 def _bounds(
-    collective: str | None, possible: frozenset[str], ratio: Interval | None, shares: int | None
+    collective: str | None, possible: frozenset[str], ratio: RatioInterval | None, shares: int | None
 ) -> tuple[int, int]:
     """The fewest and the most ranks; 0 as the most: no bound."""
     if ratio is not None and ratio.meets(0.0) and ratio.high < 0.02:
@@ -150,10 +152,12 @@ def _bounds(
     return (min(low for low, _ in found), 0 if any(high == 0 for _, high in found) else max(high for _, high in found))
 
 
-def _demand(claim: str, possible: frozenset[str], ratio: Interval | None, facts: Facts, where: str) -> None:
-    if facts.named and facts.named != claim:
+def _require_claim(
+    claim: str, possible: frozenset[str], ratio: RatioInterval | None, facts: TableFacts, where: str
+) -> None:
+    if facts.stated_collective and facts.stated_collective != claim:
         raise UsageError(
-            f"{where} says of itself that it is {facts.named}, not {claim}", remedy="leave --collective out"
+            f"{where} says of itself that it is {facts.stated_collective}, not {claim}", remedy="leave --collective out"
         )
     if claim not in possible:
         raise UsageError(
@@ -162,7 +166,7 @@ def _demand(claim: str, possible: frozenset[str], ratio: Interval | None, facts:
         )
 
 
-def _ratio_text(ratio: Interval | None) -> str:
+def _ratio_text(ratio: RatioInterval | None) -> str:
     return f"with busbw / algbw = {ratio.middle:.4g}" if ratio else "by type, operator and root"
 
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from busbw.logs import Refusal, Row
 from busbw.readers.tables import arithmetic, collectives, fast_rows
-from busbw.readers.tables.arithmetic import Basis, Interval, Printed
-from busbw.readers.tables.headers import Facts
-from busbw.readers.tables.identity import Identity, identify
+from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
+from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.identity import TableIdentity, identify
 from busbw.readers.tables.layouts import NotARowError, RawRow, parse
 from busbw.readers.tables.quantities import half_step, is_number
-from busbw.readers.tables.rows import RowMaker
+from busbw.readers.tables.rows import RowBuilder
 from busbw.units import count_text
 
 _MOST_CONTRADICTING = 0.2
@@ -18,24 +18,24 @@ _ONE_ROW = 2
 """Figures, which contradict together where the row's size was changed."""
 _SAMPLE = 2
 
-Entry = RawRow | fast_rows.Line
-_Numbered = tuple[RawRow, tuple[Printed, ...]]
+Entry = RawRow | fast_rows.SplitLine
+_Numbered = tuple[RawRow, tuple[PlacementNumbers, ...]]
 
 
-class Settler:
+class TableInference:
     """The arithmetic of one table; what the first piece of a long one settles holds for the others."""
 
-    def __init__(self, facts: Facts, claim: str | None, where: str) -> None:
+    def __init__(self, facts: TableFacts, claim: str | None, where: str) -> None:
         self.facts = facts
-        self.identity = Identity(None, None)
+        self.identity = TableIdentity(None, None)
         self.warnings: list[str] = []
         self._claim = claim
         self._where = where
-        self._basis = Basis()
-        self._factor: Interval | None = None
-        self._maker: RowMaker | None = None
+        self._basis = Interpretation()
+        self._factor: RatioInterval | None = None
+        self._maker: RowBuilder | None = None
 
-    def settle(self, entries: Sequence[Entry]) -> tuple[list[Row], list[Refusal]]:
+    def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row], list[Refusal]]:
         """The rows, and those that the figures contradict.
 
         A few telling rows decide; where all others agree, that is all. Otherwise all rows decide together.
@@ -44,7 +44,7 @@ class Settler:
             return self._judge(entries, self._maker)
         settings = dict(self.facts.settings)
         if len(entries) > 4 * _SAMPLE:
-            maker = self._decide(_telling(entries))
+            maker = self._decide(_informative(entries))
             rows, refused = self._judge(entries, maker)
             if not refused and self.identity.ranks is not None:
                 self._maker = maker
@@ -75,13 +75,13 @@ class Settler:
             )
         return warnings
 
-    def _judge(self, entries: Sequence[Entry], maker: RowMaker) -> tuple[list[Row], list[Refusal]]:
+    def _judge(self, entries: Sequence[Entry], maker: RowBuilder) -> tuple[list[Row], list[Refusal]]:
         rows: list[Row] = []
         refused: list[Refusal] = []
-        may_be_quick = self._basis == Basis() and maker.takes_quick
+        may_be_quick = self._basis == Interpretation() and maker.accepts_fast_rows
         factor = self._factor.middle if self._factor else None
         for entry in entries:
-            if may_be_quick and isinstance(entry, fast_rows.Line):
+            if may_be_quick and isinstance(entry, fast_rows.SplitLine):
                 words = entry.words
                 size = int(words[0])
                 first = fast_rows.figure(size, words[5], words[6], words[7], words[8], factor)
@@ -95,7 +95,7 @@ class Settler:
             except NotARowError as error:
                 refused.append(
                     Refusal(
-                        line=entry.number if isinstance(entry, fast_rows.Line) else entry.line,
+                        line=entry.number if isinstance(entry, fast_rows.SplitLine) else entry.line,
                         text=_text(entry),
                         reason=str(error),
                     )
@@ -113,7 +113,7 @@ class Settler:
             return entry
         return parse(entry.number, " ".join(entry.words), entry.words, self.facts.columns, self.facts.group)
 
-    def _decide(self, entries: Sequence[Entry]) -> RowMaker:
+    def _decide(self, entries: Sequence[Entry]) -> RowBuilder:
         numbered: list[_Numbered] = []
         for entry in entries:
             try:
@@ -130,7 +130,7 @@ class Settler:
         ]
         common = arithmetic.common_ratio(ratios)
         has_one_ratio = len(self.facts.group_ranks) < 2
-        is_mixed = has_one_ratio and common.against > max(_ONE_ROW, common.telling * _MOST_CONTRADICTING)
+        is_mixed = has_one_ratio and common.contradicting > max(_ONE_ROW, common.informative * _MOST_CONTRADICTING)
         if is_mixed:
             self.warnings.append(
                 "busbw / algbw differs inside the table, so rows of different runs are mixed in it: neither the "
@@ -142,24 +142,24 @@ class Settler:
         self.identity = (
             identify(fitting, known, self.facts, self._claim, self._where)
             if fitting
-            else Identity(self._claim or self.facts.named, None)
+            else TableIdentity(self._claim or self.facts.stated_collective, None)
         )
         if is_mixed:
-            self.identity = Identity(self._claim, None, self.identity.warnings)
+            self.identity = TableIdentity(self._claim, None, self.identity.warnings)
         self.warnings += self.identity.warnings
         if self.identity.ranks_from:
             self.facts.settings["ranks from"] = self.identity.ranks_from
-        if self._basis.less_own_share and self.identity.collective != "hypercube":
+        if self._basis.excludes_own_share and self.identity.collective != "hypercube":
             self.warnings.append(
                 "algbw counts only the shares of the other ranks, as nccl-tests did until 2019: it is (n-1)/n of what "
                 "newer logs show; compare busbw"
             )
-        self._sharpen(known)
-        return RowMaker(self.facts, self.identity, self._basis)
+        self._use_exact_factor(known)
+        return RowBuilder(self.facts, self.identity, self._basis)
 
     def _choose_basis(self, numbered: list[_Numbered]) -> None:
         columns = self.facts.columns
-        first = Basis(columns.unit or "us", has_time=not columns.cpu_time)
+        first = Interpretation(columns.unit or "us", has_time=not columns.cpu_time)
         self._basis, contradicting = arithmetic.best_basis(numbered, first)
         figures = sum(len(sides) for _, sides in numbered)
         if contradicting * 2 >= figures:
@@ -172,15 +172,15 @@ class Settler:
                 )
             self.facts.settings["time unit"] = f"{unit}, by bytes / algbw"
 
-    def _sharpen(self, ratio: Interval | None) -> None:
+    def _use_exact_factor(self, ratio: RatioInterval | None) -> None:
         """The exact factor in place of the measured one, where it is known."""
         identity = self.identity
         if identity.collective and identity.ranks and ratio:
             exact = collectives.factor(identity.collective, identity.ranks)
             if ratio.meets(exact):
-                self._factor = Interval(exact, exact)
+                self._factor = RatioInterval(exact, exact)
 
-    def _contradiction(self, raw: RawRow, sides: tuple[Printed, ...]) -> str:
+    def _contradiction(self, raw: RawRow, sides: tuple[PlacementNumbers, ...]) -> str:
         """Why the figures cannot be a row; empty where they can."""
         for side, words in zip(sides, raw.sides, strict=True):
             if not self._basis.agrees(raw, side):
@@ -198,15 +198,15 @@ class Settler:
         return ""
 
 
-def _telling(entries: Sequence[Entry]) -> list[Entry]:
+def _informative(entries: Sequence[Entry]) -> list[Entry]:
     """The first row, and those that show the most digits of busbw: they say most about the factor."""
     most = sorted(range(len(entries)), key=lambda at: _digits(entries[at]), reverse=True)[:_SAMPLE]
     return [entries[at] for at in sorted({0, *most})]
 
 
 def _digits(entry: Entry) -> int:
-    return len(entry.words[7]) if isinstance(entry, fast_rows.Line) else len(entry.sides[0].busbw)
+    return len(entry.words[7]) if isinstance(entry, fast_rows.SplitLine) else len(entry.sides[0].busbw)
 
 
 def _text(entry: Entry) -> str:
-    return " ".join(entry.words) if isinstance(entry, fast_rows.Line) else entry.text
+    return " ".join(entry.words) if isinstance(entry, fast_rows.SplitLine) else entry.text

@@ -21,7 +21,7 @@ _ANCHOR = re.compile(
 )
 
 
-class Side(NamedTuple):
+class PlacementText(NamedTuple):
     """The figures of one placement as they are printed; empty where a column is missing."""
 
     time: str
@@ -44,12 +44,12 @@ class RawRow(NamedTuple):
     redop: str | None
     """None where the row has no such column or "none" in it."""
     root: int | None
-    sides: tuple[Side, ...]
+    sides: tuple[PlacementText, ...]
     timestamp: str | None
     group: int = 0
 
 
-class Columns(NamedTuple):
+class ColumnLayout(NamedTuple):
     """What the last header said of the columns; rows decide for themselves what it does not say."""
 
     placements: tuple[Placement, ...] = BOTH
@@ -86,7 +86,7 @@ def anchor(text: str) -> int:
     return found.start() if found else -1
 
 
-def needs_more(words: list[str], columns: Columns) -> bool:
+def needs_more(words: list[str], columns: ColumnLayout) -> bool:
     """Whether the words are the beginning of a row whose end may stand in a later line."""
     rest = words[3:] if columns.has_type else words[2:]
     width = len(_figures_of(rest)[1])
@@ -101,7 +101,7 @@ def _figures_of(rest: list[str]) -> tuple[str | None, list[str]]:
     return None, rest
 
 
-def parse(line: int, text: str, words: list[str], columns: Columns, group: int) -> RawRow:
+def parse(line: int, text: str, words: list[str], columns: ColumnLayout, group: int) -> RawRow:
     """Gives the words their meaning.
 
     Raises:
@@ -131,7 +131,7 @@ def parse(line: int, text: str, words: list[str], columns: Columns, group: int) 
     )
 
 
-def _root_of(rest: list[str], columns: Columns) -> tuple[int | None, list[str]]:
+def _root_of(rest: list[str], columns: ColumnLayout) -> tuple[int | None, list[str]]:
     """The root, where its column is there, and the figures."""
     widths = _widths(columns)
     if len(rest) in widths:
@@ -142,7 +142,7 @@ def _root_of(rest: list[str], columns: Columns) -> tuple[int | None, list[str]]:
     raise NotARowError(f"{len(rest)} figures are no row: it was cut, or has columns that nobody knows")
 
 
-def _widths(columns: Columns) -> dict[int, int]:
+def _widths(columns: ColumnLayout) -> dict[int, int]:
     if columns.backends:
         return {3 * len(columns.backends) + 1: 3}
     if columns.single or not columns.has_type:
@@ -150,17 +150,19 @@ def _widths(columns: Columns) -> dict[int, int]:
     return _SIDE_WIDTHS | {4: 4, 3: 3}
 
 
-def _sides(figures: list[str], columns: Columns) -> tuple[Side, ...]:
+def _sides(figures: list[str], columns: ColumnLayout) -> tuple[PlacementText, ...]:
     width = _widths(columns)[len(figures)]
     if columns.backends:  # one wrong column for all of them, at the end
         starts = range(0, 3 * len(columns.backends), 3)
-        return tuple(Side(figures[start], figures[start + 1], figures[start + 2], figures[-1]) for start in starts)
+        return tuple(
+            PlacementText(figures[start], figures[start + 1], figures[start + 2], figures[-1]) for start in starts
+        )
     sides = []
     for start in range(0, len(figures), width):
         words = figures[start : start + width]
         if width in (5, 9):  # the bandwidth of a copy beside it stands before the wrong column
             del words[3]
-        sides.append(Side(words[0], words[1], words[2], words[3] if len(words) > 3 else "", tuple(words[4:])))
+        sides.append(PlacementText(words[0], words[1], words[2], words[3] if len(words) > 3 else "", tuple(words[4:])))
     return tuple(sides)
 
 

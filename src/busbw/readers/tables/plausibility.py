@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from busbw.logs import Figure, Refusal, Row
-from busbw.readers.tables.events import Event, Piece
+from busbw.readers.tables.events import Event, TableChunk
 
 _LARGEST_COUNT = (1 << 63) - 1
 """Of bytes and elements: what 64 bits hold, and databases with them."""
@@ -16,10 +16,10 @@ _SMALLEST, _LARGEST = 1e-30, 1e15
 """Of times in us, rates in GB/s and their spread, where they are not zero; 1e15 us are thirty years."""
 
 
-def only(events: Iterable[Event]) -> Iterator[Event]:
+def refuse_impossible(events: Iterable[Event]) -> Iterator[Event]:
     """The events with every impossible measurement refused."""
     for event in events:
-        if not isinstance(event, Piece):
+        if not isinstance(event, TableChunk):
             yield event
             continue
         kept: list[Row] = []
@@ -34,7 +34,7 @@ def only(events: Iterable[Event]) -> Iterator[Event]:
             # The other placement stands: it may be the one with wrong data.
             if rest := {name: figure for name, figure in row.figures.items() if reasons.keys().isdisjoint({name, ""})}:
                 kept.append(msgspec.structs.replace(row, figures=rest))
-        yield event if is_whole else Piece(msgspec.structs.replace(event.table, rows=tuple(kept)), event.is_last)
+        yield event if is_whole else TableChunk(msgspec.structs.replace(event.table, rows=tuple(kept)), event.is_last)
 
 
 def _impossible(row: Row) -> dict[str, str]:
@@ -55,7 +55,7 @@ def _impossible_figure(figure: Figure) -> str:
         values |= {name: getattr(stats, name) for name in names}
         values |= dict(zip(("median_ci95_low_us", "median_ci95_high_us"), stats.median_ci95_us or (), strict=False))
     for name, value in values.items():
-        if value is not None and not _can_be(value):
+        if value is not None and not _is_plausible(value):
             return f"no {name} is {value:.6g}"
     counts = {"wrong_elements": figure.wrong_elements, "samples": stats.samples if stats else None}
     for name, count in counts.items():
@@ -64,12 +64,12 @@ def _impossible_figure(figure: Figure) -> str:
     if len(set(map(len, figure.samples_us))) > 1:
         return "samples_us has more iterations of one rank than of another"
     for samples in figure.samples_us:
-        if not all(map(_can_be, samples)):
+        if not all(map(_is_plausible, samples)):
             return f"samples_us holds {min(samples):.6g} to {max(samples):.6g}"
     return ""
 
 
-def _can_be(value: float) -> bool:
+def _is_plausible(value: float) -> bool:
     return value == 0 or _SMALLEST <= value <= _LARGEST
 
 

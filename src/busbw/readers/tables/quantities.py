@@ -68,7 +68,7 @@ def half_step(text: str) -> float:
     return _HALF_STEPS[min(places, 19)]
 
 
-class Quantity(NamedTuple):
+class PrintedNumber(NamedTuple):
     """A number with its last digit and its unit: "0.92GBps", "7.50", "1.80x"."""
 
     value: float
@@ -81,13 +81,13 @@ _QUANTITY = re.compile(
 )
 
 
-def quantity(text: str) -> Quantity | None:
+def parse_number(text: str) -> PrintedNumber | None:
     """A cell's number; None where it holds anything else."""
     found = _QUANTITY.match(text) if len(text) < 64 else None
     if not found:
         return None
     digits = found[1].replace(",", "")
-    return Quantity(float(digits), half_step(digits), found[2])
+    return PrintedNumber(float(digits), half_step(digits), found[2])
 
 
 _SIZE = re.compile(r"[*_`\s]*(\d[\d,]*(?:\.\d+)?)\s*(?:([KMGT])(?:i?B)?|B|bytes?)?[*_`\s]*$", re.IGNORECASE)

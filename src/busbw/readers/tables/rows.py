@@ -1,19 +1,19 @@
 """Makes the shared row of a printed one whose meaning is settled."""
 
 from busbw.logs import Figure, Placement, Row
-from busbw.readers.tables.arithmetic import Basis, Printed, UNITS_US
-from busbw.readers.tables.headers import Facts
-from busbw.readers.tables.identity import Identity
-from busbw.readers.tables.layouts import RawRow, Side
+from busbw.readers.tables.arithmetic import UNITS_US, Interpretation, PlacementNumbers
+from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.identity import TableIdentity
+from busbw.readers.tables.layouts import PlacementText, RawRow
 from busbw.readers.tables.quantities import DTYPES, NO_NUMBER
 
 _PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
 
 
-class RowMaker:
+class RowBuilder:
     """The rows of one table in their order; knows which pass of -N a row is of, and keeps the sums for the footer."""
 
-    def __init__(self, facts: Facts, identity: Identity, basis: Basis) -> None:
+    def __init__(self, facts: TableFacts, identity: TableIdentity, basis: Interpretation) -> None:
         self.busbw_sum = self.busbw_steps = 0.0
         self.busbw_count = 0
         self.wrong_figures = 0
@@ -26,7 +26,7 @@ class RowMaker:
         self._first: dict[int, tuple[object, ...]] = {}
         self._last_size: dict[int, int] = {}
 
-    def rows(self, raw: RawRow, sides: tuple[Printed, ...]) -> list[Row]:
+    def rows(self, raw: RawRow, sides: tuple[PlacementNumbers, ...]) -> list[Row]:
         """One row, or one for each of the backends that a line shows side by side."""
         columns = self._facts.columns
         figures = [self._figure(words, side, at) for at, (words, side) in enumerate(zip(raw.sides, sides, strict=True))]
@@ -42,7 +42,7 @@ class RowMaker:
         return [self._row(raw, named, None)]
 
     @property
-    def takes_quick(self) -> bool:
+    def accepts_fast_rows(self) -> bool:
         """Whether rows may come the short way."""
         columns = self._facts.columns
         return columns.is_classic and not self._facts.group_ranks
@@ -100,7 +100,7 @@ class RowMaker:
             self._cycle[group] = self._cycle.get(group, 0) + 1
         return self._cycle.get(group, 0)
 
-    def _figure(self, words: Side, side: Printed, at: int) -> Figure | None:
+    def _figure(self, words: PlacementText, side: PlacementNumbers, at: int) -> Figure | None:
         """None where nothing was measured in this placement."""
         if side.time is None and side.algbw is None and side.busbw is None:
             return None

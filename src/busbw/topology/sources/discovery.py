@@ -10,13 +10,13 @@ from busbw.topology.sources import nvml, sysfs
 from busbw.topology.sources.gpu_paths import nvlinks_between, undecided, with_ends
 from busbw.topology.sources.nics import nics
 from busbw.topology.sources.nvml_functions import Nvml
-from busbw.topology.sources.pci_paths import Place, level
+from busbw.topology.sources.pci_paths import PciLocation, level
 from busbw.topology.types import THIS_MACHINE, Gpu, PcieLevel, Topology
-from busbw.topology.types import Path as Joined
+from busbw.topology.types import DevicePath as Joined
 from busbw.units import count_text
 
 
-def look(driver: Nvml | None, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
+def discover(driver: Nvml | None, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
     """This machine, or what a fake driver and a tree of files say of another one.
 
     Args:
@@ -24,10 +24,10 @@ def look(driver: Nvml | None, root: Path = Path("/"), *, virtual_too: bool = Fal
         root: Of the file tree.
         virtual_too: Also network interfaces that stand on no device.
     """
-    return put_together(nvml.look(driver), root, virtual_too=virtual_too)
+    return combine(nvml.snapshot(driver), root, virtual_too=virtual_too)
 
 
-def put_together(seen: nvml.Seen, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
+def combine(seen: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
     """What the driver has said, with what the kernel says."""
     host = sysfs.host(root)
     network = nics(root, virtual_too=virtual_too)
@@ -53,7 +53,7 @@ def put_together(seen: nvml.Seen, root: Path = Path("/"), *, virtual_too: bool =
     )
 
 
-def _gpus(seen: nvml.Seen, on_the_bus: Sequence[str], root: Path) -> tuple[list[Gpu], list[str]]:
+def _gpus(seen: nvml.NvmlSnapshot, on_the_bus: Sequence[str], root: Path) -> tuple[list[Gpu], list[str]]:
     """The driver's GPUs; without a driver those that the bus shows, with what the bus says of them."""
     if seen.gpus is None:
         found = [
@@ -76,7 +76,7 @@ def _gpus(seen: nvml.Seen, on_the_bus: Sequence[str], root: Path) -> tuple[list[
 
 
 def _gpu_paths(
-    seen: nvml.Seen, gpus: Sequence[Gpu], places: dict[str, Place | None], nodes: set[int] | None
+    seen: nvml.NvmlSnapshot, gpus: Sequence[Gpu], places: dict[str, PciLocation | None], nodes: set[int] | None
 ) -> tuple[list[Joined], int]:
     """The paths, and for how many of them the driver does not say whether NVLinks join the two."""
     paths, unclear = [], 0

@@ -6,14 +6,14 @@ from threading import Thread
 from busbw.topology.sources import nvml
 from busbw.topology.sources.nvml_functions import Nvml
 
-PATIENCE_S = 2.0
+NOTICE_AFTER_S = 2.0
 LIMIT_S = 60.0
 """Eight GPUs that sleep take well under half a minute to wake up."""
 
 
-def ask(
-    driver: Nvml | None, say: Callable[[str], None], *, patience_s: float = PATIENCE_S, limit_s: float = LIMIT_S
-) -> nvml.Seen:
+def query_driver(
+    driver: Nvml | None, say: Callable[[str], None], *, patience_s: float = NOTICE_AFTER_S, limit_s: float = LIMIT_S
+) -> nvml.NvmlSnapshot:
     """What the driver says, or that it does not answer.
 
     The driver is asked in a thread of its own, so that an interrupt ends the program while the driver hangs.
@@ -24,11 +24,11 @@ def ask(
         patience_s: After how long that is.
         limit_s: How long it is waited for.
     """
-    answers: list[nvml.Seen | Exception] = []
+    answers: list[nvml.NvmlSnapshot | Exception] = []
 
     def work() -> None:
         try:
-            answers.append(nvml.look(driver))
+            answers.append(nvml.snapshot(driver))
         except Exception as error:
             answers.append(error)
 
@@ -40,7 +40,7 @@ def ask(
         thread.join(max(0.0, limit_s - patience_s))
     if not answers:
         note = f"NVIDIA's driver has not answered for {limit_s:g} s, so nothing is said of GPUs; dmesg may say why"
-        return nvml.Seen(driver=None, gpus=None, notes=(note,))
+        return nvml.NvmlSnapshot(driver=None, gpus=None, notes=(note,))
     if isinstance(answers[0], Exception):
         raise answers[0]
     return answers[0]

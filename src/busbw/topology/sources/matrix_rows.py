@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from busbw.topology.cpu_ranges import numbers_of
+from busbw.topology.cpu_ranges import parse_ranges
 
 AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 """The columns after those of devices; older versions of nvidia-smi have fewer of them."""
@@ -22,13 +22,13 @@ _MOST_DEVICES = 256
 
 
 @dataclass(frozen=True)
-class Row:
+class MatrixRow:
     """What one row says for certain."""
 
     connections: dict[str, str]
     """By the other device's label."""
     affinities: dict[str, str]
-    unclear: str = ""
+    unreadable_reason: str = ""
     """What of it could not be told."""
 
 
@@ -61,7 +61,7 @@ def is_row(words: Sequence[str]) -> bool:
     return len(cells) > 1 and cells.count("X") == 1
 
 
-def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str]) -> Row | str:
+def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str]) -> MatrixRow | str:
     """A row, or why it cannot be read; its first word is one of the labels."""
     cells, after = words[1 : len(labels) + 1], words[len(labels) + 1 :]
     if len(cells) < len(labels):
@@ -85,15 +85,15 @@ def row_of(words: Sequence[str], labels: Sequence[str], affinities: Sequence[str
         if _CELL.fullmatch(cell)
     }
     if not after and not words[0].startswith("GPU"):
-        return Row(connections, {})
+        return MatrixRow(connections, {})
     if len(after) != len(affinities):
-        return Row(connections, {}, f"{len(after)} values for {len(affinities)} columns of affinity")
+        return MatrixRow(connections, {}, f"{len(after)} values for {len(affinities)} columns of affinity")
     known = {}
     for name, value in zip(affinities, after, strict=True):
         if value == "N/A":
             continue
-        is_right = bool(re.fullmatch(r"\d{1,6}", value, re.ASCII)) if name == "GPU NUMA ID" else numbers_of(value)
+        is_right = bool(re.fullmatch(r"\d{1,6}", value, re.ASCII)) if name == "GPU NUMA ID" else parse_ranges(value)
         if not is_right:
-            return Row(connections, {}, f'"{value[:20]}" is no {name}')
+            return MatrixRow(connections, {}, f'"{value[:20]}" is no {name}')
         known[name] = value
-    return Row(connections, known)
+    return MatrixRow(connections, known)

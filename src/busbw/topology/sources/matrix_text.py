@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from busbw.errors import UsageError
-from busbw.topology.sources.matrix_rows import AFFINITIES, MORE_CELLS, Row, columns_of, is_row, row_of
-from busbw.topology.sources.saved_details import Details, detailed, details, index_of
-from busbw.topology.types import Driver, Gpu, Nic, Path, PcieLevel, Topology
+from busbw.topology.sources.matrix_rows import AFFINITIES, MORE_CELLS, MatrixRow, columns_of, is_row, row_of
+from busbw.topology.sources.saved_details import SavedDetails, details, index_of, with_details
+from busbw.topology.types import DevicePath, Driver, Gpu, Nic, PcieLevel, Topology
 from busbw.units import count_text, plain
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|(?<!\S)\[\d{1,2}(?:;\d{1,2})*m|\[0m")
@@ -28,12 +28,12 @@ class _Matrix:
     labels: list[str]
     affinities: list[str]
     """The columns after the devices, of AFFINITIES."""
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, MatrixRow] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     has_layout: bool = False
     """Whether its columns are apart by more than a space."""
-    doubt: str = ""
+    reject_reason: str = ""
     """Why no cell's column is certain."""
 
 
@@ -45,9 +45,9 @@ def read(text: str, source: str) -> list[Topology]:
     """
     lines = [_ESCAPE.sub("", line) for line in text.splitlines()]
     begun = list(_matrices(lines))
-    matrices = [matrix for matrix in begun if matrix.rows and not matrix.doubt]
+    matrices = [matrix for matrix in begun if matrix.rows and not matrix.reject_reason]
     if begun and not matrices:
-        why = begun[0].doubt or begun[0].notes[0]
+        why = begun[0].reject_reason or begun[0].notes[0]
         raise UsageError(
             f"the matrix in {source} cannot be read: {why}",
             remedy="save it again with nvidia-smi topo -m > topo.txt",
@@ -59,9 +59,9 @@ def read(text: str, source: str) -> list[Topology]:
     found = [_topology(matrix, source) for matrix in matrices]
     if len(found) > 1:
         where = f"the text, as what stands beside its {len(found)} matrices may be about any of them"
-        return [_not_said(topology, Details(), where) for topology in found]
+        return [_with_unknown_note(topology, SavedDetails(), where) for topology in found]
     known = details(lines)
-    return [_not_said(detailed(found[0], known), known, "the text")]
+    return [_with_unknown_note(with_details(found[0], known), known, "the text")]
 
 
 def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
@@ -71,7 +71,7 @@ def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
         words = line.split()
         header = columns_of(words)
         if header:
-            if current and (current.rows or current.notes or current.doubt):
+            if current and (current.rows or current.notes or current.reject_reason):
                 yield current
             current, in_rows = _Matrix(*header, has_layout=_has_layout(line)), True
         elif current and in_rows and words:
@@ -81,7 +81,7 @@ def _matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
                 _take(current, words)
         elif current and current.rows and (named := _NAMED.fullmatch(line)) and named[1] in current.labels:
             current.names.setdefault(named[1], plain(named[2]))
-    if current and (current.rows or current.notes or current.doubt):
+    if current and (current.rows or current.notes or current.reject_reason):
         yield current
 
 
@@ -92,7 +92,7 @@ def _has_layout(line: str) -> bool:
 def _take(matrix: _Matrix, words: list[str]) -> None:
     label = words[0]
     if label not in matrix.labels:
-        matrix.doubt = matrix.doubt or f"the header lacks {label}, which has a row"
+        matrix.reject_reason = matrix.reject_reason or f"the header lacks {label}, which has a row"
         return
     if label in matrix.rows:
         matrix.notes.append(f"{label} has two rows; the first one is taken")
@@ -101,11 +101,13 @@ def _take(matrix: _Matrix, words: list[str]) -> None:
     if isinstance(row, str):
         matrix.notes.append(f"the row of {label} is left out: {row}")
         if row == MORE_CELLS:
-            matrix.doubt = matrix.doubt or f"the row of {label} has more cells than there are devices in the header"
+            matrix.reject_reason = (
+                matrix.reject_reason or f"the row of {label} has more cells than there are devices in the header"
+            )
         return
     matrix.rows[label] = row
-    if row.unclear:
-        matrix.notes.append(f"{label}: {row.unclear}")
+    if row.unreadable_reason:
+        matrix.notes.append(f"{label}: {row.unreadable_reason}")
 
 
 def _topology(matrix: _Matrix, source: str) -> Topology:
@@ -124,7 +126,7 @@ def _topology(matrix: _Matrix, source: str) -> Topology:
                 notes.append(f"{one} and {other} are joined by {there} in one row and by {back} in the other")
                 there = back = None
             connection = there or back
-            paths.append(Path(of=one, to=other, connection=connection, pcie=_level(connection)))
+            paths.append(DevicePath(of=one, to=other, connection=connection, pcie=_level(connection)))
     missing = [label for label in matrix.labels if label not in matrix.rows]
     if missing:
         notes.append(f"{count_text(len(missing), 'row')} missing: {', '.join(missing)}")
@@ -134,7 +136,7 @@ def _topology(matrix: _Matrix, source: str) -> Topology:
     return Topology(source=source, gpus=gpus, nics=nics or None, paths=tuple(paths), notes=tuple(notes))
 
 
-def _not_said(topology: Topology, known: Details, where: str) -> Topology:
+def _with_unknown_note(topology: Topology, known: SavedDetails, where: str) -> Topology:
     """With a note of what is left open, so that nobody takes silence for an answer."""
     gpus, host, driver = topology.gpus or (), topology.host, topology.driver or Driver()
     open_questions = {
@@ -168,7 +170,7 @@ def _level(connection: str | None) -> PcieLevel | None:
     return levels.get(connection)
 
 
-def _gpu(label: str, row: Row | None) -> Gpu:
+def _gpu(label: str, row: MatrixRow | None) -> Gpu:
     gpu = Gpu(label=label)
     if row is None:
         return gpu

@@ -6,14 +6,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from busbw.topology.sources import sysfs
-from busbw.topology.sources.pci_paths import Place
+from busbw.topology.sources.pci_paths import PciLocation
 from busbw.topology.types import Nic, NicKind, Port
 
 _INTERFACE_TYPES = {"1", "32"}
 """Ethernet and IP over InfiniBand, include/uapi/linux/if_arp.h; others are no network between machines."""
 
 
-def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, Place | None]]:
+def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, PciLocation | None]]:
     """All NICs with where they are, labelled NIC0 and so on.
 
     Args:
@@ -29,7 +29,7 @@ def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, Place | None]]:
     return [(replace(nic, label=f"NIC{number}"), place) for number, (nic, place) in enumerate(kept)]
 
 
-def _rdma(root: Path, device: Path) -> tuple[Nic, Place | None]:
+def _rdma(root: Path, device: Path) -> tuple[Nic, PciLocation | None]:
     ports = tuple(
         _rdma_port(port, int(port.name))
         for port in sysfs.entries(device / "ports")
@@ -82,7 +82,7 @@ def _rdma_kind(device: Path, driver: str | None, ports: tuple[Port, ...]) -> Nic
     return "InfiniBand" if layers == {"InfiniBand"} else "RoCE" if layers == {"Ethernet"} else "RDMA"
 
 
-def _ethernet(root: Path, interface: Path) -> tuple[Nic, Place | None]:
+def _ethernet(root: Path, interface: Path) -> tuple[Nic, PciLocation | None]:
     node = interface / "device"
     is_virtual = not node.exists()
     place = None if is_virtual else sysfs.place(root, node)
@@ -110,7 +110,7 @@ def _ethernet(root: Path, interface: Path) -> tuple[Nic, Place | None]:
     return nic, place
 
 
-def _numa(node: Path, place: Place | None) -> int | None:
+def _numa(node: Path, place: PciLocation | None) -> int | None:
     own = sysfs.number(node / "numa_node")
     return own if own is not None else place.numa_node if place else None
 

@@ -9,11 +9,11 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
+from busbw.topology.cpu_ranges import format_ranges, set_bits
 from busbw.topology.sources.gpu_paths import LinkEnd
+from busbw.topology.sources.link_rates import NVLINK_GBPS, pcie_gbps
 from busbw.topology.sources.nvml_functions import Nvml
 from busbw.topology.sources.pci_paths import bus_id_of
-from busbw.topology.cpu_ranges import bits_of, text_of
-from busbw.topology.sources.link_rates import NVLINK_GBPS, pcie_gbps
 from busbw.topology.types import Access, Driver, Gpu, NvLinks, Pcie, PcieLevel, PeerAccess
 from busbw.units import plain
 
@@ -45,7 +45,7 @@ _INVALID_ARGUMENT = 2
 _NO_LIBRARY, _NO_DRIVER = 12, 9
 
 
-class Seen(Struct, kw_only=True, frozen=True):
+class NvmlSnapshot(Struct, kw_only=True, frozen=True):
     """What NVML says of a machine."""
 
     driver: Driver | None
@@ -58,16 +58,16 @@ class Seen(Struct, kw_only=True, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def look(nvml: Nvml | None) -> Seen:
+def snapshot(nvml: Nvml | None) -> NvmlSnapshot:
     """All that NVML says; never an error."""
     if nvml is None:
         note = "the Python package nvidia-ml-py is not installed, so nothing is said of GPUs; pip install nvidia-ml-py"
-        return Seen(driver=None, gpus=None, notes=(note,))
+        return NvmlSnapshot(driver=None, gpus=None, notes=(note,))
     try:
         nvml.nvmlInit()
     except (nvml.NVMLError, OSError, AttributeError) as error:
-        return Seen(driver=None, gpus=None, notes=(_why_not(error),))
-    asked = _Asked(nvml)
+        return NvmlSnapshot(driver=None, gpus=None, notes=(_why_not(error),))
+    asked = _NvmlQueries(nvml)
     try:
         return _look(nvml, asked)
     finally:
@@ -83,7 +83,7 @@ def _why_not(error: Exception) -> str:
     return f"NVML does not start ({plain(str(error))}), so nothing is said of GPUs; nvidia-smi may say more"
 
 
-class _Asked:
+class _NvmlQueries:
     """Asks NVML, and remembers which questions failed with what."""
 
     def __init__(self, nvml: Nvml) -> None:
@@ -110,7 +110,7 @@ class _Asked:
         )
 
 
-def _look(nvml: Nvml, asked: _Asked) -> Seen:
+def _look(nvml: Nvml, asked: _NvmlQueries) -> NvmlSnapshot:
     driver = Driver(
         version=_text(asked(_named(nvml, "nvmlSystemGetDriverVersion"))),
         cuda_version=_cuda(asked(_named(nvml, "nvmlSystemGetCudaDriverVersion"))),
@@ -118,7 +118,7 @@ def _look(nvml: Nvml, asked: _Asked) -> Seen:
     count = asked(_named(nvml, "nvmlDeviceGetCount"))
     if count is None:
         note = "NVML does not say how many GPUs there are, so nothing is said of them"
-        return Seen(driver=driver, gpus=None, notes=(*asked.notes, note))
+        return NvmlSnapshot(driver=driver, gpus=None, notes=(*asked.notes, note))
     gpus, links, handles = [], [], []
     for index in range(count):
         handle = asked(_named(nvml, "nvmlDeviceGetHandleByIndex"), index)
@@ -135,7 +135,7 @@ def _look(nvml: Nvml, asked: _Asked) -> Seen:
         if level in _LEVELS:
             levels[one, other] = _LEVELS[level]
         access[one, other] = _access(nvml, asked, handles[one], handles[other])
-    return Seen(
+    return NvmlSnapshot(
         driver=driver, gpus=tuple(gpus), links=tuple(links), levels=levels, access=access, notes=tuple(asked.notes)
     )
 
@@ -153,7 +153,7 @@ def _named(nvml: Nvml, name: str) -> Callable[..., Any]:
     return absent
 
 
-def _gpu(nvml: Nvml, asked: _Asked, handle: object, index: int, ends: tuple[LinkEnd, ...] | None) -> Gpu:
+def _gpu(nvml: Nvml, asked: _NvmlQueries, handle: object, index: int, ends: tuple[LinkEnd, ...] | None) -> Gpu:
     def ask(name: str, *more: object) -> Any:
         return asked(_named(nvml, name), handle, *more)
 
@@ -177,14 +177,14 @@ def _gpu(nvml: Nvml, asked: _Asked, handle: object, index: int, ends: tuple[Link
         memory_bytes=None if memory is None else int(memory.total),
         pcie=None if pcie == Pcie() else pcie,
         nvlinks=_summary(ends),
-        cpu_affinity=None if near is None else text_of(bits_of(near)) or None,
-        numa_affinity=None if nodes is None else text_of(bits_of(nodes)) or None,
+        cpu_affinity=None if near is None else format_ranges(set_bits(near)) or None,
+        numa_affinity=None if nodes is None else format_ranges(set_bits(nodes)) or None,
         gpu_numa_id=node if node is not None and node >= 0 else None,
         mig_mode=None if mig is None else "enabled" if mig[0] == 1 else "disabled",
     )
 
 
-def _links(nvml: Nvml, asked: _Asked, handle: object) -> tuple[LinkEnd, ...] | None:
+def _links(nvml: Nvml, asked: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] | None:
     """The active links, or None where the driver says nothing of any."""
     found, said = [], False
     for link in range(_MOST_LINKS):
@@ -237,7 +237,7 @@ def _same(values: Sequence[T | None]) -> T | None:
     return values[0] if values and all(value == values[0] for value in values) else None
 
 
-def _access(nvml: Nvml, asked: _Asked, one: object, other: object) -> PeerAccess:
+def _access(nvml: Nvml, asked: _NvmlQueries, one: object, other: object) -> PeerAccess:
     def ask(index: int) -> Access | None:
         status = asked(_named(nvml, "nvmlDeviceGetP2PStatus"), one, other, index)
         return None if status is None else _ACCESS.get(status)

@@ -17,7 +17,7 @@ _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 _DEVICE = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-class Place(Struct, kw_only=True, frozen=True):
+class PciLocation(Struct, kw_only=True, frozen=True):
     """Where a device is."""
 
     chain: tuple[str, ...]
@@ -51,7 +51,7 @@ def bus_id_of(text: str) -> str | None:
     return f"{int(match[1] or '0', 16):04x}:{match[2]}:{match[3]}.{match[4] or '0'}"
 
 
-def level(one: Place | None, other: Place | None, numa_nodes: Collection[int] | None) -> PcieLevel | None:
+def level(one: PciLocation | None, other: PciLocation | None, numa_nodes: Collection[int] | None) -> PcieLevel | None:
     """The level that joins two devices, or None where the tree does not decide.
 
     Args:
@@ -75,7 +75,7 @@ def level(one: Place | None, other: Place | None, numa_nodes: Collection[int] | 
     return "PIX" if below <= 2 else "PXB"
 
 
-def _across_host_bridges(one: Place, other: Place, numa_nodes: Collection[int] | None) -> PcieLevel | None:
+def _across_host_bridges(one: PciLocation, other: PciLocation, numa_nodes: Collection[int] | None) -> PcieLevel | None:
     only = next(iter(numa_nodes)) if numa_nodes is not None and len(numa_nodes) == 1 else None
     left = only if one.numa_node is None else one.numa_node
     right = only if other.numa_node is None else other.numa_node

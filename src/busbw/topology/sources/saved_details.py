@@ -10,8 +10,8 @@ from typing import Literal, TypeVar
 
 from msgspec.structs import replace
 
-from busbw.topology.sources.pci_paths import bus_id_of
 from busbw.topology.sources.link_rates import pcie_gbps
+from busbw.topology.sources.pci_paths import bus_id_of
 from busbw.topology.types import Driver, Gpu, Host, NvLinks, Pcie, Topology
 from busbw.units import plain
 
@@ -52,7 +52,7 @@ _MIG_MODES: Mapping[str, Literal["enabled", "disabled"] | None] = {
 
 
 @dataclass
-class Details:
+class SavedDetails:
     """What a text says of a machine and, by index, of its GPUs: each thing with all values that it says."""
 
     names: dict[int, set[str]] = field(default_factory=dict)
@@ -71,12 +71,12 @@ class Details:
     processors: set[str] = field(default_factory=set)
 
 
-def details(lines: Sequence[str]) -> Details:
+def details(lines: Sequence[str]) -> SavedDetails:
     """Looks through all lines."""
-    found = Details()
+    found = SavedDetails()
     _take_summary(lines, found)
     _take_links(lines, found)
-    _take_queried(lines, found)
+    _read_query(lines, found)
     for line in lines:
         if match := _RANK.search(line):
             found.hosts.setdefault(plain(match[1]), set()).add(plain(match[2]).strip())
@@ -85,7 +85,7 @@ def details(lines: Sequence[str]) -> Details:
     return found
 
 
-def _take_summary(lines: Sequence[str], found: Details) -> None:
+def _take_summary(lines: Sequence[str], found: SavedDetails) -> None:
     """What `nvidia-smi` alone prints."""
     gpu: int | None = None
     for line in filter(None, map(str.strip, lines)):
@@ -104,7 +104,7 @@ def _take_summary(lines: Sequence[str], found: Details) -> None:
             gpu = None
 
 
-def _take_links(lines: Sequence[str], found: Details) -> None:
+def _take_links(lines: Sequence[str], found: SavedDetails) -> None:
     """What `nvidia-smi nvlink -s` prints."""
     gpu: int | None = None
     for line in lines:
@@ -117,7 +117,7 @@ def _take_links(lines: Sequence[str], found: Details) -> None:
             gpu = None
 
 
-def _take_queried(lines: Sequence[str], found: Details) -> None:
+def _read_query(lines: Sequence[str], found: SavedDetails) -> None:
     for index, row in _queried(lines):
         if name := row.get("name"):
             found.names.setdefault(index, set()).add(plain(name))
@@ -156,7 +156,7 @@ def index_of(gpu: Gpu) -> int:
     return int(gpu.label.removeprefix("GPU"))
 
 
-def detailed(topology: Topology, known: Details) -> Topology:
+def with_details(topology: Topology, known: SavedDetails) -> Topology:
     """The topology with what the text says beside its matrix."""
     gpus, notes = [], list(topology.notes)
     for gpu in topology.gpus or ():
@@ -208,7 +208,7 @@ def detailed(topology: Topology, known: Details) -> Topology:
     )
 
 
-def _host_name(known: Details, gpus: Sequence[Gpu]) -> str | None:
+def _host_name(known: SavedDetails, gpus: Sequence[Gpu]) -> str | None:
     """The only host of the text, if it has the GPUs of the matrix."""
     name = _one(set(known.hosts))
     return name if name and known.hosts[name] <= {gpu.name for gpu in gpus} else None

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from busbw.topology.sources.pci_paths import Place, chain_of
-from busbw.topology.cpu_ranges import numbers_of, text_of
+from busbw.topology.cpu_ranges import format_ranges, parse_ranges
 from busbw.topology.sources.link_rates import pcie_gbps, pcie_generation
+from busbw.topology.sources.pci_paths import PciLocation, chain_of
 from busbw.topology.types import Host, NumaNode, Pcie
 from busbw.units import plain
 
@@ -59,7 +59,7 @@ def host(root: Path) -> Host:
     )
 
 
-def place(root: Path, device: Path) -> Place | None:
+def place(root: Path, device: Path) -> PciLocation | None:
     """Where a device is, from its folder or a link to it; None where it is not on PCIe."""
     try:
         chain = chain_of(Path(os.path.realpath(device, strict=True)))
@@ -68,10 +68,10 @@ def place(root: Path, device: Path) -> Place | None:
     if chain is None:
         return None
     folder = root / "sys/bus/pci/devices" / chain[-1]
-    return Place(chain=chain, numa_node=number(folder / "numa_node"))
+    return PciLocation(chain=chain, numa_node=number(folder / "numa_node"))
 
 
-def place_of(root: Path, bus_id: str | None) -> Place | None:
+def place_of(root: Path, bus_id: str | None) -> PciLocation | None:
     """Where the device of a bus id is."""
     return place(root, root / "sys/bus/pci/devices" / bus_id) if bus_id else None
 
@@ -116,10 +116,10 @@ def _numa_nodes(folder: Path) -> Iterator[NumaNode]:
     for node in entries(folder):
         if match := re.fullmatch(r"node([0-9]{1,6})", node.name):
             total = re.search(r"MemTotal:\s*(\d+) kB", _long(node / "meminfo"))
-            cpus = numbers_of(_long(node / "cpulist"))
+            cpus = parse_ranges(_long(node / "cpulist"))
             yield NumaNode(
                 index=int(match[1]),
-                cpus=text_of(cpus or ()),
+                cpus=format_ranges(cpus or ()),
                 memory_bytes=int(total[1]) * 1024 if total else None,
             )
 

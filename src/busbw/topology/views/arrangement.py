@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.topology.views.nearest import nearest
-from busbw.topology.cpu_ranges import numbers_of
+from busbw.topology.cpu_ranges import parse_ranges
 from busbw.topology.types import Gpu, Nic, Topology
+from busbw.topology.views.nearest import nearest
 
 
 @dataclass(frozen=True)
-class Island:
+class SwitchIsland:
     """Devices that reach each other without a host bridge (PIX, PXB)."""
 
     gpus: tuple[Gpu, ...]
@@ -17,27 +17,27 @@ class Island:
 
 
 @dataclass(frozen=True)
-class Node:
+class NumaGroup:
     """A NUMA node with its devices; `index` is None for those of which nobody says where they are."""
 
     index: int | None
     cpus: str
-    islands: tuple[Island, ...]
+    islands: tuple[SwitchIsland, ...]
     """Those with a GPU."""
     others: tuple[Nic, ...]
     """NICs that share a PCIe switch with no GPU."""
 
 
-def arrange(topology: Topology) -> tuple[Node, ...]:
+def arrange(topology: Topology) -> tuple[NumaGroup, ...]:
     """All NUMA nodes in their order; devices without one come last."""
     islands = _islands(topology)
     cpus = {node.index: node.cpus for node in (topology.host.numa_nodes or ())} if topology.host else {}
-    places: dict[int | None, list[Island]] = {index: [] for index in cpus}
+    places: dict[int | None, list[SwitchIsland]] = {index: [] for index in cpus}
     for island in islands:
         places.setdefault(_numa_of(island), []).append(island)
     order = sorted(places, key=lambda index: (index is None, index or 0))
     return tuple(
-        Node(
+        NumaGroup(
             index=index,
             cpus=cpus.get(index, "") if index is not None else "",
             islands=tuple(island for island in places[index] if island.gpus),
@@ -47,7 +47,7 @@ def arrange(topology: Topology) -> tuple[Node, ...]:
     )
 
 
-def _islands(topology: Topology) -> list[Island]:
+def _islands(topology: Topology) -> list[SwitchIsland]:
     """In the order of their first device."""
     leader = {label: label for label in topology.labels}
 
@@ -63,7 +63,7 @@ def _islands(topology: Topology) -> list[Island]:
             leader[other] = one
     gpus, nics = topology.gpus or (), topology.nics or ()
     return [
-        Island(
+        SwitchIsland(
             gpus=(own := tuple(gpu for gpu in gpus if find(gpu.label) == first)),
             nics=_beside(topology, own, [nic for nic in nics if find(nic.label) == first]),
         )
@@ -82,9 +82,9 @@ def _beside(topology: Topology, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tup
     return tuple(sorted(nics, key=place))
 
 
-def _numa_of(island: Island) -> int | None:
+def _numa_of(island: SwitchIsland) -> int | None:
     """What its first device says that says anything."""
-    nodes = [numbers_of(gpu.numa_affinity or "") for gpu in island.gpus]
+    nodes = [parse_ranges(gpu.numa_affinity or "") for gpu in island.gpus]
     said = [found[0] for found in nodes if found is not None and len(found) == 1]
     said += [nic.numa_node for nic in island.nics if nic.numa_node is not None]
     return said[0] if said else None

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from busbw.topology.views.nearest import labels_text
 from busbw.topology.types import Topology
 from busbw.topology.views.device_text import is_down, nvlink_text, pcie_text, rate_text
+from busbw.topology.views.nearest import labels_text
 from busbw.units import count_text, size_text
 
 
@@ -15,7 +15,7 @@ def captions(topology: Topology) -> list[str]:
     if topology.gpus:
         found.append(f"GPUs: {_counted(_gpu_words(topology))}")
         found += _by_text("NVLink", {gpu.label: nvlink_text(gpu.nvlinks) for gpu in topology.gpus})
-        found += _by_text("PCIe", {gpu.label: pcie_text(gpu.pcie, sleeps=True) for gpu in topology.gpus})
+        found += _by_text("PCIe", {gpu.label: pcie_text(gpu.pcie, idles_slower=True) for gpu in topology.gpus})
     else:
         found.append("GPUs: not known" if topology.gpus is None else "GPUs: none")
     if topology.nics:

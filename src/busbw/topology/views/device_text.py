@@ -20,7 +20,7 @@ def nvlink_text(links: NvLinks | None) -> str:
     return f"{count_text(links.active, 'link')}{version}"
 
 
-def pcie_text(pcie: Pcie | None, *, sleeps: bool) -> str:
+def pcie_text(pcie: Pcie | None, *, idles_slower: bool) -> str:
     """A device's PCIe link: "gen 5 x16, 63 GB/s", and what it runs at where that is less.
 
     Args:
@@ -36,9 +36,9 @@ def pcie_text(pcie: Pcie | None, *, sleeps: bool) -> str:
             words[-1] += f", {pcie.max_gbps:.3g} GB/s"
     narrow = bool(pcie.width and pcie.max_width and pcie.width < pcie.max_width)
     slow = bool(pcie.generation and pcie.max_generation and pcie.generation < pcie.max_generation)
-    if not words or narrow or (slow and not sleeps):
+    if not words or narrow or (slow and not idles_slower):
         # The generation of a device that is asleep is not what its link can do.
-        now = _link(None if sleeps and words else pcie.generation, pcie.width)
+        now = _link(None if idles_slower and words else pcie.generation, pcie.width)
         words.append(f"now {now}" if now else "")
     return "; ".join(filter(None, words))
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from busbw.topology.cpu_ranges import text_of
+from busbw.topology.cpu_ranges import format_ranges
 from busbw.topology.types import LEVELS, PcieLevel, Topology
 
 
@@ -38,4 +38,4 @@ def labels_text(labels: Sequence[str]) -> str:
         if part is None:
             return ", ".join(labels)
         numbers.setdefault(part[1], []).append(int(part[2]))
-    return ", ".join(f"{kind}{text_of(found)}" for kind, found in numbers.items())
+    return ", ".join(f"{kind}{format_ranges(found)}" for kind, found in numbers.items())

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from busbw.svg import drawing, element, group
 from busbw.topology.types import Gpu, Nic, Topology
-from busbw.topology.views.arrangement import Island, Node, arrange
+from busbw.topology.views.arrangement import NumaGroup, SwitchIsland, arrange
 from busbw.topology.views.captions import captions, in_words
-from busbw.topology.views.nvlink_picture import height_of, nvlinks
 from busbw.topology.views.device_text import is_down, rate_text
+from busbw.topology.views.nvlink_picture import height_of, nvlinks
 
 _CELL, _GPU_HEIGHT, _NIC_HEIGHT, _GAP = 46.0, 28.0, 32.0, 4.0
 _INSET, _BETWEEN, _TITLE = 6.0, 8.0, 26.0
@@ -74,7 +74,7 @@ def document(topology: Topology) -> str:
     return f"{svg}\n"
 
 
-def _boxes(nodes: Sequence[Node], top: float) -> list[_Box]:
+def _boxes(nodes: Sequence[NumaGroup], top: float) -> list[_Box]:
     height = max((_height(node) for node in nodes), default=0.0)
     found: list[_Box] = []
     for node in nodes:
@@ -83,35 +83,35 @@ def _boxes(nodes: Sequence[Node], top: float) -> list[_Box]:
     return found
 
 
-def _columns(island: Island) -> int:
+def _columns(island: SwitchIsland) -> int:
     return max(1, len(island.gpus))
 
 
-def _island_width(island: Island) -> float:
+def _island_width(island: SwitchIsland) -> float:
     return _columns(island) * (_CELL + _GAP) - _GAP + 2 * 3
 
 
-def _width(node: Node) -> float:
+def _width(node: NumaGroup) -> float:
     islands = sum(map(_island_width, node.islands)) + _GAP * (len(node.islands) - 1)
     others = min(len(node.others), _OTHERS_A_LINE) * (_CELL + _GAP) - _GAP
     return max(islands, others, 100.0) + 2 * _INSET
 
 
-def _others_a_line(node: Node) -> int:
+def _others_a_line(node: NumaGroup) -> int:
     return max(1, int((_width(node) - 2 * _INSET + _GAP) / (_CELL + _GAP)))
 
 
-def _island_height(island: Island) -> float:
+def _island_height(island: SwitchIsland) -> float:
     return _GPU_HEIGHT + -(-len(island.nics) // _columns(island)) * (_NIC_HEIGHT + _GAP) + 2 * 3
 
 
-def _height(node: Node) -> float:
+def _height(node: NumaGroup) -> float:
     islands = max(map(_island_height, node.islands), default=0.0)
     rows = -(-len(node.others) // _others_a_line(node))
     return _INSET + islands + (_BETWEEN if rows and islands else 0) + rows * (_NIC_HEIGHT + _GAP) + _TITLE
 
 
-def _node(node: Node, box: _Box) -> tuple[Markup, dict[str, tuple[float, float]]]:
+def _node(node: NumaGroup, box: _Box) -> tuple[Markup, dict[str, tuple[float, float]]]:
     """The box of a NUMA node, and the middle of the upper edge of each GPU in it."""
     title = "NUMA not said" if node.index is None else f"NUMA node {node.index}"
     kind = "node supposed" if node.index is None else "node"
@@ -137,7 +137,7 @@ def _node(node: Node, box: _Box) -> tuple[Markup, dict[str, tuple[float, float]]
     return group(*parts), centres
 
 
-def _island(island: Island, x: float, y: float) -> tuple[Markup, dict[str, tuple[float, float]]]:
+def _island(island: SwitchIsland, x: float, y: float) -> tuple[Markup, dict[str, tuple[float, float]]]:
     columns = _columns(island)
     parts, centres = [], {}
     if len(island.gpus) + len(island.nics) > 1:

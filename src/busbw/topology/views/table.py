@@ -7,10 +7,10 @@ from rich.text import Text
 
 from busbw.terminal import Cell, Column, fitted
 from busbw.terminal import lines as table_lines
+from busbw.topology.types import THIS_MACHINE, DevicePath, Driver, Gpu, Host, Nic, PeerAccess, Topology
+from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.topology.views.matrix import matrix_lines
 from busbw.topology.views.nearest import labels_text, nearest, nics_on_the_bus
-from busbw.topology.types import THIS_MACHINE, Driver, Gpu, Host, Nic, Path, PeerAccess, Topology
-from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.units import count_text, size_text
 
 _MOST_PAIRS = 6
@@ -91,7 +91,7 @@ def _gpu_columns(topology: Topology, gpus: Sequence[Gpu]) -> list[Column]:
         Column("bus id", _cells(gpu.bus_id or "" for gpu in gpus), right=False, weight=2),
         Column("memory", _cells(size_text(gpu.memory_bytes) if gpu.memory_bytes else "" for gpu in gpus), weight=1),
         Column("NVLink, each way", _cells(nvlink_text(gpu.nvlinks) for gpu in gpus), right=False, weight=7),
-        Column("PCIe", _cells(pcie_text(gpu.pcie, sleeps=True) for gpu in gpus), right=False, weight=5),
+        Column("PCIe", _cells(pcie_text(gpu.pcie, idles_slower=True) for gpu in gpus), right=False, weight=5),
         Column("NUMA", _cells(gpu.numa_affinity or "" for gpu in gpus), right=False, weight=6),
         Column("CPUs", _cells(gpu.cpu_affinity or "" for gpu in gpus), right=False, weight=4),
         Column("MIG", _cells(mig_text(gpu) for gpu in gpus), right=False, weight=3),
@@ -119,7 +119,7 @@ def _nic_columns(topology: Topology, nics: Sequence[Nic]) -> list[Column]:
         Column("interface", _cells(_interfaces(nic) for nic in nics), right=False, weight=3),
         Column("bus id", _cells(nic.bus_id or "" for nic in nics), right=False, weight=1),
         Column("board", _cells(nic.board_id or "" for nic in nics), right=False, weight=1),
-        Column("PCIe", _cells(pcie_text(nic.pcie, sleeps=False) for nic in nics), right=False, weight=4),
+        Column("PCIe", _cells(pcie_text(nic.pcie, idles_slower=False) for nic in nics), right=False, weight=4),
         Column("NUMA", _cells("" if nic.numa_node is None else str(nic.numa_node) for nic in nics), weight=5),
         Column("nearest GPUs", _cells(_near(topology, nic.label, gpus) for nic in nics), right=False, weight=9),
     ]
@@ -140,7 +140,7 @@ def _near(topology: Topology, label: str, others: Sequence[str]) -> str:
 
 
 def _access(topology: Topology) -> Iterator[str]:
-    groups: dict[PeerAccess, list[Path]] = {}
+    groups: dict[PeerAccess, list[DevicePath]] = {}
     for path in topology.paths:
         if path.peer_access and path.peer_access != PeerAccess():
             groups.setdefault(path.peer_access, []).append(path)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.launchers.kubernetes.log_lines import LogJoiner
+from busbw.launchers.kubernetes.log_lines import LogDeduplicator
 
 
 def stamp(time_ns: int) -> str:
@@ -24,7 +24,7 @@ def served(log: list[tuple[int, bytes]], since: str) -> list[bytes]:
 )
 def test_each_line_comes_once_and_in_order(times: list[int], cuts: list[int]) -> None:
     log = [(time_ns, b"line %d\n" % number) for number, time_ns in enumerate(times)]
-    joiner = LogJoiner()
+    joiner = LogDeduplicator()
     found: list[bytes] = []
     for cut in [*cuts, len(log)]:
         joiner.reconnected()
@@ -39,7 +39,7 @@ def test_each_line_comes_once_and_in_order(times: list[int], cuts: list[int]) ->
 @given(st.integers(1, 8), st.integers(0, 8))
 def test_lines_of_one_moment_are_told_apart_by_their_number(count: int, taken: int) -> None:
     log = [(10**9, b"same\n")] * count
-    joiner = LogJoiner()
+    joiner = LogDeduplicator()
     first = [joiner.take(piece) for piece in served(log, "")[:taken]]
     joiner.reconnected()
     second = [line for piece in served(log, joiner.since) if (line := joiner.take(piece)) is not None]
@@ -47,17 +47,17 @@ def test_lines_of_one_moment_are_told_apart_by_their_number(count: int, taken: i
 
 
 def test_lines_keep_their_bytes() -> None:
-    joiner = LogJoiner()
+    joiner = LogDeduplicator()
     assert joiner.take(b"2026-11-21T10:00:00.5Z  8  \xff {\n") == b" 8  \xff {\n"
     assert joiner.take(b"2026-11-21T10:00:01Z \n") == b"\n"
     assert joiner.since == "2026-11-21T10:00:01Z"
 
 
 def test_zones_other_than_utc() -> None:
-    joiner = LogJoiner()
+    joiner = LogDeduplicator()
     assert joiner.take(b"2026-11-21T18:00:00.123456789+08:00 a\n") == b"a\n"
     assert joiner.since == "2026-11-21T18:00:00.123456789+08:00"
 
 
 def test_what_has_no_stamp_is_the_servers_own_word() -> None:
-    assert LogJoiner().take(b"unable to retrieve container logs\n") == b"unable to retrieve container logs\n"
+    assert LogDeduplicator().take(b"unable to retrieve container logs\n") == b"unable to retrieve container logs\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.launchers.kubernetes import Where, log_reader
+from busbw.launchers.kubernetes import KubernetesTarget, log_reader
 
 STEP_S = 0.25
 
@@ -42,7 +42,7 @@ def test_pauses_grow_until_a_line_comes(tmp_path: Path, monkeypatch: pytest.Monk
             clock.now_s += STEP_S
         return found
 
-    log_reading = log_reader.Reading(Where(image="busbw:1"), "pod")
+    log_reading = log_reader.LogReader(KubernetesTarget(image="busbw:1"), "pod")
     try:
         assert connections(60) == [0, 1, 3, 7, 15, 31, 47]
         assert log_reading.failures == (7 if code else 0)

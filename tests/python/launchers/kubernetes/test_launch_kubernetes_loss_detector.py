@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from busbw.launchers.kubernetes import objects
-from busbw.launchers.kubernetes.loss_detector import Loss, remark
+from busbw.launchers.kubernetes.loss_detector import LossDetector, suspicion_text
 
 
 def pod(*, reason: str = "", phase: str = "Running", deleted: bool = False, **conditions: str) -> objects.Pod:
@@ -33,8 +33,8 @@ def reading(failures: int) -> Any:
 
 def lost_after_s(one: objects.Pod, failures: int = 0, patience_s: int = 60) -> int | None:
     """The first second at which it counts as lost, of 200."""
-    loss = Loss(patience_s)
-    return next((second for second in range(200) if loss.words(one, reading(failures), 1000.0 + second)), None)
+    loss = LossDetector(patience_s)
+    return next((second for second in range(200) if loss.lost_reason(one, reading(failures), 1000.0 + second)), None)
 
 
 @pytest.mark.parametrize(
@@ -66,20 +66,20 @@ def test_patience_0_waits_on_for_a_node_that_is_only_silent() -> None:
 
 def test_a_line_or_a_node_that_comes_back_starts_it_anew() -> None:
     silent = pod(Ready="Unknown")
-    loss = Loss(60)
-    assert not loss.words(silent, None, 0.0)
-    loss.heard()
-    assert not loss.words(silent, None, 61.0)
-    assert not loss.words(pod(Ready="True"), None, 90.0)
-    assert not loss.words(silent, None, 122.0)
-    assert loss.words(silent, None, 183.0)
+    loss = LossDetector(60)
+    assert not loss.lost_reason(silent, None, 0.0)
+    loss.on_line()
+    assert not loss.lost_reason(silent, None, 61.0)
+    assert not loss.lost_reason(pod(Ready="True"), None, 90.0)
+    assert not loss.lost_reason(silent, None, 122.0)
+    assert loss.lost_reason(silent, None, 183.0)
 
 
 def test_what_is_said_meanwhile() -> None:
-    assert remark(None, None) == ""
-    assert remark(pod(), reading(0)) == ""
-    assert remark(pod(), reading(1)) == "the log of pod p cannot be read: no route to host"
-    assert remark(pod(deleted=True), None) == "pod p is being deleted"
-    assert remark(pod(Ready="Unknown/NodeStatusUnknown"), reading(1)) == (
+    assert suspicion_text(None, None) == ""
+    assert suspicion_text(pod(), reading(0)) == ""
+    assert suspicion_text(pod(), reading(1)) == "the log of pod p cannot be read: no route to host"
+    assert suspicion_text(pod(deleted=True), None) == "pod p is being deleted"
+    assert suspicion_text(pod(Ready="Unknown/NodeStatusUnknown"), reading(1)) == (
         "pod p: node n does not answer (Ready is Unknown: NodeStatusUnknown)"
     )

@@ -16,18 +16,18 @@ from launch_jobs import JOB, TOKEN, expect_golden
 
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.launchers.machine_types import machine_type
-from busbw.launchers.kubernetes import InCluster, Where, render
-from busbw.launchers.kubernetes.machine_type import on_system
+from busbw.launchers.kubernetes import KubernetesPlan, KubernetesTarget, render
+from busbw.launchers.kubernetes.machine_type import with_machine_type
 from busbw.launchers.kubernetes.manifests import owned_by, resumption, suspended
 from busbw.launchers.kubernetes.target import Kind, Toleration
+from busbw.launchers.machine_types import machine_type
 
 ONE_EACH = replace(JOB, processes_per_node=1, program="all_reduce_perf")
 GPUS = replace(ONE_EACH, arguments=("-t", "8", *JOB.arguments), ranks_per_process=8)
-CPU = Where(image="registry.example/busbw:cpu")
-P5 = on_system(Where(image="registry.example/busbw:efa"), machine_type.load("p5.48xlarge"))
+CPU = KubernetesTarget(image="registry.example/busbw:cpu")
+P5 = with_machine_type(KubernetesTarget(image="registry.example/busbw:efa"), machine_type.load("p5.48xlarge"))
 MPI_IMAGE = "registry.example/busbw:efa-mpijob"
-INFINIBAND = Where(
+INFINIBAND = KubernetesTarget(
     image="registry.example/busbw:ib",
     context="hpc",
     namespace="bench",
@@ -47,7 +47,7 @@ INFINIBAND = Where(
     keep=True,
 )
 
-RENDERED: dict[str, InCluster] = {
+RENDERED: dict[str, KubernetesPlan] = {
     "cpu": render(ONE_EACH, CPU),
     "one_node": render(replace(ONE_EACH, nodes=1), CPU),
     "p5.48xlarge": render(replace(GPUS, system=machine_type.load("p5.48xlarge")), P5),
@@ -316,8 +316,8 @@ def test_several_processes_in_a_pod_are_for_mpijob() -> None:
 
 
 def test_what_the_user_says_stands_above_the_system() -> None:
-    mine = Where(image="x", resources=(("vpc.amazonaws.com/efa", "16"), ("hugepages-2Mi", "0")), shm="1Gi")
-    where = on_system(mine, machine_type.load("p5.48xlarge"))
+    mine = KubernetesTarget(image="x", resources=(("vpc.amazonaws.com/efa", "16"), ("hugepages-2Mi", "0")), shm="1Gi")
+    where = with_machine_type(mine, machine_type.load("p5.48xlarge"))
     assert dict(where.resources)["vpc.amazonaws.com/efa"] == "16"
     assert "hugepages-2Mi" not in dict(where.resources)
     assert where.shm == "1Gi"

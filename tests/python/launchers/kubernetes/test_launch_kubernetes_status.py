@@ -38,7 +38,7 @@ NODES = answer(objects.NodeList, "nodes")
 
 
 def test_the_scheduler_speaks() -> None:
-    words = status.waiting_words(UNSCHEDULABLE, 2, answer(objects.EventList, "events-unschedulable"))
+    words = status.waiting_message(UNSCHEDULABLE, 2, answer(objects.EventList, "events-unschedulable"))
     assert words == (
         "2 of 2 pods pending (0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) were unschedulable)"
     )
@@ -46,27 +46,27 @@ def test_the_scheduler_speaks() -> None:
 
 
 def test_the_kubelet_speaks() -> None:
-    words = status.waiting_words(NO_IMAGE, 2)
+    words = status.waiting_message(NO_IMAGE, 2)
     assert words == ('2 of 2 pods pending (ErrImagePull: failed to pull and unpack image "missing/busbw:1": not found)')
-    trouble = status.trouble_of(NO_IMAGE, 2)
+    trouble = status.find_problem(NO_IMAGE, 2)
     assert trouble
     assert not trouble.is_certain
     assert "--image-pull-secret" in trouble.remedy
 
 
 def test_the_job_controller_speaks() -> None:
-    words = status.waiting_words(QUOTA, 2, QUOTA_EVENTS)
+    words = status.waiting_message(QUOTA, 2, QUOTA_EVENTS)
     assert words.startswith("1 of 2 pods not yet created (Error creating: pods")
     assert "exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1)" in words
-    trouble = status.trouble_of(QUOTA, 2, QUOTA_EVENTS)
+    trouble = status.find_problem(QUOTA, 2, QUOTA_EVENTS)
     assert trouble
     assert "exceeded quota" in trouble.words
 
 
 def test_nothing_is_waited_for_when_all_have_started() -> None:
     running = [pod(phase="Running", containerStatuses=container(running={})) for _ in range(2)]
-    assert status.waiting_words(running, 2) == ""
-    assert status.trouble_of(running, 2) is None
+    assert status.waiting_message(running, 2) == ""
+    assert status.find_problem(running, 2) is None
 
 
 def test_what_a_node_does_is_in_the_events_of_its_pod() -> None:
@@ -88,7 +88,7 @@ def test_what_a_node_does_is_in_the_events_of_its_pod() -> None:
             ("FailedScheduling", "0/3 nodes are available", "2026-11-21T10:00:01Z"),
         ]
     ]
-    words = status.waiting_words([creating], 1, events)
+    words = status.waiting_message([creating], 1, events)
     assert words == '1 of 1 pods pending (ContainerCreating: Pulling image "busbw:1")'
 
 
@@ -97,7 +97,7 @@ def test_what_a_node_does_is_in_the_events_of_its_pod() -> None:
     [("InvalidImageName", True), ("ErrImageNeverPull", True), ("ImagePullBackOff", False)],
 )
 def test_what_never_heals_needs_no_patience(reason: str, is_certain: bool) -> None:
-    trouble = status.trouble_of([pod(containerStatuses=container(waiting={"reason": reason}))], 1)
+    trouble = status.find_problem([pod(containerStatuses=container(waiting={"reason": reason}))], 1)
     assert trouble
     assert trouble.is_certain is is_certain
     assert reason in trouble.words
@@ -130,24 +130,24 @@ def test_an_autoscaler_brings_nodes() -> None:
 
 def test_the_head_is_process_0_or_the_mpi_launcher() -> None:
     pods = [pod("a", index="1"), pod("b", index="0")]
-    found = status.head(pods)
+    found = status.leader_pod(pods)
     assert found
     assert found.metadata.name == "b"
     launcher = msgspec.convert(
         {"metadata": {"name": "l", "labels": {"training.kubeflow.org/job-role": "launcher"}}}, objects.Pod
     )
-    assert status.head([launcher]) is launcher
-    assert status.head(pods[:1]) is None
+    assert status.leader_pod([launcher]) is launcher
+    assert status.leader_pod(pods[:1]) is None
 
 
 def test_how_pods_end() -> None:
     good = pod(phase="Succeeded", containerStatuses=container(terminated={"exitCode": 0, "reason": "Completed"}))
-    assert (status.exit_code(good), status.end_words(good)) == (0, "")
+    assert (status.exit_code(good), status.end_message(good)) == (0, "")
     killed = pod(phase="Failed", containerStatuses=container(terminated={"exitCode": 137, "reason": "OOMKilled"}))
-    assert (status.exit_code(killed), status.end_words(killed)) == (137, "OOMKilled")
+    assert (status.exit_code(killed), status.end_message(killed)) == (137, "OOMKilled")
     evicted = pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory.")
     assert status.exit_code(evicted) is None
-    assert status.end_words(evicted) == "Evicted: The node was low on resource: memory"
+    assert status.end_message(evicted) == "Evicted: The node was low on resource: memory"
     unstarted = {"exitCode": 128, "reason": "StartError", "message": 'exec: "x": not found'}
     trouble = status.never_ran(pod(phase="Failed", containerStatuses=container(terminated=unstarted)))
     assert trouble
@@ -165,21 +165,21 @@ def event(reason: str, when: str, *, kind: str = "Job", message: str = "no") -> 
 
 def test_what_an_object_got_over_is_no_trouble() -> None:
     failed = event("FailedCreate", "00:10")
-    assert status.trouble_of([], 1, [failed])
-    assert status.trouble_of([], 1, [failed, event("SuccessfulCreate", "00:10")])  # nobody knows which came last
-    assert status.trouble_of([], 1, [failed, event("SuccessfulCreate", "00:05")])
-    assert status.trouble_of([], 1, [failed, event("Pulled", "00:20", kind="Pod")])
-    assert status.trouble_of([], 1, [failed, event("SuccessfulCreate", "00:20")]) is None
+    assert status.find_problem([], 1, [failed])
+    assert status.find_problem([], 1, [failed, event("SuccessfulCreate", "00:10")])  # nobody knows which came last
+    assert status.find_problem([], 1, [failed, event("SuccessfulCreate", "00:05")])
+    assert status.find_problem([], 1, [failed, event("Pulled", "00:20", kind="Pod")])
+    assert status.find_problem([], 1, [failed, event("SuccessfulCreate", "00:20")]) is None
     mount = event("FailedMount", "00:10", kind="Pod")
-    assert status.trouble_of([pod()], 1, [mount])
-    assert status.trouble_of([pod()], 1, [mount, event("Pulling", "00:20", kind="Pod")]) is None
+    assert status.find_problem([pod()], 1, [mount])
+    assert status.find_problem([pod()], 1, [mount, event("Pulling", "00:20", kind="Pod")]) is None
 
 
 def test_a_stage_changes_when_things_get_on() -> None:
     failed, again = event("FailedCreate", "00:10"), event("FailedCreate", "00:40", message="another name")
-    before = status.trouble_of([pod()], 3, [failed])
-    after = status.trouble_of([pod()], 3, [failed, again])
-    more = status.trouble_of([pod(), pod("job-1-abcde")], 3, [failed, again])
+    before = status.find_problem([pod()], 3, [failed])
+    after = status.find_problem([pod()], 3, [failed, again])
+    more = status.find_problem([pod(), pod("job-1-abcde")], 3, [failed, again])
     assert before
     assert after
     assert more
@@ -188,6 +188,6 @@ def test_a_stage_changes_when_things_get_on() -> None:
 
 def test_pod_security_has_a_remedy_of_its_own() -> None:
     said = 'pods "job-0-x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
-    trouble = status.trouble_of([], 1, [event("FailedCreate", "00:10", message=said)])
+    trouble = status.find_problem([], 1, [event("FailedCreate", "00:10", message=said)])
     assert trouble
     assert "--run-as-user 1000" in trouble.remedy

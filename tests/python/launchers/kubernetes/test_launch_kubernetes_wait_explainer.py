@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from busbw.errors import BusbwError
-from busbw.launchers.job.job import Watch
+from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.kubernetes import objects, wait_explainer
 from busbw.launchers.kubernetes.manifests import Manifests
-from busbw.launchers.kubernetes.target import Where
+from busbw.launchers.kubernetes.target import KubernetesTarget
 
 
 class Cluster:
@@ -41,8 +41,8 @@ def test_patience_begins_anew_with_every_pod(monkeypatch: pytest.MonkeyPatch) ->
     made = Manifests(
         workload={"kind": "Job", "metadata": {"name": "job"}}, owned=(), suspend_path=(), pods=4, requests={}
     )
-    where = Where(image="x", patience_s=60)
-    explains = wait_explainer.Waiting(where, made, cluster, Watch(lambda _line: None, lambda: None))  # type: ignore[arg-type]
+    where = KubernetesTarget(image="x", pending_limit_s=60)
+    explains = wait_explainer.WaitExplainer(where, made, cluster, LaunchCallbacks(lambda _line: None, lambda: None))  # type: ignore[arg-type]
     for count in range(4):  # a slow start that gets on
         for _ in range(5):
             cluster.events = [failed(int(now_s))]

@@ -13,14 +13,14 @@ from polling import HANG_GUARD_S
 
 from busbw.errors import UsageError
 from busbw.launchers import slurm
-from busbw.launchers.job.hosts import Host
-from busbw.launchers.job.job import Watch
-from busbw.launchers.slurm import SlurmRendered
-from busbw.launchers.slurm.script import Where, job_options, merged, script, step_options
+from busbw.launchers.job.hosts import HostSlots
+from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.machine_types.machine_type import load
+from busbw.launchers.slurm import SlurmPlan
+from busbw.launchers.slurm.script import SlurmTarget, job_options, merged, script, step_options
 
-BATCH = Where(folder=Path("/shared/ada/busbw-slurm/busbw-all-reduce-1a2b3c"))
-CONTAINER = Where(
+BATCH = SlurmTarget(folder=Path("/shared/ada/busbw-slurm/busbw-all-reduce-1a2b3c"))
+CONTAINER = SlurmTarget(
     folder=BATCH.folder,
     gpus_per_node=8,
     container_image="/apps/busbw.sqsh",
@@ -35,7 +35,7 @@ ON_P4DE = replace(
     system=P4DE,
 )
 
-RENDERED: dict[str, SlurmRendered] = {
+RENDERED: dict[str, SlurmPlan] = {
     "batch.txt": slurm.render(JOB, BATCH),
     "batch_options.txt": slurm.render(
         replace(JOB, nodes=1, processes_per_node=1),
@@ -50,12 +50,15 @@ RENDERED: dict[str, SlurmRendered] = {
         ),
     ),
     "container.txt": slurm.render(ON_P4DE, CONTAINER),
-    "host_file.txt": slurm.render(JOB, replace(BATCH, hosts=(Host("n3", 2), Host("n1", 1)), port=23456)),
+    "host_file.txt": slurm.render(JOB, replace(BATCH, hosts=(HostSlots("n3", 2), HostSlots("n1", 1)), port=23456)),
     "topology_order.txt": slurm.render(JOB, replace(BATCH, order=("n1", "n3", "n2", "n4"), port=23456)),
-    "srun.txt": slurm.render(JOB, Where(job_options=("--partition=gpu",), gpus_per_node=8)),
-    "srun_step.txt": slurm.render(JOB, Where(in_allocation=True, in_step=True)),
+    "srun.txt": slurm.render(JOB, SlurmTarget(job_options=("--partition=gpu",), gpus_per_node=8)),
+    "srun_step.txt": slurm.render(JOB, SlurmTarget(in_allocation=True, in_step=True)),
     "srun_host_file.txt": slurm.render(
-        JOB, Where(in_allocation=True, hosts=(Host("n3", 2), Host("n1", 2)), port=23456, scratch=Path("/tmp"))
+        JOB,
+        SlurmTarget(
+            in_allocation=True, hosts=(HostSlots("n3", 2), HostSlots("n1", 2)), port=23456, scratch=Path("/tmp")
+        ),
     ),
 }
 
@@ -77,7 +80,7 @@ def test_the_token_is_on_no_command_line_and_in_no_file(name: str) -> None:
 
 
 def test_a_script_by_hand_makes_its_folder_itself() -> None:
-    expect_golden("slurm/standalone.sbatch", script(JOB, Where(standalone=True, steps=2)).rstrip("\n"))
+    expect_golden("slurm/standalone.sbatch", script(JOB, SlurmTarget(standalone=True, steps=2)).rstrip("\n"))
 
 
 def test_each_option_once_and_the_last_word_counts() -> None:
@@ -101,9 +104,9 @@ def test_the_environment_is_handed_on_whatever_the_site_says() -> None:
     assert command.words[:3] == ("sbatch", "--parsable", "--export=ALL")
     (command,) = slurm.render(JOB, replace(BATCH, job_options=("--export=NONE",))).commands
     assert command.words[:3] == ("sbatch", "--parsable", "--export=NONE")
-    (command,) = slurm.render(JOB, Where(job_options=("--export=ALL,A=1",))).commands
+    (command,) = slurm.render(JOB, SlurmTarget(job_options=("--export=ALL,A=1",))).commands
     assert [word for word in command.words if word.startswith("--export")] == ["--export=ALL,A=1"]
-    for where in (BATCH, Where(), Where(in_allocation=True)):
+    for where in (BATCH, SlurmTarget(), SlurmTarget(in_allocation=True)):
         assert step_options(JOB, where).count("--export=ALL") == 1
     assert "--export=ALL" not in step_options(JOB, replace(BATCH, step_options=("--export=ALL,A=1",)))
 
@@ -125,7 +128,7 @@ def test_a_batch_job_gets_nothing_of_an_allocation_around(tmp_path: Path, monkey
     kept = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SBATCH_PARTITION", "NCCL_DEBUG")
     for name, value in dict.fromkeys((*dropped, *kept), "1").items() | {("FAKE", str(tmp_path))}:
         monkeypatch.setenv(name, value)
-    rendered = slurm.render(JOB, Where(folder=tmp_path / "job"))
+    rendered = slurm.render(JOB, SlurmTarget(folder=tmp_path / "job"))
     assert slurm.start(rendered) == "12"
     assert len(fake.asked("sbatch")) == 1
     names = {line.partition("=")[0] for line in (tmp_path / "environment").read_text().splitlines()}
@@ -140,8 +143,8 @@ def test_srun_gets_no_variable_that_changes_its_output(monkeypatch: pytest.Monke
     (tmp_path / "srun").write_text('#!/bin/sh\nenv | sed -n "s/^\\(SLURM_[^=]*\\)=.*/\\1/p"\n')
     (tmp_path / "srun").chmod(0o755)
     lines: list[bytes] = []
-    watch = Watch(lines.append, lambda: None, on_error=lambda _line, _who: None)
-    assert slurm.submit(slurm.render(JOB, Where(in_allocation=True)), watch) == 0
+    watch = LaunchCallbacks(lines.append, lambda: None, on_error=lambda _line, _who: None)
+    assert slurm.submit(slurm.render(JOB, SlurmTarget(in_allocation=True)), watch) == 0
     assert b"SLURM_CONF\n" in lines
     assert not {b"SLURM_LABELIO\n", b"SLURM_STDOUTMODE\n", b"SLURM_STDERRMODE\n"} & set(lines)
 
@@ -199,7 +202,7 @@ def variables(folder: Path, name: str) -> list[str]:
 
 
 def test_the_script_runs_the_program_and_leaves_what_it_says(tmp_path: Path) -> None:
-    where = Where(folder=tmp_path / "job")
+    where = SlurmTarget(folder=tmp_path / "job")
     done = run_script(tmp_path, script(JOB, where), "0\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     files = {path.name: path.read_text() for path in (tmp_path / "job").iterdir()}
@@ -224,13 +227,13 @@ def test_the_script_runs_the_program_and_leaves_what_it_says(tmp_path: Path) -> 
     ],
 )
 def test_steps_go_on_while_it_makes_sense(tmp_path: Path, codes: str, steps: int, code: int) -> None:
-    done = run_script(tmp_path, script(JOB, Where(folder=tmp_path / "job", steps=3)), codes)
+    done = run_script(tmp_path, script(JOB, SlurmTarget(folder=tmp_path / "job", steps=3)), codes)
     assert done.returncode == code
     assert len(list((tmp_path / "job").glob("step-*.code"))) == steps
 
 
 def test_the_nodes_of_the_job_in_the_order_of_the_switches(tmp_path: Path) -> None:
-    where = Where(folder=tmp_path / "job", order=("n3", "n4", "n1", "n2"), port=23456)
+    where = SlurmTarget(folder=tmp_path / "job", order=("n3", "n4", "n1", "n2"), port=23456)
     assert run_script(tmp_path, script(JOB, where), "0\n").returncode == 0
     hosts = (tmp_path / "job" / "hosts").read_text().split()
     assert hosts == ["n3", "n3", "n1", "n1", "n2", "n2", "n9", "n9"]
@@ -239,22 +242,22 @@ def test_the_nodes_of_the_job_in_the_order_of_the_switches(tmp_path: Path) -> No
 
 
 def test_a_host_file_is_written_as_srun_reads_it(tmp_path: Path) -> None:
-    where = Where(folder=tmp_path / "job", hosts=(Host("n3", 2), Host("n1", 1)), port=23456)
+    where = SlurmTarget(folder=tmp_path / "job", hosts=(HostSlots("n3", 2), HostSlots("n1", 1)), port=23456)
     assert run_script(tmp_path, script(JOB, where), "0\n").returncode == 0
     assert (tmp_path / "job" / "hosts").read_text().split() == ["n3", "n3", "n1"]
 
 
 def test_a_script_by_hand_shows_the_table_and_can_be_come_back_to(tmp_path: Path) -> None:
-    done = run_script(tmp_path, script(JOB, Where(standalone=True)), "5\n")
+    done = run_script(tmp_path, script(JOB, SlurmTarget(standalone=True)), "5\n")
     assert (done.returncode, done.stdout, done.stderr) == (5, "# table\n", "said on stderr\n")
-    found = slurm.submitted(tmp_path / "busbw-12")
+    found = slurm.load_submitted(tmp_path / "busbw-12")
     assert (found.job, found.steps, found.collective) == ("12", 1, "all_reduce")
 
 
-@pytest.mark.parametrize("where", [replace(BATCH, steps=1), Where()], ids=["batch", "srun"])
+@pytest.mark.parametrize("where", [replace(BATCH, steps=1), SlurmTarget()], ids=["batch", "srun"])
 @pytest.mark.parametrize(("rank", "stdout", "stderr"), [("0", "heard\n", ""), ("1", "", "heard\n")])
 def test_only_process_0_may_write_where_records_go(
-    tmp_path: Path, where: Where, rank: str, stdout: str, stderr: str
+    tmp_path: Path, where: SlurmTarget, rank: str, stdout: str, stderr: str
 ) -> None:
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\necho heard\n")
@@ -289,7 +292,7 @@ NONSENSE = (
 def test_a_folder_that_says_nonsense_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / slurm.JOB_FILE).write_text(text)
     with pytest.raises(UsageError, match="holds no job of Slurm"):
-        slurm.submitted(tmp_path)
+        slurm.load_submitted(tmp_path)
 
 
 def test_a_folder_goes_and_those_of_other_jobs_stay(tmp_path: Path) -> None:
@@ -297,7 +300,7 @@ def test_a_folder_goes_and_those_of_other_jobs_stay(tmp_path: Path) -> None:
     for folder in (one, other):
         folder.mkdir(parents=True)
         (folder / "step-1.out").write_text("x")
-    slurm.tidy(one)
+    slurm.remove_folder(one)
     assert [path.name for path in (tmp_path / slurm.FOLDERS).iterdir()] == ["other"]
-    slurm.tidy(other)
+    slurm.remove_folder(other)
     assert list(tmp_path.iterdir()) == []

@@ -55,7 +55,7 @@ def test_a_submission_that_is_not_answered_is_cancelled_by_its_name(
     (fake.folder / "sbatch.says").write_text("exec sleep 60\n")
     if refusal:
         fake.says("scancel", error=f"scancel: error: {refusal}\n", code=1)
-    with pytest.raises(commands.NoAnswerError) as raised:
+    with pytest.raises(commands.SlurmUnreachableError) as raised:
         commands.submit(["sbatch", "x"], os.environ, name="busbw-x")
     assert fake.asked("scancel") == ["scancel --name=busbw-x"]
     assert str(raised.value) == (
@@ -82,7 +82,7 @@ def test_the_step_of_a_name(fake: FakeSlurm) -> None:
 
 def test_a_step_that_nobody_can_tell_of(fake: FakeSlurm) -> None:
     fake.says("squeue", error="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
-    with pytest.raises(commands.NoAnswerError, match="Unable to contact slurm controller"):
+    with pytest.raises(commands.SlurmUnreachableError, match="Unable to contact slurm controller"):
         commands.step_named("busbw")
 
 

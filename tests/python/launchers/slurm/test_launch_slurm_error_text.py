@@ -3,7 +3,7 @@
 import pytest
 from launch_jobs import GOLDEN
 
-from busbw.launchers.slurm.error_text import NOT_STARTED, WAITS, remedy_for, words_of
+from busbw.launchers.slurm.error_text import NOT_STARTED, WAITS, error_line, remedy_for
 
 SAID = (GOLDEN / "slurm" / "said" / "refusals.txt").read_text()
 REFUSALS = {part.partition("\n")[0]: part.partition("\n")[2] for part in SAID.split("# ")[1:]}
@@ -30,7 +30,7 @@ REFUSALS = {part.partition("\n")[0]: part.partition("\n")[2] for part in SAID.sp
     ],
 )
 def test_the_words_and_the_remedy(command: str, words: str, remedy: str) -> None:
-    assert words_of(REFUSALS[command]) == words
+    assert error_line(REFUSALS[command]) == words
     assert remedy in remedy_for(REFUSALS[command])
 
 
@@ -39,8 +39,8 @@ def test_every_recorded_refusal_has_a_remedy_of_its_own() -> None:
 
 
 def test_words_of_little() -> None:
-    assert words_of("") == ""
-    assert words_of("sbatch: something happened\n") == "something happened"
+    assert error_line("") == ""
+    assert error_line("sbatch: something happened\n") == "something happened"
     assert remedy_for("something happened") == "see what Slurm's log says of it"
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from busbw.errors import BusbwError
-from busbw.launchers.job.job import Watch
-from busbw.launchers.slurm.exit_code import Heard, judged
+from busbw.launchers.job.job import LaunchCallbacks
+from busbw.launchers.slurm.exit_code import StepOutput, resolve_exit_code
 
 END = b'{"kind":"end","exit_code":%d,"rows":1,"wrong_rows":0,"wall_s":1.5}\n'
 
@@ -15,7 +15,9 @@ class Run:
     def __init__(self, *, out: list[bytes] | None = None, errors: list[bytes] | None = None) -> None:
         self.lines: list[bytes] = []
         self.errors: list[bytes] = []
-        self.heard = Heard(Watch(self.lines.append, lambda: None, on_error=lambda line, _who: self.errors.append(line)))
+        self.heard = StepOutput(
+            LaunchCallbacks(self.lines.append, lambda: None, on_error=lambda line, _who: self.errors.append(line))
+        )
         for line in out or []:
             self.heard.take(line)
         for line in errors or []:
@@ -45,15 +47,15 @@ class Run:
 )
 def test_the_programs_own_word_goes_first(srun: int, recorded: int | None, code: int) -> None:
     out = [b"# table\n", *([END % recorded] if recorded is not None else [])]
-    assert judged(srun, Run(out=out).heard) == code
+    assert resolve_exit_code(srun, Run(out=out).heard) == code
 
 
 def test_a_lost_process_is_named_by_its_signal() -> None:
     run = Run(out=[b"# table\n"])
-    judged(137, run.heard)
+    resolve_exit_code(137, run.heard)
     assert run.errors == [b"busbw: ended by SIGKILL: a process of the job was lost\n"]
     run = Run()
-    judged(77, run.heard)
+    resolve_exit_code(77, run.heard)
     assert run.errors == [b"busbw: exit code 77: a process of the job was lost\n"]
 
 
@@ -69,7 +71,7 @@ def test_a_lost_process_is_named_by_its_signal() -> None:
 )
 def test_a_program_that_was_not_started(srun: int, errors: list[bytes], words: str) -> None:
     with pytest.raises(BusbwError, match=words) as raised:
-        judged(srun, Run(errors=errors).heard)
+        resolve_exit_code(srun, Run(errors=errors).heard)
     assert raised.value.exit_code == 3
 
 
@@ -80,4 +82,4 @@ def test_lines_come_through_and_what_we_caused_ourselves_does_not() -> None:
     )
     assert run.lines == [b"# table\n", b"{broken\n", b'{"kind":"end"}\n']
     assert run.errors == [b"a warning\n"]
-    assert run.heard.end_code is None
+    assert run.heard.recorded_exit_code is None

@@ -12,10 +12,10 @@ from fake_slurm import FakeSlurm
 from launch_jobs import GOLDEN
 
 from busbw.errors import BusbwError
-from busbw.launchers.job.job import Watch
+from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm import cancellation, commands, disk_space, follower
-from busbw.launchers.slurm.files import Tail
-from busbw.launchers.slurm.follower import Follower, Left, Received, signals
+from busbw.launchers.slurm.files import FileTail
+from busbw.launchers.slurm.follower import DetachedError, Follower, SignalLog, signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
@@ -35,7 +35,7 @@ class Seen:
         self.lines: list[bytes] = []
         self.errors: list[str] = []
         self.statuses: list[str] = []
-        self.watch = Watch(
+        self.watch = LaunchCallbacks(
             self.lines.append, on_wait, self.statuses.append, lambda line, _who: self.errors.append(line.decode())
         )
 
@@ -51,7 +51,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
 
 @pytest.fixture
-def received() -> Iterator[Received]:
+def received() -> Iterator[SignalLog]:
     with signals() as received:
         yield received
 
@@ -94,7 +94,7 @@ def gets(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
 
-def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     finish(folder, 5, out='# table\n{"kind":"row"}\nhalf', error="a warning\n")
     seen = Seen()
     assert Follower(folder, "12", 1, seen.watch).follow(received) == 5
@@ -103,7 +103,7 @@ def test_a_step_that_has_ended_is_told_by_its_files(fake: FakeSlurm, folder: Pat
     assert fake.asked("squeue") == []
 
 
-def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     waits = "job 12 waits for 2 nodes: Resources (its nodes are in use)"
     runs = "job 12 runs on n[2,4], nothing was printed yet"
@@ -118,7 +118,7 @@ def test_the_queue_is_said_until_the_first_line_comes(fake: FakeSlurm, folder: P
     assert fake.asked("scancel") == []
 
 
-def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "PENDING|N/A|2||BadConstraints\n")
     with pytest.raises(
         BusbwError, match=r"could never start and was cancelled: BadConstraints .*; ask for less"
@@ -128,7 +128,7 @@ def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, 
     assert fake.asked("scancel") == ["scancel 12"]
 
 
-def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     away = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
     fake.says("squeue", error=away, code=1)
     fake.says("scontrol", error=away, code=1)
@@ -138,16 +138,16 @@ def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, rec
 
 
 def test_a_scheduler_that_stays_away(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_UNHEARD_S", 0.0)
     fake.says("squeue", code=1)
     fake.says("scontrol", error="Unable to contact slurm controller\n", code=1)
-    with pytest.raises(commands.NoAnswerError, match=f"come back with busbw launch attach {folder}"):
+    with pytest.raises(commands.SlurmUnreachableError, match=f"come back with busbw launch attach {folder}"):
         Follower(folder, "12", 1, Seen().watch).follow(received)
 
 
-def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.forgets()
     (folder / "batch.log").write_text("slurmstepd: error: *** JOB 12 CANCELLED DUE TO TIME LIMIT ***\n")
     (folder / "step-1.out").write_text("# table\n")
@@ -162,7 +162,7 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received:
 
 
 def test_an_exit_code_that_a_shared_folder_shows_late(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_SETTLES_S", SETTLES_S)
     fake.forgets()
@@ -171,7 +171,7 @@ def test_an_exit_code_that_a_shared_folder_shows_late(
     assert seen.errors == []
 
 
-def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     fake.says("sinfo", (SAID / "sinfo_nodes.txt").read_text())
@@ -182,14 +182,14 @@ def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: Re
     assert fake.asked("sinfo")[0].startswith("sinfo --noheader --Node --nodes=n[2,4]")
 
 
-def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_folder_that_nobody_shares(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
     seen = Seen()
     output_follower = Follower(folder, "11", 1, seen.watch)
     with pytest.raises(BusbwError, match=r"shows nothing of n\[1,3\]; name a folder that the nodes share"):
         output_follower.follow(received)
-    assert not output_follower.has_all
+    assert not output_follower.is_complete
     assert f"job 11 has ended; waiting up to 1 s for {folder} to show step-1.code" in seen.statuses
 
 
@@ -202,7 +202,7 @@ def test_a_folder_has_the_time_that_nfs_takes() -> None:
     assert SETTLES_S > 60  # acdirmax of nfs(5), where nobody chose another
 
 
-def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     completed(fake)
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text(END)
@@ -210,16 +210,16 @@ def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, r
     output_follower = Follower(folder, "11", 1, seen.watch)
     assert output_follower.follow(received) == 0
     assert len(seen.lines) == 2
-    assert not output_follower.has_all  # nobody knows what stderr had to say
+    assert not output_follower.is_complete  # nobody knows what stderr had to say
 
 
-def test_a_job_that_was_cut_short_has_shown_all(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_job_that_was_cut_short_has_shown_all(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     (folder / "batch.log").write_text("")
     output_follower = Follower(folder, "13", 1, Seen().watch)
     assert output_follower.follow(received) == 4
-    assert output_follower.has_all
+    assert output_follower.is_complete
 
 
 class Nfs:
@@ -246,7 +246,7 @@ class Nfs:
 
 
 def test_files_that_nfs_took_for_missing(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nfs = Nfs(monkeypatch)
     monkeypatch.setattr(follower, "_SETTLES_S", SETTLES_S)
@@ -265,13 +265,13 @@ def test_files_that_nfs_took_for_missing(
     seen = Seen(InTurn((lambda: fake.asked("squeue"), finish_without_a_look)))
     output_follower = Follower(folder, "11", 1, seen.watch)
     assert output_follower.follow(received) == 0
-    assert output_follower.has_all
+    assert output_follower.is_complete
     assert len(seen.lines) == 2
     assert seen.errors == []
 
 
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_S", 0.0)
     fake.says("squeue", RUNNING)
@@ -284,7 +284,7 @@ def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
 
 
 def test_the_second_interrupt_cancels_at_once(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
@@ -300,7 +300,7 @@ def test_the_second_interrupt_cancels_at_once(
 
 
 def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_too(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
@@ -320,7 +320,7 @@ def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_
 
 
 def test_an_interrupt_is_repeated_until_slurm_hears_it(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_S", NEVER_S)
     fake.says("squeue", RUNNING)
@@ -341,19 +341,19 @@ def test_an_interrupt_is_repeated_until_slurm_hears_it(
     assert TOLD in seen.statuses
 
 
-def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_user_who_does_not_want_to_wait_for_slurm(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", error=AWAY, code=1)
     fake.says("scancel", error=AWAY, code=1)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         os.kill(os.getpid(), number)
         received.wait(10.0)
-    with pytest.raises(commands.NoAnswerError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
+    with pytest.raises(commands.SlurmUnreachableError, match=r"job 12 may go on: .*; once Slurm answers: scancel 12"):
         Follower(folder, "12", 1, Seen().watch).follow(received)
 
 
 def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_ORDERLY_S", "_AGAIN_S"):
         monkeypatch.setattr(cancellation, name, 0.0)
@@ -368,7 +368,7 @@ def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
 
 
 def test_a_reader_who_goes_away_while_slurm_is_away(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
@@ -379,28 +379,28 @@ def test_a_reader_who_goes_away_while_slurm_is_away(
     def nobody_reads(_line: bytes) -> None:
         raise BrokenPipeError
 
-    output_follower = Follower(folder, "12", 1, Watch(nobody_reads, lambda: None))
+    output_follower = Follower(folder, "12", 1, LaunchCallbacks(nobody_reads, lambda: None))
     assert output_follower.follow(received) == 141
     assert fake.asked("scancel") == ["scancel 12"] * 3
-    assert output_follower.has_all
+    assert output_follower.is_complete
 
 
-def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_terminal_that_goes_away_cancels_nothing(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", RUNNING)
     seen = Seen(InTurn((at_once, gets(signal.SIGHUP))))
-    with pytest.raises(Left):
+    with pytest.raises(DetachedError):
         Follower(folder, "12", 1, seen.watch).follow(received)
     assert fake.asked("scancel") == []
 
 
-def test_a_reader_who_goes_away_cancels(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_a_reader_who_goes_away_cancels(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", RUNNING)
     (folder / "step-1.out").write_text("# table\n")
 
     def nobody_reads(_line: bytes) -> None:
         raise BrokenPipeError
 
-    assert Follower(folder, "12", 1, Watch(nobody_reads, lambda: None)).follow(received) == 141
+    assert Follower(folder, "12", 1, LaunchCallbacks(nobody_reads, lambda: None)).follow(received) == 141
     assert fake.asked("scancel") == ["scancel 12"]
 
 
@@ -414,7 +414,7 @@ def test_handlers_of_signals_are_put_back() -> None:
     assert [signal.getsignal(number) for number in numbers] == before
 
 
-def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder: Path, received: Received) -> None:
+def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     os.kill(os.getpid(), signal.SIGINT)
     seen = Seen(InTurn((lambda: fake.asked("scancel"), fake.forgets)))
@@ -423,7 +423,7 @@ def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder
 
 
 def test_a_full_folder_is_named_at_once(
-    fake: FakeSlurm, folder: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_SETTLES_S", NEVER_S)
     monkeypatch.setattr(disk_space, "is_full", lambda at: at == folder)
@@ -436,7 +436,7 @@ def test_a_full_folder_is_named_at_once(
         output_follower.follow(received)
     assert raised.value.exit_code == 3
     assert seen.lines == [b"# table\n", b"half"]
-    assert not output_follower.has_all
+    assert not output_follower.is_complete
 
 
 @pytest.mark.parametrize(("error", "full"), [(ENOSPC, True), (EDQUOT, True), (EACCES, False), (0, False)])
@@ -451,7 +451,7 @@ def test_whether_a_folder_takes_more(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_job_that_was_started_anew_is_not_mixed_with_itself(
-    fake: FakeSlurm, folder: Path, received: Received
+    fake: FakeSlurm, folder: Path, received: SignalLog
 ) -> None:
     fake.says("squeue", RUNNING)
     (folder / "batch.log").write_text("")
@@ -461,13 +461,13 @@ def test_a_job_that_was_started_anew_is_not_mixed_with_itself(
     with pytest.raises(BusbwError, match=r"step-1\.out got shorter: Slurm has started the job anew"):
         output_follower.follow(received)
     assert seen.lines == [b"# table\n", b"# another\n"]
-    assert not output_follower.has_all  # its folder stays
+    assert not output_follower.is_complete  # its folder stays
 
 
 def test_a_file_that_grows(tmp_path: Path) -> None:
     path = tmp_path / "out"
     lines: list[bytes] = []
-    tail = Tail(path, lines.append)
+    tail = FileTail(path, lines.append)
     tail.read()
     assert lines == []
     with path.open("wb", buffering=0) as stream:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_slurm import FakeSlurm
 
-from busbw.launchers.job.job import Command, Watch
+from busbw.launchers.job.job import Command, LaunchCallbacks
 from busbw.launchers.slurm import srun
 
 NAME = "busbw-all-reduce-1a2b3c"
@@ -56,8 +56,10 @@ def interrupted(*, waits: bool = False) -> tuple[int, list[str], list[str]]:
             (folder / "srun.up").unlink()
             interrupt(b"")
 
-    watch = Watch(interrupt, interrupt_if_up, statuses.append, lambda line, _who: errors.append(line.decode()))
-    return srun.run(Command(("srun",)), (), NAME, watch), statuses, errors
+    watch = LaunchCallbacks(
+        interrupt, interrupt_if_up, statuses.append, lambda line, _who: errors.append(line.decode())
+    )
+    return srun.run_srun(Command(("srun",)), (), NAME, watch), statuses, errors
 
 
 def test_an_interrupt_goes_to_running_ranks_by_srun_alone(fake: FakeSlurm) -> None:
@@ -109,8 +111,8 @@ def test_where_nobody_reads_any_more_running_ranks_are_interrupted_whether_or_no
     def nobody_reads(_line: bytes) -> None:
         raise BrokenPipeError
 
-    watch = Watch(nobody_reads, lambda: None, lambda _status: None, lambda line, _who: errors.append(line))
-    assert srun.run(Command(("srun",)), (), NAME, watch) == 141
+    watch = LaunchCallbacks(nobody_reads, lambda: None, lambda _status: None, lambda line, _who: errors.append(line))
+    assert srun.run_srun(Command(("srun",)), (), NAME, watch) == 141
     assert told(fake) == (["USR1"] if heeds else ["USR1", "USR2"])
     assert len(errors) == 1
 

@@ -7,11 +7,11 @@ from launch_jobs import GOLDEN
 
 from busbw.launchers.slurm.status import (
     JobStatus,
-    ended,
+    ended_message,
     never_starts,
     parse_scontrol,
     parse_squeue,
-    waiting,
+    waiting_message,
 )
 
 SAID = GOLDEN / "slurm" / "said"
@@ -47,15 +47,15 @@ def status(label: str) -> JobStatus:
     ],
 )
 def test_the_reason_of_a_wait(label: str, sentence: str) -> None:
-    assert status(label).waits
+    assert status(label).is_pending
     assert not status(label).has_ended
-    assert waiting("12", status(label)).startswith(sentence)
+    assert waiting_message("12", status(label)).startswith(sentence)
 
 
 def test_a_job_that_runs() -> None:
     running = status("running")
     assert (running.state, running.nodes, running.node_list, running.reason) == ("RUNNING", "4", "n[1-4]", "")
-    assert not running.waits
+    assert not running.is_pending
     assert not running.has_ended
 
 
@@ -66,20 +66,20 @@ def test_lines_that_say_nothing(line: str) -> None:
 
 def test_a_reason_may_hold_anything() -> None:
     line = "PENDING|N/A|2||ReqNodeNotAvail, UnavailableNodes:n[3-4]|x"
-    assert waiting("7", parse_squeue(line) or JobStatus("")) == (
+    assert waiting_message("7", parse_squeue(line) or JobStatus("")) == (
         "job 7 waits for 2 nodes: ReqNodeNotAvail, UnavailableNodes:n[3-4]|x (nodes that it asks for are down, drained "
         "or reserved); name other ones: --nodelist"
     )
 
 
 def test_words_that_nobody_knows_are_said_as_they_are() -> None:
-    assert waiting("7", JobStatus("PENDING", "SomethingNew", "2")) == "job 7 waits for 2 nodes: SomethingNew"
-    assert waiting("7", JobStatus("PENDING", "", "1")) == "job 7 waits for a node"
-    assert waiting("7", JobStatus("REQUEUED", "", "2")) == "job 7 waits for 2 nodes: REQUEUED"
-    assert waiting("7", JobStatus("CONFIGURING", "", "2", "n[1-2]")).startswith(
+    assert waiting_message("7", JobStatus("PENDING", "SomethingNew", "2")) == "job 7 waits for 2 nodes: SomethingNew"
+    assert waiting_message("7", JobStatus("PENDING", "", "1")) == "job 7 waits for a node"
+    assert waiting_message("7", JobStatus("REQUEUED", "", "2")) == "job 7 waits for 2 nodes: REQUEUED"
+    assert waiting_message("7", JobStatus("CONFIGURING", "", "2", "n[1-2]")).startswith(
         "job 7 has n[1-2], which are made ready"
     )
-    assert "a limit of the account" in waiting("7", JobStatus("PENDING", "AssocGrpCpuLimit", "2"))
+    assert "a limit of the account" in waiting_message("7", JobStatus("PENDING", "AssocGrpCpuLimit", "2"))
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_no_such_job() -> None:
 
 def test_the_end_names_the_nodes_that_failed() -> None:
     failed = JobStatus("NODE_FAIL", "", "2", "n[2,4]")
-    assert ended("12", failed, ("n4 is down: Not responding",)) == (
+    assert ended_message("12", failed, ("n4 is down: Not responding",)) == (
         "Slurm ended job 12: NODE_FAIL (n4 is down: Not responding), a node failed"
     )
-    assert ended("12", failed) == "Slurm ended job 12: NODE_FAIL on n[2,4], a node failed"
-    assert "ask for more with --time" in ended("12", JobStatus("TIMEOUT"))
-    assert "Slurm knows nothing of job 12 any more" in ended("12", None)
-    assert "its batch script ended" in ended("12", JobStatus("FAILED"))
+    assert ended_message("12", failed) == "Slurm ended job 12: NODE_FAIL on n[2,4], a node failed"
+    assert "ask for more with --time" in ended_message("12", JobStatus("TIMEOUT"))
+    assert "Slurm knows nothing of job 12 any more" in ended_message("12", None)
+    assert "its batch script ended" in ended_message("12", JobStatus("FAILED"))
 
 
 @pytest.mark.parametrize(
