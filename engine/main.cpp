@@ -74,7 +74,7 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
 
 std::string version_text() {
   const std::string headers = nccl_headers();
-  const auto build = program_build();
+  const auto build = program_build_id();
   return fmt::format("busbw {0}\n{1}backend host {0}\n{2}record schema {3}\nnccl-tests table 2.19.6\n", version(),
                      build ? fmt::format("build {}\n", *build) : "",
                      headers.empty() ? "" : fmt::format("backend nccl, built with the headers of {}\n", headers),
@@ -84,7 +84,7 @@ std::string version_text() {
 /// One line for each GPU: index, bus id, name. Why there is none is no error, so it goes to stderr.
 void list_devices(const std::string& program) {
   const GpuSurvey survey = survey_gpus(false);
-  if (survey.gpus.empty()) complain(program, "no GPU: " + survey.why_none);
+  if (survey.gpus.empty()) print_stderr(program, "no GPU: " + survey.no_gpu_reason);
   for (std::size_t i = 0; i < survey.gpus.size(); ++i)
     fmt::print("{} {} {}\n", i, survey.gpus[i].bus_id, survey.gpus[i].name);
 }
@@ -100,22 +100,22 @@ int run(int argc, char** argv) {
   const Invocation invocation = read_invocation(argv[0], {argv + 1, argv + argc});
   World world;
   const auto launched_processes = [&](const std::string& backend) {
-    world = backend == "mpi" ? join_mpi(argv, process_environment) : find_world(process_environment);
+    world = backend == "mpi" ? join_mpi(argv, process_environment) : detect_world(process_environment);
     return world.size;
   };
   auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment,
                               launched_processes);
-  if (const auto* request = std::get_if<Request>(&parsed)) {
+  if (const auto* request = std::get_if<InfoRequest>(&parsed)) {
     switch (*request) {
-      case Request::help: fmt::print("{}", help_text(invocation.program)); break;
-      case Request::version: fmt::print("{}", version_text()); break;
-      case Request::devices: list_devices(invocation.program); break;
+      case InfoRequest::help: fmt::print("{}", help_text(invocation.program)); break;
+      case InfoRequest::version: fmt::print("{}", version_text()); break;
+      case InfoRequest::devices: list_devices(invocation.program); break;
     }
     return 0;
   }
   auto& options = std::get<Options>(parsed);
-  if (options.records_path == "-") options.stdout_descriptor = own_stdout();
-  const JobResult result = world.size > 1 ? run_as_one_of(options, world) : run_here(options);
+  if (options.records_path == "-") options.stdout_descriptor = claim_stdout();
+  const JobResult result = world.size > 1 ? run_launched(options, world) : run_local(options);
   return result.outcome.exit_code;
 }
 
@@ -127,10 +127,10 @@ int main(int argc, char** argv) {
     busbw::occupy_standard_descriptors();
     return busbw::run(argc, argv);
   } catch (const busbw::Error& error) {
-    if (error.exit() != busbw::Exit::output_closed) busbw::complain(busbw::without_folder(argv[0]), error.what());
+    if (error.exit() != busbw::ExitCode::output_closed) busbw::print_stderr(busbw::without_folder(argv[0]), error.what());
     return static_cast<int>(error.exit());
   } catch (const std::exception& error) {
-    busbw::complain(busbw::without_folder(argv[0]), error.what());
-    return static_cast<int>(busbw::Exit::environment);
+    busbw::print_stderr(busbw::without_folder(argv[0]), error.what());
+    return static_cast<int>(busbw::ExitCode::environment);
   }
 }

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   const long iterations = argc > 2 ? std::atol(argv[2]) : 100000;
   const std::size_t count = argc > 3 ? std::atol(argv[3]) / sizeof(float) : 2;
-  HostBackend backend(1, ranks, "bench");
+  SharedMemoryBackend backend(1, ranks, "bench");
   backend.reserve(ranks, count * sizeof(float));
   LocalJob job(ranks);
   double time_us = 0;

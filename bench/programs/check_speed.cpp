@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   const std::size_t elements = (argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1ULL << 30) / sizeof(float);
   std::vector<std::vector<float>> memory(kRanks, std::vector<float>(elements));
   const ReductionValues values(Dtype::float32, Redop::sum, kRanks);
-  const Stream expected = values.reduced(1);
+  const DataStream expected = values.reduced(1);
   const std::size_t bytes = kRanks * elements * sizeof(float);
 
   const auto bytes_of = [&](int rank) { return reinterpret_cast<std::byte*>(memory[rank].data()); };

@@ -34,7 +34,7 @@ unsigned char* bytes_of(const DeviceMemory& memory) { return reinterpret_cast<un
 
 /// GB/s of `moved` bytes by the median of some runs.
 double gbps(std::size_t moved, cudaStream_t stream, const std::function<cudaError_t()>& launch) {
-  const Event begin(kWhere), end(kWhere);
+  const CudaEvent begin(kWhere), end(kWhere);
   std::array<double, kRuns> times_s{};
   check_cuda(launch(), kWhere, "warming up");
   for (double& time_s : times_s) {
@@ -78,7 +78,7 @@ bool measure(std::size_t bytes) {
   });
   fmt::print("set      1  0 {:7.0f} GB/s\ncopy     1  0 {:7.0f} GB/s\n", set, copy);
   for (const Dtype dtype : {Dtype::int8, Dtype::float16, Dtype::float32, Dtype::float64}) {
-    const Stream data = moved_stream(dtype, 0, kSeed);
+    const DataStream data = moved_stream(dtype, 0, kSeed);
     const auto element = static_cast<unsigned>(data.element_bytes);
     const DeviceMemory tile(data.tile->size() + kTilePaddingBytes, kWhere, "a tile");
     check_cuda(cudaMemcpy(tile.data(), data.tile->data(), data.tile->size(), cudaMemcpyHostToDevice), kWhere,

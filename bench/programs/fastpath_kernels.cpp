@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   const auto method = method_named(argv[2]);
   if (!collective || !method) return 2;
   const std::size_t bytes = std::strtoull(argv[3], nullptr, 10);
-  const Choice choice{*method, std::atoi(argv[4]), std::atoi(argv[5])};
+  const MethodConfig choice{*method, std::atoi(argv[4]), std::atoi(argv[5])};
   int ranks = 0;
   check(cudaGetDeviceCount(&ranks), "counting GPUs");
   if (argc > 6) ranks = std::atoi(argv[6]);
@@ -89,16 +89,16 @@ int main(int argc, char** argv) {
     int major = 0;
     check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, r), "asking for the compute capability");
     g.lane.starts_early = major >= 9;
-    Call call;
+    CollectiveCall call;
     call.collective = *collective;
-    call.element = Element::float16;
+    call.element = ElementType::float16;
     call.bytes = part;
     char* base = reinterpret_cast<char*>(g.buffer);
     call.send = *collective == Collective::all_gather ? base + static_cast<std::size_t>(r) * part : base;
     call.receive = *collective == Collective::reduce_scatter ? base + static_cast<std::size_t>(r) * part : base;
     if (*collective == Collective::alltoall) call.receive = base + room;
     if (*method == Method::direct) {
-      Reach reach;
+      PeerBuffers reach;
       for (int p = 0; p < ranks; ++p)
         reach.send[p] = reach.receive[p] = reinterpret_cast<char*>(gpus[static_cast<std::size_t>(p)].buffer);
       of_rank.push_back(direct_operation_of(call, choice, r, ranks, slots, reach));

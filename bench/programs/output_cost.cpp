@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   RunInfo info;
   info.ranks.resize(kRanks);
   NcclTestsText text(sink);
-  const auto records = Records::open(argv[1]);
+  const auto records = RecordWriter::open(argv[1]);
   const auto start = std::chrono::steady_clock::now();
   text.begin(info);
   records->begin(info);

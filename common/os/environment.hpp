@@ -9,7 +9,7 @@ namespace busbw {
 using Environment = std::optional<std::string> (*)(const char* variable);
 
 /// What it is set to: an empty variable, as job scripts leave it behind, is one that is not set.
-inline std::optional<std::string> set_to(Environment environment, const char* variable) {
+inline std::optional<std::string> nonempty_variable(Environment environment, const char* variable) {
   auto value = environment(variable);
   return value && !value->empty() ? value : std::nullopt;
 }

@@ -42,9 +42,9 @@ bool is_usable(const ifaddrs& entry) {
          !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr);
 }
 
-using Found = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-Found look_up(const std::string& host, int port, int flags, int& error) {
+AddressList look_up(const std::string& host, int port, int flags, int& error) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
@@ -111,9 +111,9 @@ std::vector<Interface> interfaces() {
   return found;
 }
 
-std::vector<Endpoint> resolve(const std::string& host, int port, std::string& why) {
+std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& why) {
   int error = 0;
-  const Found found = look_up(host, port, 0, error);
+  const AddressList found = look_up(host, port, 0, error);
   std::vector<Endpoint> endpoints;
   if (error != 0) {
     why = fmt::format("{}: {}", host, gai_strerror(error));
@@ -126,7 +126,7 @@ std::vector<Endpoint> resolve(const std::string& host, int port, std::string& wh
 
 Endpoint endpoint_of(const std::string& text, int port) {
   int error = 0;
-  const Found found = look_up(text, port, AI_NUMERICHOST, error);
+  const AddressList found = look_up(text, port, AI_NUMERICHOST, error);
   if (error != 0) throw EnvironmentError(fmt::format("{}: no address in digits", text));
   return copy_of(found->ai_addr);
 }
@@ -159,7 +159,7 @@ std::optional<Endpoint> remote_endpoint(const Descriptor& socket) {
   return endpoint;
 }
 
-void prepare(const Descriptor& socket) {
+void set_nonblocking_nodelay(const Descriptor& socket) {
   const int on = 1;
   setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   // Firewalls forget connections over which nothing goes.
@@ -170,10 +170,10 @@ void prepare(const Descriptor& socket) {
   fcntl(socket.number(), F_SETFL, fcntl(socket.number(), F_GETFL) | O_NONBLOCK);
 }
 
-Connected connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up) {
+ConnectResult connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up) {
   Descriptor socket(::socket(where.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno))};
-  prepare(socket);
+  set_nonblocking_nodelay(socket);
   if (connect(socket.number(), plain(where), where.length) == 0) return {std::move(socket), {}};
   if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", where.text(), std::strerror(errno))};
   for (int tick = 0; tick < ticks && !gave_up(); ++tick) {

@@ -36,7 +36,7 @@ struct Interface {
 std::vector<Interface> interfaces();
 /// The addresses of `host` (a name, or an address in digits); empty where it is not known (yet), and `why` then says
 /// so.
-std::vector<Endpoint> resolve(const std::string& host, int port, std::string& why);
+std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& why);
 /// Throws EnvironmentError where `text` (digits alone) is no address.
 Endpoint endpoint_of(const std::string& text, int port);
 
@@ -50,14 +50,14 @@ Endpoint local_endpoint(const Descriptor& socket);
 std::optional<Endpoint> remote_endpoint(const Descriptor& socket);
 
 /// What became of an attempt to connect.
-struct Connected {
+struct ConnectResult {
   Descriptor socket;  // does not block, sends at once; closed where it failed
   std::string why;    // it failed
 };
 /// Tries for at most `ticks`; `gave_up` is asked every tick and ends it early.
-Connected connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up);
+ConnectResult connect_to(const Endpoint& where, int ticks, const std::function<bool()>& gave_up);
 
 /// Sockets that answer at once and do not block.
-void prepare(const Descriptor& socket);
+void set_nonblocking_nodelay(const Descriptor& socket);
 
 }  // namespace busbw

@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-std::size_t allow_open_files(std::size_t needed) {
+std::size_t raise_open_file_limit(std::size_t needed) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::size_t>::max();  // nobody says otherwise
   if (limit.rlim_cur >= needed) return limit.rlim_cur;

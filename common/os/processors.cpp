@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-std::vector<int> own_processors() {
+std::vector<int> allowed_processors() {
   constexpr std::size_t kMost = std::size_t{1} << 20;
   // The kernel refuses a set that is smaller than its own.
   for (std::size_t count = CPU_SETSIZE; count <= kMost; count *= 2) {
@@ -26,7 +26,7 @@ std::vector<int> own_processors() {
   return {};
 }
 
-std::optional<std::string> crowding(int ranks, int processors, std::string_view where) {
+std::optional<std::string> oversubscription_warning(int ranks, int processors, std::string_view where) {
   if (processors == 0 || ranks <= processors) return std::nullopt;
   return fmt::format(
       "{} ranks{}{} share {} processor{}, so times include waiting for a turn; use at most {} rank{} {}to time the "

@@ -9,10 +9,10 @@ namespace busbw {
 
 /// Numbers of those that this thread, and what it starts, may use, as the kernel counts them on this host; empty where
 /// it does not say.
-std::vector<int> own_processors();
+std::vector<int> allowed_processors();
 
 /// What to warn of where so many ranks run on so many processors; empty where each has its own. `where` names the host,
 /// or is empty where there is but one.
-std::optional<std::string> crowding(int ranks, int processors, std::string_view where = {});
+std::optional<std::string> oversubscription_warning(int ranks, int processors, std::string_view where = {});
 
 }  // namespace busbw

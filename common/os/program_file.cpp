@@ -23,14 +23,14 @@ int ask(dl_phdr_info* object, std::size_t, void* result) {
     const ElfW(Phdr) & segment = object->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
     const auto* const begin = reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr);
-    build = build_among({begin, segment.p_memsz}, segment.p_align == 8 ? 8 : 4);
+    build = build_id_in_notes({begin, segment.p_memsz}, segment.p_align == 8 ? 8 : 4);
   }
   return 1;
 }
 
 }  // namespace
 
-std::optional<std::string> build_among(std::span<const std::byte> notes, std::size_t alignment) {
+std::optional<std::string> build_id_in_notes(std::span<const std::byte> notes, std::size_t alignment) {
   const auto padded = [&](std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   ElfW(Nhdr) header;
   while (notes.size() >= sizeof header) {
@@ -57,7 +57,7 @@ std::optional<std::string> program_path() {
   return error ? std::nullopt : std::optional(path.string());
 }
 
-std::optional<std::string> program_build() {
+std::optional<std::string> program_build_id() {
   std::optional<std::string> build;
   dl_iterate_phdr(ask, &build);
   return build;

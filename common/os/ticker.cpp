@@ -23,12 +23,12 @@ Ticker::Ticker() : timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLO
                     std::strerror(errno)));
 }
 
-std::uint64_t Ticker::passed() const {
+std::uint64_t Ticker::take_elapsed() const {
   std::uint64_t ticks = 0;
   return read(timer_.number(), &ticks, sizeof ticks) == sizeof ticks ? ticks : 0;
 }
 
-void wait_a_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs)); }
+void sleep_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs)); }
 
 int ticks_of(double seconds) { return static_cast<int>(std::min(seconds, 1e7) * kTicksPerS); }
 

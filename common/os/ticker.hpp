@@ -17,14 +17,14 @@ class Ticker {
   /// The descriptor to poll for the next tick.
   int number() const { return timer_.number(); }
   /// Ticks since the last call.
-  std::uint64_t passed() const;
+  std::uint64_t take_elapsed() const;
 
  private:
   Descriptor timer_;
 };
 
 /// Sleeps for a tick.
-void wait_a_tick();
+void sleep_tick();
 
 /// The whole ticks in so many seconds; no more than an int holds.
 int ticks_of(double seconds);

@@ -6,7 +6,7 @@
 namespace busbw {
 
 /// Exit codes of every program; one meaning each (docs/compatibility.md).
-enum class Exit : int {
+enum class ExitCode : int {
   good = 0,
   wrong_data = 1,
   usage = 2,
@@ -21,25 +21,25 @@ enum class Exit : int {
 /// One sentence for the user: what was wrong, where, and what to do about it.
 class Error : public std::runtime_error {
  public:
-  Error(Exit exit, const std::string& sentence) : std::runtime_error(sentence), exit_(exit) {}
-  Exit exit() const { return exit_; }
+  Error(ExitCode exit, const std::string& sentence) : std::runtime_error(sentence), exit_(exit) {}
+  ExitCode exit() const { return exit_; }
 
  private:
-  Exit exit_;
+  ExitCode exit_;
 };
 
 /// A doubt about the command line (exit 2).
 struct UsageError : Error {
-  explicit UsageError(const std::string& sentence) : Error(Exit::usage, sentence) {}
+  explicit UsageError(const std::string& sentence) : Error(ExitCode::usage, sentence) {}
 };
 
 /// Something the machine lacks (exit 3).
 struct EnvironmentError : Error {
-  explicit EnvironmentError(const std::string& sentence) : Error(Exit::environment, sentence) {}
+  explicit EnvironmentError(const std::string& sentence) : Error(ExitCode::environment, sentence) {}
 };
 
 /// Thrown by a wait when the job has been aborted elsewhere: the first error stands in the job, this one only unwinds.
-struct Aborted : std::exception {
+struct JobAborted : std::exception {
   const char* what() const noexcept override { return "the job was aborted by another rank"; }
 };
 

@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-std::string list_of(std::span<const int> numbers) {
+std::string number_list_text(std::span<const int> numbers) {
   constexpr std::size_t kNamed = 8;
   const auto named = numbers.first(std::min(numbers.size(), kNamed));
   if (numbers.size() > kNamed) return fmt::format("{} and {} more", fmt::join(named, ", "), numbers.size() - kNamed);

@@ -6,6 +6,6 @@
 namespace busbw {
 
 /// "3", "3 and 5", "3, 5, 8 and 61 more".
-std::string list_of(std::span<const int> numbers);
+std::string number_list_text(std::span<const int> numbers);
 
 }  // namespace busbw

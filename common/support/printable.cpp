@@ -39,7 +39,7 @@ std::string printable(std::string_view text) {
   return line;
 }
 
-std::string shown(std::string_view value) {
+std::string printable_value(std::string_view value) {
   if (value.size() <= kMostBytes) return printable(value);
   std::size_t end = kMostBytes;
   while (end > 0 && goes_on(static_cast<unsigned char>(value[end]))) --end;  // no letter is cut in two

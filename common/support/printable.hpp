@@ -9,6 +9,6 @@ namespace busbw {
 std::string printable(std::string_view text);
 
 /// A value that a user, a launcher or a stranger gave, for a sentence: printable, and cut where it is long.
-std::string shown(std::string_view value);
+std::string printable_value(std::string_view value);
 
 }  // namespace busbw

@@ -97,10 +97,10 @@ __attribute__((target("sha,sse4.1,ssse3"))) void take_blocks_by_instructions(Sta
 
 }  // namespace
 
-Sha256::Sha256(Way way) : by_instructions_(false) {
+Sha256::Sha256(Implementation way) : by_instructions_(false) {
 #ifdef __x86_64__
   static const bool has_them = has_instructions();  // a virtual machine takes microseconds for the question
-  by_instructions_ = way == Way::fastest && has_them;
+  by_instructions_ = way == Implementation::fastest && has_them;
 #else
   static_cast<void>(way);
 #endif

@@ -15,8 +15,8 @@ using Digest = std::array<std::byte, 32>;
 class Sha256 {
  public:
   /// With the processor's instructions for it where there are any, or as every processor can.
-  enum class Way { fastest, anywhere };
-  explicit Sha256(Way way = Way::fastest);
+  enum class Implementation { fastest, portable };
+  explicit Sha256(Implementation way = Implementation::fastest);
 
   Sha256& add(std::span<const std::byte> bytes);
   Sha256& add(std::string_view text);

@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-void complain(std::string_view who, std::string_view sentence) noexcept {
+void print_stderr(std::string_view who, std::string_view sentence) noexcept {
   try {
     const std::string line = std::string(who) + ": " + printable(sentence) + "\n";
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());

@@ -5,6 +5,6 @@
 namespace busbw {
 
 /// Writes "who: sentence" and a line break to stderr at once. That stderr may be closed or full is no error.
-void complain(std::string_view who, std::string_view sentence) noexcept;
+void print_stderr(std::string_view who, std::string_view sentence) noexcept;
 
 }  // namespace busbw

@@ -28,7 +28,7 @@ struct Device {
 };
 
 /// Why a backend cannot do something, and what a person can do about it: two halves of a sentence.
-struct Lack {
+struct Limitation {
   std::string why;     // "NCCL 2.18.3 (/usr/lib/libnccl.so.2) has no 8-bit floats"
   std::string remedy;  // "use 2.24 or later"
 };
@@ -41,21 +41,21 @@ struct Transfer {
 };
 
 /// Points in the order of one communicator's operations, and the time of the device's own clock between them.
-class Stamps {
+class Timestamps {
  public:
-  virtual ~Stamps() = default;
+  virtual ~Timestamps() = default;
   /// Forgets all stamps and makes room for `count` of them.
   virtual void reset(std::size_t count) = 0;
   /// Marks the end of all operations that were issued so far.
   virtual void set(std::size_t index) = 0;
   /// Seconds between two stamps, both of them reached.
-  virtual double between_s(std::size_t from, std::size_t to) const = 0;
+  virtual double seconds_between(std::size_t from, std::size_t to) const = 0;
 };
 
 /// Operations that were recorded once, to be issued as a whole as often as wanted.
-class Recording {
+class OperationGraph {
  public:
-  virtual ~Recording() = default;
+  virtual ~OperationGraph() = default;
   /// Issues all of them, in the order of the communicator's operations.
   virtual void issue() = 0;
 };
@@ -68,14 +68,14 @@ class Gate {
   virtual void close() = 0;
   virtual void open() = 0;
   /// Operations and stamps that can be issued behind a closed gate; one more might wait for the gate, for ever.
-  virtual std::size_t room() const = 0;
+  virtual std::size_t capacity() const = 0;
 };
 
 /// What a device says of itself at work. What it does not say is missing.
-struct DeviceCondition {
+struct DeviceClockState {
   std::optional<double> clock_hz;       // of its processors, now
-  std::optional<double> most_clock_hz;  // that they may reach
-  std::vector<std::string> slowed_by;   // what holds the clock back, such as "power limit"; empty: nothing does
+  std::optional<double> max_clock_hz;  // that they may reach
+  std::vector<std::string> throttle_reasons;   // what holds the clock back, such as "power limit"; empty: nothing does
 };
 
 /// Where the memory of a rank's device went, in bytes; what cannot be told is missing. Others may take and give memory
@@ -120,32 +120,32 @@ class Communicator {
   virtual void end_group() {}
   /// What comes between these two makes one `result`, of which the later operations send on what the earlier ones
   /// brought. Faults made for tests strike it once it is whole.
-  virtual void begin_steps() {}
-  virtual void end_steps(std::span<std::byte> /*result*/, Dtype) {}
+  virtual void begin_multi_step() {}
+  virtual void end_multi_step(std::span<std::byte> /*result*/, Dtype) {}
   /// Returns when all operations so far are on their way to the device; they need not have finished.
   virtual void flush() {}
   virtual void synchronize() = 0;
   /// Where operations go on after their call has returned, the clock of the device that runs them; null where a call
   /// returns when its operation is done, so that the host's clock tells.
-  virtual Stamps* stamps() { return nullptr; }
+  virtual Timestamps* stamps() { return nullptr; }
   /// Operations and stamps from here on are kept and not run, until `end_recording` hands them out. Only where
   /// `can_record`.
-  virtual bool can_record() const { return false; }
-  virtual void begin_recording() { throw std::logic_error("begin_recording: this communicator cannot record"); }
-  virtual std::unique_ptr<Recording> end_recording() {
+  virtual bool can_capture() const { return false; }
+  virtual void begin_capture() { throw std::logic_error("begin_recording: this communicator cannot record"); }
+  virtual std::unique_ptr<OperationGraph> end_capture() {
     throw std::logic_error("end_recording: this communicator cannot record");
   }
   /// Null where an operation starts when it is called.
   virtual Gate* gate() { return nullptr; }
   /// Of the rank's device, now; cheap enough to be asked before and after each batch. Missing where nothing tells.
-  virtual std::optional<DeviceCondition> condition() { return std::nullopt; }
+  virtual std::optional<DeviceClockState> condition() { return std::nullopt; }
   /// Of the rank's device, now. Missing where nothing tells.
   virtual std::optional<MemoryUse> memory() { return std::nullopt; }
 
   /// Writes `elements` elements of `stream` from position `first` on to the rank's memory at `at`.
-  virtual void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) = 0;
+  virtual void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) = 0;
   /// Compares; mismatch indices are `index_base` plus the offset from `at`.
-  virtual void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+  virtual void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                        std::uint64_t index_base, Mismatches&) = 0;
 
   /// Where faults made for tests strike: the rank enters a phase.
@@ -168,10 +168,10 @@ class Backend {
   /// Bytes that `ranks` ranks of this machine may take together.
   virtual std::size_t available_bytes(int ranks) const = 0;
   /// Why it cannot move elements of that type, or cannot reduce them where that is asked for; missing where it can.
-  virtual std::optional<Lack> lack_of(Dtype, bool /*reduces*/) const { return std::nullopt; }
+  virtual std::optional<Limitation> limitation_of(Dtype, bool /*reduces*/) const { return std::nullopt; }
   /// Whose memory is the least, where ranks have memories of their own: "GPU 2 (0000:0f:00), which has the least free".
   /// Empty where all share one.
-  virtual std::string scarcest_memory() const { return {}; }
+  virtual std::string least_free_device() const { return {}; }
   /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Facts for the record: which library from where, which driver.

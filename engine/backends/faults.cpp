@@ -24,14 +24,14 @@ constexpr std::string_view kAllowed =
 /// Longest delay: an hour, so that a fault cannot pass for a hang by a slip of the finger.
 constexpr std::uint64_t kMaxDelayUs = 3'600'000'000;
 
-struct KindFacts {
+struct FaultSyntax {
   std::string_view name;
   Fault::Kind kind;
   std::vector<std::string_view> keys;  // every one must be given
 };
 
-const std::vector<KindFacts>& kinds() {
-  static const std::vector<KindFacts> all{{"delay", Fault::Kind::delay, {"rank", "us"}},
+const std::vector<FaultSyntax>& kinds() {
+  static const std::vector<FaultSyntax> all{{"delay", Fault::Kind::delay, {"rank", "us"}},
                                           {"flip", Fault::Kind::flip, {"rank", "index", "bit"}},
                                           {"overrun", Fault::Kind::overrun, {"rank"}},
                                           {"die", Fault::Kind::die, {"rank", "phase"}},
@@ -40,14 +40,14 @@ const std::vector<KindFacts>& kinds() {
 }
 
 /// The text of one fault and the way to refuse it.
-struct Refuser {
+struct FaultText {
   std::string_view text;
   [[noreturn]] void operator()(const std::string& why) const {
     throw UsageError(fmt::format("--fault {}: {}; {}", text, why, kAllowed));
   }
 };
 
-std::uint64_t number(std::string_view key, std::string_view value, std::uint64_t most, const Refuser& refuse) {
+std::uint64_t number(std::string_view key, std::string_view value, std::uint64_t most, const FaultText& refuse) {
   std::uint64_t result = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
   if (error != std::errc{} || end != value.data() + value.size() || result > most) {
@@ -56,13 +56,13 @@ std::uint64_t number(std::string_view key, std::string_view value, std::uint64_t
   return result;
 }
 
-Phase phase_of(std::string_view value, const Refuser& refuse) {
+Phase phase_of(std::string_view value, const FaultText& refuse) {
   const auto found = std::ranges::find_if(kPhases, [&](Phase phase) { return name(phase) == value; });
   if (found == kPhases.end()) refuse(fmt::format("'{}' is no phase", value));
   return *found;
 }
 
-void set(Fault& fault, std::string_view key, std::string_view value, const Refuser& refuse) {
+void set(Fault& fault, std::string_view key, std::string_view value, const FaultText& refuse) {
   if (key == "rank") fault.rank = static_cast<int>(number(key, value, std::numeric_limits<int>::max(), refuse));
   if (key == "us") fault.delay_us = number(key, value, kMaxDelayUs, refuse);
   if (key == "index") fault.index = number(key, value, std::numeric_limits<std::uint64_t>::max(), refuse);
@@ -84,10 +84,10 @@ void sleep_us(std::uint64_t microseconds) {
 }  // namespace
 
 Fault parse_fault(std::string_view text) {
-  const Refuser refuse{text};
+  const FaultText refuse{text};
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string_view kind_name = text.substr(0, colon);
-  const auto facts = std::ranges::find(kinds(), kind_name, &KindFacts::name);
+  const auto facts = std::ranges::find(kinds(), kind_name, &FaultSyntax::name);
   if (facts == kinds().end()) refuse(fmt::format("'{}' is no kind of fault", kind_name));
 
   Fault fault;
@@ -123,7 +123,7 @@ void require_ranks(std::span<const Fault> faults, int ranks) {
       throw UsageError(fmt::format("--fault with rank={}: allowed is a rank from 0 to {}", fault.rank, ranks - 1));
 }
 
-void strike(std::span<const Fault> faults, Phase phase, int world_rank) {
+void trigger_faults(std::span<const Fault> faults, Phase phase, int world_rank) {
   for (const Fault& fault : faults) {
     if (fault.rank != world_rank || fault.phase != phase) continue;
     if (fault.kind == Fault::Kind::die) kill(getpid(), SIGKILL);
@@ -137,7 +137,7 @@ RankFaults::RankFaults(std::span<const Fault> all, int world_rank) : world_rank_
 
 void RankFaults::enter(Phase phase) {
   phase_ = phase;
-  strike(mine_, phase, world_rank_);
+  trigger_faults(mine_, phase, world_rank_);
 }
 
 void RankFaults::before_operation() const {
@@ -146,14 +146,14 @@ void RankFaults::before_operation() const {
   }
 }
 
-bool RankFaults::spoil_results() const {
+bool RankFaults::corrupts_results() const {
   return phase_ == Phase::check && !in_steps_ && std::ranges::any_of(mine_, [](const Fault& fault) {
            return fault.kind == Fault::Kind::flip || fault.kind == Fault::Kind::overrun;
          });
 }
 
 void RankFaults::after_operation(std::span<std::byte> result, std::size_t element_bytes) {
-  if (result.empty() || !spoil_results()) return;
+  if (result.empty() || !corrupts_results()) return;
   for (const Fault& fault : mine_) {
     const auto bit = static_cast<std::size_t>(fault.bit);
     if (fault.kind == Fault::Kind::flip && fault.index < result.size() / element_bytes && bit < 8 * element_bytes) {

@@ -40,7 +40,7 @@ Faults parse_faults(std::span<const std::string> texts);
 void require_ranks(std::span<const Fault> faults, int ranks);
 
 /// Makes `world_rank` die or hang if one of the faults says so for `phase`.
-void strike(std::span<const Fault> faults, Phase phase, int world_rank);
+void trigger_faults(std::span<const Fault> faults, Phase phase, int world_rank);
 
 /// The faults of one rank, as its operations meet them.
 class RankFaults {
@@ -53,7 +53,7 @@ class RankFaults {
   void begin_steps() { in_steps_ = true; }
   void end_steps() { in_steps_ = false; }
   /// Whether `after_operation` would change a result now.
-  bool spoil_results() const;
+  bool corrupts_results() const;
   /// `result`: what the operation wrote for this rank, in elements of `element_bytes`; empty where it wrote nothing,
   /// and then nothing is changed. Nor is an element or a bit that the result does not have.
   void after_operation(std::span<std::byte> result, std::size_t element_bytes);

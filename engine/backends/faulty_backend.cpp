@@ -13,7 +13,7 @@ namespace busbw {
 namespace {
 
 /// What one operation wrote for this rank.
-struct Result {
+struct OperationResult {
   std::span<std::byte> memory;
   std::size_t element_bytes;
 };
@@ -62,31 +62,31 @@ class FaultyCommunicator final : public Communicator {
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_->copy(to, from, bytes); }
   void begin_group() override { inner_->begin_group(); }
   void end_group() override { inner_->end_group(); }
-  void begin_steps() override {
+  void begin_multi_step() override {
     faults_.begin_steps();
-    inner_->begin_steps();
+    inner_->begin_multi_step();
   }
-  void end_steps(std::span<std::byte> result, Dtype dtype) override {
-    inner_->end_steps(result, dtype);
+  void end_multi_step(std::span<std::byte> result, Dtype dtype) override {
+    inner_->end_multi_step(result, dtype);
     faults_.end_steps();
     keep(result, dtype);
   }
   void flush() override { inner_->flush(); }
   void synchronize() override {
     inner_->synchronize();
-    for (const Result& result : std::exchange(results_, {})) spoil(result);
+    for (const OperationResult& result : std::exchange(results_, {})) spoil(result);
   }
-  Stamps* stamps() override { return inner_->stamps(); }
-  bool can_record() const override { return inner_->can_record(); }
-  void begin_recording() override { inner_->begin_recording(); }
-  std::unique_ptr<Recording> end_recording() override { return inner_->end_recording(); }
+  Timestamps* stamps() override { return inner_->stamps(); }
+  bool can_capture() const override { return inner_->can_capture(); }
+  void begin_capture() override { inner_->begin_capture(); }
+  std::unique_ptr<OperationGraph> end_capture() override { return inner_->end_capture(); }
   Gate* gate() override { return inner_->gate(); }
-  std::optional<DeviceCondition> condition() override { return inner_->condition(); }
+  std::optional<DeviceClockState> condition() override { return inner_->condition(); }
   std::optional<MemoryUse> memory() override { return inner_->memory(); }
-  void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override {
+  void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
     inner_->fill(at, stream, first, elements);
   }
-  void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+  void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches& mismatches) override {
     inner_->compare(at, stream, first, elements, index_base, mismatches);
   }
@@ -106,13 +106,13 @@ class FaultyCommunicator final : public Communicator {
 
   /// To be spoiled when all operations have finished.
   void keep(std::span<std::byte> result, Dtype dtype) {
-    if (!result.empty() && faults_.spoil_results()) results_.push_back({result, size_bytes(dtype)});
+    if (!result.empty() && faults_.corrupts_results()) results_.push_back({result, size_bytes(dtype)});
   }
 
   std::size_t of_all(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
 
   /// The byte behind the result belongs to what a fault may change.
-  void spoil(const Result& result) {
+  void spoil(const OperationResult& result) {
     const std::size_t bytes = result.memory.size();
     on_host_.resize(bytes + 1);
     copy_(on_host_.data(), result.memory.data(), bytes + 1);
@@ -123,7 +123,7 @@ class FaultyCommunicator final : public Communicator {
   std::unique_ptr<Communicator> inner_;
   RankFaults faults_;
   const MemoryCopy& copy_;
-  std::vector<Result> results_;  // of operations that may not have finished
+  std::vector<OperationResult> results_;  // of operations that may not have finished
   std::vector<std::byte> on_host_;
 };
 
@@ -138,15 +138,15 @@ class FaultyBackend final : public Backend {
   std::string headers() const override { return inner_->headers(); }
   Device device(int index) const override { return inner_->device(index); }
   std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
-  std::optional<Lack> lack_of(Dtype dtype, bool reduces) const override { return inner_->lack_of(dtype, reduces); }
-  std::string scarcest_memory() const override { return inner_->scarcest_memory(); }
+  std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override { return inner_->limitation_of(dtype, reduces); }
+  std::string least_free_device() const override { return inner_->least_free_device(); }
   std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
   std::vector<std::string> warnings() const override { return inner_->warnings(); }
   std::vector<std::string> diagnosis() const override { return inner_->diagnosis(); }
   void reserve(int ranks, std::size_t buffer_bytes) override { inner_->reserve(ranks, buffer_bytes); }
   void enter(Phase phase, int world_rank) override {
-    strike(faults_, phase, world_rank);
+    trigger_faults(faults_, phase, world_rank);
     inner_->enter(phase, world_rank);
   }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
@@ -162,7 +162,7 @@ class FaultyBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> with_faults(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy) {
+std::unique_ptr<Backend> inject_faults(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy) {
   if (faults.empty()) return inner;
   return std::make_unique<FaultyBackend>(std::move(inner), std::move(faults), std::move(copy));
 }

@@ -15,6 +15,6 @@ using MemoryCopy = std::function<void(std::byte* to, const std::byte* from, std:
 
 /// `inner` with faults; `inner` itself where there are none. A result is spoilt when its operation has finished, which
 /// is when the rank has waited for it. `connect` throws UsageError when a fault is of a rank that does not exist.
-std::unique_ptr<Backend> with_faults(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy);
+std::unique_ptr<Backend> inject_faults(std::unique_ptr<Backend> inner, Faults faults, MemoryCopy copy);
 
 }  // namespace busbw

@@ -14,13 +14,13 @@ class AllGather final : public Collective {
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
   }
-  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Pieces expected(const Shape& shape, std::size_t, int, int ranks, int) const override {
-    return from_every_rank(shape.send_count, ranks);
+  Segments expected_segments(const Shape& shape, std::size_t, int, int ranks, int) const override {
+    return segments_from_every_rank(shape.send_count, ranks);
   }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.all_gather(call.send, call.recv, call.count, call.dtype);
   }
 };

@@ -16,16 +16,16 @@ class Alltoall final : public Collective {
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
   }
-  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Pieces expected(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
-    Pieces pieces = from_every_rank(shape.param_count, ranks);
-    for (Piece& piece : pieces) piece.first = shape.param_count * rank;
+  Segments expected_segments(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
+    Segments pieces = segments_from_every_rank(shape.param_count, ranks);
+    for (Segment& piece : pieces) piece.first = shape.param_count * rank;
     return pieces;
   }
   int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.alltoall(call.send, call.recv, call.count, call.dtype);
   }
 };

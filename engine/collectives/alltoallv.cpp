@@ -15,7 +15,7 @@ class Alltoallv final : public Collective {
 
   std::string_view name() const override { return "alltoallv"; }
   bool in_place_defined() const override { return false; }
-  std::string refuses(int ranks) const override {
+  std::string rank_count_error(int ranks) const override {
     if (!from_matrix()) return {};
     if (ranks > settings_.matrix.ranks)
       return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}",
@@ -43,11 +43,11 @@ class Alltoallv final : public Collective {
     const std::size_t most = std::max(shape.send_count, shape.recv_count);
     return {static_cast<double>(most * element_bytes), others_share(ranks)};
   }
-  Pieces to_send(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
     return {{.count = sent_before(shape, element_bytes, rank, ranks, ranks), .source_rank = rank}};
   }
-  Pieces expected(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
-    Pieces pieces;
+  Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int) const override {
+    Segments pieces;
     std::size_t offset = 0;
     for (int source = 0; source < ranks; ++source) {
       const std::size_t count = elements(shape, element_bytes, source, rank, ranks);
@@ -57,11 +57,11 @@ class Alltoallv final : public Collective {
                         .first = sent_before(shape, element_bytes, source, rank, ranks)});
       offset += count;
     }
-    pieces.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Piece::Source::untouched});
+    pieces.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Segment::Source::untouched});
     return pieces;
   }
   int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int ranks = communicator.size();
     const std::size_t element_bytes = size_bytes(call.dtype);
     const Shape shape{.param_count = call.count};

@@ -15,14 +15,14 @@ class Broadcast final : public Collective {
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int) const override {
     return {static_cast<double>(shape.param_count * element_bytes), 1};
   }
-  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int root) const override {
+  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int root) const override {
     if (rank != root) return {};
     return {{.count = shape.send_count, .source_rank = root}};
   }
-  Pieces expected(const Shape& shape, std::size_t, int, int, int root) const override {
+  Segments expected_segments(const Shape& shape, std::size_t, int, int, int root) const override {
     return {{.count = shape.recv_count, .source_rank = root}};
   }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.broadcast(call.send, call.recv, call.count, call.dtype, call.root);
   }
 };

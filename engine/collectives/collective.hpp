@@ -29,7 +29,7 @@ struct Traffic {
 };
 
 /// A run of elements in a rank's buffer and what belongs there.
-struct Piece {
+struct Segment {
   enum class Source {
     contribution,  // what rank `source_rank` puts into a reduction
     reduced,       // what the reduction over all ranks gives
@@ -42,10 +42,10 @@ struct Piece {
   int source_rank = 0;
   std::uint64_t first = 0;  // position in the source's stream
 };
-using Pieces = std::vector<Piece>;
+using Segments = std::vector<Segment>;
 
 /// Where and what one rank calls.
-struct Call {
+struct CollectiveCall {
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
   std::size_t count = 0;  // Shape::param_count
@@ -56,12 +56,12 @@ struct Call {
 
 /// Bytes that each rank sends and receives, for collectives where ranks differ.
 struct RankSummary {
-  struct Bytes {
+  struct RankBytes {
     std::uint64_t sent = 0;
     std::uint64_t received = 0;
   };
   std::string title;
-  std::vector<Bytes> ranks;
+  std::vector<RankBytes> ranks;
   double bus_factor = 1;
 };
 
@@ -77,22 +77,22 @@ class Collective {
   virtual std::string_view no_redop_name() const { return "none"; }
   virtual bool has_root() const { return false; }
   /// Whether every rank waits for all others, so that a late one holds up all and waiting tells who it was.
-  virtual bool all_wait_for_all() const { return !has_root(); }
+  virtual bool synchronizes_all_ranks() const { return !has_root(); }
   /// Whether a result in place is defined; if not, nccl-tests prints N/A as #wrong.
   virtual bool in_place_defined() const { return true; }
   /// Empty, or why this number of ranks cannot run ("nRanks 3 is not a power of 2, skipping").
-  virtual std::string refuses(int /*ranks*/) const { return {}; }
+  virtual std::string rank_count_error(int /*ranks*/) const { return {}; }
 
   /// `count`: requested bytes / element size.
   virtual Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const = 0;
   virtual Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const = 0;
   /// What `rank` puts into the data it sends; empty when it sends nothing.
-  virtual Pieces to_send(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
+  virtual Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
   /// What `rank` must hold afterwards, covering the elements 0 .. recv_count of its result.
-  virtual Pieces expected(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
-  virtual void run(Communicator& communicator, const Call& call) const = 0;
+  virtual Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const = 0;
+  virtual void run(Communicator& communicator, const CollectiveCall& call) const = 0;
   /// With how many others a rank exchanges messages, at most, where nccl-tests tells NCCL so.
-  virtual std::optional<int> most_peers() const { return std::nullopt; }
+  virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// How many operations one `run` performs one after the other; times are per operation (2 for a ping-pong).
   virtual int operations_per_run() const { return 1; }
   /// How many calls of the communicator one `run` makes, at most; one that addresses every rank counts as

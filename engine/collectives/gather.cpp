@@ -16,15 +16,15 @@ class Gather final : public Collective {
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
   }
-  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Pieces expected(const Shape& shape, std::size_t, int rank, int ranks, int root) const override {
-    if (rank != root) return {{.count = shape.recv_count, .source = Piece::Source::untouched}};
-    return from_every_rank(shape.send_count, ranks);
+  Segments expected_segments(const Shape& shape, std::size_t, int rank, int ranks, int root) const override {
+    if (rank != root) return {{.count = shape.recv_count, .source = Segment::Source::untouched}};
+    return segments_from_every_rank(shape.send_count, ranks);
   }
   int calls_per_run(int ranks) const override { return calls_to_all(ranks); }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.gather(call.send, call.recv, call.count, call.dtype, call.root);
   }
 };

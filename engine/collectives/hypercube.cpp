@@ -12,7 +12,7 @@ class Hypercube final : public Collective {
  public:
   std::string_view name() const override { return "hypercube"; }
   std::string_view no_redop_name() const override { return ""; }
-  std::string refuses(int ranks) const override {
+  std::string rank_count_error(int ranks) const override {
     if (std::has_single_bit(static_cast<unsigned>(ranks))) return {};
     return fmt::format("nRanks {} is not a power of 2, skipping", ranks);
   }
@@ -25,19 +25,19 @@ class Hypercube final : public Collective {
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return {static_cast<double>(shape.param_count * element_bytes * (ranks - 1)), 1};
   }
-  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Pieces expected(const Shape& shape, std::size_t, int, int ranks, int) const override {
-    return from_every_rank(shape.send_count, ranks);
+  Segments expected_segments(const Shape& shape, std::size_t, int, int ranks, int) const override {
+    return segments_from_every_rank(shape.send_count, ranks);
   }
   int calls_per_run(int ranks) const override { return 1 + std::countr_zero(static_cast<unsigned>(ranks)); }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     const std::size_t share_bytes = call.count * size_bytes(call.dtype);
     const int rank = communicator.rank();
     std::byte* const own = call.recv + rank * share_bytes;
     if (own != call.send) communicator.copy(own, call.send, share_bytes);
-    communicator.begin_steps();
+    communicator.begin_multi_step();
     for (int bit = 1; bit < communicator.size(); bit <<= 1) {
       const int first_mine = rank & ~(bit - 1);
       const int first_theirs = first_mine ^ bit;
@@ -46,7 +46,7 @@ class Hypercube final : public Collective {
       const Transfer recv{rank ^ bit, call.recv + first_theirs * share_bytes, count};
       communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
     }
-    communicator.end_steps({call.recv, share_bytes * static_cast<std::size_t>(communicator.size())}, call.dtype);
+    communicator.end_multi_step({call.recv, share_bytes * static_cast<std::size_t>(communicator.size())}, call.dtype);
   }
 };
 

@@ -16,14 +16,14 @@ class Reduce final : public Collective {
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int) const override {
     return {static_cast<double>(shape.param_count * element_bytes), 1};
   }
-  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
-    return {{.count = shape.send_count, .source = Piece::Source::contribution, .source_rank = rank}};
+  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source = Segment::Source::contribution, .source_rank = rank}};
   }
-  Pieces expected(const Shape& shape, std::size_t, int rank, int, int root) const override {
-    const auto source = rank == root ? Piece::Source::reduced : Piece::Source::untouched;
+  Segments expected_segments(const Shape& shape, std::size_t, int rank, int, int root) const override {
+    const auto source = rank == root ? Segment::Source::reduced : Segment::Source::untouched;
     return {{.count = shape.recv_count, .source = source}};
   }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.reduce(call.send, call.recv, call.count, call.dtype, call.redop, call.root);
   }
 };

@@ -16,13 +16,13 @@ class ReduceScatter final : public Collective {
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return {static_cast<double>(shape.param_count * element_bytes * ranks), others_share(ranks)};
   }
-  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
-    return {{.count = shape.send_count, .source = Piece::Source::contribution, .source_rank = rank}};
+  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.send_count, .source = Segment::Source::contribution, .source_rank = rank}};
   }
-  Pieces expected(const Shape& shape, std::size_t, int rank, int, int) const override {
-    return {{.count = shape.recv_count, .source = Piece::Source::reduced, .first = shape.recv_count * rank}};
+  Segments expected_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.recv_count, .source = Segment::Source::reduced, .first = shape.recv_count * rank}};
   }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.reduce_scatter(call.send, call.recv, call.count, call.dtype, call.redop);
   }
 };

@@ -20,8 +20,8 @@ std::unique_ptr<Collective> make_collective(std::string_view name, const Collect
   return found == entries.end() ? nullptr : found->make(settings);
 }
 
-Pieces from_every_rank(std::size_t count, int ranks) {
-  Pieces pieces;
+Segments segments_from_every_rank(std::size_t count, int ranks) {
+  Segments pieces;
   pieces.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank)
     pieces.push_back({.offset = count * rank, .count = count, .source_rank = rank});

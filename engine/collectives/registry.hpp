@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-using MakeCollective = std::unique_ptr<Collective> (*)(const CollectiveSettings&);
+using CollectiveFactory = std::unique_ptr<Collective> (*)(const CollectiveSettings&);
 
 std::unique_ptr<Collective> make_all_reduce(const CollectiveSettings&);
 std::unique_ptr<Collective> make_all_gather(const CollectiveSettings&);
@@ -25,7 +25,7 @@ std::unique_ptr<Collective> make_hypercube(const CollectiveSettings&);
 
 struct CollectiveEntry {
   std::string_view name;
-  MakeCollective make;
+  CollectiveFactory make;
 };
 
 /// Every collective, in the order of nccl-tests' list.
@@ -35,6 +35,6 @@ const std::vector<CollectiveEntry>& all_collectives();
 std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings);
 
 /// What a rank holds that got `count` elements from every rank, in rank order.
-Pieces from_every_rank(std::size_t count, int ranks);
+Segments segments_from_every_rank(std::size_t count, int ranks);
 
 }  // namespace busbw

@@ -14,8 +14,8 @@ class Sendrecv : public Collective {
   // nccl-tests repeats the rows for every -o, though no operator is used.
   bool loops_over_redops() const override { return true; }
   bool in_place_defined() const override { return false; }
-  std::optional<int> most_peers() const override { return 2; }
-  bool all_wait_for_all() const override { return false; }  // for neighbours only
+  std::optional<int> max_peers() const override { return 2; }
+  bool synchronizes_all_ranks() const override { return false; }  // for neighbours only
 
   Shape shape(std::size_t count, std::size_t, int) const override {
     return {.send_count = count, .recv_count = count, .param_count = count};
@@ -23,13 +23,13 @@ class Sendrecv : public Collective {
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int) const override {
     return {static_cast<double>(shape.param_count * element_bytes), 1};
   }
-  Pieces to_send(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments send_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
     return {{.count = shape.send_count, .source_rank = rank}};
   }
-  Pieces expected(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t, int rank, int ranks, int) const override {
     return {{.count = shape.recv_count, .source_rank = (rank - 1 + ranks) % ranks}};
   }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int ranks = communicator.size();
     const int next = (communicator.rank() + 1) % ranks;
     const int previous = (communicator.rank() - 1 + ranks) % ranks;
@@ -42,17 +42,17 @@ class Sendrecv : public Collective {
 
 class PingPong final : public Sendrecv {
  public:
-  std::string refuses(int ranks) const override {
+  std::string rank_count_error(int ranks) const override {
     if (ranks % 2 == 0) return {};
     return fmt::format("--ping-pong pairs ranks up, and {} is an odd number of them", ranks);
   }
   int operations_per_run() const override { return 2; }
   int calls_per_run(int) const override { return 2; }
 
-  Pieces expected(const Shape& shape, std::size_t, int rank, int, int) const override {
+  Segments expected_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
     return {{.count = shape.recv_count, .source_rank = peer_of(rank)}};
   }
-  void run(Communicator& communicator, const Call& call) const override {
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int peer = peer_of(communicator.rank());
     const Transfer send{peer, const_cast<std::byte*>(call.send), call.count};
     const Transfer recv{peer, call.recv, call.count};

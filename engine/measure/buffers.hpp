@@ -35,7 +35,7 @@ class CaseBuffers {
 
   /// The arguments of iteration `iteration`: as in nccl-tests, each uses the next region of the buffers, so that no
   /// cache is measured and races show.
-  Call call(Placement placement, std::uint64_t iteration, Dtype dtype, Redop redop, int root) const {
+  CollectiveCall call(Placement placement, std::uint64_t iteration, Dtype dtype, Redop redop, int root) const {
     const std::size_t shift = region_bytes_ * (iteration % positions_);
     return {.send = send_data(placement) + shift,
             .recv = recv_data(placement) + shift,

@@ -22,17 +22,17 @@ std::uint64_t guard_seed(const RankCase& rank_case, Guard guard) {
 
 }  // namespace
 
-Stream Checker::stream_of(const RankCase& rank_case, const Piece& piece) {
+DataStream Checker::stream_of(const RankCase& rank_case, const Segment& piece) {
   switch (piece.source) {
-    case Piece::Source::contribution: return values_.contribution(piece.source_rank, rank_case.seed);
-    case Piece::Source::reduced: return values_.reduced(rank_case.seed);
-    case Piece::Source::moved: return moved_stream(rank_case.dtype, piece.source_rank, rank_case.seed);
-    case Piece::Source::untouched: break;
+    case Segment::Source::contribution: return values_.contribution(piece.source_rank, rank_case.seed);
+    case Segment::Source::reduced: return values_.reduced(rank_case.seed);
+    case Segment::Source::moved: return moved_stream(rank_case.dtype, piece.source_rank, rank_case.seed);
+    case Segment::Source::untouched: break;
   }
   return poison(rank_case);
 }
 
-Stream Checker::poison(const RankCase& rank_case) const {
+DataStream Checker::poison(const RankCase& rank_case) const {
   return moved_stream(rank_case.dtype, kPoisonSource, rank_case.seed);
 }
 
@@ -48,36 +48,36 @@ void Checker::prepare(const RankCase& rank_case, Placement placement) {
   guard(recv.data() - kGuardBytes, Guard::before_recv);
   guard(recv.data() + recv.size(), Guard::after_recv);
   communicator_.fill(recv.data(), poison(rank_case), 0, recv.size() / element_bytes);
-  const auto pieces = rank_case.collective.to_send(rank_case.shape, element_bytes, communicator_.rank(),
+  const auto pieces = rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
                                                    communicator_.size(), rank_case.root);
-  for (const Piece& piece : pieces)
+  for (const Segment& piece : pieces)
     communicator_.fill(buffers_.send_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece),
                        piece.first, piece.count);
   communicator_.synchronize();
 }
 
-RankFindings Checker::verify_result(const RankCase& rank_case, Placement placement) {
+RankCheckResult Checker::verify_result(const RankCase& rank_case, Placement placement) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   Mismatches mismatches;
-  for (const Piece& piece : expected(rank_case)) {
-    if (piece.source == Piece::Source::untouched) continue;
+  for (const Segment& piece : expected(rank_case)) {
+    if (piece.source == Segment::Source::untouched) continue;
     communicator_.compare(buffers_.recv_data(placement) + piece.offset * element_bytes, stream_of(rank_case, piece),
                           piece.first, piece.count, piece.offset, mismatches);
   }
-  RankFindings findings;
+  RankCheckResult findings;
   keep(mismatches, rank_case.dtype, kReceiveBuffer, findings);
   return findings;
 }
 
-void Checker::verify_untouched(const RankCase& rank_case, Placement placement, RankFindings& findings) {
+void Checker::verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& findings) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   const auto recv = buffers_.recv_region(placement);
   const std::size_t result = static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
   Mismatches mismatches;
   // In place the result may lie within the data that is sent, whose other parts must stay as they were.
   compare_untouched(rank_case, placement, 0, result, mismatches);
-  for (const Piece& piece : expected(rank_case))
-    if (piece.source == Piece::Source::untouched)
+  for (const Segment& piece : expected(rank_case))
+    if (piece.source == Segment::Source::untouched)
       compare_untouched(rank_case, placement, result + piece.offset, result + piece.offset + piece.count, mismatches);
   compare_untouched(rank_case, placement, result + rank_case.shape.recv_count, recv.size() / element_bytes, mismatches);
   keep(mismatches, rank_case.dtype, kReceiveBuffer, findings);
@@ -92,8 +92,8 @@ void Checker::verify_untouched(const RankCase& rank_case, Placement placement, R
                 findings);
 }
 
-Pieces Checker::expected(const RankCase& rank_case) const {
-  return rank_case.collective.expected(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
+Segments Checker::expected(const RankCase& rank_case) const {
+  return rank_case.collective.expected_segments(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
                                        communicator_.size(), rank_case.root);
 }
 
@@ -103,14 +103,14 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
   std::byte* const region = buffers_.recv_region(placement).data();
   const auto element_at = [&](const std::byte* at) { return static_cast<std::size_t>(at - region) / element_bytes; };
   const std::size_t result = element_at(buffers_.recv_data(placement));
-  const auto compare = [&](std::size_t begin, std::size_t end, const Stream& stream, std::uint64_t first) {
+  const auto compare = [&](std::size_t begin, std::size_t end, const DataStream& stream, std::uint64_t first) {
     // Indices count from the result; those before it wrap around and become negative in `keep`.
     communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result, mismatches);
   };
   std::size_t done = from;
   if (placement == Placement::in_place) {
     const std::size_t own = element_at(buffers_.send_data(placement));
-    for (const Piece& sent : rank_case.collective.to_send(rank_case.shape, element_bytes, communicator_.rank(),
+    for (const Segment& sent : rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
                                                           communicator_.size(), rank_case.root)) {
       const std::size_t start = own + sent.offset;
       const std::size_t begin = std::clamp(start, done, to);
@@ -123,22 +123,22 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
   compare(done, to, poison(rank_case), done);
 }
 
-void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankFindings& findings) {
+void Checker::compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankCheckResult& findings) {
   Mismatches mismatches;
   communicator_.compare(at, guard_stream(seed), 0, kGuardBytes, 0, mismatches);
   keep(mismatches, Dtype::uint8, place + ", byte", findings);
 }
 
-void Checker::keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankFindings& findings) {
+void Checker::keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankCheckResult& findings) {
   findings.wrong_elements += mismatches.count;
   const auto add = [&](std::uint64_t index, std::string expected, std::string got) {
     if (findings.first.size() < Mismatches::kKept)
       findings.first.push_back(
           {world_rank_, place, static_cast<std::int64_t>(index), std::move(expected), std::move(got)});
   };
-  if (mismatches.gone > 0)
-    add(mismatches.gone_from, "right data when they were compared",
-        fmt::format("{} wrong elements, here or behind, that were right a moment later", mismatches.gone));
+  if (mismatches.vanished > 0)
+    add(mismatches.first_vanished, "right data when they were compared",
+        fmt::format("{} wrong elements, here or behind, that were right a moment later", mismatches.vanished));
   for (const Mismatch& mismatch : mismatches.first)
     add(mismatch.index, element_text(dtype, mismatch.expected.data()), element_text(dtype, mismatch.got.data()));
 }

@@ -12,7 +12,7 @@
 namespace busbw {
 
 /// What a rank found wrong.
-struct RankFindings {
+struct RankCheckResult {
   std::uint64_t wrong_elements = 0;
   std::vector<WrongElement> first;
 };
@@ -36,20 +36,20 @@ class Checker {
   void prepare(const RankCase& rank_case, Placement placement);
   /// Compares the result: right behind the operation, as whoever uses it would look at it, since a result that is still
   /// on its way would have arrived by the time others are waited for.
-  RankFindings verify_result(const RankCase& rank_case, Placement placement);
+  RankCheckResult verify_result(const RankCase& rank_case, Placement placement);
   /// Compares all that must be untouched, and the guards: when all ranks are done, as others may have written there.
-  void verify_untouched(const RankCase& rank_case, Placement placement, RankFindings& findings);
+  void verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& findings);
 
  private:
-  Pieces expected(const RankCase& rank_case) const;
+  Segments expected(const RankCase& rank_case) const;
   /// The stream of a piece, and the position in it of the piece's first element.
-  Stream stream_of(const RankCase& rank_case, const Piece& piece);
-  Stream poison(const RankCase& rank_case) const;
+  DataStream stream_of(const RankCase& rank_case, const Segment& piece);
+  DataStream poison(const RankCase& rank_case) const;
   /// Elements `from` to `to` of the receive region: the rank's own data in place, otherwise what `prepare` wrote there.
   void compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
                          Mismatches& mismatches);
-  void compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankFindings& findings);
-  void keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankFindings& findings);
+  void compare_guard(std::byte* at, std::uint64_t seed, const std::string& place, RankCheckResult& findings);
+  void keep(const Mismatches& mismatches, Dtype dtype, const std::string& place, RankCheckResult& findings);
 
   Communicator& communicator_;
   const CaseBuffers& buffers_;

@@ -5,12 +5,12 @@
 
 namespace busbw {
 
-double combine_ranks(std::span<const double> times_s, Average average) {
+double combine_ranks(std::span<const double> times_s, RankAverage average) {
   switch (average) {
-    case Average::rank0: return times_s.front();
-    case Average::min: return std::ranges::min(times_s);
-    case Average::max: return std::ranges::max(times_s);
-    case Average::mean: break;
+    case RankAverage::rank0: return times_s.front();
+    case RankAverage::min: return std::ranges::min(times_s);
+    case RankAverage::max: return std::ranges::max(times_s);
+    case RankAverage::mean: break;
   }
   return std::accumulate(times_s.begin(), times_s.end(), 0.0) / static_cast<double>(times_s.size());
 }

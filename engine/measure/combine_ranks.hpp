@@ -9,10 +9,10 @@
 namespace busbw {
 
 /// How the `time` column combines ranks: nccl-tests' -a.
-enum class Average { rank0, mean, min, max };
+enum class RankAverage { rank0, mean, min, max };
 
 /// One time from one of each rank.
-double combine_ranks(std::span<const double> times_s, Average average);
+double combine_ranks(std::span<const double> times_s, RankAverage average);
 
 /// Of each rank, per operation: the host clock's total, and what of it issuing took.
 std::vector<double> rank_times_s(std::span<const RankReport> ranks);

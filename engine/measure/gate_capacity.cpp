@@ -14,23 +14,23 @@ std::size_t left_of(std::size_t room, std::size_t taken) { return room <= taken 
 
 }  // namespace
 
-std::size_t GateRoom::iterations() const {
+std::size_t GateCapacity::iterations() const {
   return std::min(calls_.iterations, left_of(room_, calls_.per_operation + 2) / calls_.per_iteration);
 }
 
-std::size_t GateRoom::stamped_iterations() const {
+std::size_t GateCapacity::stamped_iterations() const {
   return left_of(room_, calls_.per_operation + 1) / (calls_.per_iteration + 1);
 }
 
-bool GateRoom::takes_graph() const {
+bool GateCapacity::fits_graph() const {
   return room_ > calls_.per_operation + 2 && takes_nodes(calls_.iterations * calls_.per_iteration);
 }
 
-bool GateRoom::takes_stamped_graph() const {
+bool GateCapacity::fits_timestamped_graph() const {
   const std::size_t stamps = calls_.iterations + 1;
   return room_ > calls_.per_operation && takes_nodes(calls_.iterations * calls_.per_iteration + stamps);
 }
 
-bool GateRoom::takes_nodes(std::size_t nodes) const { return nodes <= kGraphPerRoom * room_; }
+bool GateCapacity::takes_nodes(std::size_t nodes) const { return nodes <= kGraphPerRoom * room_; }
 
 }  // namespace busbw

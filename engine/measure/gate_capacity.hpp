@@ -12,19 +12,19 @@ struct BatchCalls {
 };
 
 /// Beside one operation, in which ranks wait for the last gate to open, there is room for:
-class GateRoom {
+class GateCapacity {
  public:
   /// `room`: Gate::room.
-  GateRoom(std::size_t room, const BatchCalls& calls) : room_(room), calls_(calls) {}
+  GateCapacity(std::size_t room, const BatchCalls& calls) : room_(room), calls_(calls) {}
 
   /// iterations, of those of the batch, between two stamps;
   std::size_t iterations() const;
   /// iterations, each behind a stamp, and the last stamp;
   std::size_t stamped_iterations() const;
   /// the launch of a graph of all iterations, between two stamps;
-  bool takes_graph() const;
+  bool fits_graph() const;
   /// the launch of such a graph that has a stamp before each iteration and behind the last.
-  bool takes_stamped_graph() const;
+  bool fits_timestamped_graph() const;
 
  private:
   bool takes_nodes(std::size_t nodes) const;

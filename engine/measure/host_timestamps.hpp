@@ -7,11 +7,11 @@
 
 namespace busbw {
 
-class HostStamps final : public Stamps {
+class HostTimestamps final : public Timestamps {
  public:
   void reset(std::size_t count) override { times_s_.assign(count, 0); }
   void set(std::size_t index) override { times_s_[index] = monotonic_s(); }
-  double between_s(std::size_t from, std::size_t to) const override { return times_s_[to] - times_s_[from]; }
+  double seconds_between(std::size_t from, std::size_t to) const override { return times_s_[to] - times_s_[from]; }
 
  private:
   std::vector<double> times_s_;

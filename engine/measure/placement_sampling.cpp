@@ -22,7 +22,7 @@ void append(const Samples& batch, Samples& all) {
   const auto& [iteration_s, left_out, first_iteration_s, total, device_s, device_operations, on_device, before, after] =
       batch;
   all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
-  all.left_out += left_out;
+  all.skipped_iterations += left_out;
   if (!all.first_iteration_s) all.first_iteration_s = first_iteration_s;
   all.total += total;
   all.device_s += device_s;
@@ -33,16 +33,16 @@ void append(const Samples& batch, Samples& all) {
 }
 
 /// Rank 0 hears what all ranks have found since they last said so.
-void collect(Team& world, const Samples& mine, std::vector<RankReport>& reports_of_all) {
+void gather_samples(Team& world, const Samples& mine, std::vector<RankReport>& reports_of_all) {
   const auto all = world.gather(samples_message(mine));
   for (std::size_t rank = 0; rank < all.size(); ++rank) append(read_samples(all[rank]), reports_of_all[rank].samples);
 }
 
 /// What is run for a batch, by what would show in its time. That is known before only roughly; where the first batch
 /// finds iterations shorter than expected, it is mended or run anew, and those after it are run by what it found.
-class Batches {
+class BatchStrategy {
  public:
-  Batches(Team& world, Sampler& sampler, double expected_iteration_s)
+  BatchStrategy(Team& world, Sampler& sampler, double expected_iteration_s)
       : world_(world), sampler_(sampler), shows_(decided(expected_iteration_s)) {}
 
   Samples run() {
@@ -54,42 +54,42 @@ class Batches {
     sampler_.plain_batch(batch);
     return batch;
   }
-  bool launching_shows() const { return shows_ == Shows::launching; }
+  bool launching_shows() const { return shows_ == VisibleOverhead::launching; }
 
  private:
   Samples measured() {
     Samples batch;
-    if (shows_ == Shows::nothing) {
+    if (shows_ == VisibleOverhead::nothing) {
       sampler_.batch_with_total(batch);
       return batch;
     }
     // The time first, as nccl-tests, which takes it right after its warm-up.
     sampler_.plain_batch(batch);
-    if (shows_ == Shows::launching)
-      sampler_.held_back_batch(batch);
+    if (shows_ == VisibleOverhead::launching)
+      sampler_.gated_stamped_batch(batch);
     else
       sampler_.stamped_batch(batch);
     return batch;
   }
 
   bool found_shorter(const Samples& batch) {
-    const Shows expected = shows_;
-    if (expected == Shows::launching) return false;
+    const VisibleOverhead expected = shows_;
+    if (expected == VisibleOverhead::launching) return false;
     shows_ = std::min(expected, decided(std::ranges::min(batch.iteration_s) * sampler_.operations_per_iteration()));
     return shows_ != expected;
   }
   /// By rank 0, for all.
-  Shows decided(double iteration_s) { return told_by_first(world_, sampler_.what_shows(iteration_s)); }
+  VisibleOverhead decided(double iteration_s) { return broadcast_from_rank0(world_, sampler_.visible_overhead(iteration_s)); }
 
   Team& world_;
   Sampler& sampler_;
-  Shows shows_;
+  VisibleOverhead shows_;
   bool has_run_ = false;
 };
 
 }  // namespace
 
-StoppedBy sample_placement(Team& world, Communicator& communicator, const SampledCase& what,
+StopReason sample_placement(Team& world, Communicator& communicator, const SampledCase& what,
                            const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
   enter(world, communicator, Phase::warmup);
   Sampler sampler(world, communicator, what, settings);
@@ -97,17 +97,17 @@ StoppedBy sample_placement(Team& world, Communicator& communicator, const Sample
   const double expected_iteration_s = sampler.warm_up();
   around.before = communicator.condition();
   enter(world, communicator, Phase::timing);
-  Batches batches(world, sampler, expected_iteration_s);
+  BatchStrategy batches(world, sampler, expected_iteration_s);
 
   const StoppingRule rule{settings.target_ci, settings.max_time_s};
   const bool has_rule = rule.target_ci || rule.max_time_s;
   const double began_s = monotonic_s();
   std::size_t next_look = 0;
-  std::optional<StoppedBy> decision;
+  std::optional<StopReason> decision;
   while (!decision) {
-    collect(world, batches.run(), reports_of_all);
+    gather_samples(world, batches.run(), reports_of_all);
     if (!has_rule) {
-      decision = StoppedBy::iterations;
+      decision = StopReason::iterations;
       break;
     }
     if (world.rank() == 0) {
@@ -119,11 +119,11 @@ StoppedBy sample_placement(Team& world, Communicator& communicator, const Sample
         next_look = count + count / 8;
       }
     }
-    decision = told_by_first(world, decision);
+    decision = broadcast_from_rank0(world, decision);
   }
   // Longer operations have told it between their stamps.
-  if (batches.launching_shows()) sampler.gated_batches(around);
-  collect(world, around, reports_of_all);
+  if (batches.launching_shows()) sampler.gated_total_batches(around);
+  gather_samples(world, around, reports_of_all);
   return *decision;
 }
 

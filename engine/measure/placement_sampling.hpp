@@ -9,7 +9,7 @@ namespace busbw {
 
 /// Called on every rank; `reports_of_all` has one entry for each rank on rank 0, where their samples are collected, and
 /// none elsewhere. All must outlive the call.
-StoppedBy sample_placement(Team& world, Communicator& communicator, const SampledCase& what,
+StopReason sample_placement(Team& world, Communicator& communicator, const SampledCase& what,
                            const RunSettings& settings, std::vector<RankReport>& reports_of_all);
 
 }  // namespace busbw

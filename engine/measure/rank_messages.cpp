@@ -15,21 +15,21 @@ std::optional<double> take_optional(MessageReader& reader) {
   return is_there ? std::optional(value) : std::nullopt;
 }
 
-void add(MessageWriter& writer, const std::optional<DeviceCondition>& condition) {
+void add(MessageWriter& writer, const std::optional<DeviceClockState>& condition) {
   writer.add(condition.has_value());
   if (!condition) return;
   add(writer, condition->clock_hz);
-  add(writer, condition->most_clock_hz);
-  writer.add(condition->slowed_by.size());
-  for (const std::string& reason : condition->slowed_by) writer.add(reason);
+  add(writer, condition->max_clock_hz);
+  writer.add(condition->throttle_reasons.size());
+  for (const std::string& reason : condition->throttle_reasons) writer.add(reason);
 }
 
-std::optional<DeviceCondition> take_condition(MessageReader& reader) {
+std::optional<DeviceClockState> take_condition(MessageReader& reader) {
   if (!reader.take<bool>()) return std::nullopt;
-  DeviceCondition condition;
+  DeviceClockState condition;
   condition.clock_hz = take_optional(reader);
-  condition.most_clock_hz = take_optional(reader);
-  for (auto left = reader.take<std::size_t>(); left > 0; --left) condition.slowed_by.push_back(reader.take_text());
+  condition.max_clock_hz = take_optional(reader);
+  for (auto left = reader.take<std::size_t>(); left > 0; --left) condition.throttle_reasons.push_back(reader.take_text());
   return condition;
 }
 
@@ -37,7 +37,7 @@ std::optional<DeviceCondition> take_condition(MessageReader& reader) {
 
 Bytes samples_message(const Samples& samples) {
   MessageWriter writer;
-  writer.add(samples.iteration_s).add(samples.left_out);
+  writer.add(samples.iteration_s).add(samples.skipped_iterations);
   add(writer, samples.first_iteration_s);
   writer.add(samples.total.elapsed_s)
       .add(samples.total.issue_s)
@@ -54,7 +54,7 @@ Samples read_samples(const Bytes& bytes) {
   MessageReader reader(bytes);
   Samples samples;
   samples.iteration_s = reader.take_doubles();
-  samples.left_out = reader.take<std::uint64_t>();
+  samples.skipped_iterations = reader.take<std::uint64_t>();
   samples.first_iteration_s = take_optional(reader);
   samples.total.elapsed_s = reader.take<double>();
   samples.total.issue_s = reader.take<double>();
@@ -67,7 +67,7 @@ Samples read_samples(const Bytes& bytes) {
   return samples;
 }
 
-Bytes findings_message(const RankFindings& findings) {
+Bytes findings_message(const RankCheckResult& findings) {
   MessageWriter writer;
   writer.add(findings.wrong_elements).add(findings.first.size());
   for (const WrongElement& wrong : findings.first)
@@ -75,9 +75,9 @@ Bytes findings_message(const RankFindings& findings) {
   return writer.bytes();
 }
 
-RankFindings read_findings(const Bytes& bytes) {
+RankCheckResult read_findings(const Bytes& bytes) {
   MessageReader reader(bytes);
-  RankFindings findings;
+  RankCheckResult findings;
   findings.wrong_elements = reader.take<std::uint64_t>();
   const auto kept = reader.take<std::size_t>();
   for (std::size_t i = 0; i < kept; ++i) {

@@ -11,12 +11,12 @@ namespace busbw {
 Bytes samples_message(const Samples& samples);
 Samples read_samples(const Bytes& bytes);
 
-Bytes findings_message(const RankFindings& findings);
-RankFindings read_findings(const Bytes& bytes);
+Bytes findings_message(const RankCheckResult& findings);
+RankCheckResult read_findings(const Bytes& bytes);
 
 /// What rank 0 decided, on every rank.
 template <class Value>
-Value told_by_first(Team& team, const Value& decided) {
+Value broadcast_from_rank0(Team& team, const Value& decided) {
   return MessageReader(team.broadcast(MessageWriter().add(decided).bytes())).template take<Value>();
 }
 

@@ -7,7 +7,7 @@ namespace busbw {
 
 struct RankReport {
   Samples samples;
-  RankFindings findings;
+  RankCheckResult findings;
 };
 
 }  // namespace busbw

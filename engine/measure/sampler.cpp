@@ -63,7 +63,7 @@ void Sampler::run_iteration(std::uint64_t iteration) {
   if (settings_.blocking != 0) communicator_.synchronize();
 }
 
-void Sampler::line_up() {
+void Sampler::align_ranks() {
   world_.barrier();
   if (world_.size() == 1 && !on_device_) return;
   call(0);
@@ -82,10 +82,10 @@ double Sampler::warm_up() {
   return expected_iteration_s_;
 }
 
-std::unique_ptr<Recording> Sampler::record(const std::function<void()>& operations) {
-  communicator_.begin_recording();
+std::unique_ptr<OperationGraph> Sampler::record(const std::function<void()>& operations) {
+  communicator_.begin_capture();
   operations();
-  return communicator_.end_recording();
+  return communicator_.end_capture();
 }
 
 void Sampler::record_plain() {
@@ -100,7 +100,7 @@ void Sampler::record_plain() {
 
 void Sampler::record_stamped() {
   if (stamped_) return;
-  Stamps& stamps = *device_stamps_;
+  Timestamps& stamps = *device_stamps_;
   stamps.reset(iterations() + 1);
   stamped_ = record([&] {
     for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
@@ -119,23 +119,23 @@ std::size_t Sampler::stamped_launches() const {
   return records() ? std::min(static_cast<std::size_t>(settings_.graph_launches), enough) : 1;
 }
 
-void Sampler::stamped_batch(Samples& samples) { add_device_time(samples, launch_stamped(samples, Ask::at_work)); }
+void Sampler::stamped_batch(Samples& samples) { add_device_time(samples, launch_stamped(samples, ClockQuery::at_work)); }
 
 void Sampler::batch_with_total(Samples& samples) {
-  const Told told = launch_stamped(samples, when_timed());
+  const BatchTimes told = launch_stamped(samples, clock_query_when_timed());
   add_device_time(samples, told);
   samples.total += told.total;
 }
 
-void Sampler::add_device_time(Samples& samples, const Told& told) {
+void Sampler::add_device_time(Samples& samples, const BatchTimes& told) {
   samples.device_s += told.device_s;
   samples.device_operations += told.device_operations;
 }
 
-void Sampler::held_back_batch(Samples& samples) {
+void Sampler::gated_stamped_batch(Samples& samples) {
   Gate* const gate = gate_for_stamps();
   if (!gate) {
-    launch_stamped(samples, Ask::at_work);
+    launch_stamped(samples, ClockQuery::at_work);
     return;
   }
   samples.on_device = true;
@@ -146,13 +146,13 @@ void Sampler::held_back_batch(Samples& samples) {
     gated_stamped_launch(*gate, samples, launch + 1 == launches);
 }
 
-Sampler::Told Sampler::launch_stamped(Samples& samples, Ask at_last) {
+Sampler::BatchTimes Sampler::launch_stamped(Samples& samples, ClockQuery at_last) {
   samples.on_device = on_device_;
   if (records()) record_stamped();
   const std::size_t launches = stamped_launches();
-  Told all;
+  BatchTimes all;
   for (std::size_t launch = 0; launch < launches; ++launch) {
-    const Told told = launch_stamped_once(samples, launch + 1 == launches ? at_last : Ask::never);
+    const BatchTimes told = launch_stamped_once(samples, launch + 1 == launches ? at_last : ClockQuery::never);
     all.total += told.total;
     all.device_s += told.device_s;
     all.device_operations += told.device_operations;
@@ -160,10 +160,10 @@ Sampler::Told Sampler::launch_stamped(Samples& samples, Ask at_last) {
   return all;
 }
 
-Sampler::Ask Sampler::when_timed() const {
+Sampler::ClockQuery Sampler::clock_query_when_timed() const {
   const bool hides = iterations() >= kIterationsHideAsking &&
                      expected_iteration_s_ * static_cast<double>(iterations()) > kBatchHidesAskingS;
-  return hides ? Ask::at_work : Ask::afterwards;
+  return hides ? ClockQuery::at_work : ClockQuery::afterwards;
 }
 
 Gate* Sampler::usable_gate() const {
@@ -174,11 +174,11 @@ Gate* Sampler::usable_gate() const {
 Gate* Sampler::gate_for_stamps() const {
   Gate* const gate = usable_gate();
   if (!gate) return nullptr;
-  const GateRoom room = room_of(*gate);
-  return (records() ? room.takes_stamped_graph() : room.stamped_iterations() > 0) ? gate : nullptr;
+  const GateCapacity room = capacity_of(*gate);
+  return (records() ? room.fits_timestamped_graph() : room.stamped_iterations() > 0) ? gate : nullptr;
 }
 
-void Sampler::held_back(Gate& gate, const std::function<void()>& operations) {
+void Sampler::run_gated(Gate& gate, const std::function<void()>& operations) {
   world_.enter(Phase::timing);
   ClosedGate closed(gate);
   // Ranks open their gates one after the other: this operation waits for the last.
@@ -190,25 +190,25 @@ void Sampler::held_back(Gate& gate, const std::function<void()>& operations) {
 }
 
 void Sampler::gated_stamped_launch(Gate& gate, Samples& samples, bool is_last) {
-  held_back(gate, [this] { stamped_->issue(); });
+  run_gated(gate, [this] { stamped_->issue(); });
   if (is_last) samples.after = communicator_.condition();
   communicator_.synchronize();
-  read_stamps(samples, First::began_with_all);
+  read_stamps(samples, FirstIteration::began_with_all);
 }
 
-GateRoom Sampler::room_of(const Gate& gate) const {
+GateCapacity Sampler::capacity_of(const Gate& gate) const {
   const auto calls = static_cast<std::size_t>(case_.collective.calls_per_run(case_.ranks_of_largest_group));
   const auto aggregated = static_cast<std::size_t>(settings_.aggregated_iterations);
-  return {gate.room(), {.per_operation = calls, .per_iteration = calls * aggregated, .iterations = iterations()}};
+  return {gate.capacity(), {.per_operation = calls, .per_iteration = calls * aggregated, .iterations = iterations()}};
 }
 
 void Sampler::gated_stamped_iterations(Gate& gate, Samples& samples) {
   time_first_iteration(samples);
-  const std::size_t most = room_of(gate).stamped_iterations();
+  const std::size_t most = capacity_of(gate).stamped_iterations();
   for (std::size_t first = 0; first < iterations(); first += most) {
     const std::size_t count = std::min(most, iterations() - first);
     device_stamps_->reset(count + 1);
-    held_back(gate, [&] {
+    run_gated(gate, [&] {
       for (std::size_t iteration = 0; iteration < count; ++iteration) {
         device_stamps_->set(iteration);
         run_iteration(first + iteration);
@@ -218,7 +218,7 @@ void Sampler::gated_stamped_iterations(Gate& gate, Samples& samples) {
     if (first + count == iterations()) samples.after = communicator_.condition();
     communicator_.synchronize();
     for (std::size_t iteration = 0; iteration < count; ++iteration)
-      samples.iteration_s.push_back(device_stamps_->between_s(iteration, iteration + 1) / operations_per_iteration());
+      samples.iteration_s.push_back(device_stamps_->seconds_between(iteration, iteration + 1) / operations_per_iteration());
   }
 }
 
@@ -229,15 +229,15 @@ void Sampler::time_first_iteration(Samples& samples) {
   run_iteration(0);
   device_stamps_->set(1);
   communicator_.synchronize();
-  if (!samples.first_iteration_s) samples.first_iteration_s = device_stamps_->between_s(0, 1);
+  if (!samples.first_iteration_s) samples.first_iteration_s = device_stamps_->seconds_between(0, 1);
 }
 
-Sampler::Told Sampler::launch_stamped_once(Samples& samples, Ask ask) {
+Sampler::BatchTimes Sampler::launch_stamped_once(Samples& samples, ClockQuery ask) {
   const bool barrier_between = settings_.blocking == kBarrierAfterIteration;
   const std::size_t stride = barrier_between ? 2 : 1;
-  Stamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
+  Timestamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
   if (!records()) stamps.reset(iterations() * stride + 1);
-  line_up();
+  align_ranks();
   const double start_s = monotonic_s();
   double within_s = 0;  // what lies between barriers
   if (records()) {
@@ -260,11 +260,11 @@ Sampler::Told Sampler::launch_stamped_once(Samples& samples, Ask ask) {
   }
   communicator_.flush();
   const double issued_s = monotonic_s();
-  if (on_device_ && ask == Ask::at_work) samples.after = communicator_.condition();
+  if (on_device_ && ask == ClockQuery::at_work) samples.after = communicator_.condition();
   communicator_.synchronize();
   const double done_s = monotonic_s();
-  if (on_device_ && ask == Ask::afterwards) samples.after = communicator_.condition();
-  Told told = read_stamps(samples, First::waited);
+  if (on_device_ && ask == ClockQuery::afterwards) samples.after = communicator_.condition();
+  BatchTimes told = read_stamps(samples, FirstIteration::waited);
   // The device's clock knows nothing of what launching costs, which is part of the time.
   if (on_device_) {
     told.total.elapsed_s = barrier_between ? within_s : done_s - start_s;
@@ -273,21 +273,21 @@ Sampler::Told Sampler::launch_stamped_once(Samples& samples, Ask ask) {
   return told;
 }
 
-Sampler::Told Sampler::read_stamps(Samples& samples, First first) {
+Sampler::BatchTimes Sampler::read_stamps(Samples& samples, FirstIteration first) {
   // Iteration i lasts from stamp i to the next one, or where a barrier lies between, from stamp 2 i to the next one.
   const std::size_t stride = settings_.blocking == kBarrierAfterIteration ? 2 : 1;
-  const Stamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
+  const Timestamps& stamps = on_device_ ? *device_stamps_ : host_stamps_;
   const bool is_device_time = on_device_ && settings_.blocking == 0;
-  Told told{.total = {.operations = operations_per_launch()}};
+  BatchTimes told{.total = {.operations = operations_per_launch()}};
   for (std::size_t iteration = 0; iteration < iterations(); ++iteration) {
-    const double elapsed_s = stamps.between_s(iteration * stride, iteration * stride + 1);
-    const bool waited = first == First::waited && iteration == 0;
+    const double elapsed_s = stamps.seconds_between(iteration * stride, iteration * stride + 1);
+    const bool waited = first == FirstIteration::waited && iteration == 0;
     if (waited && !samples.first_iteration_s) samples.first_iteration_s = elapsed_s;
     told.total.elapsed_s += elapsed_s;
     told.total.issue_s += elapsed_s;
     // A graph has a first iteration in each launch: what it waits for others would be in one sample of so many.
     if (waited && records() && iterations() > 1) {
-      ++samples.left_out;
+      ++samples.skipped_iterations;
       continue;
     }
     samples.iteration_s.push_back(elapsed_s / operations_per_iteration());
@@ -298,13 +298,13 @@ Sampler::Told Sampler::read_stamps(Samples& samples, First first) {
   return told;
 }
 
-Shows Sampler::what_shows(double iteration_s) const {
+VisibleOverhead Sampler::visible_overhead(double iteration_s) const {
   // With a barrier after each iteration, which is not timed, the clock must be read at each.
-  if (settings_.blocking == kBarrierAfterIteration) return Shows::nothing;
-  if (!on_device_) return iteration_s < kClockShowsBelowS ? Shows::stamps : Shows::nothing;
-  if (records() && iteration_s * static_cast<double>(iterations()) < kGraphLaunchShowsBelowS) return Shows::launching;
-  if (iteration_s < kLaunchingShowsBelowS) return Shows::launching;
-  return iteration_s < kEventShowsBelowS ? Shows::stamps : Shows::nothing;
+  if (settings_.blocking == kBarrierAfterIteration) return VisibleOverhead::nothing;
+  if (!on_device_) return iteration_s < kClockShowsBelowS ? VisibleOverhead::stamps : VisibleOverhead::nothing;
+  if (records() && iteration_s * static_cast<double>(iterations()) < kGraphLaunchShowsBelowS) return VisibleOverhead::launching;
+  if (iteration_s < kLaunchingShowsBelowS) return VisibleOverhead::launching;
+  return iteration_s < kEventShowsBelowS ? VisibleOverhead::stamps : VisibleOverhead::nothing;
 }
 
 void Sampler::run_plain() {
@@ -319,7 +319,7 @@ void Sampler::run_plain() {
 void Sampler::plain_batch(Samples& samples) {
   if (records()) record_plain();
   const auto launches = static_cast<std::size_t>(settings_.graph_launches);
-  line_up();
+  align_ranks();
   const double start_s = monotonic_s();
   for (std::size_t launch = 0; launch < launches; ++launch) {
     if (launch % kUnstampedStride == 0) world_.enter(Phase::timing);
@@ -334,11 +334,11 @@ void Sampler::plain_batch(Samples& samples) {
                     .operations = std::max<std::size_t>(1, launches) * operations_per_launch()};
 }
 
-void Sampler::gated_batches(Samples& samples) {
+void Sampler::gated_total_batches(Samples& samples) {
   Gate* const gate = usable_gate();
   if (!gate) return;
-  const GateRoom room = room_of(*gate);
-  const std::size_t of_graph = room.takes_graph() ? iterations() : 0;
+  const GateCapacity room = capacity_of(*gate);
+  const std::size_t of_graph = room.fits_graph() ? iterations() : 0;
   const std::size_t most = records() ? of_graph : room.iterations();
   if (most == 0) return;
   if (records()) record_plain();
@@ -355,7 +355,7 @@ void Sampler::gated_batches(Samples& samples) {
 }
 
 double Sampler::gated_batch_s(Gate& gate, std::size_t first, std::size_t count) {
-  held_back(gate, [&] {
+  run_gated(gate, [&] {
     device_stamps_->set(0);
     if (records()) {
       plain_->issue();
@@ -365,7 +365,7 @@ double Sampler::gated_batch_s(Gate& gate, std::size_t first, std::size_t count) 
     device_stamps_->set(1);
   });
   communicator_.synchronize();
-  return device_stamps_->between_s(0, 1);
+  return device_stamps_->seconds_between(0, 1);
 }
 
 }  // namespace busbw

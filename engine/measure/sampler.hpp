@@ -25,7 +25,7 @@ struct SampledCase {
 };
 
 /// What of measuring would show in the time, by the length of iterations, from the shortest on.
-enum class Shows {
+enum class VisibleOverhead {
   launching,  // and stamps: time without stamps, then samples held back, then the device's time held back without
               // stamps
   stamps,  // time without stamps, then samples, which tell the device's time
@@ -57,12 +57,12 @@ class Sampler {
   void batch_with_total(Samples& samples);
   /// As many between stamps, held back until all ranks have issued theirs: as many at a time as the gate has room for.
   /// Samples alone, as stamps show in them; where nothing can be held back they hold launching, too.
-  void held_back_batch(Samples& samples);
+  void gated_stamped_batch(Samples& samples);
   /// Batches of iterations that all ranks issue before any starts: the device's time, over settings.iterations or as
   /// many as fit into a few batches. Nothing where operations cannot be held back.
-  void gated_batches(Samples& samples);
+  void gated_total_batches(Samples& samples);
 
-  Shows what_shows(double iteration_s) const;
+  VisibleOverhead visible_overhead(double iteration_s) const;
   /// Operations whose times one sample averages over.
   int operations_per_iteration() const {
     return settings_.aggregated_iterations * case_.collective.operations_per_run();
@@ -86,52 +86,52 @@ class Sampler {
   /// A barrier, and one untimed operation behind it. Ranks leave a barrier one after the other, over milliseconds in a
   /// large job, and the first of them would wait for the last within what is timed; an operation ends on all at about
   /// the same moment. And, as in nccl-tests, a device that has idled would take longer over the first.
-  void line_up();
-  std::unique_ptr<Recording> record(const std::function<void()>& operations);
+  void align_ranks();
+  std::unique_ptr<OperationGraph> record(const std::function<void()>& operations);
   void record_plain();
   void record_stamped();
   /// When to ask the device of its condition.
-  enum class Ask { never, at_work, afterwards };
+  enum class ClockQuery { never, at_work, afterwards };
   /// What stamps tell beside samples. It holds launching where that shows, and stamps where those do.
-  struct Told {
-    HostTotal total = {};
+  struct BatchTimes {
+    HostTiming total = {};
     double device_s = 0;
     std::uint64_t device_operations = 0;
   };
   /// All launches, not held back; the device is asked at the last one.
-  Told launch_stamped(Samples& samples, Ask at_last);
-  Told launch_stamped_once(Samples& samples, Ask ask);
+  BatchTimes launch_stamped(Samples& samples, ClockQuery at_last);
+  BatchTimes launch_stamped_once(Samples& samples, ClockQuery ask);
   /// Asking must not be timed; at work is best where the batch hides it.
-  Ask when_timed() const;
+  ClockQuery clock_query_when_timed() const;
   /// Null where nothing can hold back what is stamped.
   Gate* gate_for_stamps() const;
   /// Null where nothing can be held back.
   Gate* usable_gate() const;
   /// Issues them on all ranks before any starts. The gate is open again.
-  void held_back(Gate& gate, const std::function<void()>& operations);
+  void run_gated(Gate& gate, const std::function<void()>& operations);
   void gated_stamped_launch(Gate& gate, Samples& samples, bool is_last);
   void gated_stamped_iterations(Gate& gate, Samples& samples);
   /// By itself and not held back: what it waits for others tells who came late.
   void time_first_iteration(Samples& samples);
   /// Whether a rank may have waited for others in the first iteration.
-  enum class First { waited, began_with_all };
-  Told read_stamps(Samples& samples, First first);
-  static void add_device_time(Samples& samples, const Told& told);
+  enum class FirstIteration { waited, began_with_all };
+  BatchTimes read_stamps(Samples& samples, FirstIteration first);
+  static void add_device_time(Samples& samples, const BatchTimes& told);
   /// Seconds from the first iteration's start to the last one's end; the gate is open again.
   double gated_batch_s(Gate& gate, std::size_t first, std::size_t count);
-  GateRoom room_of(const Gate& gate) const;
+  GateCapacity capacity_of(const Gate& gate) const;
 
   Team& world_;
-  Issued& issued_;  // this rank's
+  IssuedOperations& issued_;  // this rank's
   Communicator& communicator_;
   SampledCase case_;
   const RunSettings& settings_;
-  Stamps* device_stamps_;  // null where the host's clock tells
+  Timestamps* device_stamps_;  // null where the host's clock tells
   bool on_device_;
   double expected_iteration_s_ = 0;  // from the warm-up
-  HostStamps host_stamps_;
-  std::unique_ptr<Recording> plain_;
-  std::unique_ptr<Recording> stamped_;
+  HostTimestamps host_stamps_;
+  std::unique_ptr<OperationGraph> plain_;
+  std::unique_ptr<OperationGraph> stamped_;
 };
 
 }  // namespace busbw

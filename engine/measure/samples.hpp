@@ -9,13 +9,13 @@
 namespace busbw {
 
 /// By the host's clock, of batches from a barrier until all operations were done. Not per operation.
-struct HostTotal {
+struct HostTiming {
   double elapsed_s = 0;  // the `time`
   double issue_s = 0;    // what of that the host was busy issuing operations
   std::uint64_t operations = 0;
 
   /// A field that is new does not compile before it is added, too.
-  HostTotal& operator+=(const HostTotal& more) {
+  HostTiming& operator+=(const HostTiming& more) {
     const auto& [more_elapsed_s, more_issue_s, more_operations] = more;
     elapsed_s += more_elapsed_s;
     issue_s += more_issue_s;
@@ -27,12 +27,12 @@ struct HostTotal {
 struct Samples {
   /// By the stamps, per operation: one for each iteration, in batches that each begin at a barrier.
   std::vector<double> iteration_s = {};
-  std::uint64_t left_out = 0;  // iterations between stamps that are not among them: first ones of graphs
+  std::uint64_t skipped_iterations = 0;  // iterations between stamps that are not among them: first ones of graphs
   /// The first one after a barrier, in which this rank waited for others. Not per operation; missing where all began
   /// together.
   std::optional<double> first_iteration_s = {};
 
-  HostTotal total = {};
+  HostTiming total = {};
 
   /// By the device's clock, without launching and without waiting for late ranks. Not per operation.
   double device_s = 0;
@@ -40,8 +40,8 @@ struct Samples {
 
   /// Whether operations go on after their call has returned, so that issuing and doing are two things.
   bool on_device = false;
-  std::optional<DeviceCondition> before = {};  // between the warm-up and the first timed operation
-  std::optional<DeviceCondition> after = {};  // while the last ones ran, or just after them
+  std::optional<DeviceClockState> before = {};  // between the warm-up and the first timed operation
+  std::optional<DeviceClockState> after = {};  // while the last ones ran, or just after them
 };
 
 }  // namespace busbw

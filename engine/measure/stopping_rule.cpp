@@ -4,17 +4,17 @@
 
 namespace busbw {
 
-std::optional<StoppedBy> StoppingRule::decide(std::span<const double> iteration_s, double elapsed_s) const {
-  if (!target_ci && !max_time_s) return StoppedBy::iterations;
+std::optional<StopReason> StoppingRule::decide(std::span<const double> iteration_s, double elapsed_s) const {
+  if (!target_ci && !max_time_s) return StopReason::iterations;
   if (target_ci) {
     const Statistics statistics = summarise(iteration_s);
     if (const auto& interval = statistics.median_ci95_s) {
       const double half_width = (interval->second - interval->first) / 2;
-      if (half_width <= *target_ci * statistics.median_s) return StoppedBy::target_ci;
+      if (half_width <= *target_ci * statistics.median_s) return StopReason::target_ci;
     }
   }
-  if (max_time_s && elapsed_s >= *max_time_s) return StoppedBy::max_time;
-  if (iteration_s.size() >= sample_limit) return StoppedBy::sample_limit;
+  if (max_time_s && elapsed_s >= *max_time_s) return StopReason::max_time;
+  if (iteration_s.size() >= sample_limit) return StopReason::sample_limit;
   return std::nullopt;
 }
 

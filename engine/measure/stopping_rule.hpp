@@ -15,7 +15,7 @@ struct StoppingRule {
   std::size_t sample_limit = 100'000;
 
   /// Why to stop, or nothing to go on. Without target and time budget one batch is the measurement.
-  std::optional<StoppedBy> decide(std::span<const double> iteration_s, double elapsed_s) const;
+  std::optional<StopReason> decide(std::span<const double> iteration_s, double elapsed_s) const;
 };
 
 }  // namespace busbw

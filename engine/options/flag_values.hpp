@@ -17,9 +17,9 @@ namespace busbw {
 inline constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 
 /// The values given for each flag, as text, with the checks that turn them into numbers.
-class Given {
+class FlagValues {
  public:
-  explicit Given(std::map<std::string, std::string> values) : values_(std::move(values)) {}
+  explicit FlagValues(std::map<std::string, std::string> values) : values_(std::move(values)) {}
 
   bool has(const std::string& flag) const { return values_.contains(flag); }
   std::string text(const std::string& flag, const std::string& fallback) const {

@@ -11,7 +11,7 @@ namespace busbw {
 namespace {
 
 /// What all these flags may be; the rest of this file has only what follows from it.
-void read_values(const Given& given, Options& options) {
+void read_values(const FlagValues& given, Options& options) {
   RunSettings& settings = options.settings;
   settings.graph_launches = given.integer("--cudagraph", 0, 0);
   settings.local_register = given.integer("--local_register", 0, 0, 2);
@@ -26,7 +26,7 @@ void read_values(const Given& given, Options& options) {
 
 }  // namespace
 
-void read_gpu_flags(const Given& given, Environment environment, Options& options) {
+void read_gpu_flags(const FlagValues& given, Environment environment, Options& options) {
   read_values(given, options);
   struct GpuFlag {
     const char* name;
@@ -49,31 +49,31 @@ void read_gpu_flags(const Given& given, Environment environment, Options& option
   for (const GpuFlag& flag : flags) {
     if (!flag.asks) continue;
     const std::string asked = fmt::format("{} {} {}", spelling(flag.name), given.text(flag.name, ""), flag.purpose);
-    refuse(options.host_cannot,
+    refuse(options.host_error,
            fmt::format("{}, which the {} cannot do; leave it out, or measure on GPUs", asked, host));
   }
   if (const int gpus = settings.gpus_per_thread; gpus > 1)
-    refuse(options.host_cannot,
+    refuse(options.host_error,
            fmt::format("-g {0} (--ngpus): the {1} has no GPUs; allowed is 1. For {0} ranks on the host use -t {0} or "
                        "--processes {0}",
                        gpus, host));
-  if (const auto device = set_to(environment, "NCCL_TESTS_DEVICE")) {
-    refuse(options.host_cannot,
-           fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the {} does not have; unset it", shown(*device), host));
+  if (const auto device = nonempty_variable(environment, "NCCL_TESTS_DEVICE")) {
+    refuse(options.host_error,
+           fmt::format("NCCL_TESTS_DEVICE={} picks a GPU, which the {} does not have; unset it", printable_value(*device), host));
     const auto number = parse_integer(*device);
     if (!number || *number < 0 || *number > kMaxInt)
-      throw UsageError(fmt::format("NCCL_TESTS_DEVICE={}: allowed is a GPU's number from 0 on", shown(*device)));
+      throw UsageError(fmt::format("NCCL_TESTS_DEVICE={}: allowed is a GPU's number from 0 on", printable_value(*device)));
     options.first_device = static_cast<int>(*number);
   }
   options.nccl_library = given.text("--library", "");
   if (given.has("--library")) {
     if (options.nccl_library.empty()) throw given.refuse("--library", "the path of a library with NCCL's interface");
-    refuse(options.host_cannot,
+    refuse(options.host_error,
            fmt::format("--library {}: the {} uses no NCCL library; leave it out", options.nccl_library, host));
   }
 }
 
-std::string why_no_kernel(const Given& given, const Options& options) {
+std::string device_kernel_error(const FlagValues& given, const Options& options) {
   const int number = options.settings.device_implementation;
   if (number == 0) {
     if (!given.has("--device_cta_count")) return "";
@@ -91,9 +91,9 @@ std::string why_no_kernel(const Given& given, const Options& options) {
     return fmt::format("{}: a kernel needs buffers in symmetric windows; add -R 2", asked);
   for (const Dtype dtype : options.data.dtypes)
     for (const Redop redop : options.data.redops)
-      if (!takes(*kernel, dtype, redop))
+      if (!supports(*kernel, dtype, redop))
         return fmt::format("{} with -o {} and -d {}: allowed is {}", asked, name(redop), name(dtype),
-                           taken_by(*kernel));
+                           supported_text(*kernel));
   return "";
 }
 

@@ -8,9 +8,9 @@ namespace busbw {
 
 /// The flags that only a GPU can honour, as settings, and why the host cannot do what they ask for; which backend runs
 /// is decided later.
-void read_gpu_flags(const Given& given, Environment environment, Options& options);
+void read_gpu_flags(const FlagValues& given, Environment environment, Options& options);
 
 /// Why the kernel of -D cannot run what is asked for; empty where it can.
-std::string why_no_kernel(const Given& given, const Options& options);
+std::string device_kernel_error(const FlagValues& given, const Options& options);
 
 }  // namespace busbw

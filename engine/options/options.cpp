@@ -18,17 +18,17 @@
 namespace busbw {
 namespace {
 
-Given read_command_line(const std::string& program, const std::vector<std::string>& arguments,
-                        std::optional<Request>& request) {
+FlagValues read_command_line(const std::string& program, const std::vector<std::string>& arguments,
+                        std::optional<InfoRequest>& request) {
   CLI::App app{fmt::format("{}: measures one collective operation over a sweep of sizes", program), program};
   app.set_help_flag();
   app.allow_extras();
-  const auto asks_for = [&](const char* names, Request what) {
+  const auto asks_for = [&](const char* names, InfoRequest what) {
     app.add_flag_callback(names, [&request, what] { request = request.value_or(what); });
   };
-  asks_for("-h,--help", Request::help);
-  asks_for("--version", Request::version);
-  asks_for("--list-devices", Request::devices);
+  asks_for("-h,--help", InfoRequest::help);
+  asks_for("--version", InfoRequest::version);
+  asks_for("--list-devices", InfoRequest::devices);
   std::map<std::string, std::string> values;
   for (const Flag& flag : flag_table())
     app.add_option_function<std::string>(
@@ -54,10 +54,10 @@ Given read_command_line(const std::string& program, const std::vector<std::strin
     throw UsageError(fmt::format("{} \"{}\"; allowed are the options that {} --help lists",
                                  extras.front().starts_with('-') ? "unknown option" : "unexpected argument",
                                  extras.front(), program));
-  return Given(std::move(values));
+  return FlagValues(std::move(values));
 }
 
-std::vector<std::uint64_t> parse_sizes(const Given& given) {
+std::vector<std::uint64_t> parse_sizes(const FlagValues& given) {
   std::vector<std::uint64_t> sizes;
   const std::string list = given.text("--sizes", "");
   for (std::size_t start = 0; start <= list.size();) {
@@ -70,7 +70,7 @@ std::vector<std::uint64_t> parse_sizes(const Given& given) {
   return sizes;
 }
 
-void read_sizes(const Given& given, Options& options) {
+void read_sizes(const FlagValues& given, Options& options) {
   RunSettings& settings = options.settings;
   if (given.has("--sizes")) {
     for (const auto* other : {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor"})
@@ -106,7 +106,7 @@ void read_sizes(const Given& given, Options& options) {
 }
 
 template <class Value, class All>
-std::vector<Value> one_or_all(const Given& given, const std::string& flag, const std::string& fallback, const All& all,
+std::vector<Value> one_or_all(const FlagValues& given, const std::string& flag, const std::string& fallback, const All& all,
                               std::optional<Value> (*find)(std::string_view)) {
   const std::string text = given.text(flag, fallback);
   if (text == "all") return {all.begin(), all.end()};
@@ -116,7 +116,7 @@ std::vector<Value> one_or_all(const Given& given, const std::string& flag, const
   throw given.refuse(flag, names + "all");
 }
 
-void read_data(const Given& given, Options& options) {
+void read_data(const FlagValues& given, Options& options) {
   options.data.dtypes = one_or_all<Dtype>(given, "--datatype", "float", kDtypes, dtype_of);
   options.data.redops = one_or_all<Redop>(given, "--op", "sum", kRedops, redop_of);
   const std::string root = given.text("--root", "0");
@@ -126,7 +126,7 @@ void read_data(const Given& given, Options& options) {
   options.data.root = static_cast<int>(*value);
 }
 
-void read_measurement(const Given& given, Options& options) {
+void read_measurement(const FlagValues& given, Options& options) {
   RunSettings& settings = options.settings;
   settings.iterations = given.integer("--iters", 20, 1);
   settings.warmup_iterations = given.integer("--warmup_iters", 1, 0);
@@ -176,9 +176,9 @@ void read_measurement(const Given& given, Options& options) {
 }
 
 /// What the MPI backend cannot do is known before MPI is started, which takes its time.
-void require_mpi_can(const Given& given, const Options& options) {
+void require_mpi_can(const FlagValues& given, const Options& options) {
   if (options.backend != "mpi") return;
-  if (!options.host_cannot.empty()) throw UsageError(options.host_cannot);
+  if (!options.host_error.empty()) throw UsageError(options.host_error);
   for (const char* flag : {"--nthreads", "--processes"})
     if (given.integer(flag, 1, 1) != 1)
       throw UsageError(
@@ -188,19 +188,19 @@ void require_mpi_can(const Given& given, const Options& options) {
 }
 
 double number_of(Environment environment, const char* variable, double fallback, double most, const char* allowed) {
-  const auto text = set_to(environment, variable);
+  const auto text = nonempty_variable(environment, variable);
   if (!text) return fallback;
   const auto value = parse_number(*text);
-  if (!value || *value > most) throw UsageError(fmt::format("{}={}: allowed is {}", variable, shown(*text), allowed));
+  if (!value || *value > most) throw UsageError(fmt::format("{}={}: allowed is {}", variable, printable_value(*text), allowed));
   return *value;
 }
 
 bool is_on(Environment environment, const char* variable) {
-  const auto text = set_to(environment, variable);
+  const auto text = nonempty_variable(environment, variable);
   if (!text) return false;
   const auto value = parse_integer(*text);
   if (!value || *value < 0 || *value > 1)
-    throw UsageError(fmt::format("{}={}: allowed is 0 or 1", variable, shown(*text)));
+    throw UsageError(fmt::format("{}={}: allowed is 0 or 1", variable, printable_value(*text)));
   return *value == 1;
 }
 
@@ -211,7 +211,7 @@ void read_alltoallv(Environment environment, Options& options) {
   settings.matrix_scale =
       number_of(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number from 0 on");
   settings.print_summary = is_on(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY");
-  const auto file = set_to(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
+  const auto file = nonempty_variable(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
   if (!file) return;
   settings.matrix = read_traffic_matrix(*file, settings.matrix_scale);
   settings.max_bytes = options.settings.max_bytes;
@@ -223,17 +223,17 @@ void read_alltoallv(Environment environment, Options& options) {
 }
 
 void read_environment(Environment environment, Options& options) {
-  options.split = parse_split(set_to(environment, "NCCL_TESTS_SPLIT_MASK"), set_to(environment, "NCCL_TESTS_SPLIT"));
-  if (const auto text = set_to(environment, "NCCL_TESTS_MIN_BW")) {
+  options.split = parse_split(nonempty_variable(environment, "NCCL_TESTS_SPLIT_MASK"), nonempty_variable(environment, "NCCL_TESTS_SPLIT"));
+  if (const auto text = nonempty_variable(environment, "NCCL_TESTS_MIN_BW")) {
     const auto gbps = parse_number(*text);
     if (!gbps)
-      throw UsageError(fmt::format("NCCL_TESTS_MIN_BW={}: allowed is a busbw in GB/s from 0 on", shown(*text)));
+      throw UsageError(fmt::format("NCCL_TESTS_MIN_BW={}: allowed is a busbw in GB/s from 0 on", printable_value(*text)));
     options.min_busbw_bytes_per_s = *gbps * 1e9;
   }
   if (options.collective == "alltoallv") read_alltoallv(environment, options);
 }
 
-void read_ranks(const Given& given, int launched_processes, Options& options) {
+void read_ranks(const FlagValues& given, int launched_processes, Options& options) {
   RunSettings& settings = options.settings;
   settings.threads = given.integer("--nthreads", 1, 1, kMaxHostRanks);
   settings.processes = given.integer("--processes", 1, 1, kMaxHostRanks);
@@ -263,7 +263,7 @@ bool ends_in_json(std::string path) {
   return path.ends_with(".json");
 }
 
-void read_outputs(const Given& given, Options& options) {
+void read_outputs(const FlagValues& given, Options& options) {
   options.json_path = given.text("--output_file", "");
   options.records_path = given.text("--records", "");
   if (given.has("--output_file") && !ends_in_json(options.json_path))
@@ -285,11 +285,11 @@ int Options::smallest_group() const {
   return smallest;
 }
 
-std::variant<Options, Request> parse_options(const std::string& program, const std::string& collective,
+std::variant<Options, InfoRequest> parse_options(const std::string& program, const std::string& collective,
                                              const std::vector<std::string>& arguments, Environment environment,
                                              const std::function<int(const std::string&)>& launched_processes) {
-  std::optional<Request> request;
-  const Given given = read_command_line(program, arguments, request);
+  std::optional<InfoRequest> request;
+  const FlagValues given = read_command_line(program, arguments, request);
   if (request) return *request;
 
   Options options;
@@ -301,7 +301,7 @@ std::variant<Options, Request> parse_options(const std::string& program, const s
   read_gpu_flags(given, environment, options);
   read_sizes(given, options);
   read_data(given, options);
-  if (options.nccl_cannot.empty()) options.nccl_cannot = why_no_kernel(given, options);
+  if (options.nccl_error.empty()) options.nccl_error = device_kernel_error(given, options);
   read_measurement(given, options);
   options.collective_settings.ping_pong = given.on("--ping-pong");
   if (options.collective_settings.ping_pong && collective != "sendrecv")

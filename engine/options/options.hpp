@@ -31,8 +31,8 @@ struct Options {
   std::string nccl_library;      // --library; empty: looked for
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
   bool null_stream = false;      // -y
-  std::string host_cannot;       // why the host backend, or MPI, cannot run this command line; empty where it can
-  std::string nccl_cannot;       // why the NCCL backend cannot
+  std::string host_error;       // why the host backend, or MPI, cannot run this command line; empty where it can
+  std::string nccl_error;       // why the NCCL backend cannot
   std::vector<std::string> faults;
   Split split;
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
@@ -49,12 +49,12 @@ struct Options {
 };
 
 /// What to print instead of measuring.
-enum class Request { help, version, devices };
+enum class InfoRequest { help, version, devices };
 
 /// `arguments` without the program's own name. Throws UsageError.
 /// `launched_processes` is called with --backend, once, where something is to be measured: how many processes a
 /// launcher has started, of which this is one.
-std::variant<Options, Request> parse_options(
+std::variant<Options, InfoRequest> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
     Environment environment,
     const std::function<int(const std::string& backend)>& launched_processes = [](const std::string&) { return 1; });

@@ -17,17 +17,17 @@ bool within_one_page(std::uint64_t offset, std::uint64_t size) {
 
 }  // namespace
 
-void WholeDocument::start(std::string_view opening, std::string_view closing) {
+void CrashSafeDocument::start(std::string_view opening, std::string_view closing) {
   pieces_.clear();
   closing_ = closing;
   rewrite(opening, kLeastBlanks);
 }
 
-void WholeDocument::insert(std::string_view text) {
+void CrashSafeDocument::insert(std::string_view text) {
   if (text.empty() || file_.discarded()) return;
   std::uint64_t at = pieces_.back().offset + pieces_.back().size;
   if (!within_one_page(at, text.size())) at = (at / kPageBytes + 1) * kPageBytes;
-  if (within_one_page(at, text.size()) && at + text.size() <= blanks_end_) {
+  if (within_one_page(at, text.size()) && at + text.size() <= padding_end_) {
     file_.overwrite(at, text);
     add_piece(at, text.size());
   } else {
@@ -35,17 +35,17 @@ void WholeDocument::insert(std::string_view text) {
   }
 }
 
-void WholeDocument::finish(std::string_view closing) {
+void CrashSafeDocument::finish(std::string_view closing) {
   closing_ = closing;
   rewrite("", 0);
 }
 
 /// Writes the document anew, without the blanks between its pieces: the pieces, `added`, blanks, the closing text.
-void WholeDocument::rewrite(std::string_view added, std::uint64_t blanks) {
+void CrashSafeDocument::rewrite(std::string_view added, std::uint64_t blanks) {
   if (file_.discarded()) return;
-  NewFile next = file_.sibling();
+  NewFile next = file_.create_replacement();
   try {
-    for (const Piece& piece : pieces_) {
+    for (const Extent& piece : pieces_) {
       for (std::uint64_t done = 0; done < piece.size; done += kCopyBytes) {
         next.append(file_.read(piece.offset + done, std::min(kCopyBytes, piece.size - done)));
       }
@@ -53,17 +53,17 @@ void WholeDocument::rewrite(std::string_view added, std::uint64_t blanks) {
     next.append(added);
     const std::uint64_t text_bytes = next.size_bytes();
     next.append(std::string(blanks, ' ') + closing_);
-    file_.become(std::move(next));
+    file_.replace_with(std::move(next));
     pieces_ = {{0, text_bytes}};
-    blanks_end_ = text_bytes + blanks;
+    padding_end_ = text_bytes + blanks;
   } catch (const Error&) {
     next.discard();
     throw;
   }
 }
 
-void WholeDocument::add_piece(std::uint64_t offset, std::uint64_t size) {
-  Piece& last = pieces_.back();
+void CrashSafeDocument::add_piece(std::uint64_t offset, std::uint64_t size) {
+  Extent& last = pieces_.back();
   if (last.offset + last.size == offset) {
     last.size += size;
   } else {

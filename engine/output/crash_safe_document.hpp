@@ -14,9 +14,9 @@ namespace busbw {
 /// page of the file ends and the next begins. So blanks, which JSON allows, are kept in front of the closing text, and
 /// new text takes the place of blanks within one page. When the blanks run out, or the text is longer than a page, a
 /// second file is written and takes the place of the first in one step; room doubles each time.
-class WholeDocument {
+class CrashSafeDocument {
  public:
-  explicit WholeDocument(NewFile file) : file_(std::move(file)) {}
+  explicit CrashSafeDocument(NewFile file) : file_(std::move(file)) {}
 
   const std::string& path() const { return file_.path(); }
   void discard() { file_.discard(); }
@@ -30,7 +30,7 @@ class WholeDocument {
   void finish(std::string_view closing);
 
  private:
-  struct Piece {
+  struct Extent {
     std::uint64_t offset, size;
   };
   void rewrite(std::string_view added, std::uint64_t blanks);
@@ -38,8 +38,8 @@ class WholeDocument {
 
   NewFile file_;
   std::string closing_;
-  std::vector<Piece> pieces_;        // where in the file the document's text lies, its closing text aside
-  std::uint64_t blanks_end_ = 0;     // where the closing text begins
+  std::vector<Extent> pieces_;        // where in the file the document's text lies, its closing text aside
+  std::uint64_t padding_end_ = 0;     // where the closing text begins
 };
 
 }  // namespace busbw

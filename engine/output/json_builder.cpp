@@ -13,7 +13,7 @@ std::string quoted(std::string_view text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-void JsonText::key(std::string_view name) {
+void JsonBuilder::key(std::string_view name) {
   before_value();
   text_ += '"';
   text_ += name;
@@ -21,57 +21,57 @@ void JsonText::key(std::string_view name) {
   needs_comma_ = false;
 }
 
-void JsonText::quoted_key(std::string_view name) {
+void JsonBuilder::quoted_key(std::string_view name) {
   before_value();
   text_ += quoted(name);
   text_ += ':';
   needs_comma_ = false;
 }
 
-void JsonText::value(std::nullptr_t) {
+void JsonBuilder::value(std::nullptr_t) {
   before_value();
   text_ += "null";
 }
 
-void JsonText::value(bool value) {
+void JsonBuilder::value(bool value) {
   before_value();
   text_ += value ? "true" : "false";
 }
 
-void JsonText::value(std::string_view text) {
+void JsonBuilder::value(std::string_view text) {
   before_value();
   text_ += quoted(text);
 }
 
-void JsonText::value(double number) {
+void JsonBuilder::value(double number) {
   if (!std::isfinite(number)) return value(nullptr);
   before_value();
   fmt::format_to(std::back_inserter(text_), "{:.9g}", number);
 }
 
-void JsonText::fixed(double number, int decimals) {
+void JsonBuilder::fixed(double number, int decimals) {
   if (!std::isfinite(number)) return value(nullptr);
   before_value();
   fmt::format_to(std::back_inserter(text_), "{:.{}f}", number, decimals);
 }
 
-void JsonText::clear() {
+void JsonBuilder::clear() {
   text_.clear();
   needs_comma_ = false;
 }
 
-void JsonText::open(char bracket) {
+void JsonBuilder::open(char bracket) {
   before_value();
   text_ += bracket;
   needs_comma_ = false;
 }
 
-void JsonText::close(char bracket) {
+void JsonBuilder::close(char bracket) {
   text_ += bracket;
   needs_comma_ = true;
 }
 
-void JsonText::before_value() {
+void JsonBuilder::before_value() {
   if (needs_comma_) text_ += ',';
   needs_comma_ = true;
 }

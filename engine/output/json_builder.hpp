@@ -13,7 +13,7 @@ namespace busbw {
 std::string quoted(std::string_view text);
 
 /// A JSON text under construction. It places the commas; the caller balances open and close.
-class JsonText {
+class JsonBuilder {
  public:
   void open_object() { open('{'); }
   void close_object() { close('}'); }

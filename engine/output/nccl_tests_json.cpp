@@ -39,7 +39,7 @@ std::optional<int> nccl_version(const RunInfo& run) {
 const char* truth(bool value) { return value ? "true" : "false"; }
 
 /// The first rank of each process: nccl-tests names one device per process.
-void write_devices(JsonText& json, const std::vector<RankInfo>& ranks) {
+void write_devices(JsonBuilder& json, const std::vector<RankInfo>& ranks) {
   std::set<int> named;
   json.values("devices", ranks, [&](const RankInfo& rank) {
     if (!named.insert(rank.process).second) return;
@@ -55,14 +55,14 @@ void write_devices(JsonText& json, const std::vector<RankInfo>& ranks) {
   });
 }
 
-void write_config(JsonText& json, const RunInfo& run) {
+void write_config(JsonBuilder& json, const RunInfo& run) {
   const RunSettings& settings = run.settings;
   json.key("config");
   json.open_object();
   json.field("nthreads", settings.threads);
   json.field("ngpus", settings.gpus_per_thread);
   json.field("minimum_bytes", settings.min_bytes);
-  json.field("maximum_bytes", run.asked_max_bytes.value_or(settings.max_bytes));
+  json.field("maximum_bytes", run.requested_max_bytes.value_or(settings.max_bytes));
   if (!settings.sizes_bytes.empty()) {
     json.values("sizes_bytes", settings.sizes_bytes);
   } else if (settings.step_factor > 1) {
@@ -83,7 +83,7 @@ void write_config(JsonText& json, const RunInfo& run) {
   json.close_object();
 }
 
-void write_per_iteration(JsonText& json, const Measurement& measurement, int skipped) {
+void write_per_iteration(JsonBuilder& json, const Measurement& measurement, int skipped) {
   const Statistics& statistics = measurement.statistics;
   const auto write_time = [&json](double time_s) { json.fixed(time_s * kUs, kDecimals); };
   json.open_object();
@@ -103,7 +103,7 @@ void write_per_iteration(JsonText& json, const Measurement& measurement, int ski
   json.close_object();
 }
 
-void write_optional_us(JsonText& json, const std::optional<double>& time_s) {
+void write_optional_us(JsonBuilder& json, const std::optional<double>& time_s) {
   if (time_s) {
     json.fixed(*time_s * kUs, kDecimals);
   } else {
@@ -112,7 +112,7 @@ void write_optional_us(JsonText& json, const std::optional<double>& time_s) {
 }
 
 /// Of a run that has all its rows, as in nccl-tests.
-void write_totals(JsonText& json, const RunEnd& end) {
+void write_totals(JsonBuilder& json, const RunEnd& end) {
   json.key("out_of_bounds");
   json.open_object();
   json.field("count", end.out_of_bounds);
@@ -126,11 +126,11 @@ void write_totals(JsonText& json, const RunEnd& end) {
   } else {
     json.value(nullptr);
   }
-  json.field("okay", end.min_busbw_bytes_per_s ? truth(fast_enough(end)) : "unchecked");
+  json.field("okay", end.min_busbw_bytes_per_s ? truth(meets_min_busbw(end)) : "unchecked");
   json.close_object();
 }
 
-void write_summary(JsonText& json, const RunEnd& end) {
+void write_summary(JsonBuilder& json, const RunEnd& end) {
   if (!ended_early(end)) write_totals(json, end);
   json.values("errors", end.message.empty() ? std::vector<std::string>{} : std::vector{end.message});
 }
@@ -235,7 +235,7 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
 
 /// Closes the list of rows and the document. Without an end the summary is missing, as in a killed nccl-tests run.
 std::string NcclTestsJson::closing(const RunEnd* end) const {
-  JsonText json;
+  JsonBuilder json;
   json.close_array();
   if (end != nullptr) {
     write_summary(json, *end);

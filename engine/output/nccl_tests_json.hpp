@@ -34,14 +34,14 @@ class NcclTestsJson : public Sink {
   void write_placement(Placement placement, const std::optional<Measurement>& measurement);
   std::string closing(const RunEnd* end) const;
 
-  WholeDocument document_;
+  CrashSafeDocument document_;
   bool begun_ = false;
   bool first_result_ = true;
   std::string busbw_version_;
   std::string backend_;
   RunSettings settings_;
   std::vector<std::string> warnings_;
-  JsonText json_;
+  JsonBuilder json_;
 };
 
 }  // namespace busbw

@@ -53,7 +53,7 @@ void append_settings(std::string& out, const RunInfo& run) {
          "# nThread {} nGpus {} minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} agg iters: {} "
          "validation: {} graph: {} unalign: {}\n",
          settings.threads, settings.gpus_per_thread, settings.min_bytes,
-         run.asked_max_bytes.value_or(settings.max_bytes), step_text(settings), settings.warmup_iterations,
+         run.requested_max_bytes.value_or(settings.max_bytes), step_text(settings), settings.warmup_iterations,
          settings.iterations, settings.aggregated_iterations, settings.check_iterations, settings.graph_launches,
          settings.unalign_elements);
   // The blanks at the line ends are nccl-tests' own.
@@ -195,14 +195,14 @@ std::string sum_text(const CaseRows& rows, std::optional<Measurement> Row::* pla
 
 /// Why a run failed. Empty where it did not, and where somebody ended it: nccl-tests prints nothing then either.
 std::string failure_text(const RunEnd& end) {
-  switch (static_cast<Exit>(end.exit_code)) {
-    case Exit::good: return end.output_failed ? "an output could not be written" : "";
-    case Exit::interrupted:
-    case Exit::terminated:
-    case Exit::output_closed: return "";
-    case Exit::wrong_data:
+  switch (static_cast<ExitCode>(end.exit_code)) {
+    case ExitCode::good: return end.output_failed ? "an output could not be written" : "";
+    case ExitCode::interrupted:
+    case ExitCode::terminated:
+    case ExitCode::output_closed: return "";
+    case ExitCode::wrong_data:
       return fmt::format("wrong data in {} element{}", end.wrong_elements, end.wrong_elements == 1 ? "" : "s");
-    case Exit::slower_than_demanded: return fmt::format("{}: {}", end.reason, end.message);
+    case ExitCode::slower_than_demanded: return fmt::format("{}: {}", end.reason, end.message);
     default: return end.timed_out ? "Test timeout" : end.reason;
   }
 }
@@ -282,7 +282,7 @@ void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {
   append(out, "# {:<20} : {} {}\n", "Avg bus bandwidth",
          end.average_busbw_bytes_per_s ? fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb) : kMissing,
          !end.min_busbw_bytes_per_s ? ""
-         : fast_enough(end)         ? "OK"
+         : meets_min_busbw(end)         ? "OK"
                                     : "FAILED");
   append(out, "#\n# Collective test concluded: {}\n{}#\n\n", program_, memory_line(end.memory));
 }

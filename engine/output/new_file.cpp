@@ -101,14 +101,14 @@ std::string NewFile::read(std::uint64_t offset, std::size_t size) const {
   return text;
 }
 
-NewFile NewFile::sibling() const {
+NewFile NewFile::create_replacement() const {
   std::string created = path_ + ".new";
   const int descriptor = open_new_numbered(created);
   if (descriptor < 0) fail("create", created, errno);
   return NewFile(descriptor, created);
 }
 
-void NewFile::become(NewFile next) {
+void NewFile::replace_with(NewFile next) {
   const std::string path = path_;
   if (std::rename(next.path_.c_str(), path.c_str()) != 0) {
     const int error = errno;

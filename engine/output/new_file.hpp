@@ -32,10 +32,10 @@ class NewFile {
   std::string read(std::uint64_t offset, std::size_t size) const;
 
   /// A second new file in the same folder, to take the place of this one. Throws EnvironmentError.
-  NewFile sibling() const;
+  NewFile create_replacement() const;
   /// Becomes `next` under this file's path, in one step that nothing can see halfway. Throws EnvironmentError; this
   /// file is unchanged then.
-  void become(NewFile next);
+  void replace_with(NewFile next);
 
   /// Removes the file again: for a start-up that failed after it was created. Later writes are ignored.
   void discard();

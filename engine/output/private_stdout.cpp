@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-int own_stdout() {
+int claim_stdout() {
   std::fflush(stdout);
   const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (own < 0) return STDOUT_FILENO;

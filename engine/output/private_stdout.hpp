@@ -6,6 +6,6 @@ namespace busbw {
 /// A descriptor of standard output that only its caller knows. What anybody else prints there from now on, as NCCL does
 /// its log (in pieces that end anywhere), goes to standard error. Standard output itself where there is no room for
 /// another.
-int own_stdout();
+int claim_stdout();
 
 }  // namespace busbw

@@ -11,7 +11,7 @@ namespace {
 constexpr double kPerMega = 1e-6;
 constexpr int kSampleDecimals = 3;  // of a microsecond: what the clocks can tell
 
-std::string_view name(StoppedBy reason) {
+std::string_view name(StopReason reason) {
   constexpr std::array<std::string_view, 4> names{"iterations", "target_ci", "max_time", "sample_limit"};
   return names[static_cast<std::size_t>(reason)];
 }
@@ -21,7 +21,7 @@ std::string_view name(CheckResult::State state) {
   return names[static_cast<std::size_t>(state)];
 }
 
-void write_pairs(JsonText& line, std::string_view key, const std::vector<std::pair<std::string, std::string>>& pairs) {
+void write_pairs(JsonBuilder& line, std::string_view key, const std::vector<std::pair<std::string, std::string>>& pairs) {
   line.key(key);
   line.open_object();
   for (const auto& [pair_name, value] : pairs) {
@@ -41,7 +41,7 @@ std::optional<std::string_view> unless_empty(std::string_view text) {
   return text;
 }
 
-void write_settings(JsonText& line, const RunSettings& settings) {
+void write_settings(JsonBuilder& line, const RunSettings& settings) {
   const bool sizes_given = !settings.sizes_bytes.empty();
   const bool by_factor = settings.step_factor > 1;
   line.key("settings");
@@ -85,7 +85,7 @@ void write_settings(JsonText& line, const RunSettings& settings) {
   line.close_object();
 }
 
-void write_library(JsonText& line, const std::optional<LibraryInfo>& library) {
+void write_library(JsonBuilder& line, const std::optional<LibraryInfo>& library) {
   line.key("library");
   if (!library) return line.value(nullptr);
   line.open_object();
@@ -95,7 +95,7 @@ void write_library(JsonText& line, const std::optional<LibraryInfo>& library) {
   line.close_object();
 }
 
-void write_ranks(JsonText& line, const std::vector<RankInfo>& ranks) {
+void write_ranks(JsonBuilder& line, const std::vector<RankInfo>& ranks) {
   line.values("ranks", ranks, [&line](const RankInfo& rank) {
     line.open_object();
     line.field("rank", rank.rank);
@@ -112,11 +112,11 @@ void write_ranks(JsonText& line, const std::vector<RankInfo>& ranks) {
   });
 }
 
-void write_times(JsonText& line, std::string_view key, const std::vector<double>& times_s) {
+void write_times(JsonBuilder& line, std::string_view key, const std::vector<double>& times_s) {
   line.values(key, times_s, [&line](double time_s) { line.value(time_s * kUs); });
 }
 
-void write_statistics(JsonText& line, const Statistics& statistics) {
+void write_statistics(JsonBuilder& line, const Statistics& statistics) {
   line.key("stats");
   if (statistics.samples == 0) return line.value(nullptr);
   line.open_object();
@@ -137,7 +137,7 @@ void write_statistics(JsonText& line, const Statistics& statistics) {
   line.close_object();
 }
 
-void write_check(JsonText& line, const CheckResult& check) {
+void write_check(JsonBuilder& line, const CheckResult& check) {
   const bool checked = check.state == CheckResult::State::checked;
   line.key("check");
   line.open_object();
@@ -157,18 +157,18 @@ void write_check(JsonText& line, const CheckResult& check) {
   line.close_object();
 }
 
-void write_clocks(JsonText& line, const std::vector<DeviceClock>& clocks) {
+void write_clocks(JsonBuilder& line, const std::vector<DeviceClock>& clocks) {
   line.values("rank_clocks", clocks, [&line](const DeviceClock& clock) {
     line.open_object();
     line.field("before_mhz", scaled(clock.before_hz, kPerMega));
     line.field("after_mhz", scaled(clock.after_hz, kPerMega));
-    line.field("most_mhz", scaled(clock.most_hz, kPerMega));
-    line.values("slowed_by", clock.slowed_by);
+    line.field("most_mhz", scaled(clock.max_hz, kPerMega));
+    line.values("slowed_by", clock.throttle_reasons);
     line.close_object();
   });
 }
 
-void write_memory(JsonText& line, const std::vector<RankMemory>& ranks) {
+void write_memory(JsonBuilder& line, const std::vector<RankMemory>& ranks) {
   if (ranks.empty()) return line.field("memory", nullptr);
   line.values("memory", ranks, [&line](const RankMemory& rank) {
     line.open_object();
@@ -181,7 +181,7 @@ void write_memory(JsonText& line, const std::vector<RankMemory>& ranks) {
   });
 }
 
-void write_samples(JsonText& line, const std::vector<std::vector<double>>& rank_samples_s) {
+void write_samples(JsonBuilder& line, const std::vector<std::vector<double>>& rank_samples_s) {
   const auto write_sample = [&line](double sample_s) { line.fixed(sample_s * kUs, kSampleDecimals); };
   line.values("samples_us", rank_samples_s,
               [&](const std::vector<double>& samples_s) { line.array(samples_s, write_sample); });
@@ -189,11 +189,11 @@ void write_samples(JsonText& line, const std::vector<std::vector<double>>& rank_
 
 }  // namespace
 
-std::unique_ptr<Records> Records::open(const std::string& path) {
-  return std::make_unique<Records>(NewFile::create(path, "--records"));
+std::unique_ptr<RecordWriter> RecordWriter::open(const std::string& path) {
+  return std::make_unique<RecordWriter>(NewFile::create(path, "--records"));
 }
 
-void Records::begin(const RunInfo& run) {
+void RecordWriter::begin(const RunInfo& run) {
   begun_ = true;
   start_line("run");
   line_.field("schema_version", kSchemaVersion);
@@ -220,7 +220,7 @@ void Records::begin(const RunInfo& run) {
   }
 }
 
-void Records::rows(const CaseRows& rows) {
+void RecordWriter::rows(const CaseRows& rows) {
   if (!begun_) return;
   for (const Row& row : rows) {
     if (row.out_of_place) write_row(row, Placement::out_of_place, *row.out_of_place);
@@ -228,7 +228,7 @@ void Records::rows(const CaseRows& rows) {
   }
 }
 
-void Records::end(const RunEnd& end) {
+void RecordWriter::end(const RunEnd& end) {
   if (!begun_) return;
   start_line("end");
   line_.field("reason", end.reason);
@@ -244,7 +244,7 @@ void Records::end(const RunEnd& end) {
   finish_line();
 }
 
-void Records::write_row(const Row& row, Placement placement, const Measurement& measurement) {
+void RecordWriter::write_row(const Row& row, Placement placement, const Measurement& measurement) {
   const bool reduces = !row.redop.empty() && row.redop != "none";
   start_line("row");
   line_.field("collective", row.collective);
@@ -278,13 +278,13 @@ void Records::write_row(const Row& row, Placement placement, const Measurement& 
   finish_line();
 }
 
-void Records::start_line(std::string_view kind) {
+void RecordWriter::start_line(std::string_view kind) {
   line_.clear();
   line_.open_object();
   line_.field("kind", kind);
 }
 
-void Records::finish_line() {
+void RecordWriter::finish_line() {
   line_.close_object();
   line_.end_line();
   if (file_) file_->append(line_.text());

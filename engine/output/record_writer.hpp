@@ -18,13 +18,13 @@ namespace busbw {
 inline constexpr std::string_view kSchemaVersion = "1.3";
 
 /// Writes each line with one write call, so that the file is complete up to the last row whatever happens.
-class Records : public Sink {
+class RecordWriter : public Sink {
  public:
-  explicit Records(NewFile file) : file_(std::move(file)) {}
+  explicit RecordWriter(NewFile file) : file_(std::move(file)) {}
   /// To a stream that others write to as well: its lines are those that begin with '{'.
-  explicit Records(TextStream stream) : stream_(std::move(stream)) {}
+  explicit RecordWriter(TextStream stream) : stream_(std::move(stream)) {}
   /// Creates `path`. Throws UsageError naming --records when it exists or cannot be created.
-  static std::unique_ptr<Records> open(const std::string& path);
+  static std::unique_ptr<RecordWriter> open(const std::string& path);
 
   /// Empty where they go to a stream.
   std::string path() const { return file_ ? file_->path() : std::string(); }
@@ -45,7 +45,7 @@ class Records : public Sink {
   std::optional<NewFile> file_;
   std::optional<TextStream> stream_;
   bool begun_ = false;
-  JsonText line_;
+  JsonBuilder line_;
 };
 
 }  // namespace busbw

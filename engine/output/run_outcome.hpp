@@ -7,7 +7,7 @@ namespace busbw {
 
 /// Whether the average bus bandwidth reaches nine tenths of NCCL_TESTS_MIN_BW: nccl-tests' tolerance. Without a demand
 /// every run does; with one, a run without a row does not.
-inline bool fast_enough(const RunEnd& end) {
+inline bool meets_min_busbw(const RunEnd& end) {
   constexpr double kTolerated = 0.9;
   if (!end.min_busbw_bytes_per_s) return true;
   return end.average_busbw_bytes_per_s && *end.average_busbw_bytes_per_s >= *end.min_busbw_bytes_per_s * kTolerated;
@@ -15,8 +15,8 @@ inline bool fast_enough(const RunEnd& end) {
 
 /// Whether rows are missing that were asked for.
 inline bool ended_early(const RunEnd& end) {
-  return end.exit_code != static_cast<int>(Exit::good) && end.exit_code != static_cast<int>(Exit::wrong_data) &&
-         end.exit_code != static_cast<int>(Exit::slower_than_demanded);
+  return end.exit_code != static_cast<int>(ExitCode::good) && end.exit_code != static_cast<int>(ExitCode::wrong_data) &&
+         end.exit_code != static_cast<int>(ExitCode::slower_than_demanded);
 }
 
 }  // namespace busbw

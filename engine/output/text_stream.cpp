@@ -21,7 +21,7 @@ void TextStream::wait_for_room() {
   while (poll(&place, 1, kLookMs) == 0) {
     if (!gives_up_ || !gives_up_()) continue;
     failed_ = true;
-    throw Error(Exit::output_closed, "the reader of standard output does not read; the rest is dropped");
+    throw Error(ExitCode::output_closed, "the reader of standard output does not read; the rest is dropped");
   }
 }
 
@@ -36,7 +36,7 @@ void TextStream::write(std::string_view text) {
       const int error = errno;
       failed_ = true;
       if (error == EPIPE)
-        throw Error(Exit::output_closed, "the reader of standard output closed it; the run ends here");
+        throw Error(ExitCode::output_closed, "the reader of standard output closed it; the run ends here");
       throw EnvironmentError(fmt::format("cannot write to standard output: {}; write it to a place with room",
                                          std::system_category().message(error)));
     }

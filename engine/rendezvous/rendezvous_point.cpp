@@ -41,7 +41,7 @@ std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
   std::vector<Endpoint> here;
   for (const std::string& host : address.hosts) {
     std::string ignored;
-    for (const Endpoint& endpoint : resolve(host, address.port, ignored)) {
+    for (const Endpoint& endpoint : resolve_host(host, address.port, ignored)) {
       if (!is_here(endpoint) || (endpoint.is_loopback() && !names_loopback(host))) continue;
       if (std::ranges::none_of(here, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
         here.push_back(endpoint);
@@ -56,15 +56,15 @@ std::vector<Descriptor> listen_for(const TcpStoreAddress& address) {
 /// The same, with patience for the port of a job that is just ending.
 std::vector<Descriptor> listen_patiently(const TcpStoreAddress& address, const JoinCallbacks& callbacks, int ticks) {
   for (int tick = 0;; ++tick) {
-    callbacks.look();
+    callbacks.on_tick();
     try {
       return listen_for(address);
     } catch (const EnvironmentError&) {
       if (tick >= ticks) throw;
     }
     if (tick == kFirstSayTicks)
-      callbacks.say(fmt::format("process 0 is waiting for port {}, which another program still uses", address.port));
-    wait_a_tick();
+      callbacks.on_status(fmt::format("process 0 is waiting for port {}, which another program still uses", address.port));
+    sleep_tick();
   }
 }
 
@@ -76,16 +76,16 @@ Endpoint reachable_from_here(const Endpoint& listening) {
 
 }  // namespace
 
-Meeting::Meeting(const Membership& membership, JoinCallbacks callbacks)
+RendezvousPoint::RendezvousPoint(const Membership& membership, JoinCallbacks callbacks)
     : membership_(membership), callbacks_(std::move(callbacks)), has_own_token_(!membership.token.empty()) {
   if (const auto* file = std::get_if<FileStoreAddress>(&membership_.store))
     folder_ =
-        std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.look, membership_.process == 0);
+        std::make_unique<FileStore>(file->folder, membership_.join_limit_s, callbacks_.on_tick, membership_.process == 0);
 }
 
-Meeting::~Meeting() = default;
+RendezvousPoint::~RendezvousPoint() = default;
 
-std::vector<Descriptor> Meeting::open() {
+std::vector<Descriptor> RendezvousPoint::open() {
   std::vector<Descriptor> listeners;
   if (folder_) {
     listeners.push_back(listen_everywhere(0));
@@ -109,16 +109,16 @@ std::vector<Descriptor> Meeting::open() {
   return listeners;
 }
 
-void Meeting::close() {
+void RendezvousPoint::close() {
   if (folder_ && membership_.process == 0) folder_->clear();
 }
 
 /// Where the store may be. With a folder they are known once process 0 has written them down.
-std::vector<Meeting::Place> Meeting::places(std::string& why) {
+std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::places(std::string& why) {
   if (membership_.process == 0) return {{own_endpoint_, {}}};
-  std::vector<Place> all;
+  std::vector<CandidateAddress> all;
   if (folder_) {
-    const auto message = folder_->find(kAddressKey);
+    const auto message = folder_->try_get(kAddressKey);
     const std::string& folder = std::get<FileStoreAddress>(membership_.store).folder;
     if (!message) {
       why = fmt::format("it has not written its address to {}", folder);
@@ -144,35 +144,35 @@ std::vector<Meeting::Place> Meeting::places(std::string& why) {
   }
   const auto& address = std::get<TcpStoreAddress>(membership_.store);
   for (const std::string& host : address.hosts)
-    for (const Endpoint& endpoint : resolve(host, address.port, why))
+    for (const Endpoint& endpoint : resolve_host(host, address.port, why))
       all.push_back({endpoint, host == endpoint.host() ? std::string() : host + " at "});
   return all;
 }
 
 /// Whether process 0 answers there within `ticks` and takes this process in; else `tried` says what does. Throws Error
 /// where process 0 says that this process does not fit in.
-bool Meeting::shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, Tried& tried) {
-  using Kind = ClientHandshake::Verdict::Kind;
-  const Greeting who{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
+bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, JoinAttempt& tried) {
+  using Kind = ClientHandshake::HandshakeResult::Kind;
+  const ClientInfo who{is_process, membership_.process, membership_.processes, membership_.ranks_per_process,
                      getpid(),   host_name()};
   ClientHandshake handshake(membership_.token);  // a folder may just have told it
-  channel.send(Frame::hello, handshake.hello());
-  ClientHandshake::Verdict verdict;
+  channel.send(FrameKind::hello, handshake.hello());
+  ClientHandshake::HandshakeResult verdict;
   // Who has greeted process 0 is in the job once that has been read, and lost where it goes away before the answer.
   bool has_greeted = false;
   for (int waited = 0; waited < (has_greeted ? ticks : std::min(kRetryTicks, ticks)) && !channel.ended();) {
-    callbacks_.look();
+    callbacks_.on_tick();
     const auto received = channel.receive(kTickMs);
     if (!received) {
       ++waited;
       continue;
     }
-    if (received->kind != Frame::challenge) {
-      verdict = handshake.verdict(received->kind, received->body);
+    if (received->kind != FrameKind::challenge) {
+      verdict = handshake.result_of(received->kind, received->body);
       break;
     }
     try {
-      channel.send(Frame::greeting, handshake.greeting(received->body, who));
+      channel.send(FrameKind::greeting, handshake.greeting(received->body, who));
       has_greeted = true;
     } catch (const BrokenMessage&) {
       break;
@@ -185,8 +185,8 @@ bool Meeting::shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is
     case Kind::welcome: first_host_ = verdict.host; return true;
     case Kind::refused: {
       // In a job without a token anybody can say this.
-      const bool is_possible = verdict.why.exit == Exit::usage || verdict.why.exit == Exit::environment;
-      throw Error(is_possible ? verdict.why.exit : Exit::environment, turned_away(verdict.why.message));
+      const bool is_possible = verdict.why.exit == ExitCode::usage || verdict.why.exit == ExitCode::environment;
+      throw Error(is_possible ? verdict.why.exit : ExitCode::environment, turned_away(verdict.why.message));
     }
     case Kind::other_token:
       // Not proved: it may be a stranger, and process 0 at another address.
@@ -206,20 +206,20 @@ bool Meeting::shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is
   return false;
 }
 
-TcpChannel Meeting::join(bool is_process) {
+TcpChannel RendezvousPoint::join(bool is_process) {
   const int limit = std::max(1, ticks_of(membership_.join_limit_s));
   const auto look = [this] {
-    callbacks_.look();
+    callbacks_.on_tick();
     return false;
   };
-  Tried tried;
+  JoinAttempt tried;
   int next_say = kFirstSayTicks;
   // Where process 0 has been reached is known from then on, and where it is busy it may take its time there.
   int try_ticks = first_host_.empty() ? kFirstTryTicks : kTryTicks;
-  Pace pace(membership_.process, places_.empty(), limit);
+  Backoff pace(membership_.process, places_.empty(), limit);
   const Ticker ticker;
   int tick = 0;
-  const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.passed(), kMostTicks)); };
+  const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMostTicks)); };
   while (count(), tick < limit) {
     look();
     const std::string said_before = std::exchange(tried.turned_away, {});
@@ -232,13 +232,13 @@ TcpChannel Meeting::join(bool is_process) {
         if (tried.turned_away.empty()) tried.turned_away = said_before;
         break;
       }
-      Connected connected = connect_to(place->endpoint, std::min(one_try, limit - tick), look);
+      ConnectResult connected = connect_to(place->endpoint, std::min(one_try, limit - tick), look);
       if (!connected.socket.is_open()) {
         tried.why = place->name + connected.why;
         continue;
       }
       TcpChannel channel(std::move(connected.socket));
-      if (count(); shake_hands(channel, place->endpoint, is_process, std::max(1, limit - tick), tried)) {
+      if (count(); run_handshake(channel, place->endpoint, is_process, std::max(1, limit - tick), tried)) {
         std::rotate(places_.begin(), place, std::next(place));  // what comes next begins where this was welcomed
         return channel;
       }
@@ -247,14 +247,14 @@ TcpChannel Meeting::join(bool is_process) {
     // Before, an earlier job at this address may be about to end, and this one's be at another.
     if (is_fresh && tick >= kRetryTicks && !tried.turned_away.empty()) break;
     if (tick >= next_say) {
-      callbacks_.say(fmt::format("process {} is waiting for process 0 ({})", membership_.process, tried.why));
+      callbacks_.on_status(fmt::format("process {} is waiting for process 0 ({})", membership_.process, tried.why));
       next_say = tick + kSayTicks;
     }
-    wait_a_tick();
+    sleep_tick();
   }
   if (!tried.turned_away.empty()) throw EnvironmentError(tried.turned_away);
   throw Error(
-      Exit::rank_lost,
+      ExitCode::rank_lost,
       fmt::format("process {} on {} could not reach process 0 in {:g} s ({}); look whether process 0 runs, whether "
                   "a firewall is between the hosts, and whether BUSBW_RENDEZVOUS names an address of its host",
                   membership_.process, host_name(), membership_.join_limit_s, tried.why));

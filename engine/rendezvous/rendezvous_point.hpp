@@ -31,21 +31,21 @@ struct Membership {
 /// Called while the processes come together and agree, in the thread that waits.
 struct JoinCallbacks {
   /// A sentence now and then about who is waited for.
-  std::function<void(const std::string&)> say;
+  std::function<void(const std::string&)> on_status;
   /// At least ten times a second; what it throws ends the wait, and the job.
-  std::function<void()> look;
+  std::function<void()> on_tick;
 };
 
-class Meeting {
+class RendezvousPoint {
  public:
   /// `look`: called at least ten times a second by whatever waits; what it throws ends the wait.
-  Meeting(const Membership& membership, JoinCallbacks callbacks);
-  ~Meeting();
+  RendezvousPoint(const Membership& membership, JoinCallbacks callbacks);
+  ~RendezvousPoint();
 
   /// In process 0: sockets that listen where the others look. Throws EnvironmentError where they cannot.
   std::vector<Descriptor> open();
   /// In process 0, once it is open: "10.8.0.3:25000", "port 25000 of every address".
-  const std::string& listens_at() const { return listens_at_; }
+  const std::string& listen_address_text() const { return listens_at_; }
   /// In process 0: takes away what `open` wrote down.
   void close();
   /// A connection that process 0 has welcomed: of this process, or of one of its ranks. Throws Error naming what was
@@ -58,23 +58,23 @@ class Meeting {
 
  private:
   /// What became of the last round over all addresses.
-  struct Tried {
+  struct JoinAttempt {
     std::string why;          // the last one of them did not answer
     std::string turned_away;  // one of them says that it has another token or version, and which; it may be a stranger
   };
   /// Where process 0 may be.
-  struct Place {
+  struct CandidateAddress {
     Endpoint endpoint;
     std::string name;  // "node1 at " where a name stands for it, for sentences
   };
-  std::vector<Place> places(std::string& why);
-  bool shake_hands(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, Tried& tried);
+  std::vector<CandidateAddress> places(std::string& why);
+  bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_process, int ticks, JoinAttempt& tried);
 
   Membership membership_;
   JoinCallbacks callbacks_;
   const bool has_own_token_;  // it is not told, nor taken from the folder
   std::unique_ptr<FileStore> folder_;  // BUSBW_RENDEZVOUS=file:...
-  std::vector<Place> places_;  // as they were found last, where process 0 was reached before all others
+  std::vector<CandidateAddress> places_;  // as they were found last, where process 0 was reached before all others
   Endpoint own_endpoint_;  // of the store, from process 0
   std::string listens_at_;
   std::string first_host_;

@@ -17,7 +17,7 @@ std::size_t part_bytes(std::size_t members) {
 
 }  // namespace
 
-StoreTeam::StoreTeam(Store& store, MemberState state, std::vector<int> members, int mine, std::string name)
+StoreTeam::StoreTeam(Store& store, MemberCallbacks state, std::vector<int> members, int mine, std::string name)
     : store_(store), state_(std::move(state)), members_(std::move(members)), mine_(mine), name_(std::move(name)) {}
 
 std::string StoreTeam::next_key(const char* what) { return fmt::format("{} {} of {}", what, ++calls_, name_); }

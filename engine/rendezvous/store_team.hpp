@@ -10,11 +10,11 @@
 namespace busbw {
 
 /// What a member tells of itself as it goes.
-struct MemberState {
+struct MemberCallbacks {
   std::function<bool()> aborted;
   /// The rank has come to a phase; missing: it has made a step within one.
   std::function<void(std::optional<Phase>)> on_step;
-  Issued& issued;
+  IssuedOperations& issued;
 };
 
 /// Data is gathered in rounds in which all members together send at most kRoundBytes, so that no store and no member
@@ -25,7 +25,7 @@ class StoreTeam final : public Team {
 
   /// `members`: the job's ranks of the members; `mine`: this one's place among them; `name`: for keys and messages.
   /// The store must outlive the team and all that it splits into.
-  StoreTeam(Store& store, MemberState state, std::vector<int> members, int mine, std::string name);
+  StoreTeam(Store& store, MemberCallbacks state, std::vector<int> members, int mine, std::string name);
 
   int rank() const override { return mine_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -35,13 +35,13 @@ class StoreTeam final : public Team {
   std::unique_ptr<Team> split(int colour) override;
   bool aborted() const override { return state_.aborted(); }
   void enter(Phase phase) override { state_.on_step(phase); }
-  Issued& issued() override { return state_.issued; }
+  IssuedOperations& issued() override { return state_.issued; }
 
  private:
   std::string next_key(const char* what);
 
   Store& store_;
-  MemberState state_;
+  MemberCallbacks state_;
   std::vector<int> members_;
   int mine_;
   std::string name_;

@@ -47,15 +47,15 @@ int first_device(const Options& options, const World& world, const GpuSurvey& su
 }
 
 std::unique_ptr<Backend> make_backend(const Options& options, const World& world, const GpuSurvey& survey,
-                                      const Asking& asking) {
+                                      const WatchedCall& asking) {
   if (options.backend == "mpi") return make_mpi_backend(world, options.faults);
   const int ranks = ranks_per_process(options);
   const int first_rank = world.rank * ranks;
-  if (chooses_host(options, survey)) {
-    require_host_can(options, survey);
+  if (runs_on_host(options, survey)) {
+    require_host_supports(options, survey);
     return std::make_unique<SocketBackend>(first_rank, ranks, std::string(version()), parse_faults(options.faults));
   }
-  const NcclRequest place{
+  const NcclBackendConfig place{
       .ranks = ranks, .first_rank = first_rank, .first_device = first_device(options, world, survey)};
   return asking("opening NCCL and its GPUs", [&] { return nccl_backend(options, survey, place); });
 }
@@ -71,9 +71,9 @@ NamedValues tuning() {
   return values;
 }
 
-ProcessFacts facts_of(const Options& options, const Backend& backend, const LaunchedJob& job, const MemoryPlan& memory,
-                      const std::vector<LackedType>& lacked) {
-  ProcessFacts facts;
+ProcessInfo facts_of(const Options& options, const Backend& backend, const LaunchedJob& job, const MemoryPlan& memory,
+                      const std::vector<UnsupportedType>& lacked) {
+  ProcessInfo facts;
   facts.host = host_name();
   facts.host_identity = host_identity();
   for (const std::string& argument : options.args) facts.arguments += (facts.arguments.empty() ? "" : " ") + argument;
@@ -84,33 +84,33 @@ ProcessFacts facts_of(const Options& options, const Backend& backend, const Laun
     facts.library_path = library->path;
     facts.library_sha256 = library->sha256.value_or("");
   }
-  facts.store_reached_at = job.store_reached_at();
+  facts.store_address = job.store_reached_at();
   facts.max_bytes = memory.max_bytes;
   facts.tuning = tuning();
   facts.lacked = lacked;
-  if (facts.backend == "host") facts.processors = own_processors();
+  if (facts.backend == "host") facts.processors = allowed_processors();
   for (int i = 0; backend.name() == "nccl" && i < ranks_per_process(options); ++i)
     facts.gpus.push_back(backend.device(i).bus_id);
   return facts;
 }
 
 /// This process's part, once all have come together. Throws Error, which ends the job.
-class Part {
+class LaunchedProcess {
  public:
-  Part(const Options& options, const World& world, const GpuSurvey& survey, LaunchedJob& job)
+  LaunchedProcess(const Options& options, const World& world, const GpuSurvey& survey, LaunchedJob& job)
       : options_(options),
         world_(world),
         survey_(survey),
         job_(job),
-        asking_(options, [this](const NoAnswer& end) { give_up(end); }),
+        asking_(options, [this](const CallFailure& end) { give_up(end); }),
         collective_(make_collective(options.collective, options.collective_settings)),
         backend_(make_backend(options, world, survey, asking_)) {}
 
   JobResult run() {
-    const auto lacked = lacked_types(options_.data, *collective_, *backend_);
+    const auto lacked = unsupported_types(options_.data, *collective_, *backend_);
     const int sharing = world_.local_size * ranks_per_process(options_);
     MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
-                                    backend_->work_bytes(sharing), backend_->scarcest_memory());
+                                    backend_->work_bytes(sharing), backend_->least_free_device());
     require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
     const DataChoice data = agree(memory, lacked);
     RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);
@@ -122,20 +122,20 @@ class Part {
       reporter.emplace(info(plan, memory), options_.min_busbw_bytes_per_s);
       open_sinks(options_, job_, *reporter);
     }
-    const RunCallbacks callbacks = callbacks_of(job_, *backend_, reporter ? &*reporter : nullptr);
+    const RunCallbacks callbacks = make_run_callbacks(job_, *backend_, reporter ? &*reporter : nullptr);
     const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, *job_.team(rank), callbacks); },
                                      [&](const std::optional<Failure>& failure) {
                                        if (reporter) return reporter->finish(failure);
                                        // Process 0 has the table; what is known here alone can only be said.
                                        if (failure)
                                          for (const std::string& detail : failure->details)
-                                           complain(options_.program, job_.told_by(plan.first_rank, detail));
+                                           print_stderr(options_.program, job_.with_rank_name(plan.first_rank, detail));
                                        return failure ? static_cast<int>(failure->exit) : 0;
                                      },
                                      [&] { return backend_->diagnosis(); }};
     const JobLayout layout{1, plan.ranks_per_process(), limit_s(options_), options_.collective};
-    const JobResult result = run_part_of_job(job_, plan.first_rank, layout, job_callbacks);
-    complain_about(options_, result.outcome.message, result.outcome.exit_code);
+    const JobResult result = run_process_of_job(job_, plan.first_rank, layout, job_callbacks);
+    print_early_end(options_, result.outcome.message, result.outcome.exit_code);
     if (result.abandoned) {
       job_.leave();
       _exit(result.outcome.exit_code);  // threads that were left behind still use what this scope owns
@@ -146,20 +146,20 @@ class Part {
  private:
   /// The others end for the same reason, and need not wait until this process is missed. Where one of them was the
   /// first to end, its reason is this one's, too.
-  void give_up(const NoAnswer& end) {
-    job_.abort(end.exit, job_.told_by(world_.rank * ranks_per_process(options_), end.sentence));
+  void give_up(const CallFailure& end) {
+    job_.abort(end.exit, job_.with_rank_name(world_.rank * ranks_per_process(options_), end.sentence));
     const Failure why = *job_.failure();
-    complain(options_.program, why.message);
+    print_stderr(options_.program, why.message);
     job_.leave();
     _exit(static_cast<int>(why.exit));
   }
 
   /// What all have memory for and can do: the first goes into `memory`, the second comes back.
-  DataChoice agree(MemoryPlan& memory, const std::vector<LackedType>& lacked) {
+  DataChoice agree(MemoryPlan& memory, const std::vector<UnsupportedType>& lacked) {
     const auto decide = [&](const std::vector<Bytes>& words) {
-      std::vector<ProcessFacts> processes;
-      for (const Bytes& one : words) processes.push_back(ProcessFacts::unpack(one));
-      agreement_ = agreement_of(processes, ranks_per_process(options_));
+      std::vector<ProcessInfo> processes;
+      for (const Bytes& one : words) processes.push_back(ProcessInfo::unpack(one));
+      agreement_ = compare_processes(processes, ranks_per_process(options_));
       MessageWriter writer;
       writer.add(agreement_.max_bytes).add(agreement_.lacked.size());
       for (const Dtype dtype : dtypes_of(agreement_.lacked)) writer.add(dtype);
@@ -167,10 +167,10 @@ class Part {
     };
     const Bytes decision = job_.agree(facts_of(options_, *backend_, job_, memory, lacked).packed(), decide);
     MessageReader reader(decision);
-    memory = at_most(std::move(memory), reader.take<std::uint64_t>());
+    memory = limit_plan(std::move(memory), reader.take<std::uint64_t>());
     std::vector<Dtype> left_out(reader.take<std::size_t>());
     for (Dtype& dtype : left_out) dtype = reader.take<Dtype>();
-    return without(options_.data, left_out);
+    return exclude_types(options_.data, left_out);
   }
 
   RunInfo info(const RunPlan& plan, const MemoryPlan& memory) const {
@@ -179,9 +179,9 @@ class Part {
     info.machine.insert(info.machine.end(), agreement_.facts.begin(), agreement_.facts.end());
     info.notes.push_back(fmt::format("Launched by {}: {} processes on {} host{}", world_.launcher, world_.size,
                                      agreement_.hosts, agreement_.hosts == 1 ? "" : "s"));
-    for (const std::string& note : notes_on_backend(options_, survey_)) info.notes.push_back(note);
+    for (const std::string& note : backend_notes(options_, survey_)) info.notes.push_back(note);
     info.notes.insert(info.notes.end(), world_.notes.begin(), world_.notes.end());
-    for (const std::string& note : notes_on(agreement_.lacked)) info.notes.push_back(note);
+    for (const std::string& note : excluded_type_notes(agreement_.lacked)) info.notes.push_back(note);
     info.warnings = agreement_.warnings;
     const auto of_backend = backend_->warnings();
     info.warnings.insert(info.warnings.end(), of_backend.begin(), of_backend.end());
@@ -192,7 +192,7 @@ class Part {
   const World& world_;
   const GpuSurvey& survey_;
   LaunchedJob& job_;
-  Asking asking_;
+  WatchedCall asking_;
   std::unique_ptr<Collective> collective_;
   std::unique_ptr<Backend> backend_;
   Agreement agreement_;  // in process 0
@@ -200,22 +200,22 @@ class Part {
 
 }  // namespace
 
-JobResult run_as_one_of(const Options& options, const World& world) {
+JobResult run_launched(const Options& options, const World& world) {
   const SignalMask mask;
-  const Asking asking(options, [&](const NoAnswer& end) {
-    complain(options.program,
+  const WatchedCall asking(options, [&](const CallFailure& end) {
+    print_stderr(options.program,
              fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), end.sentence));
   });
-  const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_for(options, false); });
+  const GpuSurvey survey = asking("looking for GPUs", [&] { return survey_gpus_for(options, false); });
   const auto collective = make_collective(options.collective, options.collective_settings);
-  require_groups_can(options, *collective);
+  require_group_sizes(options, *collective);
 
   LaunchedJob job(membership_of(options, world),
-                  {[&](const std::string& sentence) { complain(options.program, sentence); }, throw_if_interrupted});
+                  {[&](const std::string& sentence) { print_stderr(options.program, sentence); }, throw_if_interrupted});
   try {
-    return Part(options, world, survey, job).run();
+    return LaunchedProcess(options, world, survey, job).run();
   } catch (const std::exception& error) {
-    job.end_for(error, job.told_by(world.rank * ranks_per_process(options), error.what()));
+    job.fail_with(error, job.with_rank_name(world.rank * ranks_per_process(options), error.what()));
   }
 }
 

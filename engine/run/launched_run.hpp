@@ -8,6 +8,6 @@ namespace busbw {
 
 /// Meets the others, makes sure that all are the same, and measures together. Process 0 writes the output. Throws Error
 /// where the processes do not come together; after that the outcome says how it went.
-JobResult run_as_one_of(const Options& options, const World& world);
+JobResult run_launched(const Options& options, const World& world);
 
 }  // namespace busbw

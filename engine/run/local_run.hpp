@@ -6,6 +6,6 @@
 namespace busbw {
 
 /// Measures. Throws Error before the first rank is started; after that the outcome says how it went.
-JobResult run_here(const Options& options);
+JobResult run_local(const Options& options);
 
 }  // namespace busbw

@@ -39,8 +39,8 @@ DeviceClock device_clock(const Samples& samples) {
   if (samples.before) clock.before_hz = samples.before->clock_hz;
   if (!samples.after) return clock;
   clock.after_hz = samples.after->clock_hz;
-  clock.most_hz = samples.after->most_clock_hz;
-  clock.slowed_by = samples.after->slowed_by;
+  clock.max_hz = samples.after->max_clock_hz;
+  clock.throttle_reasons = samples.after->throttle_reasons;
   return clock;
 }
 
@@ -57,7 +57,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   const RunSettings& settings = plan.settings;
   Measurement measurement;
   measurement.iteration_s = last_rank_s(report.ranks);
-  const auto average = static_cast<Average>(settings.average);
+  const auto average = static_cast<RankAverage>(settings.average);
   measurement.rank_times_s = rank_times_s(report.ranks);
   measurement.time_s = combine_ranks(measurement.rank_times_s, average);
   const std::vector<double> launch_s = rank_launch_times_s(report.ranks);
@@ -70,7 +70,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   if (!measurement.rank_device_times_s.empty())
     measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, average);
   // Who does not wait for a late rank looks as late as that one.
-  if (plan.collective.all_wait_for_all())
+  if (plan.collective.synchronizes_all_ranks())
     measurement.rank_arrivals_s =
         rank_arrivals_s(report.ranks, settings.aggregated_iterations * plan.collective.operations_per_run());
   measurement.rank_clocks = device_clocks(report.ranks);
@@ -78,7 +78,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   measurement.algbw_bytes_per_s = reached.algbw_bytes_per_s;
   measurement.busbw_bytes_per_s = reached.busbw_bytes_per_s;
   // Of those to be skipped the first may have been left out.
-  const int left_out = report.ranks.front().samples.left_out > 0;
+  const int left_out = report.ranks.front().samples.skipped_iterations > 0;
   const auto skipped = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - left_out));
   measurement.statistics = summarise(std::span(measurement.iteration_s).subspan(skipped));
   if (settings.per_iteration && settings.processes > 1)
@@ -94,18 +94,18 @@ void add_warnings(const RunSettings& settings, const std::map<Placement, Placeme
   const auto operations = [&](Placement placement) {
     return static_cast<double>(placements.at(placement).ranks.front().samples.total.operations);
   };
-  std::optional<Measured> out_of_place;
-  std::optional<Measured> in_place;
-  if (row.out_of_place) out_of_place.emplace(Measured{*row.out_of_place, operations(Placement::out_of_place)});
-  if (row.in_place) in_place.emplace(Measured{*row.in_place, operations(Placement::in_place)});
-  const auto other = [](std::optional<Measured>& measured) { return measured ? &*measured : nullptr; };
-  if (out_of_place) row.out_of_place->warnings = warnings_of(settings, *out_of_place, other(in_place), members);
-  if (in_place) row.in_place->warnings = warnings_of(settings, *in_place, other(out_of_place), members);
+  std::optional<TimedMeasurement> out_of_place;
+  std::optional<TimedMeasurement> in_place;
+  if (row.out_of_place) out_of_place.emplace(TimedMeasurement{*row.out_of_place, operations(Placement::out_of_place)});
+  if (row.in_place) in_place.emplace(TimedMeasurement{*row.in_place, operations(Placement::in_place)});
+  const auto other = [](std::optional<TimedMeasurement>& measured) { return measured ? &*measured : nullptr; };
+  if (out_of_place) row.out_of_place->warnings = measurement_warnings(settings, *out_of_place, other(in_place), members);
+  if (in_place) row.in_place->warnings = measurement_warnings(settings, *in_place, other(out_of_place), members);
 }
 
 /// With -I the table shows what samples tell: which of them there are not.
 void add_left_out(const RunSettings& settings, const std::map<Placement, PlacementReport>& placements, Row& row) {
-  const auto leaves_out = [](const auto& each) { return each.second.ranks.front().samples.left_out > 0; };
+  const auto leaves_out = [](const auto& each) { return each.second.ranks.front().samples.skipped_iterations > 0; };
   if (settings.per_iteration && std::ranges::any_of(placements, leaves_out))
     row.comments.push_back(
         "Iterations: without the first of each launch of the graph, in which ranks wait for each other's launches");

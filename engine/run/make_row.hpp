@@ -11,7 +11,7 @@ namespace busbw {
 /// One placement of one group: its ranks' reports in rank order, and why sampling stopped.
 struct PlacementReport {
   std::vector<RankReport> ranks;
-  StoppedBy stopped_by = StoppedBy::iterations;
+  StopReason stopped_by = StopReason::iterations;
 };
 
 /// Which case a row is of.

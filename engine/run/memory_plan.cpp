@@ -51,7 +51,7 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
   return {fits, {reduced_note(fits), situation}};
 }
 
-MemoryPlan at_most(MemoryPlan own, std::uint64_t agreed_bytes) {
+MemoryPlan limit_plan(MemoryPlan own, std::uint64_t agreed_bytes) {
   if (agreed_bytes >= own.max_bytes) return own;
   return {agreed_bytes, {reduced_note(agreed_bytes), "another process has memory for no more"}};
 }

@@ -22,7 +22,7 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
                        const std::string& scarcest = {});
 
 /// The plan of one process of several, of which one may have room for no more than `agreed_bytes`.
-MemoryPlan at_most(MemoryPlan own, std::uint64_t agreed_bytes);
+MemoryPlan limit_plan(MemoryPlan own, std::uint64_t agreed_bytes);
 
 /// The samples of a row stay in memory until it is written. Throws EnvironmentError when one batch of -n does not fit
 /// into 90 % of `available_bytes`.

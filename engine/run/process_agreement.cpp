@@ -15,12 +15,12 @@
 namespace busbw {
 namespace {
 
-std::string name_of(const std::vector<ProcessFacts>& processes, std::size_t process) {
+std::string name_of(const std::vector<ProcessInfo>& processes, std::size_t process) {
   return fmt::format("process {} on {}", process, processes[process].host);
 }
 
 /// Throws where a process differs from process 0 in what must be the same everywhere.
-void require_same(const std::vector<ProcessFacts>& all, std::string ProcessFacts::* what, const char* called,
+void require_same(const std::vector<ProcessInfo>& all, std::string ProcessInfo::* what, const char* called,
                   const char* remedy) {
   for (std::size_t i = 1; i < all.size(); ++i) {
     if (all[i].*what == all[0].*what) continue;
@@ -30,14 +30,14 @@ void require_same(const std::vector<ProcessFacts>& all, std::string ProcessFacts
 }
 
 /// "2.28.9 (/usr/lib/libnccl.so.2, SHA-256 1c86...)"
-std::string library_text(const ProcessFacts& process) {
+std::string library_text(const ProcessInfo& process) {
   if (process.library_path.empty()) return process.library;
   return fmt::format("{} ({}, SHA-256 {})", process.library, process.library_path,
                      process.library_sha256.empty() ? "unknown" : process.library_sha256);
 }
 
 /// The same version may be built in two ways, which is why the files are compared, too.
-void require_same_library(const std::vector<ProcessFacts>& all) {
+void require_same_library(const std::vector<ProcessInfo>& all) {
   for (std::size_t i = 1; i < all.size(); ++i) {
     const bool both_known = !all[i].library_sha256.empty() && !all[0].library_sha256.empty();
     if (all[i].library == all[0].library && (!both_known || all[i].library_sha256 == all[0].library_sha256)) continue;
@@ -49,13 +49,13 @@ void require_same_library(const std::vector<ProcessFacts>& all) {
 }
 
 /// NCCL 2.30 and later allow it to who asks for it.
-bool asks_for_shared_gpus(const ProcessFacts& process) {
+bool asks_for_shared_gpus(const ProcessInfo& process) {
   return std::ranges::any_of(process.tuning, [](const auto& variable) {
     return variable.first == "NCCL_MULTI_RANK_GPU_ENABLE" && variable.second == "1";
   });
 }
 
-void require_own_gpus(const std::vector<ProcessFacts>& all, int ranks_per_process) {
+void require_own_gpus(const std::vector<ProcessInfo>& all, int ranks_per_process) {
   if (std::ranges::all_of(all, asks_for_shared_gpus)) return;
   std::map<std::pair<std::string, std::string>, std::size_t> owners;  // (host, bus id): rank
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -84,24 +84,24 @@ std::string differing(const NamedValues& one, const NamedValues& other) {
 }
 
 /// Which processes reached the store where: "10.0.0.1:4711" alone, or with the processes' numbers.
-std::string store_text(const std::vector<ProcessFacts>& all) {
+std::string store_text(const std::vector<ProcessInfo>& all) {
   std::map<std::string, std::vector<int>> by_address;
-  for (std::size_t i = 1; i < all.size(); ++i) by_address[all[i].store_reached_at].push_back(static_cast<int>(i));
+  for (std::size_t i = 1; i < all.size(); ++i) by_address[all[i].store_address].push_back(static_cast<int>(i));
   if (by_address.size() == 1) return by_address.begin()->first;
   std::string text;
   for (const auto& [address, processes] : by_address)
-    text += fmt::format("{}{} (processes {})", text.empty() ? "" : ", ", address, list_of(processes));
+    text += fmt::format("{}{} (processes {})", text.empty() ? "" : ", ", address, number_list_text(processes));
   return text;
 }
 
-bool lacks(const ProcessFacts& process, const LackedType& type) {
-  return std::ranges::any_of(process.lacked, [&](const LackedType& other) {
+bool lacks(const ProcessInfo& process, const UnsupportedType& type) {
+  return std::ranges::any_of(process.lacked, [&](const UnsupportedType& other) {
     return other.dtype == type.dtype && other.lack.why == type.lack.why;
   });
 }
 
 /// Of the host on which most ranks share a processor, if they do on any.
-std::optional<std::string> crowding_on_any(const std::vector<ProcessFacts>& all, int ranks_per_process) {
+std::optional<std::string> worst_oversubscription(const std::vector<ProcessInfo>& all, int ranks_per_process) {
   struct Host {
     std::string name;
     int ranks = 0;
@@ -111,7 +111,7 @@ std::optional<std::string> crowding_on_any(const std::vector<ProcessFacts>& all,
     double crowd() const { return processors.empty() ? 0 : double(ranks) / double(processors.size()); }
   };
   std::map<std::string, Host> hosts;
-  for (const ProcessFacts& process : all) {
+  for (const ProcessInfo& process : all) {
     Host& host = hosts[process.host_identity];
     host.name = process.host;
     host.ranks += ranks_per_process;
@@ -119,27 +119,27 @@ std::optional<std::string> crowding_on_any(const std::vector<ProcessFacts>& all,
   }
   const auto& [identity, worst] =
       *std::ranges::max_element(hosts, {}, [](const auto& one) { return one.second.crowd(); });
-  return crowding(worst.ranks, static_cast<int>(worst.processors.size()), worst.name);
+  return oversubscription_warning(worst.ranks, static_cast<int>(worst.processors.size()), worst.name);
 }
 
 /// The types that one of the processes cannot do, each as the first of them says it.
-std::vector<LackedType> lacked_by_any(const std::vector<ProcessFacts>& all) {
-  std::map<Dtype, LackedType> lacked;
+std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& all) {
+  std::map<Dtype, UnsupportedType> lacked;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    for (LackedType type : all[i].lacked) {
-      if (!std::ranges::all_of(all, [&](const ProcessFacts& process) { return lacks(process, type); }))
+    for (UnsupportedType type : all[i].lacked) {
+      if (!std::ranges::all_of(all, [&](const ProcessInfo& process) { return lacks(process, type); }))
         type.lack.why = fmt::format("{}: {}", name_of(all, i), type.lack.why);
       lacked.try_emplace(type.dtype, type);
     }
   }
-  std::vector<LackedType> types;
+  std::vector<UnsupportedType> types;
   for (const auto& [dtype, type] : lacked) types.push_back(type);
   return types;
 }
 
 }  // namespace
 
-Bytes ProcessFacts::packed() const {
+Bytes ProcessInfo::packed() const {
   MessageWriter writer;
   writer.add(host)
       .add(host_identity)
@@ -149,7 +149,7 @@ Bytes ProcessFacts::packed() const {
       .add(library)
       .add(library_path)
       .add(library_sha256)
-      .add(store_reached_at)
+      .add(store_address)
       .add(max_bytes);
   writer.add(gpus.size());
   for (const std::string& gpu : gpus) writer.add(gpu);
@@ -158,16 +158,16 @@ Bytes ProcessFacts::packed() const {
   writer.add(tuning.size());
   for (const auto& [name, value] : tuning) writer.add(name).add(value);
   writer.add(lacked.size());
-  for (const LackedType& type : lacked) writer.add(type.dtype).add(type.lack.why).add(type.lack.remedy);
+  for (const UnsupportedType& type : lacked) writer.add(type.dtype).add(type.lack.why).add(type.lack.remedy);
   return writer.bytes();
 }
 
-ProcessFacts ProcessFacts::unpack(const Bytes& bytes) {
+ProcessInfo ProcessInfo::unpack(const Bytes& bytes) {
   MessageReader reader(bytes);
-  ProcessFacts facts;
-  for (auto field : {&ProcessFacts::host, &ProcessFacts::host_identity, &ProcessFacts::arguments,
-                     &ProcessFacts::version, &ProcessFacts::backend, &ProcessFacts::library,
-                     &ProcessFacts::library_path, &ProcessFacts::library_sha256, &ProcessFacts::store_reached_at})
+  ProcessInfo facts;
+  for (auto field : {&ProcessInfo::host, &ProcessInfo::host_identity, &ProcessInfo::arguments,
+                     &ProcessInfo::version, &ProcessInfo::backend, &ProcessInfo::library,
+                     &ProcessInfo::library_path, &ProcessInfo::library_sha256, &ProcessInfo::store_address})
     facts.*field = reader.take_text();
   facts.max_bytes = reader.take<std::uint64_t>();
   for (auto left = reader.take<std::size_t>(); left > 0; --left) facts.gpus.push_back(reader.take_text());
@@ -177,7 +177,7 @@ ProcessFacts ProcessFacts::unpack(const Bytes& bytes) {
     facts.tuning.emplace_back(std::move(name), reader.take_text());
   }
   for (auto left = reader.take<std::size_t>(); left > 0; --left) {
-    LackedType type;
+    UnsupportedType type;
     type.dtype = reader.take<Dtype>();
     type.lack.why = reader.take_text();
     type.lack.remedy = reader.take_text();
@@ -186,19 +186,19 @@ ProcessFacts ProcessFacts::unpack(const Bytes& bytes) {
   return facts;
 }
 
-Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per_process) {
-  require_same(processes, &ProcessFacts::version, "version of busbw", "install the same one on all hosts");
-  require_same(processes, &ProcessFacts::arguments, "command line", "start all processes with the same arguments");
-  require_same(processes, &ProcessFacts::backend, "backend",
+Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
+  require_same(processes, &ProcessInfo::version, "version of busbw", "install the same one on all hosts");
+  require_same(processes, &ProcessInfo::arguments, "command line", "start all processes with the same arguments");
+  require_same(processes, &ProcessInfo::backend, "backend",
                "look why with --list-devices on both hosts, or name one with --backend");
   require_same_library(processes);
   require_own_gpus(processes, ranks_per_process);
 
   Agreement agreement;
-  agreement.max_bytes = std::ranges::min(processes, {}, &ProcessFacts::max_bytes).max_bytes;
-  agreement.lacked = lacked_by_any(processes);
+  agreement.max_bytes = std::ranges::min(processes, {}, &ProcessInfo::max_bytes).max_bytes;
+  agreement.lacked = unsupported_by_any(processes);
   std::set<std::string> hosts;
-  for (const ProcessFacts& process : processes) hosts.insert(process.host_identity);
+  for (const ProcessInfo& process : processes) hosts.insert(process.host_identity);
   agreement.hosts = static_cast<int>(hosts.size());
   agreement.facts = {{"processes", std::to_string(processes.size())},
                      {"hosts", std::to_string(hosts.size())},
@@ -210,7 +210,7 @@ Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per
                                              name_of(processes, 0)));
     break;  // one is enough to look at
   }
-  if (auto warning = crowding_on_any(processes, ranks_per_process)) agreement.warnings.push_back(std::move(*warning));
+  if (auto warning = worst_oversubscription(processes, ranks_per_process)) agreement.warnings.push_back(std::move(*warning));
   return agreement;
 }
 

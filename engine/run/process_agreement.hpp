@@ -13,7 +13,7 @@
 namespace busbw {
 
 /// One process's words.
-struct ProcessFacts {
+struct ProcessInfo {
   std::string host;
   std::string host_identity;  // tells hosts apart that are called the same
   std::string arguments;   // of the command line, as a person would type them
@@ -22,16 +22,16 @@ struct ProcessFacts {
   std::string library;     // what it measures: its version
   std::string library_path;    // of its file; empty where it has none
   std::string library_sha256;  // of that file; empty where it is not known
-  std::string store_reached_at;
+  std::string store_address;
   std::vector<std::string> gpus;  // bus ids of the GPUs of its ranks
   std::vector<int> processors;    // on which its ranks run, where they are what is measured; else empty
   std::uint64_t max_bytes = 0;    // the largest size that it has memory for
   NamedValues tuning;             // variables that change what is measured
-  std::vector<LackedType> lacked;  // types that were asked for and that it cannot do
+  std::vector<UnsupportedType> lacked;  // types that were asked for and that it cannot do
 
   Bytes packed() const;
   /// Throws BrokenMessage.
-  static ProcessFacts unpack(const Bytes& bytes);
+  static ProcessInfo unpack(const Bytes& bytes);
 };
 
 /// What all processes together are. Throws UsageError or EnvironmentError naming two that do not fit together, and
@@ -41,8 +41,8 @@ struct Agreement {
   int hosts = 0;
   NamedValues facts;                  // for the record
   std::vector<std::string> warnings;  // about variables that differ, and processors that ranks share
-  std::vector<LackedType> lacked;     // types that one of them cannot do
+  std::vector<UnsupportedType> lacked;     // types that one of them cannot do
 };
-Agreement agreement_of(const std::vector<ProcessFacts>& processes, int ranks_per_process);
+Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process);
 
 }  // namespace busbw

@@ -21,9 +21,9 @@
 namespace busbw {
 namespace {
 
-Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::optional<DeviceCondition>& condition,
+Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::optional<DeviceClockState>& condition,
                         int rank) {
-  const bool tells_clock = condition && condition->most_clock_hz;
+  const bool tells_clock = condition && condition->max_clock_hz;
   const int process = rank / plan.ranks_per_process();
   const Device device = backend.device(rank - plan.first_rank);
   const std::optional<LibraryInfo> library = backend.library();
@@ -36,7 +36,7 @@ Bytes rank_info_message(const RunPlan& plan, const Backend& backend, const std::
       .add(device.bus_id)
       .add(device.name)
       .add(tells_clock)
-      .add(tells_clock ? *condition->most_clock_hz : 0.0)
+      .add(tells_clock ? *condition->max_clock_hz : 0.0)
       .add(library.has_value());
   if (library)
     writer.add(library->version).add(library->path).add(library->sha256.has_value()).add(library->sha256.value_or(""));
@@ -121,7 +121,7 @@ class RankRun {
     const CaseBuffers buffers(communicator_, shape, configuration.dtype, plan_.max_bytes,
                               plan_.settings.unalign_elements);
     std::map<Placement, std::vector<RankReport>> world_reports;
-    std::map<Placement, StoppedBy> stopped_by;
+    std::map<Placement, StopReason> stopped_by;
     for (const Placement placement : plan_.placements) {
       world_reports[placement].resize(reports() ? world_.size() : 0);
       stopped_by[placement] = sample_placement(world_, communicator_,
@@ -166,7 +166,7 @@ class RankRun {
       world_.barrier();
       world_.issued().next(buffers.region_bytes());
       run_checked(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
-      RankFindings findings = checker.verify_result(rank_case, placement);
+      RankCheckResult findings = checker.verify_result(rank_case, placement);
       world_.barrier();
       checker.verify_untouched(rank_case, placement, findings);
       const auto all = world_.gather(findings_message(findings));
@@ -177,17 +177,17 @@ class RankRun {
       }
       // As in nccl-tests the first check that fails is the last, and the row shows what it found.
       if (iteration + 1 == plan_.settings.check_iterations) return;
-      if (!told_by_first(world_, right)) return;
+      if (!broadcast_from_rank0(world_, right)) return;
     }
   }
 
   /// What is recorded to be timed is also checked as a recording.
-  void run_checked(const Call& call) {
+  void run_checked(const CollectiveCall& call) {
     const bool records = plan_.settings.graph_launches > 0;
-    if (records) communicator_.begin_recording();
+    if (records) communicator_.begin_capture();
     plan_.collective.run(communicator_, call);
-    std::unique_ptr<Recording> recording;
-    if (records) recording = communicator_.end_recording();
+    std::unique_ptr<OperationGraph> recording;
+    if (records) recording = communicator_.end_capture();
     if (recording) recording->issue();
     communicator_.synchronize();
   }
@@ -203,12 +203,12 @@ class RankRun {
 };
 
 /// What a rank has together with others, from the time it has it.
-struct Joined {
+struct GroupMembership {
   std::unique_ptr<Team> group;
   std::unique_ptr<Communicator> communicator;
 };
 
-void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks, Joined& joined) {
+void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks, GroupMembership& joined) {
   world.enter(Phase::rendezvous);
   backend.enter(Phase::rendezvous, world.rank());
   world.barrier();
@@ -219,7 +219,7 @@ void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCal
   joined.communicator = backend.connect(world, *joined.group);
   Communicator& communicator = *joined.communicator;
   communicator.enter(Phase::initialisation);
-  if (plan.settings.graph_launches > 0 && !communicator.can_record())
+  if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot record operations here; leave it out",
                                  plan.settings.graph_launches, backend.name()));
   const auto infos = world.gather(rank_info_message(plan, backend, communicator.condition(), world.rank()));
@@ -241,7 +241,7 @@ void run_member(const RunPlan& plan, Backend& backend, Team& world, const RunCal
 }  // namespace
 
 void run_rank(const RunPlan& plan, Backend& backend, Team& world, const RunCallbacks& callbacks) {
-  Joined joined;
+  GroupMembership joined;
   try {
     run_member(plan, backend, world, callbacks, joined);
   } catch (...) {

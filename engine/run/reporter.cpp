@@ -11,17 +11,17 @@
 namespace busbw {
 namespace {
 
-const char* reason_of(Exit exit) {
+const char* reason_of(ExitCode exit) {
   switch (exit) {
-    case Exit::good: return "completed";
-    case Exit::wrong_data: return "wrong data";
-    case Exit::usage: return "usage";
-    case Exit::environment: return "environment";
-    case Exit::rank_lost: return "rank lost or timed out";
-    case Exit::slower_than_demanded: return "slower than demanded";
-    case Exit::interrupted: return "interrupted";
-    case Exit::output_closed: return "the reader of the output went away";
-    case Exit::terminated: return "terminated";
+    case ExitCode::good: return "completed";
+    case ExitCode::wrong_data: return "wrong data";
+    case ExitCode::usage: return "usage";
+    case ExitCode::environment: return "environment";
+    case ExitCode::rank_lost: return "rank lost or timed out";
+    case ExitCode::slower_than_demanded: return "slower than demanded";
+    case ExitCode::interrupted: return "interrupted";
+    case ExitCode::output_closed: return "the reader of the output went away";
+    case ExitCode::terminated: return "terminated";
   }
   return "unknown";
 }
@@ -75,17 +75,17 @@ RunEnd Reporter::end_of(const std::optional<Failure>& failure) const {
   if (measurements_ > 0) end.average_busbw_bytes_per_s = busbw_sum_bytes_per_s_ / static_cast<double>(measurements_);
   end.min_busbw_bytes_per_s = min_busbw_bytes_per_s_;
   end.memory = memory_;
-  Exit exit = Exit::good;
+  ExitCode exit = ExitCode::good;
   if (failure) {
     exit = failure->exit;
     end.message = failure->message;
     end.details = failure->details;
     end.timed_out = failure->timed_out;
   } else if (out_of_bounds_ > 0) {
-    exit = Exit::wrong_data;
+    exit = ExitCode::wrong_data;
     end.message = "wrong data: the '#' lines under the rows name the first wrong elements";
-  } else if (!fast_enough(end)) {
-    exit = Exit::slower_than_demanded;
+  } else if (!meets_min_busbw(end)) {
+    exit = ExitCode::slower_than_demanded;
     end.message = fmt::format("the average busbw is {:.2f} GB/s, below 0.9 x NCCL_TESTS_MIN_BW={:g}",
                               end.average_busbw_bytes_per_s.value_or(0) / 1e9, *min_busbw_bytes_per_s_ / 1e9);
   }
@@ -98,11 +98,11 @@ int Reporter::finish(const std::optional<Failure>& failure) {
   RunEnd end = end_of(failure);
   int exit_code = end.exit_code;
   // A sink that cannot write must not keep the others from ending theirs, of a run that has all its rows.
-  const auto failed = [&](Exit exit, const char* why) {
+  const auto failed = [&](ExitCode exit, const char* why) {
     if (exit_code == 0) exit_code = static_cast<int>(exit);
     end.output_failed = true;
     const bool told = failure && failure->message == why;
-    if (exit != Exit::output_closed && !told) complain(info_.program, why);
+    if (exit != ExitCode::output_closed && !told) print_stderr(info_.program, why);
   };
   for (const auto& sink : sinks_) {
     try {
@@ -110,10 +110,10 @@ int Reporter::finish(const std::optional<Failure>& failure) {
     } catch (const Error& error) {
       failed(error.exit(), error.what());
     } catch (const std::exception& error) {
-      failed(Exit::environment, error.what());
+      failed(ExitCode::environment, error.what());
     }
   }
-  if (!failure && !end.message.empty()) complain(info_.program, end.message);
+  if (!failure && !end.message.empty()) print_stderr(info_.program, end.message);
   return exit_code;
 }
 

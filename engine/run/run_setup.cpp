@@ -30,16 +30,16 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-NcclFlags nccl_flags(const Options& options) {
+NcclOptions nccl_flags(const Options& options) {
   const RunSettings& settings = options.settings;
-  NcclFlags flags;
-  if (settings.local_register == 1) flags.registration = Registration::local;
-  if (settings.local_register == 2) flags.registration = Registration::symmetric;
+  NcclOptions flags;
+  if (settings.local_register == 1) flags.registration = RegistrationMode::local;
+  if (settings.local_register == 2) flags.registration = RegistrationMode::symmetric;
   flags.cta_policy = settings.cta_policy;
   flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
   flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
   flags.reports_memory = settings.report_memory;
-  flags.most_peers = make_collective(options.collective, options.collective_settings)->most_peers();
+  flags.most_peers = make_collective(options.collective, options.collective_settings)->max_peers();
   return flags;
 }
 
@@ -50,9 +50,9 @@ double limit_s(const Options& options) {
   return options.settings.timeout_s > 0 ? options.settings.timeout_s : std::numeric_limits<double>::infinity();
 }
 
-void require_groups_can(const Options& options, const Collective& collective) {
+void require_group_sizes(const Options& options, const Collective& collective) {
   for (const auto& [colour, members] : options.groups())
-    if (const std::string why = collective.refuses(static_cast<int>(members.size())); !why.empty())
+    if (const std::string why = collective.rank_count_error(static_cast<int>(members.size())); !why.empty())
       throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", why));
 }
 
@@ -63,7 +63,7 @@ RunInfo run_info(const Options& options, const RunSettings& settings, const Back
   info.program = options.program;
   info.collective = options.collective;
   info.busbw_version = version();
-  info.busbw_build = program_build();
+  info.busbw_build = program_build_id();
   info.busbw_path = program_path();
   info.backend = backend.name();
   info.backend_version = backend.version();
@@ -75,7 +75,7 @@ RunInfo run_info(const Options& options, const RunSettings& settings, const Back
   info.environment = tuning_environment(environ);
   info.machine = machine_facts();
   info.settings = settings;
-  if (settings.max_bytes < options.settings.max_bytes) info.asked_max_bytes = options.settings.max_bytes;
+  if (settings.max_bytes < options.settings.max_bytes) info.requested_max_bytes = options.settings.max_bytes;
   info.notes = header_notes(options, memory);
   return info;
 }
@@ -99,12 +99,12 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
   auto text = std::make_unique<NcclTestsText>(options.stdout_descriptor, gives_up);
   std::unique_ptr<NcclTestsJson> json;
   if (!options.json_path.empty()) json = NcclTestsJson::open(options.json_path);
-  std::unique_ptr<Records> records;
+  std::unique_ptr<RecordWriter> records;
   try {
     if (options.records_path == "-") {
-      records = std::make_unique<Records>(TextStream(options.stdout_descriptor, gives_up));
+      records = std::make_unique<RecordWriter>(TextStream(options.stdout_descriptor, gives_up));
     } else if (!options.records_path.empty()) {
-      records = Records::open(options.records_path);
+      records = RecordWriter::open(options.records_path);
     }
     if (json) text->comment(fmt::format("Writing JSON output to {}", json->path()));
   } catch (...) {
@@ -118,25 +118,25 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
   reporter.add(std::move(text));
 }
 
-RunCallbacks callbacks_of(Job& job, const Backend& backend, Reporter* reporter) {
+RunCallbacks make_run_callbacks(Job& job, const Backend& backend, Reporter* reporter) {
   return {[&backend, reporter](const std::vector<RankInfo>& all) { reporter->begin(all, backend.facts()); },
-          [reporter](const CaseRows& rows) { reporter->rows(rows); }, [&job](int rank) { tell_failure(job, rank); },
+          [reporter](const CaseRows& rows) { reporter->rows(rows); }, [&job](int rank) { report_failure(job, rank); },
           [reporter](std::vector<RankMemory> memory) { reporter->memory(std::move(memory)); }};
 }
 
-void complain_about(const Options& options, const std::string& message, int exit_code) {
-  if (!message.empty() && exit_code != static_cast<int>(Exit::output_closed)) complain(options.program, message);
+void print_early_end(const Options& options, const std::string& message, int exit_code) {
+  if (!message.empty() && exit_code != static_cast<int>(ExitCode::output_closed)) print_stderr(options.program, message);
 }
 
-void require_host_can(const Options& options, const GpuSurvey& survey) {
-  if (options.host_cannot.empty()) return;
-  if (options.backend == "auto" && survey.has_engine)
-    throw EnvironmentError(fmt::format("GPUs were looked for: {}; {}", survey.why_none, options.host_cannot));
-  throw UsageError(options.host_cannot);
+void require_host_supports(const Options& options, const GpuSurvey& survey) {
+  if (options.host_error.empty()) return;
+  if (options.backend == "auto" && survey.has_gpu_support)
+    throw EnvironmentError(fmt::format("GPUs were looked for: {}; {}", survey.no_gpu_reason, options.host_error));
+  throw UsageError(options.host_error);
 }
 
-std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclRequest place) {
-  if (!options.nccl_cannot.empty()) throw UsageError(options.nccl_cannot);
+std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclBackendConfig place) {
+  if (!options.nccl_error.empty()) throw UsageError(options.nccl_error);
   place.library = options.nccl_library;
   place.null_stream = options.null_stream;
   place.gpus_per_thread = options.settings.gpus_per_thread;
@@ -145,16 +145,16 @@ std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& s
   return make_nccl_backend(place, survey);
 }
 
-bool chooses_host(const Options& options, const GpuSurvey& survey) {
+bool runs_on_host(const Options& options, const GpuSurvey& survey) {
   return options.backend == "host" || (options.backend == "auto" && survey.gpus.empty());
 }
 
-std::vector<std::string> notes_on_backend(const Options& options, const GpuSurvey& survey) {
-  if (options.backend != "auto" || !survey.has_engine || !survey.gpus.empty()) return {};
-  return {"Measured on the host: " + survey.why_none};
+std::vector<std::string> backend_notes(const Options& options, const GpuSurvey& survey) {
+  if (options.backend != "auto" || !survey.has_gpu_support || !survey.gpus.empty()) return {};
+  return {"Measured on the host: " + survey.no_gpu_reason};
 }
 
-GpuSurvey survey_for(const Options& options, bool forks_follow) {
+GpuSurvey survey_gpus_for(const Options& options, bool forks_follow) {
   return options.backend == "host" || options.backend == "mpi" ? GpuSurvey{} : survey_gpus(forks_follow);
 }
 

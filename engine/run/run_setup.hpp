@@ -21,25 +21,25 @@ double limit_s(const Options& options);
 
 /// Does what may ask a driver or a library: where no answer comes within that limit, or the user stops the program, the
 /// process ends with a sentence (AnswerGuard).
-class Asking {
+class WatchedCall {
  public:
-  Asking(const Options& options, std::function<void(const NoAnswer&)> last_words)
+  WatchedCall(const Options& options, std::function<void(const CallFailure&)> last_words)
       : limit_s_(limit_s(options)), last_words_(std::move(last_words)) {}
 
   /// `what` as in "looking for GPUs".
   template <typename Work>
   auto operator()(const char* what, const Work& work) const {
-    const AnswerGuard guard(what, limit_s_, last_words_);
+    const CallWatchdog guard(what, limit_s_, last_words_);
     return work();
   }
 
  private:
   const double limit_s_;
-  const std::function<void(const NoAnswer&)> last_words_;
+  const std::function<void(const CallFailure&)> last_words_;
 };
 
 /// Throws UsageError where the collective cannot run in one of the groups.
-void require_groups_can(const Options& options, const Collective& collective);
+void require_group_sizes(const Options& options, const Collective& collective);
 
 /// What a person is told of the run, and what the record says of it; the ranks are added later.
 RunInfo run_info(const Options& options, const RunSettings& settings, const Backend& backend, const MemoryPlan& memory);
@@ -54,22 +54,22 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter);
 
 /// What ranks tell: rank 0 the `reporter`, which is null where that rank is another process's, and whoever fails the
 /// job. All of them must outlive it.
-RunCallbacks callbacks_of(Job& job, const Backend& backend, Reporter* reporter);
+RunCallbacks make_run_callbacks(Job& job, const Backend& backend, Reporter* reporter);
 
 /// Says on stderr why the run ended early, where it did.
-void complain_about(const Options& options, const std::string& message, int exit_code);
+void print_early_end(const Options& options, const std::string& message, int exit_code);
 
 /// Throws UsageError where the command line asks the host backend for something that only GPUs have.
 /// EnvironmentError where it was GPUs that were looked for, and there are none.
-void require_host_can(const Options& options, const GpuSurvey& survey);
+void require_host_supports(const Options& options, const GpuSurvey& survey);
 /// NCCL on GPUs. `place` says which ranks and GPUs are this process's, and whether it forks; all else the options say.
 /// Throws UsageError where they ask for something that NCCL has not, and as make_nccl_backend does.
-std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclRequest place);
+std::unique_ptr<Backend> nccl_backend(const Options& options, const GpuSurvey& survey, NcclBackendConfig place);
 /// Whether the run is on the host: it was named, or there is no GPU.
-bool chooses_host(const Options& options, const GpuSurvey& survey);
+bool runs_on_host(const Options& options, const GpuSurvey& survey);
 /// What a person is told where the run is on the host because no GPU was found; mostly nothing.
-std::vector<std::string> notes_on_backend(const Options& options, const GpuSurvey& survey);
+std::vector<std::string> backend_notes(const Options& options, const GpuSurvey& survey);
 /// The GPUs, unless the host or MPI was named; `forks_follow`: this process will run its ranks in forks.
-GpuSurvey survey_for(const Options& options, bool forks_follow);
+GpuSurvey survey_gpus_for(const Options& options, bool forks_follow);
 
 }  // namespace busbw

@@ -11,11 +11,11 @@
 
 namespace busbw {
 
-std::vector<LackedType> lacked_types(const DataChoice& data, const Collective& collective, const Backend& backend) {
+std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective, const Backend& backend) {
   const bool is_named = data.dtypes.size() == 1;
-  std::vector<LackedType> lacked;
+  std::vector<UnsupportedType> lacked;
   for (const Dtype dtype : data.dtypes) {
-    const auto lack = backend.lack_of(dtype, collective.reduces());
+    const auto lack = backend.limitation_of(dtype, collective.reduces());
     if (!lack) continue;
     if (is_named)
       throw EnvironmentError(
@@ -25,20 +25,20 @@ std::vector<LackedType> lacked_types(const DataChoice& data, const Collective& c
   return lacked;
 }
 
-std::vector<Dtype> dtypes_of(const std::vector<LackedType>& types) {
+std::vector<Dtype> dtypes_of(const std::vector<UnsupportedType>& types) {
   std::vector<Dtype> dtypes;
-  for (const LackedType& type : types) dtypes.push_back(type.dtype);
+  for (const UnsupportedType& type : types) dtypes.push_back(type.dtype);
   return dtypes;
 }
 
-DataChoice without(DataChoice data, const std::vector<Dtype>& lacked) {
+DataChoice exclude_types(DataChoice data, const std::vector<Dtype>& lacked) {
   std::erase_if(data.dtypes, [&](Dtype dtype) { return std::ranges::find(lacked, dtype) != lacked.end(); });
   return data;
 }
 
-std::vector<std::string> notes_on(const std::vector<LackedType>& lacked) {
+std::vector<std::string> excluded_type_notes(const std::vector<UnsupportedType>& lacked) {
   std::map<std::string, std::vector<std::string_view>> names_by_reason;
-  for (const LackedType& type : lacked)
+  for (const UnsupportedType& type : lacked)
     names_by_reason[fmt::format("{}; {}", type.lack.why, type.lack.remedy)].push_back(name(type.dtype));
   std::vector<std::string> notes;
   for (const auto& [reason, names] : names_by_reason)

@@ -10,21 +10,21 @@
 
 namespace busbw {
 
-struct LackedType {
+struct UnsupportedType {
   Dtype dtype = Dtype::float32;
-  Lack lack;
+  Limitation lack;
 };
 
 /// Those of `-d all` that the backend cannot do with the collective. Throws EnvironmentError where one type was named,
 /// and it is that.
-std::vector<LackedType> lacked_types(const DataChoice& data, const Collective& collective, const Backend& backend);
+std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective, const Backend& backend);
 
-std::vector<Dtype> dtypes_of(const std::vector<LackedType>& types);
+std::vector<Dtype> dtypes_of(const std::vector<UnsupportedType>& types);
 
 /// What is left to measure.
-DataChoice without(DataChoice data, const std::vector<Dtype>& lacked);
+DataChoice exclude_types(DataChoice data, const std::vector<Dtype>& lacked);
 
 /// What a person is told of types that are left out: one sentence for each reason.
-std::vector<std::string> notes_on(const std::vector<LackedType>& lacked);
+std::vector<std::string> excluded_type_notes(const std::vector<UnsupportedType>& lacked);
 
 }  // namespace busbw

@@ -28,8 +28,8 @@ double middle_of(std::vector<double> values) {
   return *middle;
 }
 
-void missed_target(const RunSettings& settings, const Measurement& measurement, std::vector<std::string>& warnings) {
-  if (!settings.target_ci || measurement.stopped_by == StoppedBy::target_ci) return;
+void warn_missed_target(const RunSettings& settings, const Measurement& measurement, std::vector<std::string>& warnings) {
+  if (!settings.target_ci || measurement.stopped_by == StopReason::target_ci) return;
   warnings.push_back(
       fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; give more "
                   "--max-time, or find what disturbs the machine",
@@ -37,27 +37,27 @@ void missed_target(const RunSettings& settings, const Measurement& measurement, 
 }
 
 /// One rank of a measurement that others have waited for.
-struct Waited {
+struct Straggler {
   std::size_t rank;  // in the group
   std::string text;  // what is said of it, after its name
 };
 
 /// Others wait for a rank that takes longer to launch an operation than the operation takes.
-std::optional<Waited> slow_to_launch(const Measured& of) {
+std::optional<Straggler> find_slow_launcher(const TimedMeasurement& of) {
   const auto& launch_s = of.measurement.rank_launch_times_s;
   if (launch_s.size() < 2 || !of.measurement.device_time_s || of.operations < kEnoughOperations) return std::nullopt;
   const auto slowest = std::ranges::max_element(launch_s);
   const double usual_s = middle_of(launch_s);
   if (*slowest <= kSlowLaunch * usual_s || *slowest - usual_s <= kSlowLaunchS) return std::nullopt;
   if (*slowest <= *of.measurement.device_time_s) return std::nullopt;
-  return Waited{static_cast<std::size_t>(slowest - launch_s.begin()),
+  return Straggler{static_cast<std::size_t>(slowest - launch_s.begin()),
                 fmt::format("takes {:.1f} us to launch an operation, others {:.1f} us, and they wait for it; look what "
                             "else runs on its host's processors, and to which its process is bound",
                             *slowest * 1e6, usual_s * 1e6)};
 }
 
 /// One rank began so late that waiting for it is a part of the time.
-std::optional<Waited> came_late(const Measured& of) {
+std::optional<Straggler> find_late_rank(const TimedMeasurement& of) {
   const auto& arrivals_s = of.measurement.rank_arrivals_s;
   if (arrivals_s.size() < 2 || of.operations < kEnoughOperations) return std::nullopt;
   const auto last = std::ranges::max_element(arrivals_s);
@@ -67,14 +67,14 @@ std::optional<Waited> came_late(const Measured& of) {
   const double late_s = *last - before_s;
   const double share = late_s / (of.measurement.time_s * of.operations);
   if (late_s < kLateS || share < kLateShare) return std::nullopt;
-  return Waited{static_cast<std::size_t>(last - arrivals_s.begin()),
+  return Straggler{static_cast<std::size_t>(last - arrivals_s.begin()),
                 fmt::format("began {:.0f} us after all others, which is as long as {:.0f} % of all operations timed; "
                             "look what else runs on its host and its device, or take more operations (-n)",
                             late_s * 1e6, share * 100)};
 }
 
 /// Told where it is the same rank in both placements: once is chance.
-void add_waited(std::optional<Waited> (*rule)(const Measured&), const Measured& of, const Measured* other,
+void add_waited(std::optional<Straggler> (*rule)(const TimedMeasurement&), const TimedMeasurement& of, const TimedMeasurement* other,
                 const std::vector<int>& ranks, std::vector<std::string>& warnings) {
   const auto waited = rule(of);
   if (!waited) return;
@@ -115,9 +115,9 @@ void slowed(const Measurement& measurement, const std::vector<int>& ranks, std::
   std::set<std::string> reasons;
   for (std::size_t i = 0; i < measurement.rank_clocks.size(); ++i) {
     const DeviceClock& clock = measurement.rank_clocks[i];
-    if (clock.slowed_by.empty()) continue;
+    if (clock.throttle_reasons.empty()) continue;
     held.push_back(ranks[i]);
-    reasons.insert(clock.slowed_by.begin(), clock.slowed_by.end());
+    reasons.insert(clock.throttle_reasons.begin(), clock.throttle_reasons.end());
   }
   if (held.empty()) return;
   warnings.push_back(
@@ -128,12 +128,12 @@ void slowed(const Measurement& measurement, const std::vector<int>& ranks, std::
 
 }  // namespace
 
-std::vector<std::string> warnings_of(const RunSettings& settings, const Measured& of, const Measured* other,
+std::vector<std::string> measurement_warnings(const RunSettings& settings, const TimedMeasurement& of, const TimedMeasurement* other,
                                      const std::vector<int>& ranks) {
   std::vector<std::string> warnings;
-  missed_target(settings, of.measurement, warnings);
-  add_waited(slow_to_launch, of, other, ranks, warnings);
-  add_waited(came_late, of, other, ranks, warnings);
+  warn_missed_target(settings, of.measurement, warnings);
+  add_waited(find_slow_launcher, of, other, ranks, warnings);
+  add_waited(find_late_rank, of, other, ranks, warnings);
   clock_moved(of.measurement, ranks, warnings);
   slowed(of.measurement, ranks, warnings);
   return warnings;

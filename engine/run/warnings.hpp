@@ -9,14 +9,14 @@
 namespace busbw {
 
 /// A measurement, whose other fields are set, and how many operations its time is over.
-struct Measured {
+struct TimedMeasurement {
   const Measurement& measurement;
   double operations;
 };
 
 /// All that holds for `of`. `other`: the same row's other placement, measured by the same ranks; null where there is
 /// none. `ranks`: the numbers in the job of those that took part.
-std::vector<std::string> warnings_of(const RunSettings& settings, const Measured& of, const Measured* other,
+std::vector<std::string> measurement_warnings(const RunSettings& settings, const TimedMeasurement& of, const TimedMeasurement* other,
                                      const std::vector<int>& ranks);
 
 }  // namespace busbw

@@ -14,7 +14,7 @@ std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, 
   return *found;
 }
 
-bool takes(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
+bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
   if (kernel.collective != "all_reduce") return true;
   // Switches add floats and doubles; other types would take other instructions.
   if (kernel.multimem) return redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
@@ -28,7 +28,7 @@ std::string device_kernels_of(std::string_view collective) {
   return numbers;
 }
 
-std::string taken_by(const DeviceKernelInfo& kernel) {
+std::string supported_text(const DeviceKernelInfo& kernel) {
   if (kernel.collective != "all_reduce") return "every type";
   if (kernel.multimem) return "-o sum with -d float or double";
   return "-o sum, prod, max, min or avg with every type";

@@ -25,8 +25,8 @@ struct DeviceKernelInfo {
   DeviceKernel kernel;
   std::string_view collective;
   int number;             // of -D
-  std::string_view does;  // "loads and stores of peers' memory, 16 bytes at a time"
-  bool reaches_all;       // needs every rank's memory within reach of loads and stores
+  std::string_view description;  // "loads and stores of peers' memory, 16 bytes at a time"
+  bool needs_peer_memory;       // needs every rank's memory within reach of loads and stores
   bool multimem;          // needs NVLink multicast
   bool gin;               // needs a network whose transfers a GPU starts itself
 };
@@ -57,12 +57,12 @@ inline constexpr int kDefaultDeviceCtas = 16;
 std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, int number);
 
 /// Whether the kernel reduces `dtype` with `redop`. Those that do not reduce take everything.
-bool takes(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop);
+bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop);
 
 /// "1, 2, 3, 4": the numbers that a collective knows; empty where it knows none.
 std::string device_kernels_of(std::string_view collective);
 
 /// "-o sum with -d float or double": what a kernel takes, for a sentence.
-std::string taken_by(const DeviceKernelInfo& kernel);
+std::string supported_text(const DeviceKernelInfo& kernel);
 
 }  // namespace busbw

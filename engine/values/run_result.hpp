@@ -83,7 +83,7 @@ struct RunInfo {
   std::vector<RankInfo> ranks;
   std::vector<std::string> notes;  // sentences that the header shows as '#' lines after the settings
   std::vector<std::string> warnings;  // about the whole run, each saying what to do next; shown after the notes
-  std::optional<std::uint64_t> asked_max_bytes = {};  // -e, where memory made settings.max_bytes less
+  std::optional<std::uint64_t> requested_max_bytes = {};  // -e, where memory made settings.max_bytes less
 };
 
 /// Order statistics over a series of times, in seconds.
@@ -115,14 +115,14 @@ struct CheckResult {
 };
 
 /// Why sampling of a placement ended.
-enum class StoppedBy { iterations, target_ci, max_time, sample_limit };
+enum class StopReason { iterations, target_ci, max_time, sample_limit };
 
 /// What a rank's device said of its clock around a measurement. What it did not say is missing.
 struct DeviceClock {
   std::optional<double> before_hz;     // after the warm-up
   std::optional<double> after_hz;      // while the last ones ran, or just after them
-  std::optional<double> most_hz;       // that it may reach
-  std::vector<std::string> slowed_by;  // what held it back then; empty: nothing did
+  std::optional<double> max_hz;       // that it may reach
+  std::vector<std::string> throttle_reasons;  // what held it back then; empty: nothing did
 };
 
 /// One placement of one row. Three times, per operation and combined over ranks by -a: `time_s` is nccl-tests', from
@@ -145,7 +145,7 @@ struct Measurement {
   std::vector<double> iteration_s;  // per iteration: until its last rank ended
   std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes
   Statistics statistics;  // over iteration_s, after -K
-  StoppedBy stopped_by = StoppedBy::iterations;
+  StopReason stopped_by = StopReason::iterations;
   CheckResult check;
   std::vector<std::string> warnings;
 };

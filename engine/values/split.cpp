@@ -16,11 +16,11 @@
 namespace busbw {
 namespace {
 
-struct Spelling {
+struct OperatorSpelling {
   std::string_view text;
   Split::Op op;
 };
-constexpr std::array<Spelling, 8> kSpellings{{{"AND", Split::Op::bit_and},
+constexpr std::array<OperatorSpelling, 8> kSpellings{{{"AND", Split::Op::bit_and},
                                               {"&", Split::Op::bit_and},
                                               {"OR", Split::Op::bit_or},
                                               {"|", Split::Op::bit_or},
@@ -87,10 +87,10 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
     if (starts_with_ignoring_case(digits, "0X")) digits.remove_prefix(2);
     if (const auto value = number(digits, 16)) return {Split::Op::bit_and, mask_of(*value)};
     throw UsageError(
-        fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed is a hexadecimal number such as 0x7", shown(*mask)));
+        fmt::format("NCCL_TESTS_SPLIT_MASK={}: allowed is a hexadecimal number such as 0x7", printable_value(*mask)));
   }
   if (!split) return {};
-  for (const Spelling& spelling : kSpellings) {
+  for (const OperatorSpelling& spelling : kSpellings) {
     if (!starts_with_ignoring_case(*split, spelling.text)) continue;
     const auto operand =
         number_with_prefix(without_blanks_around(std::string_view(*split).substr(spelling.text.size())));
@@ -102,7 +102,7 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
   throw UsageError(
       fmt::format("NCCL_TESTS_SPLIT={}: allowed are AND, OR, MOD and DIV (or & | % /) followed by a number, "
                   "such as \"MOD 8\" or \"AND 0x7\"",
-                  shown(*split)));
+                  printable_value(*split)));
 }
 
 }  // namespace busbw

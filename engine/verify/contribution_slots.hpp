@@ -9,10 +9,10 @@ namespace busbw {
 
 /// At element `position` of a tile each rank holds one slot and each slot has one rank. Slots 0 .. count-1 hold values
 /// drawn for the element; what further slots hold follows from the operator.
-class Slots {
+class ContributionSlots {
  public:
   /// `wanted`: values per element; fewer where there are fewer ranks.
-  Slots(int ranks, int wanted)
+  ContributionSlots(int ranks, int wanted)
       : ranks_(ranks), count_(std::min(ranks, wanted)), step_((ranks - 1) / static_cast<int>(kTileElements) + 1) {}
 
   int ranks() const { return ranks_; }

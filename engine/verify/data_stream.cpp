@@ -2,7 +2,7 @@
 
 namespace busbw {
 
-const std::byte* Stream::at(std::uint64_t position) const {
+const std::byte* DataStream::at(std::uint64_t position) const {
   const std::size_t element = block_start(seed, position / kBlockElements) + position % kBlockElements;
   return tile->data() + element * element_bytes;
 }

@@ -14,7 +14,7 @@ namespace busbw {
 using Tile = std::shared_ptr<const std::vector<std::byte>>;
 
 /// An endless sequence of elements. Two streams with different seeds differ in (almost) every block.
-struct Stream {
+struct DataStream {
   Tile tile;
   std::size_t element_bytes = 1;
   std::uint64_t seed = 0;

@@ -15,29 +15,29 @@
 namespace busbw {
 
 /// How the averages of a run behave.
-enum class MeanRange {
+enum class AveragePrecision {
   normal,     // full precision
   subnormal,  // 1/ranks or the mean is below the type's smallest normal number
   zero,       // 1/ranks rounds to zero in the type, so that every average is zero
 };
 
 /// A positive number whose average has one outcome when one rank holds it and the others hold zero.
-struct Averageable {
+struct ExactAverage {
   double value;
   /// Whether that is so for two ranks that hold it, too.
   bool twice;
 };
 
-struct Averageables {
-  std::vector<Averageable> numbers;
-  MeanRange range;
+struct ExactAverages {
+  std::vector<ExactAverage> numbers;
+  AveragePrecision range;
 };
 
 namespace averages {
 
 /// Rounds to C, then to T.
 template <class T, class C>
-double through(double value) {
+double round_through(double value) {
   return to_double(round_to<T>(to_double(round_to<C>(value))));
 }
 
@@ -47,15 +47,15 @@ bool agrees_in(double x, int contributors, int ranks, double mean) {
   const double sum = contributors * x;
   const double in_t = to_double(round_to<T>(1.0 / ranks));
   const double in_c = to_double(round_to<C>(1.0 / ranks));
-  return through<T, C>(sum / ranks) == mean && through<T, C>(sum * in_t) == mean && through<T, C>(sum * in_c) == mean &&
-         contributors * through<T, C>(x / ranks) == mean && contributors * through<T, C>(x * in_t) == mean &&
-         contributors * through<T, C>(x * in_c) == mean;
+  return round_through<T, C>(sum / ranks) == mean && round_through<T, C>(sum * in_t) == mean && round_through<T, C>(sum * in_c) == mean &&
+         contributors * round_through<T, C>(x / ranks) == mean && contributors * round_through<T, C>(x * in_t) == mean &&
+         contributors * round_through<T, C>(x * in_c) == mean;
 }
 
 /// As above for every format that libraries compute in. Those that compute in T itself give what double gives, since
 /// double holds each product exactly and shows each quotient's side of a midpoint.
 template <class T>
-bool agrees(double x, int contributors, int ranks, double mean) {
+bool rounds_alike(double x, int contributors, int ranks, double mean) {
   bool all = agrees_in<T, double>(x, contributors, ranks, mean);
   if constexpr (sizeof(T) < 8) all = all && agrees_in<T, float>(x, contributors, ranks, mean);
   if constexpr (sizeof(T) < 2) all = all && agrees_in<T, Float16>(x, contributors, ranks, mean);
@@ -87,20 +87,20 @@ double candidate(std::size_t i, int ranks) {
 
 /// The numbers to use for `ranks` ranks; there are some for each of 1 .. 65,536 ranks (docs/checking.md).
 template <class T>
-Averageables averageable(int ranks) {
+ExactAverages find_exact_averages(int ranks) {
   constexpr FloatLimits kLimit = kLimits<T>;
   constexpr std::size_t kCandidates = sizeof(T) == 1 ? 127 : 1024;
   constexpr std::size_t kEnough = 4;
-  Averageables normal{{}, MeanRange::normal};
-  Averageables twice_not_zero{{}, MeanRange::subnormal};
-  Averageables not_zero{{}, MeanRange::subnormal};
-  Averageables zero{{}, MeanRange::zero};
+  ExactAverages normal{{}, AveragePrecision::normal};
+  ExactAverages twice_not_zero{{}, AveragePrecision::subnormal};
+  ExactAverages not_zero{{}, AveragePrecision::subnormal};
+  ExactAverages zero{{}, AveragePrecision::zero};
   for (std::size_t i = 0; i < kCandidates; ++i) {
     const double x = averages::candidate<T>(i, ranks);
     if (!(2 * x <= power_of_two(kLimit.max_exponent))) continue;  // NaN fails, too
     const double mean = to_double(round_to<T>(x / ranks));
-    if (!averages::agrees<T>(x, 1, ranks, mean)) continue;
-    const bool twice = averages::agrees<T>(x, 2, ranks, 2 * mean);
+    if (!averages::rounds_alike<T>(x, 1, ranks, mean)) continue;
+    const bool twice = averages::rounds_alike<T>(x, 2, ranks, 2 * mean);
     (mean == 0 ? zero : not_zero).numbers.push_back({x, twice});
     if (twice && mean != 0) twice_not_zero.numbers.push_back({x, twice});
     if (twice && mean >= power_of_two(kLimit.min_exponent)) normal.numbers.push_back({x, twice});

@@ -26,7 +26,7 @@ class FloatReduction {
       : op_(op),
         rounds_(op == Redop::avg && !has_exact_inverse(ranks)),
         slots_(ranks, values_per_element(op, rounds_)) {
-    if (rounds_) averageables_ = averageable<T>(ranks);
+    if (rounds_) averageables_ = find_exact_averages<T>(ranks);
   }
 
   /// What `rank` contributes at `position` of the tile.
@@ -79,7 +79,7 @@ class FloatReduction {
 
   /// "exact", or what the data cannot show.
   std::string policy() const {
-    if (!rounds_ || averageables_.range != MeanRange::zero) return "exact";
+    if (!rounds_ || averageables_.range != AveragePrecision::zero) return "exact";
     return fmt::format("exact, but each average is 0: 1/{} rounds to 0 in this type", slots_.ranks());
   }
 
@@ -161,19 +161,19 @@ class FloatReduction {
   /// For avg where 1/ranks is rounded: one or two ranks hold the same number.
   double averaged(int slot, std::size_t position) const {
     const std::uint64_t random = draw(position, 0);
-    const Averageable& chosen = averageables_.numbers[below(random, averageables_.numbers.size())];
+    const ExactAverage& chosen = averageables_.numbers[below(random, averageables_.numbers.size())];
     // With more ranks than elements in a tile, both slots are needed to give many ranks a value.
     const bool both = chosen.twice && (slots_.step() > 1 || (random & 2) != 0);
     if (slot == 1 && !both) return 0;
     // An average that rounds to zero has the sign of its sum, or none, depending on how it is computed.
-    const bool negative = (random & 1) != 0 && averageables_.range != MeanRange::zero;
+    const bool negative = (random & 1) != 0 && averageables_.range != AveragePrecision::zero;
     return negative ? -chosen.value : chosen.value;
   }
 
   Redop op_;
   bool rounds_;
-  Slots slots_;
-  Averageables averageables_{{}, MeanRange::normal};
+  ContributionSlots slots_;
+  ExactAverages averageables_{{}, AveragePrecision::normal};
 };
 
 }  // namespace busbw

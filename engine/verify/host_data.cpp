@@ -10,7 +10,7 @@ namespace {
 /// Calls visit(values, offset, elements) for each run of positions whose values are consecutive in the tile; `offset`
 /// counts from `first`.
 template <class Visit>
-void for_each_run(const Stream& stream, std::uint64_t first, std::size_t elements, const Visit& visit) {
+void for_each_run(const DataStream& stream, std::uint64_t first, std::size_t elements, const Visit& visit) {
   for (std::size_t offset = 0; offset < elements;) {
     const std::uint64_t position = first + offset;
     const std::size_t run =
@@ -23,7 +23,7 @@ void for_each_run(const Stream& stream, std::uint64_t first, std::size_t element
 /// Compares run by run, and element by element in runs that differ. A size known to the compiler makes a result that is
 /// wrong throughout quick to count.
 template <std::size_t size>
-void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
              std::uint64_t index_base, Mismatches& mismatches) {
   for_each_run(stream, first, elements, [&](const std::byte* values, std::size_t offset, std::size_t run) {
     const std::byte* const got = at + offset * size;
@@ -38,14 +38,14 @@ void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std
 
 }  // namespace
 
-void fill_host(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
+void fill_host(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) {
   const std::size_t size = stream.element_bytes;
   for_each_run(stream, first, elements, [&](const std::byte* values, std::size_t offset, std::size_t run) {
     std::memcpy(at + offset * size, values, run * size);
   });
 }
 
-void compare_host(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+void compare_host(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                   std::uint64_t index_base, Mismatches& mismatches) {
   switch (stream.element_bytes) {
     case 1: return compare<1>(at, stream, first, elements, index_base, mismatches);

@@ -9,10 +9,10 @@
 namespace busbw {
 
 /// Writes `elements` elements of `stream`, from position `first` on, to `at`.
-void fill_host(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements);
+void fill_host(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements);
 
 /// Compares bit by bit. A mismatch's index is `index_base` plus its offset from `at` in elements.
-void compare_host(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+void compare_host(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                   std::uint64_t index_base, Mismatches& mismatches);
 
 }  // namespace busbw

@@ -133,7 +133,7 @@ class IntegerReduction {
   }
 
   Redop op_;
-  Slots slots_;
+  ContributionSlots slots_;
 };
 
 }  // namespace busbw

@@ -14,9 +14,9 @@ void Mismatches::add(std::uint64_t index, const std::byte* expected, const std::
   first.push_back(mismatch);
 }
 
-void Mismatches::add_gone(std::uint64_t from, std::uint64_t elements) {
-  if (gone == 0) gone_from = from;
-  gone += elements;
+void Mismatches::add_vanished(std::uint64_t from, std::uint64_t elements) {
+  if (vanished == 0) first_vanished = from;
+  vanished += elements;
   count += elements;
 }
 

@@ -22,11 +22,11 @@ struct Mismatches {
   std::uint64_t count = 0;
   std::vector<Mismatch> first;
   /// Of them: wrong when a device compared, and right when the host looked which they are.
-  std::uint64_t gone = 0;
-  std::uint64_t gone_from = 0;  // the index of the first element of the range in which they were
+  std::uint64_t vanished = 0;
+  std::uint64_t first_vanished = 0;  // the index of the first element of the range in which they were
 
   void add(std::uint64_t index, const std::byte* expected, const std::byte* got, std::size_t element_bytes);
-  void add_gone(std::uint64_t from, std::uint64_t elements);
+  void add_vanished(std::uint64_t from, std::uint64_t elements);
 };
 
 }  // namespace busbw

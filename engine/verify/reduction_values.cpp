@@ -56,7 +56,7 @@ ReductionValues::ReductionValues(Dtype dtype, Redop redop, int ranks) : dtype_(d
   policy_ = with_reduction(dtype, redop, ranks, [](const auto& reduction) { return reduction.policy(); });
 }
 
-Stream ReductionValues::contribution(int rank, std::uint64_t seed) const {
+DataStream ReductionValues::contribution(int rank, std::uint64_t seed) const {
   Tile& tile = contributions_[rank];
   if (!tile) {
     tile = with_reduction(dtype_, redop_, ranks_, [&](const auto& reduction) {
@@ -66,7 +66,7 @@ Stream ReductionValues::contribution(int rank, std::uint64_t seed) const {
   return {tile, size_bytes(dtype_), seed};
 }
 
-Stream ReductionValues::reduced(std::uint64_t seed) const {
+DataStream ReductionValues::reduced(std::uint64_t seed) const {
   if (!reduced_) {
     reduced_ = with_reduction(dtype_, redop_, ranks_, [&](const auto& reduction) {
       return make_tile([&](std::size_t position) { return reduction.reduced(position); });
@@ -75,12 +75,12 @@ Stream ReductionValues::reduced(std::uint64_t seed) const {
   return {reduced_, size_bytes(dtype_), seed};
 }
 
-Stream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
+DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
   const Tile& tile = with_element_type(dtype, []<class T>() -> const Tile& { return finite_tile<T>(); });
   return {tile, size_bytes(dtype), mix(seed) + static_cast<std::uint64_t>(source_rank)};
 }
 
-Stream guard_stream(std::uint64_t seed) { return {finite_tile<std::uint8_t>(), 1, mix(~seed)}; }
+DataStream guard_stream(std::uint64_t seed) { return {finite_tile<std::uint8_t>(), 1, mix(~seed)}; }
 
 std::string element_text(Dtype dtype, const std::byte* element) {
   return with_element_type(dtype, [&]<class T>() {

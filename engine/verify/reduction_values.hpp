@@ -24,9 +24,9 @@ class ReductionValues {
   /// Throws UsageError where `ranks` is not in 1 .. kMaxReducingRanks.
   ReductionValues(Dtype dtype, Redop redop, int ranks);
   /// What `rank` contributes. The same seed must be used for all ranks and for `reduced`.
-  Stream contribution(int rank, std::uint64_t seed) const;
+  DataStream contribution(int rank, std::uint64_t seed) const;
   /// What the reduction over all ranks gives.
-  Stream reduced(std::uint64_t seed) const;
+  DataStream reduced(std::uint64_t seed) const;
   /// "exact", or a sentence on what exact data cannot show for this type and these ranks.
   const std::string& policy() const { return policy_; }
 
@@ -40,10 +40,10 @@ class ReductionValues {
 };
 
 /// Data that is only moved: any bit pattern that is an ordinary number of the type; a stream per source rank.
-Stream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed);
+DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed);
 
 /// Bytes that stand where nothing may be written.
-Stream guard_stream(std::uint64_t seed);
+DataStream guard_stream(std::uint64_t seed);
 
 /// The value and the bits of one element: "3 (0x40400000)".
 std::string element_text(Dtype dtype, const std::byte* element);

@@ -19,15 +19,15 @@ namespace {
 
 constexpr int kLookMs = 50;
 
-std::optional<NoAnswer> after(double waited_s, double limit_s, const std::string& what) {
+std::optional<CallFailure> after(double waited_s, double limit_s, const std::string& what) {
   try {
     throw_if_interrupted();
   } catch (const Error& error) {
-    return NoAnswer{error.exit(), fmt::format("{} while {}", error.what(), what)};
+    return CallFailure{error.exit(), fmt::format("{} while {}", error.what(), what)};
   }
   if (waited_s < limit_s) return std::nullopt;
-  return NoAnswer{
-      Exit::rank_lost,
+  return CallFailure{
+      ExitCode::rank_lost,
       fmt::format("no answer for {:g} s (-T) while {}: raise -T where it only takes long; where the driver hangs, look "
                   "at nvidia-smi and dmesg, end what holds a GPU or restart the machine, or use --backend host",
                   limit_s, what)};
@@ -35,7 +35,7 @@ std::optional<NoAnswer> after(double waited_s, double limit_s, const std::string
 
 }  // namespace
 
-AnswerGuard::AnswerGuard(std::string what, double limit_s, std::function<void(const NoAnswer&)> last_words)
+CallWatchdog::CallWatchdog(std::string what, double limit_s, std::function<void(const CallFailure&)> last_words)
     : what_(std::move(what)),
       limit_s_(limit_s),
       last_words_(std::move(last_words)),
@@ -51,12 +51,12 @@ AnswerGuard::AnswerGuard(std::string what, double limit_s, std::function<void(co
   }
 }
 
-AnswerGuard::~AnswerGuard() {
+CallWatchdog::~CallWatchdog() {
   eventfd_write(answered_.number(), 1);
   thread_.join();
 }
 
-void AnswerGuard::watch() const {
+void CallWatchdog::watch() const {
   const double start_s = monotonic_s();
   pollfd answer{answered_.number(), POLLIN, 0};
   while (poll(&answer, 1, kLookMs) <= 0) {

@@ -59,7 +59,7 @@ class RankThreads {
         });
       } catch (const std::system_error& error) {
         running_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
-        job.abort(Exit::environment,
+        job.abort(ExitCode::environment,
                   fmt::format("the thread of rank {} could not be started: {}; use fewer ranks, or raise "
                               "the limit on threads (ulimit -u)",
                               rank, error.what()));
@@ -82,7 +82,7 @@ class RankThreads {
     try {
       callbacks.run_rank(rank);
     } catch (...) {
-      tell_failure(job, rank);
+      report_failure(job, rank);
     }
   }
 
@@ -91,7 +91,7 @@ class RankThreads {
 };
 
 /// How long ago a job was aborted.
-class Grace {
+class AbortGracePeriod {
  public:
   bool over(const Job& job) {
     if (!job.aborted()) return false;
@@ -104,21 +104,21 @@ class Grace {
 };
 
 /// Asks what the ranks are doing when one was lost and, where all ranks can be watched, when they do not get on.
-class Diagnostician {
+class JobMonitor {
  public:
-  Diagnostician(Job& job, const JobLayout& layout, const JobCallbacks& callbacks)
+  JobMonitor(Job& job, const JobLayout& layout, const JobCallbacks& callbacks)
       : job_(job), layout_(layout), callbacks_(callbacks), watchdog_(job, layout.limit_s, monotonic_s()) {}
 
-  void look() {
+  void check() {
     if (asked_) return;
     if (const auto why = job_.failure()) {
-      if (why->exit == Exit::rank_lost) ask();
+      if (why->exit == ExitCode::rank_lost) ask();
       return;
     }
     if (!job_.watches_all_ranks()) return;
-    if (const auto stalled = watchdog_.look(monotonic_s())) {
+    if (const auto stalled = watchdog_.check_progress(monotonic_s())) {
       ask();  // while they hang: once the job is aborted they do something else
-      job_.abort(Exit::rank_lost, *stalled);
+      job_.abort(ExitCode::rank_lost, *stalled);
       stalled_ = *stalled;
     }
   }
@@ -126,7 +126,7 @@ class Diagnostician {
   /// Why the job ended early, if it did, with what was found out.
   std::optional<Failure> failure() const {
     auto why = job_.failure();
-    if (why && why->exit == Exit::rank_lost) {
+    if (why && why->exit == ExitCode::rank_lost) {
       why->details = details_;
       // Another reason may have been given first; a long one is kept in part.
       why->timed_out = !stalled_.empty() && stalled_.starts_with(why->message);
@@ -154,23 +154,23 @@ class Diagnostician {
 };
 
 /// Signals that end the whole job.
-class Supervisor {
+class SignalMonitor {
  public:
-  explicit Supervisor(Job& job) : job_(job) {}
+  explicit SignalMonitor(Job& job) : job_(job) {}
 
   /// Waits a tick, or until something happens.
   void watch() {
     switch (wait_for_signal()) {
-      case SIGINT: interrupt(Exit::interrupted, "interrupted"); break;
+      case SIGINT: interrupt(ExitCode::interrupted, "interrupted"); break;
       case SIGHUP:
-      case SIGTERM: interrupt(Exit::terminated, "terminated"); break;
+      case SIGTERM: interrupt(ExitCode::terminated, "terminated"); break;
       default: break;
     }
   }
 
  private:
   /// The first signal ends the ranks in an orderly way, a second one at once.
-  void interrupt(Exit exit, const char* message) {
+  void interrupt(ExitCode exit, const char* message) {
     // Counted here: that another process was told first, and has aborted the job, makes no second signal of this one.
     if (std::exchange(has_come_, true)) _exit(static_cast<int>(exit));
     job_.abort(exit, message);
@@ -182,12 +182,12 @@ class Supervisor {
 
 JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
   RankThreads threads(job, first_rank, layout.ranks_per_process, callbacks);
-  Supervisor supervisor(job);
-  Diagnostician diagnostician(job, layout, callbacks);
-  Grace grace;
+  SignalMonitor supervisor(job);
+  JobMonitor diagnostician(job, layout, callbacks);
+  AbortGracePeriod grace;
   while (threads.running() && !grace.over(job)) {
     supervisor.watch();
-    diagnostician.look();
+    diagnostician.check();
   }
   const bool abandoned = threads.running();
   abandoned ? threads.abandon() : threads.join();
@@ -199,27 +199,27 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
 [[noreturn]] void run_child(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks, int process,
                             pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(static_cast<int>(Exit::rank_lost));  // it died before that took effect
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::rank_lost));  // it died before that took effect
   RankThreads threads(job, process * layout.ranks_per_process, layout.ranks_per_process, callbacks);
-  Diagnostician diagnostician(job, layout, callbacks);
-  Grace grace;
+  JobMonitor diagnostician(job, layout, callbacks);
+  AbortGracePeriod grace;
   while (threads.running() && !grace.over(job)) {
     wait_for_signal();
-    if (process == 0) diagnostician.look();
+    if (process == 0) diagnostician.check();
   }
   if (!threads.running()) threads.join();
   _exit(process == 0 ? callbacks.finish(diagnostician.failure()) : 0);
 }
 
-class Children {
+class ChildProcesses {
  public:
-  Children(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) : job_(job), layout_(layout) {
+  ChildProcesses(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) : job_(job), layout_(layout) {
     const pid_t parent = getpid();
     for (int process = 0; process < layout.processes; ++process) {
       const pid_t pid = fork();
       if (pid == 0) run_child(job, layout, callbacks, process, parent);
       if (pid < 0) {
-        job.abort(Exit::environment, fmt::format("process {} of {} could not be started: {}; use fewer processes",
+        job.abort(ExitCode::environment, fmt::format("process {} of {} could not be started: {}; use fewer processes",
                                                  process, layout.processes, std::strerror(errno)));
         return;
       }
@@ -262,7 +262,7 @@ class Children {
     const std::string ranks =
         first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
     job_.abort(
-        Exit::rank_lost,
+        ExitCode::rank_lost,
         fmt::format("{} (process {}, pid {}) {} in phase {}; see the kernel's log for a reason such as lack of memory",
                     ranks, process, pids_[process], how, name(job_.progress(first).phase)));
   }
@@ -271,20 +271,20 @@ class Children {
   const JobLayout& layout_;
   std::vector<pid_t> pids_;  // 0: has ended
   std::size_t ended_ = 0;
-  int first_exit_code_ = static_cast<int>(Exit::rank_lost);
+  int first_exit_code_ = static_cast<int>(ExitCode::rank_lost);
 };
 
 JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
-  Children children(job, layout, callbacks);
-  Supervisor supervisor(job);
+  ChildProcesses children(job, layout, callbacks);
+  SignalMonitor supervisor(job);
   // Process 0 looks at the ranks itself and asks them; this is for when it cannot.
   Watchdog watchdog(job, layout.limit_s + kAskingS, monotonic_s());
-  Grace grace;
+  AbortGracePeriod grace;
   // Children have a grace of their own in which rank 0 finishes the output.
   bool killed = false;
   for (children.reap(); children.running(); children.reap()) {
     supervisor.watch();
-    if (const auto stalled = watchdog.look(monotonic_s())) job.abort(Exit::rank_lost, *stalled);
+    if (const auto stalled = watchdog.check_progress(monotonic_s())) job.abort(ExitCode::rank_lost, *stalled);
     if (grace.over(job) && !std::exchange(killed, true)) {
       children.wait_until(monotonic_s() + kGraceS);
       children.kill_from(1);
@@ -321,21 +321,21 @@ void throw_if_interrupted() {
   const sigset_t signals = watched_signals();
   const timespec at_once{};
   switch (sigtimedwait(&signals, nullptr, &at_once)) {
-    case SIGINT: throw Error(Exit::interrupted, "interrupted");
+    case SIGINT: throw Error(ExitCode::interrupted, "interrupted");
     case SIGHUP:
-    case SIGTERM: throw Error(Exit::terminated, "terminated");
+    case SIGTERM: throw Error(ExitCode::terminated, "terminated");
     default: return;
   }
 }
 
-void tell_failure(Job& job, int rank) {
+void report_failure(Job& job, int rank) {
   try {
     throw;
-  } catch (const Aborted&) {
+  } catch (const JobAborted&) {
   } catch (const Error& error) {
-    job.abort(error.exit(), job.told_by(rank, error.what()));
+    job.abort(error.exit(), job.with_rank_name(rank, error.what()));
   } catch (const std::exception& error) {
-    job.abort(Exit::environment, fmt::format("{} failed in phase {}: {}", job.rank_name(rank),
+    job.abort(ExitCode::environment, fmt::format("{} failed in phase {}: {}", job.rank_name(rank),
                                              name(job.progress(rank).phase), error.what()));
   }
 }
@@ -346,7 +346,7 @@ JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& ca
                                : run_in_processes(job, layout, callbacks);
 }
 
-JobResult run_part_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
+JobResult run_process_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
   const SignalMask mask;
   return run_in_this_process(job, first_rank, layout, callbacks);
 }

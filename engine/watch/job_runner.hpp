@@ -50,7 +50,7 @@ class SignalMask {
 void throw_if_interrupted();
 
 /// While an exception that a rank threw is handled: its reason goes to all ranks of the job. The first one stands.
-void tell_failure(Job& job, int rank);
+void report_failure(Job& job, int rank);
 
 /// Returns when every rank has ended. A rank that does not end after an abort is left behind: `abandoned` then says
 /// that the process must end without waiting for its threads.
@@ -61,6 +61,6 @@ struct JobResult {
 JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks);
 /// The same for this process's part of a job whose processes were started apart: its ranks, from `first_rank` on.
 /// `finish` is called in every process; what it returns is the process's exit code.
-JobResult run_part_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks);
+JobResult run_process_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks);
 
 }  // namespace busbw

@@ -43,7 +43,7 @@ std::string last_operations(const Job& job, const std::string& collective) {
   return text;
 }
 
-std::optional<std::string> Watchdog::look(double now_s) {
+std::optional<std::string> Watchdog::check_progress(double now_s) {
   std::vector<std::uint64_t> steps;
   steps.reserve(job_.ranks());
   for (int rank = 0; rank < job_.ranks(); ++rank) steps.push_back(job_.progress(rank).steps);
@@ -53,10 +53,10 @@ std::optional<std::string> Watchdog::look(double now_s) {
     return std::nullopt;
   }
   if (now_s - last_change_s_ < limit_s_) return std::nullopt;
-  return stalled();
+  return stall_message();
 }
 
-std::string Watchdog::stalled() const {
+std::string Watchdog::stall_message() const {
   const auto [fewest, most] = std::ranges::minmax(last_steps_);
   std::vector<int> missing;
   for (int rank = 0; rank < job_.ranks(); ++rank)

@@ -17,10 +17,10 @@ class Watchdog {
   Watchdog(const Job& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
 
   /// Looks at the ranks; a sentence when none has made a step for the limit.
-  std::optional<std::string> look(double now_s);
+  std::optional<std::string> check_progress(double now_s);
 
  private:
-  std::string stalled() const;
+  std::string stall_message() const;
 
   const Job& job_;
   double limit_s_;

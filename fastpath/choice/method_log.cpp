@@ -14,8 +14,8 @@
 namespace busbw::fastpath {
 namespace {
 
-std::string text_of(const Choice& choice) {
-  if (choice.method == Method::handed_over) return "nccl";
+std::string text_of(const MethodConfig& choice) {
+  if (choice.method == Method::nccl) return "nccl";
   return fmt::format("{} blocks={} threads={}", name(choice.method), choice.blocks, choice.threads);
 }
 
@@ -34,7 +34,7 @@ std::string with_process(const std::string& place) {
 
 }  // namespace
 
-void Log::started(const Started& what) noexcept try {
+void MethodLog::log_operation(const StartedOperation& what) noexcept try {
   if (!is_on()) return;
   const std::string line = fmt::format("{} {} {} B {} ranks={}: {}", name(what.collective), what.type, what.size_bytes,
                                        what.in_place ? "in place" : "out of place", what.ranks, text_of(what.choice));
@@ -47,14 +47,14 @@ void Log::started(const Started& what) noexcept try {
   // Without memory for a line it is not written; the operation goes on.
 }
 
-void Log::say(std::string_view sentence) noexcept try {
+void MethodLog::log_message(std::string_view sentence) noexcept try {
   if (is_on()) write(sentence);
 } catch (const std::exception&) {
   // As above.
 }
 
-void Log::write(std::string_view sentence) {
-  if (place_ == "stderr") return complain("busbw fastpath", sentence);
+void MethodLog::write(std::string_view sentence) {
+  if (place_ == "stderr") return print_stderr("busbw fastpath", sentence);
   const std::string line = printable(sentence) + "\n";
   const std::string file = with_process(place_);
   const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -63,14 +63,14 @@ void Log::write(std::string_view sentence) {
   const int error = errno;
   if (descriptor >= 0) close(descriptor);
   if (!written && !complained_.exchange(true))
-    complain("libbusbw_nccl.so",
+    print_stderr("libbusbw_nccl.so",
              fmt::format("BUSBW_FASTPATH_LOG={} cannot be written to: {}; name another file, or stderr", place_,
                          std::generic_category().message(error)));
 }
 
-Log& log() noexcept {
+MethodLog& log() noexcept {
   // Never freed: calls may come after main().
-  static Log* const kept = new Log(settings().log);
+  static MethodLog* const kept = new MethodLog(settings().log);
   return *kept;
 }
 

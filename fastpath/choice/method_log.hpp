@@ -13,28 +13,28 @@
 namespace busbw::fastpath {
 
 /// An operation that has been started.
-struct Started {
+struct StartedOperation {
   Collective collective = Collective::all_reduce;
   std::string_view type;           // "half"
   std::size_t size_bytes = 0;      // as nccl-tests counts
   int ranks = 0;
   bool in_place = false;
-  Choice choice;                   // how it is done
+  MethodConfig choice;                   // how it is done
 };
 
 /// Any thread may write. Nothing is open between two lines, so that a fork shares nothing with its parent and a file
 /// comes into being with its first line.
-class Log {
+class MethodLog {
  public:
   /// `place` is "stderr" or a file, in which "%p" stands for the process id; empty: nothing is ever written.
-  explicit Log(std::string place) : place_(std::move(place)) {}
+  explicit MethodLog(std::string place) : place_(std::move(place)) {}
 
   /// Cheap, for callers that would have to find out what to say.
   bool is_on() const noexcept { return !place_.empty(); }
   /// A line, if the same has not been started before.
-  void started(const Started& what) noexcept;
+  void log_operation(const StartedOperation& what) noexcept;
   /// A line of its own.
-  void say(std::string_view sentence) noexcept;
+  void log_message(std::string_view sentence) noexcept;
 
  private:
   void write(std::string_view sentence);
@@ -46,6 +46,6 @@ class Log {
 };
 
 /// This process's, at the place that its settings name.
-Log& log() noexcept;
+MethodLog& log() noexcept;
 
 }  // namespace busbw::fastpath

@@ -7,30 +7,30 @@
 
 namespace busbw::fastpath {
 
-Choice Choices::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
+MethodConfig MethodSelector::select(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
   if (mode(collective) == Mode::off) return {};
   if (!settings_.forced) {
-    Choice choice = table_.choose(collective, ranks, size_bytes, in_windows);
+    MethodConfig choice = table_.choose(collective, ranks, size_bytes, in_windows);
     choice.blocks = std::min(choice.blocks, most_blocks_);
     return choice;
   }
   const Method method = settings_.forced->method;
-  return can(collective, method) && (in_windows || method != Method::direct) ? *settings_.forced : Choice{};
+  return supports(collective, method) && (in_windows || method != Method::direct) ? *settings_.forced : MethodConfig{};
 }
 
-bool Choices::does_any(int ranks) const noexcept {
+bool MethodSelector::selects_any(int ranks) const noexcept {
   return std::ranges::any_of(kCollectives, [&](Collective one) {
     if (mode(one) == Mode::off) return false;
-    if (!settings_.forced) return table_.does_any(one, ranks);
-    return settings_.forced->method != Method::handed_over && can(one, settings_.forced->method);
+    if (!settings_.forced) return table_.selects_any(one, ranks);
+    return settings_.forced->method != Method::nccl && supports(one, settings_.forced->method);
   });
 }
 
-bool Choices::verifies_any() const noexcept {
+bool MethodSelector::verifies_any() const noexcept {
   return std::ranges::any_of(kCollectives, [this](Collective one) { return mode(one) == Mode::verify; });
 }
 
-std::uint64_t Choices::hash() const noexcept {
+std::uint64_t MethodSelector::hash() const noexcept {
   std::string text = std::to_string(table_.hash()) + ' ' + std::to_string(most_blocks_);
   for (const Mode mode : settings_.modes) text += ' ' + std::to_string(static_cast<int>(mode));
   if (settings_.forced)

@@ -13,10 +13,10 @@ namespace busbw::fastpath {
 constexpr int most_blocks_on(int multiprocessors) { return multiprocessors > 2 ? multiprocessors - 1 : 1; }
 
 /// Immutable; the same on all ranks of a communicator, or they have no fast path.
-class Choices {
+class MethodSelector {
  public:
   /// What the table chooses takes `most_blocks` at most; what is forced, what it says.
-  Choices(const Settings& settings, Table table, int most_blocks = Choice::kMostBlocks)
+  MethodSelector(const Settings& settings, Table table, int most_blocks = MethodConfig::kMostBlocks)
       : settings_(settings), table_(std::move(table)), most_blocks_(most_blocks) {}
 
   Mode mode(Collective collective) const noexcept { return settings_.mode(collective); }
@@ -24,15 +24,15 @@ class Choices {
   bool verifies_any() const noexcept;
 
   /// Whether there is anything that is not handed over. It is the same on ranks whose choices are.
-  bool does_any(int ranks) const noexcept;
+  bool selects_any(int ranks) const noexcept;
 
   /// Whether it makes a difference for such calls that buffers lie in windows.
-  bool regards_windows(Collective collective, int ranks) const noexcept {
+  bool depends_on_windows(Collective collective, int ranks) const noexcept {
     return settings_.forced ? settings_.forced->method == Method::direct : table_.regards_windows(collective, ranks);
   }
 
   /// `size_bytes` as nccl-tests counts it; whether `direct` is possible.
-  Choice choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
+  MethodConfig select(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
 
   /// Equal where all choices are.
   std::uint64_t hash() const noexcept;

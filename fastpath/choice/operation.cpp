@@ -41,7 +41,7 @@ Slices cut(const void* data, std::size_t bytes, int ranks) {
 }
 
 /// What every operation has of its call and choice; its buffers and its grid are to come.
-Operation begun(const Call& call, const Choice& choice) {
+Operation begun(const CollectiveCall& call, const MethodConfig& choice) {
   Operation operation;
   operation.collective = call.collective;
   operation.method = choice.method;
@@ -52,17 +52,17 @@ Operation begun(const Call& call, const Choice& choice) {
 
 }  // namespace
 
-std::string_view name(Element element) noexcept {
+std::string_view name(ElementType element) noexcept {
   switch (element) {
-    case Element::float16: return "half";
-    case Element::bfloat16: return "bfloat16";
-    case Element::float32: return "float";
-    case Element::bytes: break;
+    case ElementType::float16: return "half";
+    case ElementType::bfloat16: return "bfloat16";
+    case ElementType::float32: return "float";
+    case ElementType::bytes: break;
   }
   return "bytes";
 }
 
-std::size_t size_bytes(const Call& call, int ranks) noexcept {
+std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept {
   switch (call.collective) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
@@ -73,7 +73,7 @@ std::size_t size_bytes(const Call& call, int ranks) noexcept {
   return call.bytes;
 }
 
-Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells) {
+Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int most_cells) {
   Operation operation = begun(call, choice);
   Buffers& b = operation.buffers;
   b.rank = rank;
@@ -111,16 +111,16 @@ Operation operation_of(const Call& call, const Choice& choice, int rank, int ran
   return operation;
 }
 
-bool is_for_direct(const Call& call) noexcept {
+bool supports_direct(const CollectiveCall& call) noexcept {
   const auto bits = reinterpret_cast<std::uintptr_t>(call.send) | reinterpret_cast<std::uintptr_t>(call.receive) |
                     static_cast<std::uintptr_t>(call.bytes);
-  return can(call.collective, Method::direct) && bits % kCellBytes == 0;
+  return supports(call.collective, Method::direct) && bits % kCellBytes == 0;
 }
 
-Operation direct_operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells,
-                              const Reach& reach) {
+Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int most_cells,
+                              const PeerBuffers& reach) {
   Operation operation = begun(call, choice);
-  Share& share = operation.share;
+  DirectTransfer& share = operation.share;
   share.rank = rank;
   share.ranks = ranks;
   const auto cells = static_cast<std::int64_t>(call.bytes / kCellBytes);

@@ -11,56 +11,56 @@
 
 namespace busbw::fastpath {
 
-struct Choice;
+struct MethodConfig;
 
 /// Types that can be reduced here; everything else only moves, as bytes.
-enum class Element { bytes, float16, bfloat16, float32 };
-enum class Reduce { sum, prod, min, max, avg };
+enum class ElementType { bytes, float16, bfloat16, float32 };
+enum class Redop { sum, prod, min, max, avg };
 
 /// As nccl-tests calls the type: "half"; "bytes" for what only moves.
-std::string_view name(Element element) noexcept;
+std::string_view name(ElementType element) noexcept;
 
 /// The arguments of NCCL's call, in bytes.
-struct Call {
+struct CollectiveCall {
   Collective collective = Collective::all_reduce;
   const void* send = nullptr;
   void* receive = nullptr;
   std::size_t bytes = 0;  ///< of `count` elements, as that collective counts them
-  Element element = Element::bytes;
-  Reduce reduce = Reduce::sum;
+  ElementType element = ElementType::bytes;
+  Redop reduce = Redop::sum;
   int root = 0;
 };
 
 /// nccl-tests' size of a call: the larger of a rank's buffers.
-std::size_t size_bytes(const Call& call, int ranks) noexcept;
+std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept;
 
 /// What one rank's kernel does.
 struct Operation {
   Collective collective = Collective::all_reduce;
   Method method = Method::exchange;
-  Element element = Element::bytes;
-  Reduce reduce = Reduce::sum;
+  ElementType element = ElementType::bytes;
+  Redop reduce = Redop::sum;
   Buffers buffers;  ///< of exchange and two_shot
-  Share share;      ///< of direct
+  DirectTransfer share;      ///< of direct
   Grid grid;
 };
 
 /// Where every rank's buffers of one call are, as this rank's GPU sees them.
-struct Reach {
+struct PeerBuffers {
   char* send[kMaxRanks] = {};
   char* receive[kMaxRanks] = {};
 };
 
 /// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `most_cells` cells.
 /// The same grid on every rank.
-Operation operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells);
+Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int most_cells);
 
 /// Whether `direct` does such calls at all: with whole cells, at addresses that they can be read and written at. The
 /// same on every rank where buffers lie in symmetric windows.
-bool is_for_direct(const Call& call) noexcept;
+bool supports_direct(const CollectiveCall& call) noexcept;
 
 /// The direct operation, for a call that is for it.
-Operation direct_operation_of(const Call& call, const Choice& choice, int rank, int ranks, int most_cells,
-                              const Reach& reach);
+Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int most_cells,
+                              const PeerBuffers& reach);
 
 }  // namespace busbw::fastpath

@@ -17,25 +17,25 @@ namespace {
 constexpr int kMostMib = 1 << 20;
 
 /// "exchange,8,512", or "nccl".
-std::optional<Choice> choice_in(std::string_view text) {
+std::optional<MethodConfig> choice_in(std::string_view text) {
   const auto first = text.find(',');
   const auto method = method_named(text.substr(0, first));
   if (!method) return std::nullopt;
-  if (*method == Method::handed_over) return first == text.npos ? std::optional(Choice{}) : std::nullopt;
+  if (*method == Method::nccl) return first == text.npos ? std::optional(MethodConfig{}) : std::nullopt;
   if (first == text.npos) return std::nullopt;
   const auto rest = text.substr(first + 1);
   const auto second = rest.find(',');
   if (second == rest.npos) return std::nullopt;
-  const auto blocks = number_between(rest.substr(0, second), 1, Choice::kMostBlocks);
-  const auto threads = number_between(rest.substr(second + 1), kWarpThreads, Choice::kMostThreads);
+  const auto blocks = number_between(rest.substr(0, second), 1, MethodConfig::kMostBlocks);
+  const auto threads = number_between(rest.substr(second + 1), kWarpThreads, MethodConfig::kMostThreads);
   if (!blocks || !threads || *threads % kWarpThreads != 0) return std::nullopt;
-  return Choice{*method, *blocks, *threads};
+  return MethodConfig{*method, *blocks, *threads};
 }
 
 /// Reads variables one by one and keeps what was wrong with them.
-class Reader {
+class VariableReader {
  public:
-  explicit Reader(Environment environment) : environment_(environment) {}
+  explicit VariableReader(Environment environment) : environment_(environment) {}
 
   /// Not set, and set to nothing, are the same.
   std::string text(const std::string& variable) const { return environment_(variable.c_str()).value_or(""); }
@@ -46,7 +46,7 @@ class Reader {
     if (value == "off") return Mode::off;
     if (value == "on") return Mode::on;
     if (value == "verify") return Mode::verify;
-    complain(variable, value, "off, on or verify");
+    add_complaint(variable, value, "off, on or verify");
     return Mode::off;
   }
 
@@ -54,26 +54,26 @@ class Reader {
     const std::string value = text(variable);
     if (value.empty()) return otherwise;
     if (const auto number = number_between(value, 1, most)) return *number;
-    complain(variable, value, fmt::format("a whole number from 1 to {}", most));
+    add_complaint(variable, value, fmt::format("a whole number from 1 to {}", most));
     return otherwise;
   }
 
-  std::optional<Choice> choice(const std::string& variable) {
+  std::optional<MethodConfig> choice(const std::string& variable) {
     const std::string value = text(variable);
     if (value.empty()) return std::nullopt;
     const auto choice = choice_in(value);
     if (!choice)
-      complain(
+      add_complaint(
           variable, value,
           fmt::format("nccl, or a method, blocks up to {} and threads up to {}, a multiple of {}, as in exchange,8,512",
-                      Choice::kMostBlocks, Choice::kMostThreads, kWarpThreads));
+                      MethodConfig::kMostBlocks, MethodConfig::kMostThreads, kWarpThreads));
     return choice;
   }
 
   std::vector<std::string> complaints() && { return std::move(complaints_); }
 
  private:
-  void complain(const std::string& variable, const std::string& value, std::string_view allowed) {
+  void add_complaint(const std::string& variable, const std::string& value, std::string_view allowed) {
     complaints_.push_back(
         fmt::format("{}={} is not understood, and the fast path is off: allowed is {}", variable, value, allowed));
   }
@@ -94,10 +94,10 @@ std::string variable_of(Collective collective) {
 const Settings* read_and_complain() noexcept {
   try {
     const auto read = read_settings(process_environment);
-    for (const auto& complaint : read.complaints) complain("libbusbw_nccl.so", complaint);
+    for (const auto& complaint : read.complaints) print_stderr("libbusbw_nccl.so", complaint);
     return new Settings(read.settings);
   } catch (const std::exception& error) {
-    complain("libbusbw_nccl.so", error.what());
+    print_stderr("libbusbw_nccl.so", error.what());
     static Settings off;
     off.modes.fill(Mode::off);
     return &off;
@@ -110,8 +110,8 @@ bool Settings::all_off() const noexcept {
   return std::ranges::all_of(modes, [](Mode mode) { return mode == Mode::off; });
 }
 
-ReadSettings read_settings(Environment environment) {
-  Reader reader(environment);
+ParsedSettings read_settings(Environment environment) {
+  VariableReader reader(environment);
   Settings settings;
   const Mode of_all = reader.mode("BUSBW_FASTPATH", Mode::on);
   for (const Collective collective : kCollectives)
@@ -136,7 +136,7 @@ std::optional<long long> nccl_number(const char* variable, Environment environme
   return number;
 }
 
-bool needs_nccl(Environment environment) {
+bool requires_real_nccl(Environment environment) {
   const auto is_on = [&](const char* variable) { return nccl_number(variable, environment).value_or(0) != 0; };
   const std::string mode = environment("NCCL_CHECK_MODE").value_or("");
   return is_on("NCCL_LAUNCH_ORDER_IMPLICIT") || is_on("NCCL_CHECK_POINTERS") ||

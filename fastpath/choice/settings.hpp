@@ -22,7 +22,7 @@ struct Settings {
   std::string table;                            // a file in place of the default table; empty: none
   std::size_t scratch_bytes = 64ull << 20;      // the most that a GPU's communicators may hold together
   bool nvls_is_off = false;                     // NCCL_NVLS_ENABLE=0: NCCL does not use NVLink multicast
-  std::optional<Choice> forced;                 // whatever the table says, where the collective can be done so
+  std::optional<MethodConfig> forced;                 // whatever the table says, where the collective can be done so
 
   Settings() { modes.fill(Mode::on); }
   Mode mode(Collective collective) const noexcept { return modes[static_cast<std::size_t>(collective)]; }
@@ -32,12 +32,12 @@ struct Settings {
 
 /// Settings, and a sentence for each variable that could not be understood. Where there is one everything is off: a
 /// library that is loaded into a stranger's program must not end it.
-struct ReadSettings {
+struct ParsedSettings {
   Settings settings;
   std::vector<std::string> complaints;
 };
 
-ReadSettings read_settings(Environment environment);
+ParsedSettings read_settings(Environment environment);
 
 /// A variable of NCCL's that is a number, as NCCL reads it: what is no number is 0. Empty where it counts as not set.
 std::optional<long long> nccl_number(const char* variable, Environment environment);
@@ -45,7 +45,7 @@ std::optional<long long> nccl_number(const char* variable, Environment environme
 /// Whether one of NCCL's variables asks for what only NCCL does: that calls of several communicators begin in one order
 /// on each GPU (NCCL_LAUNCH_ORDER_IMPLICIT), or that arguments are checked (NCCL_CHECK_MODE, NCCL_CHECK_POINTERS). They
 /// may have come from NCCL's file of settings: ask when NCCL has started.
-bool needs_nccl(Environment environment);
+bool requires_real_nccl(Environment environment);
 
 /// This process's, read when they are first asked for; complaints go to stderr.
 const Settings& settings() noexcept;

@@ -33,7 +33,7 @@ std::size_t ladder(Collective collective, int ranks, bool in_windows) {
 std::string contents(const std::string& path) {
   const auto refuse = [&path](const std::string& why) {
     throw UsageError(
-        fmt::format("cannot read the table {}: {}; name one that busbw fastpath tune wrote", shown(path), why));
+        fmt::format("cannot read the table {}: {}; name one that busbw fastpath tune wrote", printable_value(path), why));
   };
   // A pipe that nobody writes to would be waited for.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -78,7 +78,7 @@ std::string_view name(Collective collective) {
 
 std::string_view name(Method method) {
   switch (method) {
-    case Method::handed_over: return "nccl";
+    case Method::nccl: return "nccl";
     case Method::exchange: return "exchange";
     case Method::two_shot: return "two_shot";
     case Method::direct: return "direct";
@@ -96,21 +96,21 @@ std::optional<Method> method_named(std::string_view text) {
   return found == kMethods.end() ? std::nullopt : std::optional(*found);
 }
 
-bool can(Collective collective, Method method) {
+bool supports(Collective collective, Method method) {
   if (method == Method::two_shot) return collective == Collective::all_reduce || collective == Collective::broadcast;
   if (method == Method::direct) return collective != Collective::broadcast && collective != Collective::alltoall;
   return true;
 }
 
-Table::Table() : Table(std::vector<Ladder>(kLadders)) {}
+Table::Table() : Table(std::vector<RangeList>(kLadders)) {}
 
-Table::Table(std::vector<Ladder> ladders) : ladders_(std::move(ladders)) {
+Table::Table(std::vector<RangeList> ladders) : ladders_(std::move(ladders)) {
   for (std::size_t i = 1; i < ladders_.size(); i += 2)
     if (ladders_[i].ranges.empty())
       ladders_[i].ranges = ladders_[i - 1].ranges;
     else
       ladders_[i].is_own = true;
-  for (Ladder& each : ladders_) {
+  for (RangeList& each : ladders_) {
     each.ranges.push_back({kNoEnd, {}});
     for (std::size_t digits = 0; digits < each.first.size(); ++digits) {
       const std::size_t least = digits == 0 ? 0 : std::size_t{1} << (digits - 1);
@@ -122,8 +122,8 @@ Table::Table(std::vector<Ladder> ladders) : ladders_(std::move(ladders)) {
 }
 
 Table Table::parse(std::string_view text, const std::string& source) {
-  std::vector<Ladder> ladders(kLadders);
-  TableLines lines(source);
+  std::vector<RangeList> ladders(kLadders);
+  TableLineParser lines(source);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const auto line = lines.next(text.substr(0, end));
@@ -132,7 +132,7 @@ Table Table::parse(std::string_view text, const std::string& source) {
     for (int ranks = line->least_ranks; ranks <= line->most_ranks; ++ranks) {
       auto& ranges = ladders[ladder(*line->collective, ranks, line->is_for_windows)].ranges;
       if (!ranges.empty() && ranges.back().up_to_bytes >= line->up_to_bytes) {
-        lines.refuse(fmt::format("{} of {} ranks{} has a line up to {} already", name(*line->collective), ranks,
+        lines.throw_error(fmt::format("{} of {} ranks{} has a line up to {} already", name(*line->collective), ranks,
                                  line->is_for_windows ? " in windows" : "", size_word(ranges.back().up_to_bytes)),
                      "let up_to= grow from line to line, so that no two ranges overlap");
       }
@@ -144,17 +144,17 @@ Table Table::parse(std::string_view text, const std::string& source) {
 
 Table Table::read(const std::string& path) { return parse(contents(path), path); }
 
-Choice Table::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
+MethodConfig Table::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
   if (ranks < 0 || ranks > kMostRanks) return {};
-  const Ladder& found = ladders_[ladder(collective, ranks, in_windows)];
+  const RangeList& found = ladders_[ladder(collective, ranks, in_windows)];
   std::size_t index = found.first[std::bit_width(size_bytes)];
   while (found.ranges[index].up_to_bytes < size_bytes) ++index;
   return found.ranges[index].choice;
 }
 
-bool Table::does_any(Collective collective, int ranks) const noexcept {
+bool Table::selects_any(Collective collective, int ranks) const noexcept {
   if (ranks < 0 || ranks > kMostRanks) return false;
-  const auto does = [](const Range& range) { return range.choice.method != Method::handed_over; };
+  const auto does = [](const Range& range) { return range.choice.method != Method::nccl; };
   return std::ranges::any_of(std::array{false, true}, [&](bool in_windows) {
     return std::ranges::any_of(ladders_[ladder(collective, ranks, in_windows)].ranges, does);
   });
@@ -170,7 +170,7 @@ std::string Table::lines(const std::string& begin, const std::vector<Range>& ran
   for (const auto& [up_to_bytes, choice] : ranges) {
     if (up_to_bytes == kNoEnd) continue;
     text += fmt::format("{} up_to={} {}", begin, size_word(up_to_bytes), name(choice.method));
-    if (choice.method != Method::handed_over)
+    if (choice.method != Method::nccl)
       text += fmt::format(" blocks={} threads={}", choice.blocks, choice.threads);
     text += '\n';
   }

@@ -15,7 +15,7 @@ namespace busbw::fastpath {
 
 inline constexpr std::array kCollectives{Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
                                          Collective::broadcast, Collective::alltoall};
-inline constexpr std::array kMethods{Method::handed_over, Method::exchange, Method::two_shot, Method::direct};
+inline constexpr std::array kMethods{Method::nccl, Method::exchange, Method::two_shot, Method::direct};
 
 /// As tables, variables and logs have it: "all_reduce".
 std::string_view name(Collective collective);
@@ -25,18 +25,18 @@ std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
 /// Whether the method can do it: only an all-reduce and a broadcast have a second half, in which results are spread,
 /// and `direct` is made for three collectives.
-bool can(Collective collective, Method method);
+bool supports(Collective collective, Method method);
 
 /// A method and the shape of its kernel; no blocks and no threads where the operation is handed over.
-struct Choice {
+struct MethodConfig {
   static constexpr int kMostBlocks = kMaxBlocks;
   static constexpr int kMostThreads = kMaxThreads;  // of a block; multiples of a warp's 32
 
-  Method method = Method::handed_over;
+  Method method = Method::nccl;
   int blocks = 0;
   int threads = 0;
 
-  bool operator==(const Choice&) const = default;
+  bool operator==(const MethodConfig&) const = default;
 };
 
 /// A choice for each collective, number of ranks and size. Never changes.
@@ -64,9 +64,9 @@ class Table {
   /// The table in a file. Throws UsageError.
   static Table read(const std::string& path);
 
-  Choice choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
+  MethodConfig choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
   /// Whether there is any size that is not handed over.
-  bool does_any(Collective collective, int ranks) const noexcept;
+  bool selects_any(Collective collective, int ranks) const noexcept;
   /// Whether calls in windows have lines of their own.
   bool regards_windows(Collective collective, int ranks) const noexcept;
   /// The same for tables that choose the same in the same ranges, whatever their comments; ranks compare it.
@@ -77,22 +77,22 @@ class Table {
  private:
   struct Range {
     std::size_t up_to_bytes;
-    Choice choice;
+    MethodConfig choice;
 
     bool operator==(const Range&) const = default;
   };
   /// The ranges of one collective and number of ranks; the last has no end.
-  struct Ladder {
+  struct RangeList {
     std::vector<Range> ranges;
     /// By the number of a size's binary digits: the range of the smallest such size.
     std::array<std::uint16_t, 65> first;
     bool is_own = false;  ///< for windows: not what holds for all other calls
   };
-  explicit Table(std::vector<Ladder> ladders);
+  explicit Table(std::vector<RangeList> ladders);
   static std::string lines(const std::string& begin, const std::vector<Range>& ranges);
 
   /// By collective, ranks, and whether it is that of windows; entries without ranges of their own hand everything over.
-  std::vector<Ladder> ladders_;
+  std::vector<RangeList> ladders_;
   std::uint64_t hash_;
 };
 

@@ -26,13 +26,13 @@ std::string_view take_word(std::string_view& text) {
 std::string methods_for(Collective collective) {
   std::string all;
   for (const Method method : kMethods)
-    if (can(collective, method)) all += fmt::format("{}{}", all.empty() ? "" : ", ", name(method));
+    if (supports(collective, method)) all += fmt::format("{}{}", all.empty() ? "" : ", ", name(method));
   return all;
 }
 
 }  // namespace
 
-std::optional<TableLine> TableLines::next(std::string_view text) {
+std::optional<TableLine> TableLineParser::next(std::string_view text) {
   ++number_;
   text = text.substr(0, text.find('#'));
   TableLine line;
@@ -41,44 +41,44 @@ std::optional<TableLine> TableLines::next(std::string_view text) {
     const std::string_view word = take_word(text);
     if (word.empty()) continue;
     is_empty = false;
-    understand(word, line);
+    parse_word(word, line);
   }
   if (is_empty) return std::nullopt;
   require_whole(line);
   return line;
 }
 
-void TableLines::refuse(const std::string& what, const std::string& remedy) const {
-  throw UsageError(fmt::format("{}:{}: {}; {}", shown(source_), number_, what, remedy));
+void TableLineParser::throw_error(const std::string& what, const std::string& remedy) const {
+  throw UsageError(fmt::format("{}:{}: {}; {}", printable_value(source_), number_, what, remedy));
 }
 
 template <typename Value>
-void TableLines::once(const Value& value, std::string_view key) const {
-  if (value != 0) refuse(fmt::format("{}= stands twice in it", key), "give it once");
+void TableLineParser::once(const Value& value, std::string_view key) const {
+  if (value != 0) throw_error(fmt::format("{}= stands twice in it", key), "give it once");
 }
 
-void TableLines::understand(std::string_view word, TableLine& line) const {
+void TableLineParser::parse_word(std::string_view word, TableLine& line) const {
   const std::size_t equals = word.find('=');
   if (line.collective && equals != std::string_view::npos) {
     assign(word, word.substr(0, equals), word.substr(equals + 1), line);
   } else if (!line.collective) {
     line.collective = collective_named(word);
     if (!line.collective) {
-      refuse(fmt::format("\"{}\" is no collective of the fast path", shown(word)),
+      throw_error(fmt::format("\"{}\" is no collective of the fast path", printable_value(word)),
              "begin the line with all_reduce, all_gather, reduce_scatter, broadcast or alltoall");
     }
   } else if (word == "windows") {
-    if (line.is_for_windows) refuse("windows stands twice in it", "give it once");
+    if (line.is_for_windows) throw_error("windows stands twice in it", "give it once");
     line.is_for_windows = true;
   } else {
     const auto method = method_named(word);
-    if (!method) refuse(fmt::format("\"{}\" is no method", shown(word)), "give nccl, exchange, two_shot or direct");
-    if (line.method) refuse("it has two methods", "give one a line");
+    if (!method) throw_error(fmt::format("\"{}\" is no method", printable_value(word)), "give nccl, exchange, two_shot or direct");
+    if (line.method) throw_error("it has two methods", "give one a line");
     line.method = method;
   }
 }
 
-void TableLines::assign(std::string_view word, std::string_view key, std::string_view value, TableLine& line) const {
+void TableLineParser::assign(std::string_view word, std::string_view key, std::string_view value, TableLine& line) const {
   if (key == "ranks") {
     once(line.most_ranks, key);
     const std::size_t dash = value.find('-');
@@ -86,7 +86,7 @@ void TableLines::assign(std::string_view word, std::string_view key, std::string
     const auto least = number_between(value.substr(0, dash), 2, Table::kMostRanks);
     const auto most = is_range ? number_between(value.substr(dash + 1), 2, Table::kMostRanks) : least;
     if (!least || !most || *least > *most) {
-      refuse(fmt::format("\"{}\" is no number of ranks", shown(word)),
+      throw_error(fmt::format("\"{}\" is no number of ranks", printable_value(word)),
              fmt::format("give a number from 2 to {} or a range such as ranks=2-8", Table::kMostRanks));
     }
     line.least_ranks = *least;
@@ -95,50 +95,50 @@ void TableLines::assign(std::string_view word, std::string_view key, std::string
     once(line.up_to_bytes, key);
     const auto bytes = parse_size_bytes(value);
     if (!bytes || *bytes == 0) {
-      refuse(fmt::format("\"{}\" is no size", shown(word)), "give bytes, or K, M or G, such as up_to=64K");
+      throw_error(fmt::format("\"{}\" is no size", printable_value(word)), "give bytes, or K, M or G, such as up_to=64K");
     }
     line.up_to_bytes = *bytes;
   } else if (key == "blocks") {
     once(line.blocks, key);
-    const auto blocks = number_between(value, 1, Choice::kMostBlocks);
+    const auto blocks = number_between(value, 1, MethodConfig::kMostBlocks);
     if (!blocks) {
-      refuse(fmt::format("\"{}\" is no number of blocks", shown(word)),
-             fmt::format("give one from 1 to {}", Choice::kMostBlocks));
+      throw_error(fmt::format("\"{}\" is no number of blocks", printable_value(word)),
+             fmt::format("give one from 1 to {}", MethodConfig::kMostBlocks));
     }
     line.blocks = *blocks;
   } else if (key == "threads") {
     once(line.threads, key);
-    const auto threads = number_between(value, kWarpThreads, Choice::kMostThreads);
+    const auto threads = number_between(value, kWarpThreads, MethodConfig::kMostThreads);
     if (!threads || *threads % kWarpThreads != 0) {
-      refuse(fmt::format("\"{}\" is no number of threads", shown(word)),
-             fmt::format("give a multiple of {} up to {}", kWarpThreads, Choice::kMostThreads));
+      throw_error(fmt::format("\"{}\" is no number of threads", printable_value(word)),
+             fmt::format("give a multiple of {} up to {}", kWarpThreads, MethodConfig::kMostThreads));
     }
     line.threads = *threads;
   } else {
-    refuse(fmt::format("\"{}\" is not known here", shown(word)), "give ranks=, up_to=, blocks= and threads=");
+    throw_error(fmt::format("\"{}\" is not known here", printable_value(word)), "give ranks=, up_to=, blocks= and threads=");
   }
 }
 
-void TableLines::require_whole(const TableLine& line) const {
+void TableLineParser::require_whole(const TableLine& line) const {
   const bool has_shape = line.blocks != 0 || line.threads != 0;
   if (!line.collective || !line.method || line.most_ranks == 0 || line.up_to_bytes == 0) {
-    refuse("something is missing", fmt::format("write a line as in \"{}\"", kForm));
+    throw_error("something is missing", fmt::format("write a line as in \"{}\"", kForm));
   }
-  if (!can(*line.collective, *line.method)) {
-    refuse(fmt::format("{} cannot do {}", name(*line.method), name(*line.collective)),
+  if (!supports(*line.collective, *line.method)) {
+    throw_error(fmt::format("{} cannot do {}", name(*line.method), name(*line.collective)),
            fmt::format("give one of {}", methods_for(*line.collective)));
   }
-  if (line.is_for_windows && !can(*line.collective, Method::direct)) {
-    refuse(fmt::format("{} makes no use of windows", name(*line.collective)), "leave out windows");
+  if (line.is_for_windows && !supports(*line.collective, Method::direct)) {
+    throw_error(fmt::format("{} makes no use of windows", name(*line.collective)), "leave out windows");
   }
   if (*line.method == Method::direct && !line.is_for_windows) {
-    refuse("direct takes buffers in symmetric windows", "write windows before up_to=");
+    throw_error("direct takes buffers in symmetric windows", "write windows before up_to=");
   }
-  if (*line.method == Method::handed_over && has_shape) {
-    refuse("nccl chooses its blocks and threads itself", "leave them out");
+  if (*line.method == Method::nccl && has_shape) {
+    throw_error("nccl chooses its blocks and threads itself", "leave them out");
   }
-  if (*line.method != Method::handed_over && (line.blocks == 0 || line.threads == 0)) {
-    refuse(fmt::format("{} has no blocks= or no threads=", name(*line.method)),
+  if (*line.method != Method::nccl && (line.blocks == 0 || line.threads == 0)) {
+    throw_error(fmt::format("{} has no blocks= or no threads=", name(*line.method)),
            fmt::format("write a line as in \"{}\"", kForm));
   }
 }

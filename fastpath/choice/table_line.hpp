@@ -22,17 +22,17 @@ struct TableLine {
 };
 
 /// Reads lines in their order, and knows where in which file they stand.
-class TableLines {
+class TableLineParser {
  public:
-  explicit TableLines(const std::string& source) : source_(source) {}
+  explicit TableLineParser(const std::string& source) : source_(source) {}
 
   /// Nothing where the line is empty or a comment. Throws UsageError.
   std::optional<TableLine> next(std::string_view text);
   /// What is wrong with the line that was read last, and what to do about it.
-  [[noreturn]] void refuse(const std::string& what, const std::string& remedy) const;
+  [[noreturn]] void throw_error(const std::string& what, const std::string& remedy) const;
 
  private:
-  void understand(std::string_view word, TableLine& line) const;
+  void parse_word(std::string_view word, TableLine& line) const;
   void assign(std::string_view word, std::string_view key, std::string_view value, TableLine& line) const;
   template <typename Value>
   void once(const Value& value, std::string_view key) const;

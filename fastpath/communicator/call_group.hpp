@@ -12,16 +12,16 @@
 namespace busbw::fastpath {
 
 /// A call that the fast path will do.
-struct Pending {
+struct PendingCall {
   ncclComm_t communicator;
-  std::shared_ptr<Fast> fast;
-  Call call;
-  Choice choice;
+  std::shared_ptr<FastCommunicator> fast;
+  CollectiveCall call;
+  MethodConfig choice;
   cudaStream_t stream;
 };
 
 /// A program's window, which is there once the call, or its group, has ended.
-struct Registration {
+struct WindowRegistration {
   ncclComm_t communicator;
   void* buffer;
   std::size_t bytes;
@@ -29,10 +29,10 @@ struct Registration {
 };
 
 /// Lets the communicator's fast path know of a window, if it has one.
-ncclResult_t note(const Registration& registration, const RealNccl& nccl) noexcept;
+ncclResult_t record_window(const WindowRegistration& registration, const RealNccl& nccl) noexcept;
 
 /// A stream that a communicator's calls of a group are on.
-struct Used {
+struct StreamUse {
   ncclComm_t communicator;
   cudaStream_t stream;
   int device = -1;               ///< of the communicator; -1: none of these calls is done here
@@ -40,9 +40,9 @@ struct Used {
 };
 
 /// This thread's group.
-class Group {
+class CallGroup {
  public:
-  static Group& of_thread();
+  static CallGroup& of_thread();
 
   /// Of this thread: what most calls ask, and no more.
   static bool is_open() { return depth_ > 0; }
@@ -54,9 +54,9 @@ class Group {
   ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;
 
   /// The group ends and what waited in it is not done.
-  void give_up();
+  void discard();
 
-  void add(const Pending& pending) {
+  void add(const PendingCall& pending) {
     pending_.push_back(pending);
     use(pending.communicator, pending.stream).device = pending.fast->clique->device();
   }
@@ -64,28 +64,28 @@ class Group {
   void add(ncclComm_t communicator, cudaStream_t stream) { use(communicator, stream).is_handed_over = true; }
   /// A communicator will be there once the group has ended.
   void add(ncclComm_t* communicator) { joining_.push_back(communicator); }
-  void add(const Registration& registration) { registered_.push_back(registration); }
+  void add(const WindowRegistration& registration) { registered_.push_back(registration); }
   /// A communicator that is finalized when the group ends.
-  void add(std::shared_ptr<Fast> finalized) { finalized_.push_back(std::move(finalized)); }
+  void add(std::shared_ptr<FastCommunicator> finalized) { finalized_.push_back(std::move(finalized)); }
 
  private:
-  Used& use(ncclComm_t communicator, cudaStream_t stream);
+  StreamUse& use(ncclComm_t communicator, cudaStream_t stream);
   void forget_streams() noexcept;
 
   static constinit thread_local int depth_;
 
-  std::vector<Pending> pending_;
-  std::vector<Used> used_;
+  std::vector<PendingCall> pending_;
+  std::vector<StreamUse> used_;
   bool has_several_streams_ = false;  // some communicator has
   std::vector<ncclComm_t*> joining_;
-  std::vector<Registration> registered_;
-  std::vector<std::shared_ptr<Fast>> finalized_;
+  std::vector<WindowRegistration> registered_;
+  std::vector<std::shared_ptr<FastCommunicator>> finalized_;
 };
 
 /// Queues one call; a failure is said on stderr, since NCCL's own sentences don't know of it.
-ncclResult_t queue(const Pending& call) noexcept;
+ncclResult_t queue(const PendingCall& call) noexcept;
 
 /// Queues calls, each GPU's in this order, and their checks where that is asked for.
-ncclResult_t queue(const std::vector<Pending>& calls, const RealNccl& nccl) noexcept;
+ncclResult_t queue(const std::vector<PendingCall>& calls, const RealNccl& nccl) noexcept;
 
 }  // namespace busbw::fastpath

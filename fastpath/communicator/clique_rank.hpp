@@ -20,11 +20,11 @@
 namespace busbw::fastpath {
 
 /// Used by one thread at a time, as a communicator is; abort() and then leave_windows() may come from any.
-class Clique {
+class CliqueRank {
  public:
   /// `share` is that of the scratch memory.
-  Clique(int rank, int ranks, int device, Budget::Share share, std::unique_ptr<Scratch> scratch,
-         std::shared_ptr<const Choices> choices)
+  CliqueRank(int rank, int ranks, int device, ScratchBudget::Reservation share, std::unique_ptr<Scratch> scratch,
+         std::shared_ptr<const MethodSelector> choices)
       : rank_(rank),
         ranks_(ranks),
         device_(device),
@@ -34,9 +34,9 @@ class Clique {
         last_tag_(scratch_->tags_begin()) {}
 
   /// Waits, too, and for whatever runs on the GPU where graphs may run of which nobody knows.
-  ~Clique();
-  Clique(const Clique&) = delete;
-  Clique& operator=(const Clique&) = delete;
+  ~CliqueRank();
+  CliqueRank(const CliqueRank&) = delete;
+  CliqueRank& operator=(const CliqueRank&) = delete;
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -47,7 +47,7 @@ class Clique {
   std::size_t bytes() const { return share_.bytes(); }
 
   /// How this call is to be done, the same on every rank; handed_over where it can't be done here.
-  Choice choose(const Call& call) const noexcept;
+  MethodConfig choose(const CollectiveCall& call) const noexcept;
   /// Whether this collective's results are to be checked.
   bool verifies(Collective collective) const noexcept { return choices_->mode(collective) == Mode::verify; }
 
@@ -55,27 +55,27 @@ class Clique {
   Windows& windows() { return windows_; }
 
   /// Queues an operation behind everything that was queued for this communicator before, on whatever stream.
-  cudaError_t queue(const Call& call, const Choice& choice, cudaStream_t stream);
+  cudaError_t enqueue(const CollectiveCall& call, const MethodConfig& choice, cudaStream_t stream);
   /// What is queued or captured on a stream between these two has its place in the order of calls and graphs, and so
   /// has from then on whatever queue() queues. These may stand around it. Throws EnvironmentError.
-  cudaError_t enter(cudaStream_t stream);
-  cudaError_t leave(cudaStream_t stream);
+  cudaError_t begin_ordered(cudaStream_t stream);
+  cudaError_t end_ordered(cudaStream_t stream);
 
   /// Until all that was queued has run, unless it was aborted; graphs that do not take turns (captured.hpp) are not
   /// waited for.
   cudaError_t wait() const noexcept;
   /// Of an aborted one, before its windows go: waits, though not for ever, until kernels that may use them have left.
-  void leave_windows() noexcept;
+  void drain_windows() noexcept;
 
   void abort() noexcept { scratch_->abort(); }
   bool is_aborted() const noexcept { return scratch_->is_aborted(); }
 
  private:
   /// Empty where a direct one has lost its windows since it was chosen.
-  std::optional<Operation> operation(const Call& call, const Choice& choice) const;
+  std::optional<Operation> operation(const CollectiveCall& call, const MethodConfig& choice) const;
   cudaError_t begin(cudaStream_t stream, bool captured);
   cudaError_t end(cudaStream_t stream, bool captured);
-  Captured::BehindCalls behind_calls() const;
+  GraphOrder::QueueAfterCalls behind_calls() const;
   cudaError_t launch_call(const Operation& operation, cudaStream_t stream);
   /// By a kernel of its own, since the streams that they were queued on may be gone.
   cudaError_t wait_for_calls() const noexcept;
@@ -86,9 +86,9 @@ class Clique {
   int rank_;
   int ranks_;
   int device_;
-  Budget::Share share_;  // given back behind the memory
+  ScratchBudget::Reservation share_;  // given back behind the memory
   std::unique_ptr<Scratch> scratch_;
-  std::shared_ptr<const Choices> choices_;
+  std::shared_ptr<const MethodSelector> choices_;
   Windows windows_;
 
   // Who aborts looks at these while the thread whose communicator it is may be in a call.
@@ -96,7 +96,7 @@ class Clique {
   std::atomic<std::uint64_t> last_tag_;  // of the lane of calls, once all that is queued has run
 
   unsigned long long last_stream_ = 0;  // CUDA's number of the stream that was used last; 0: none yet
-  Captured captured_;
+  GraphOrder captured_;
 };
 
 }  // namespace busbw::fastpath

@@ -46,9 +46,9 @@ std::uint64_t new_tags() {
 constexpr int kRounds = 3;
 
 /// One rank at the meeting.
-class Member {
+class RankSetup {
  public:
-  Member(ncclComm_t communicator, const Company& company) : communicator_(communicator), company_(company) {
+  RankSetup(ncclComm_t communicator, const SetupContext& company) : communicator_(communicator), company_(company) {
     check(company.nccl.comm_user_rank(communicator, &rank_), "rank");
     check(company.nccl.comm_count(communicator, &ranks_), "ranks");
     check(company.nccl.comm_cu_device(communicator, &device_), "GPU");
@@ -59,21 +59,21 @@ class Member {
 
   /// Memory and a stream for the gathering.
   void prepare() {
-    const Device device(device_);
-    stream_ = std::make_unique<OwnStream>();
+    const ScopedDevice device(device_);
+    stream_ = std::make_unique<NonBlockingStream>();
     place_ = company_.places.take();
   }
 
   /// Where a gathering failed NCCL may still write: that memory is nobody's any more.
-  ~Member() {
-    if (!place_.empty() && !is_gathering_) company_.places.give(place_);
+  ~RankSetup() {
+    if (!place_.empty() && !is_gathering_) company_.places.put_back(place_);
   }
-  Member(const Member&) = delete;
-  Member& operator=(const Member&) = delete;
+  RankSetup(const RankSetup&) = delete;
+  RankSetup& operator=(const RankSetup&) = delete;
 
   /// First round: who I am. What I had open of others' memory is closed where they may free it in the second.
-  void introduce() {
-    const Device device(device_);
+  void publish_capabilities() {
+    const ScopedDevice device(device_);
     cudaDeviceProp properties{};
     own_.layout = kLayout;
     if (cudaGetDeviceProperties(&properties, device_) == cudaSuccess) {
@@ -84,22 +84,22 @@ class Member {
     own_.host = this_boot();
     own_.process = this_process();
     own_.tags_begin = new_tags();
-    own_.needs_nccl = needs_nccl(process_environment) ? 1 : 0;
+    own_.needs_nccl = requires_real_nccl(process_environment) ? 1 : 0;
     choices_ = company_.choices(own_.capability_major, properties.multiProcessorCount);
     own_.choices = choices_->hash();
-    share_ = company_.budget.claim(device_, [this](std::size_t left_bytes) {
+    share_ = company_.budget.reserve(device_, [this](std::size_t left_bytes) {
       own_.cells = cells_that_fit(left_bytes, ranks_, &Scratch::bytes_for);
       return own_.cells > 0 ? Scratch::bytes_for(ranks_, own_.cells) : 0;
     });
-    if (own_.cells > 0 && choices_->does_any(ranks_))
+    if (own_.cells > 0 && choices_->selects_any(ranks_))
       company_.pool.prepare(device_, Scratch::bytes_for(ranks_, own_.cells));
     if (own_.process == std::array<std::uint64_t, 2>{}) own_.host = {};
   }
 
   /// Second round: where my memory is.
-  void settle() {
-    if (refuse(fastpath::why_not(all_))) return;
-    if (!choices_->does_any(ranks_)) {
+  void agree_on_size() {
+    if (refuse(fastpath::refusal_reason(all_))) return;
+    if (!choices_->selects_any(ranks_)) {
       refuse(
           fmt::format("neither the table in force nor BUSBW_FASTPATH... variables have anything done for {} ranks on "
                       "these GPUs; busbw fastpath tune makes a table",
@@ -108,8 +108,8 @@ class Member {
     }
     attempt([this] {
       if (!are_linked(all_, rank_, device_, company_.hidden_gpus)) return;  // nor is it ready then
-      const int cells = cells_of_all(all_);
-      share_.keep(Scratch::bytes_for(ranks_, cells));
+      const int cells = common_cells(all_);
+      share_.shrink_to(Scratch::bytes_for(ranks_, cells));
       scratch_ = std::make_unique<Scratch>(ranks_, cells, all_.front().tags_begin, company_.pool);
       scratch_->describe(own_);
       preload(ranks_);
@@ -118,7 +118,7 @@ class Member {
 
   /// Third round: whether I reach everybody's.
   void reach() {
-    if (!refusal_.empty() || refuse(who_is_not_ready(all_))) return;
+    if (!refusal_.empty() || refuse(not_ready_message(all_))) return;
     own_.is_ready = 0;
     attempt([this] {
       scratch_->reach(all_, rank_);
@@ -127,27 +127,27 @@ class Member {
     });
   }
 
-  Met result() {
-    Met met;
-    if (!refusal_.empty() || refuse(who_is_not_ready(all_))) {
+  SetupResult result() {
+    SetupResult met;
+    if (!refusal_.empty() || refuse(not_ready_message(all_))) {
       met.why_not = error_.empty() ? refusal_ : refusal_ + " (" + error_ + ")";
       return met;
     }
     met.verifier = std::move(verifier_);
-    met.clique = std::make_shared<Clique>(rank_, ranks_, device_, std::move(share_), std::move(scratch_), choices_);
+    met.clique = std::make_shared<CliqueRank>(rank_, ranks_, device_, std::move(share_), std::move(scratch_), choices_);
     return met;
   }
 
   /// Queues the gathering of everybody's facts.
   ncclResult_t send() {
-    Facts& own = place_[static_cast<std::size_t>(rank_)];
+    RankCapabilities& own = place_[static_cast<std::size_t>(rank_)];
     own = own_;
     is_gathering_ = true;
-    return company_.nccl.all_gather(&own, place_.data(), sizeof(Facts), ncclUint8, communicator_, stream_->get());
+    return company_.nccl.all_gather(&own, place_.data(), sizeof(RankCapabilities), ncclUint8, communicator_, stream_->get());
   }
 
   void receive() {
-    const Device device(device_);
+    const ScopedDevice device(device_);
     fastpath::check(cudaStreamSynchronize(stream_->get()), "waiting for what was gathered");
     is_gathering_ = false;
     all_.assign(place_.begin(), place_.begin() + ranks_);
@@ -166,7 +166,7 @@ class Member {
   /// A failure is told to the others in the next round; nobody leaves before.
   template <class Action>
   void attempt(Action action) {
-    const Device device(device_);
+    const ScopedDevice device(device_);
     try {
       action();
     } catch (const std::exception& error) {
@@ -176,24 +176,24 @@ class Member {
   }
 
   ncclComm_t communicator_;
-  const Company& company_;
+  const SetupContext& company_;
   int rank_ = 0;
   int ranks_ = 0;
   int device_ = 0;
-  std::unique_ptr<OwnStream> stream_;
-  std::span<Facts> place_;  // where NCCL gathers
+  std::unique_ptr<NonBlockingStream> stream_;
+  std::span<RankCapabilities> place_;  // where NCCL gathers
   bool is_gathering_ = false;
-  Facts own_;
-  std::vector<Facts> all_;
-  std::shared_ptr<const Choices> choices_;
-  Budget::Share share_;
+  RankCapabilities own_;
+  std::vector<RankCapabilities> all_;
+  std::shared_ptr<const MethodSelector> choices_;
+  ScratchBudget::Reservation share_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<Verifier> verifier_;
   std::string refusal_;
   std::string error_;
 };
 
-using Members = std::vector<std::unique_ptr<Member>>;
+using RankSetups = std::vector<std::unique_ptr<RankSetup>>;
 
 /// Calls `send` for each of these, which gather in one group.
 template <class Several, class Send>
@@ -207,7 +207,7 @@ void gather_as_group(const Several& several, const RealNccl& nccl, Send send) {
 }
 
 /// Everybody's facts to everybody.
-void gather(const Members& members, const RealNccl& nccl) {
+void gather(const RankSetups& members, const RealNccl& nccl) {
   gather_as_group(members, nccl, [](const auto& member) { return member->send(); });
   for (const auto& member : members) member->receive();
 }
@@ -230,7 +230,7 @@ std::string why_no_cuda() {
 
 /// Comes to the meetings of these communicators where CUDA does not run here, so that their other ranks, on hosts where
 /// it does, hear of it and do not wait. Throws EnvironmentError where NCCL lacks what that takes.
-void decline(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) {
+void refuse_on_all(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) {
   struct Place {
     ncclComm_t communicator;
     char* memory;
@@ -247,31 +247,31 @@ void decline(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl)
     check(nccl.comm_user_rank(communicator, &rank));
     // Nothing is written into it, and what has no layout is refused. It stays: nobody here can wait for the gathering.
     void* memory = nullptr;
-    check(nccl.mem_alloc == nullptr ? ncclInvalidUsage : nccl.mem_alloc(&memory, sizeof(Facts) * kMaxRanks));
+    check(nccl.mem_alloc == nullptr ? ncclInvalidUsage : nccl.mem_alloc(&memory, sizeof(RankCapabilities) * kMaxRanks));
     auto* const all = static_cast<char*>(memory);
-    places.push_back({communicator, all, all + sizeof(Facts) * static_cast<std::size_t>(rank)});
+    places.push_back({communicator, all, all + sizeof(RankCapabilities) * static_cast<std::size_t>(rank)});
   }
   if (places.empty()) return;
   for (int round = 0; round < kRounds; ++round)
     gather_as_group(places, nccl, [&](const Place& at) {
-      return nccl.all_gather(at.own, at.memory, sizeof(Facts), ncclUint8, at.communicator, nullptr);
+      return nccl.all_gather(at.own, at.memory, sizeof(RankCapabilities), ncclUint8, at.communicator, nullptr);
     });
 }
 
 }  // namespace
 
-std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Company& company) {
-  std::vector<Met> results(communicators.size());
+std::vector<SetupResult> set_up_cliques(const std::vector<ncclComm_t>& communicators, const SetupContext& company) {
+  std::vector<SetupResult> results(communicators.size());
   if (const std::string why = why_no_cuda(); !why.empty()) {
-    decline(communicators, company.nccl);
-    for (Met& met : results) met.why_not = why;
+    refuse_on_all(communicators, company.nccl);
+    for (SetupResult& met : results) met.why_not = why;
     return results;
   }
-  const AmidCaptures amid;
-  Members members;
+  const ScopedRelaxedCapture amid;
+  RankSetups members;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < communicators.size(); ++i) {
-    auto member = std::make_unique<Member>(communicators[i], company);
+    auto member = std::make_unique<RankSetup>(communicators[i], company);
     if (!member->is_small()) {
       results[i].why_not = fmt::format("it has {} ranks, and from 2 to {} can have one", member->ranks(), kMaxRanks);
       continue;
@@ -281,9 +281,9 @@ std::vector<Met> meet(const std::vector<ncclComm_t>& communicators, const Compan
     places.push_back(i);
   }
   if (members.empty()) return results;
-  for (const auto& member : members) member->introduce();
+  for (const auto& member : members) member->publish_capabilities();
   gather(members, company.nccl);
-  for (const auto& member : members) member->settle();
+  for (const auto& member : members) member->agree_on_size();
   gather(members, company.nccl);
   for (const auto& member : members) member->reach();
   gather(members, company.nccl);

@@ -21,29 +21,29 @@
 namespace busbw::fastpath {
 
 /// A communicator that has a fast path. Who holds it until later holds a share of it.
-struct Fast : std::enable_shared_from_this<Fast> {
-  std::shared_ptr<Clique> clique;
+struct FastCommunicator : std::enable_shared_from_this<FastCommunicator> {
+  std::shared_ptr<CliqueRank> clique;
   std::unique_ptr<Verifier> verifier;  // null where nothing is verified
 
-  Fast() = default;
+  FastCommunicator() = default;
   /// Waits for what was queued and for its checks, and says what these have found. One that was aborted never ends.
-  ~Fast();
-  Fast(const Fast&) = delete;
-  Fast& operator=(const Fast&) = delete;
+  ~FastCommunicator();
+  FastCommunicator(const FastCommunicator&) = delete;
+  FastCommunicator& operator=(const FastCommunicator&) = delete;
 
   /// Until all that was queued has run and was checked, unless the communicator was aborted.
   ncclResult_t finish() noexcept;
   /// Says on stderr what checks have found since the last time, as far as they have run.
-  void tell_findings();
+  void report_findings();
 };
 
 /// Lives as long as the process, since threads may call until the very end.
-class Process {
+class CommunicatorRegistry {
  public:
-  static Process& here();
+  static CommunicatorRegistry& instance();
 
   /// Null where the communicator has no fast path. Cheap for some dozens that a thread asks for in turns.
-  Fast* find(ncclComm_t communicator) noexcept;
+  FastCommunicator* find(ncclComm_t communicator) noexcept;
 
   /// Communicators that were made just now and are ready: collective over their ranks.
   ncclResult_t joined(const std::vector<ncclComm_t>& communicators, const RealNccl& nccl) noexcept;
@@ -51,23 +51,23 @@ class Process {
   /// returns, and neither are their children.
   bool has_joined(ncclComm_t communicator);
   /// The communicator is about to end. Its memory goes with what is returned, unless it was aborted.
-  std::shared_ptr<Fast> leave(ncclComm_t communicator) noexcept;
+  std::shared_ptr<FastCommunicator> leave(ncclComm_t communicator) noexcept;
 
  private:
-  Process();
+  CommunicatorRegistry();
   /// Of the table in force for GPUs of this generation and size; one that is wrong is said on stderr, and all is handed
   /// over.
-  std::shared_ptr<const Choices> choices(int capability_major, int multiprocessors);
+  std::shared_ptr<const MethodSelector> choices(int capability_major, int multiprocessors);
 
-  Budget budget_;
+  ScratchBudget budget_;
   ScratchPool pool_;
-  MeetingPlaces places_;
-  HiddenGpus hidden_gpus_;
+  GatherBufferPool places_;
+  HiddenGpuLinks hidden_gpus_;
   std::mutex mutex_;
-  std::unordered_map<ncclComm_t, std::shared_ptr<Fast>> fast_;
+  std::unordered_map<ncclComm_t, std::shared_ptr<FastCommunicator>> fast_;
   std::unordered_set<ncclComm_t> joined_;
-  std::vector<std::shared_ptr<Fast>> aborted_;             // a thread may still be in a call of theirs
-  std::map<std::pair<int, int>, std::shared_ptr<const Choices>> choices_;  // by the GPUs' generation and size
+  std::vector<std::shared_ptr<FastCommunicator>> aborted_;             // a thread may still be in a call of theirs
+  std::map<std::pair<int, int>, std::shared_ptr<const MethodSelector>> choices_;  // by the GPUs' generation and size
   std::atomic<std::uint64_t> changes_{0};                  // of fast_
 };
 

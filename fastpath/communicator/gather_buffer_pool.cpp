@@ -7,22 +7,22 @@
 
 namespace busbw::fastpath {
 
-std::span<Facts> MeetingPlaces::take() {
+std::span<RankCapabilities> GatherBufferPool::take() {
   const std::lock_guard lock(mutex_);
   if (!kept_.empty()) {
-    const std::span<Facts> place = kept_.back();
+    const std::span<RankCapabilities> place = kept_.back();
     kept_.pop_back();
     return place;
   }
   void* memory = nullptr;
-  check(cudaHostAlloc(&memory, sizeof(Facts) * kMaxRanks, cudaHostAllocMapped | cudaHostAllocPortable),
+  check(cudaHostAlloc(&memory, sizeof(RankCapabilities) * kMaxRanks, cudaHostAllocMapped | cudaHostAllocPortable),
         "allocating memory to meet");
-  const std::span<Facts> place(static_cast<Facts*>(memory), kMaxRanks);
+  const std::span<RankCapabilities> place(static_cast<RankCapabilities*>(memory), kMaxRanks);
   std::uninitialized_value_construct(place.begin(), place.end());
   return place;
 }
 
-void MeetingPlaces::give(std::span<Facts> place) {
+void GatherBufferPool::put_back(std::span<RankCapabilities> place) {
   const std::lock_guard lock(mutex_);
   kept_.push_back(place);
 }

@@ -13,7 +13,7 @@ namespace {
 
 /// The capture that a stream is in, and the nodes that its next one will follow: CUDA's own list, until something is
 /// done with the capture.
-struct Capture {
+struct StreamCapture {
   unsigned long long id = 0;
   cudaGraph_t graph = nullptr;
   std::span<const cudaGraphNode_t> followed;
@@ -22,7 +22,7 @@ struct Capture {
   bool follows(cudaGraphNode_t node) const { return std::ranges::find(followed, node) != followed.end(); }
 };
 
-cudaError_t capture_of(cudaStream_t stream, Capture& capture) {
+cudaError_t capture_of(cudaStream_t stream, StreamCapture& capture) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaGraphNode_t* nodes = nullptr;
   std::size_t count = 0;
@@ -68,13 +68,13 @@ bool graphs_take_turns() { return nccl_number("NCCL_GRAPH_MIXING_SUPPORT", proce
 
 }  // namespace
 
-Captured::~Captured() {
+GraphOrder::~GraphOrder() {
   if (launched_ != nullptr) cudaEventDestroy(launched_);
 }
 
-void Captured::make_event(const BehindCalls& behind_calls) {
-  const AmidCaptures amid;
-  const OwnStream stream;
+void GraphOrder::make_event(const QueueAfterCalls& behind_calls) {
+  const ScopedRelaxedCapture amid;
+  const NonBlockingStream stream;
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event for graphs");
   // Calls before this one have not recorded it, since there was none.
@@ -85,20 +85,20 @@ void Captured::make_event(const BehindCalls& behind_calls) {
   launched_ = event;
 }
 
-void Captured::start(const BehindCalls& behind_calls) {
+void GraphOrder::start(const QueueAfterCalls& behind_calls) {
   if (launched_ == nullptr) make_event(behind_calls);
 }
 
-cudaError_t Captured::before_call(cudaStream_t stream) const noexcept {
+cudaError_t GraphOrder::before_call(cudaStream_t stream) const noexcept {
   return launched_ == nullptr ? cudaSuccess : cudaStreamWaitEvent(stream, launched_, 0);
 }
 
-cudaError_t Captured::after_call(cudaStream_t stream) const noexcept {
+cudaError_t GraphOrder::after_call(cudaStream_t stream) const noexcept {
   return launched_ == nullptr ? cudaSuccess : cudaEventRecord(launched_, stream);
 }
 
-cudaError_t Captured::before(cudaStream_t stream, const BehindCalls& behind_calls) {
-  Capture capture;
+cudaError_t GraphOrder::before(cudaStream_t stream, const QueueAfterCalls& behind_calls) {
+  StreamCapture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
   if (const auto known = captures_.find(capture.id); known != captures_.end()) {
     // On the stream of the last operation, too: the program may have set what that follows.
@@ -121,17 +121,17 @@ cudaError_t Captured::before(cudaStream_t stream, const BehindCalls& behind_call
   return cudaSuccess;
 }
 
-cudaError_t Captured::after(cudaStream_t stream) {
-  Capture capture;
+cudaError_t GraphOrder::after(cudaStream_t stream) {
+  StreamCapture capture;
   if (const cudaError_t error = capture_of(stream, capture); error != cudaSuccess) return error;
-  One& one = captures_[capture.id];
+  CaptureNodes& one = captures_[capture.id];
   const cudaGraphNode_t before = std::exchange(one.last, capture.last());
   if (!*graphs_take_turns_) return cudaSuccess;
   if (one.record != nullptr) return move(capture.graph, one.record, before, one.last);
   return cudaGraphAddEventRecordNode(&one.record, capture.graph, &one.last, 1, launched_);
 }
 
-cudaError_t Captured::wait() const noexcept {
+cudaError_t GraphOrder::wait() const noexcept {
   return launched_ == nullptr ? cudaSuccess : cudaEventSynchronize(launched_);
 }
 

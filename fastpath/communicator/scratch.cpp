@@ -11,7 +11,7 @@ constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 
 /// NVLink does atomic operations on a peer's memory, PCI Express does not. A GPU that this process is not shown is
 /// CUDA's to write to all the same, and NVML's to know.
-bool is_linked(int device, const Facts& own, const Facts& peer, HiddenGpus& hidden) {
+bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& peer, HiddenGpuLinks& hidden) {
   int other = 0;
   if (cudaDeviceGetByPCIBusId(&other, peer.bus_id.data()) != cudaSuccess)
     return hidden.are_joined_by_nvlink(own.bus_id.data(), peer.bus_id.data());
@@ -24,7 +24,7 @@ bool is_linked(int device, const Facts& own, const Facts& peer, HiddenGpus& hidd
 
 }  // namespace
 
-bool are_linked(const std::vector<Facts>& ranks, int rank, int device, HiddenGpus& hidden) {
+bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden) {
   bool all = true;
   for (int p = 0; p < static_cast<int>(ranks.size()); ++p)
     all = all && (p == rank ||
@@ -107,7 +107,7 @@ ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
 
 char* ScratchPool::open(int device, const std::array<unsigned char, 64>& handle) {
   const std::lock_guard lock(mutex_);
-  Opened& opened = opened_[{device, handle}];
+  OpenedMemory& opened = opened_[{device, handle}];
   if (opened.memory == nullptr) {
     cudaIpcMemHandle_t bytes;
     static_assert(sizeof bytes == sizeof handle);
@@ -125,7 +125,7 @@ void ScratchPool::release(int device, const std::array<unsigned char, 64>& handl
   --opened_[{device, handle}].users;
 }
 
-void ScratchPool::give(int device, std::size_t bytes, ScratchMemory memory) {
+void ScratchPool::put_back(int device, std::size_t bytes, ScratchMemory memory) {
   const std::lock_guard lock(mutex_);
   kept_.insert({{device, bytes}, memory});
 }
@@ -139,7 +139,7 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
   try {
     // The first tag is not 0, so that an empty slot never looks like a cell; and all of it is empty before any peer
     // knows of it.
-    const OwnStream stream;
+    const NonBlockingStream stream;
     const std::vector<std::uint64_t> words(kLanes * kMaxBlocks, tags_begin);
     check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
     const std::size_t words_bytes = words.size() * sizeof words[0];
@@ -148,7 +148,7 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
           "writing where tags begin");
     check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");
   } catch (...) {
-    pool.give(device_, bytes, memory_);
+    pool.put_back(device_, bytes, memory_);
     throw;
   }
 }
@@ -158,10 +158,10 @@ Scratch::~Scratch() {
   // up.
   if (is_aborted() || is_given_up_) return;
   for (const auto& handle : opened_) pool_.release(device_, handle);
-  pool_.give(device_, bytes_for(ranks_, cells_), memory_);
+  pool_.put_back(device_, bytes_for(ranks_, cells_), memory_);
 }
 
-void Scratch::describe(Facts& facts) const {
+void Scratch::describe(RankCapabilities& facts) const {
   facts.memory = reinterpret_cast<std::uintptr_t>(memory_.slots);
   cudaIpcMemHandle_t handle{};
   static_assert(sizeof handle == sizeof facts.handle);
@@ -170,11 +170,11 @@ void Scratch::describe(Facts& facts) const {
   std::memcpy(facts.handle.data(), &handle, sizeof handle);
 }
 
-void Scratch::reach(const std::vector<Facts>& ranks, int rank) {
-  const Facts& own = ranks[static_cast<std::size_t>(rank)];
+void Scratch::reach(const std::vector<RankCapabilities>& ranks, int rank) {
+  const RankCapabilities& own = ranks[static_cast<std::size_t>(rank)];
   char* base_of[kMaxRanks] = {};
   for (int p = 0; p < ranks_; ++p) {
-    const Facts& peer = ranks[static_cast<std::size_t>(p)];
+    const RankCapabilities& peer = ranks[static_cast<std::size_t>(p)];
     if (p == rank) {
       base_of[p] = memory_.slots;
       continue;

@@ -16,7 +16,7 @@ namespace busbw::fastpath {
 
 /// Operations that a program queues itself and those that a graph replays come in no order that a host could know, so
 /// each kind has a lane of its own.
-enum class LaneOf { calls, graphs };
+enum class LaneKind { calls, graphs };
 inline constexpr int kLanes = 2;
 
 /// A rank's memory and its flag, as they are allocated.
@@ -26,7 +26,7 @@ struct ScratchMemory {
 };
 
 /// Whether NVLink joins each of these ranks' GPUs with this rank's, which is `device` here.
-bool are_linked(const std::vector<Facts>& ranks, int rank, int device, HiddenGpus& hidden);
+bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, HiddenGpuLinks& hidden);
 
 /// Memory of communicators that have ended, and what they had open of other processes' memory, kept for the next ones
 /// of that size. For peers may have memory open for some while, and CUDA calls it undefined to free what others have
@@ -43,14 +43,14 @@ class ScratchPool {
   /// EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
   /// Like release(), does not wait for who frees memory.
-  void give(int device, std::size_t bytes, ScratchMemory memory);
+  void put_back(int device, std::size_t bytes, ScratchMemory memory);
 
   /// Another process's memory, as the current device sees it. Throws EnvironmentError.
   char* open(int device, const std::array<unsigned char, 64>& handle);
   void release(int device, const std::array<unsigned char, 64>& handle);
 
  private:
-  struct Opened {
+  struct OpenedMemory {
     char* memory = nullptr;
     int users = 0;
   };
@@ -63,7 +63,7 @@ class ScratchPool {
   std::map<int, std::mutex> making_;  // by device; held before the other, while CUDA may wait for what runs on the GPU
   std::mutex mutex_;
   std::multimap<std::pair<int, std::size_t>, ScratchMemory> kept_;
-  std::map<std::pair<int, std::array<unsigned char, 64>>, Opened> opened_;
+  std::map<std::pair<int, std::array<unsigned char, 64>>, OpenedMemory> opened_;
 };
 
 /// Its memory is on the device that is current at construction. Throws EnvironmentError where there is none.
@@ -78,12 +78,12 @@ class Scratch {
   static std::size_t bytes_for(int ranks, int cells);
 
   /// Where it is, for this process and for others.
-  void describe(Facts& facts) const;
+  void describe(RankCapabilities& facts) const;
   /// Finds the way to every peer's memory, all of which are_linked(). Throws EnvironmentError.
-  void reach(const std::vector<Facts>& ranks, int rank);
+  void reach(const std::vector<RankCapabilities>& ranks, int rank);
 
   std::uint64_t tags_begin() const { return tags_begin_; }
-  const Lane& lane(LaneOf kind) const { return lanes_[static_cast<int>(kind)]; }
+  const Lane& lane(LaneKind kind) const { return lanes_[static_cast<int>(kind)]; }
 
   /// Kernels that wait for a peer leave, now and later.
   void abort() noexcept;

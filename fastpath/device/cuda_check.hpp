@@ -16,16 +16,16 @@ inline void check(cudaError_t error, const char* doing) {
 }
 
 /// Another current device of this thread, for as long as this lives.
-class Device {
+class ScopedDevice {
  public:
-  explicit Device(int device) {
+  explicit ScopedDevice(int device) {
     changed_ = cudaGetDevice(&before_) == cudaSuccess && before_ != device && cudaSetDevice(device) == cudaSuccess;
   }
-  ~Device() {
+  ~ScopedDevice() {
     if (changed_) cudaSetDevice(before_);
   }
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
+  ScopedDevice(const ScopedDevice&) = delete;
+  ScopedDevice& operator=(const ScopedDevice&) = delete;
 
  private:
   int before_ = 0;
@@ -33,18 +33,18 @@ class Device {
 };
 
 /// What this thread does is allowed while some other thread captures a graph.
-class AmidCaptures {
+class ScopedRelaxedCapture {
  public:
-  AmidCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~AmidCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  AmidCaptures(const AmidCaptures&) = delete;
-  AmidCaptures& operator=(const AmidCaptures&) = delete;
+  ScopedRelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~ScopedRelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ScopedRelaxedCapture(const ScopedRelaxedCapture&) = delete;
+  ScopedRelaxedCapture& operator=(const ScopedRelaxedCapture&) = delete;
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-inline cudaError_t ask_captured(cudaStream_t stream, bool& captured) {
+inline cudaError_t query_captured(cudaStream_t stream, bool& captured) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(stream, &status);
   captured = error == cudaSuccess && status == cudaStreamCaptureStatusActive;
@@ -54,17 +54,17 @@ inline cudaError_t ask_captured(cudaStream_t stream, bool& captured) {
 /// False where CUDA can't say.
 inline bool is_captured(cudaStream_t stream) {
   bool captured = false;
-  ask_captured(stream, captured);
+  query_captured(stream, captured);
   return captured;
 }
 
 /// A stream of the current device that waits for no other.
-class OwnStream {
+class NonBlockingStream {
  public:
-  OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
-  ~OwnStream() { cudaStreamDestroy(stream_); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
+  NonBlockingStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
+  ~NonBlockingStream() { cudaStreamDestroy(stream_); }
+  NonBlockingStream(const NonBlockingStream&) = delete;
+  NonBlockingStream& operator=(const NonBlockingStream&) = delete;
   cudaStream_t get() const { return stream_; }
 
  private:

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMost, kMethod
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
   const std::uint64_t last = *static_cast<const volatile std::uint64_t*>(lane.tags + blockIdx.x);
-  PeerFabric<kMost> fabric{lane, work.buffers.rank, work.buffers.ranks, batch};
+  PeerTransport<kMost> fabric{lane, work.buffers.rank, work.buffers.ranks, batch};
   if constexpr (kMethod == Method::direct)
     direct(fabric, work, last + 1);
   else if constexpr (kMethod == Method::two_shot)

@@ -27,10 +27,10 @@ cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t st
   if (operation.collective != Collective::all_reduce && operation.collective != Collective::reduce_scatter)
     return launch_moving(operation, lane, stream);
   switch (operation.element) {
-    case Element::float16: return launch_float16(operation, lane, stream);
-    case Element::bfloat16: return launch_bfloat16(operation, lane, stream);
-    case Element::float32: return launch_float32(operation, lane, stream);
-    case Element::bytes: break;
+    case ElementType::float16: return launch_float16(operation, lane, stream);
+    case ElementType::bfloat16: return launch_bfloat16(operation, lane, stream);
+    case ElementType::float32: return launch_float32(operation, lane, stream);
+    case ElementType::bytes: break;
   }
   return cudaErrorInvalidValue;
 }

@@ -6,17 +6,17 @@
 namespace busbw::fastpath {
 
 template <int kMost>
-class PeerFabric {
+class PeerTransport {
  public:
   static constexpr int kMaxRanks = kMost;
 
-  __device__ PeerFabric(const Lane& lane, int rank, int ranks, int batch)
+  __device__ PeerTransport(const Lane& lane, int rank, int ranks, int batch)
       : lane_(lane),
         rank_(rank),
         ranks_(ranks),
         batch_(batch),
         thread_(static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x)),
-        closes_line_(threadIdx.x % kCellsOfLine == kCellsOfLine - 1) {}
+        writes_tag_(threadIdx.x % kCellsOfLine == kCellsOfLine - 1) {}
 
   __device__ __forceinline__ int rank() const { return rank_; }
   __device__ __forceinline__ int ranks() const { return ranks_; }
@@ -28,7 +28,7 @@ class PeerFabric {
   __device__ __forceinline__ void put(int peer, int region, int turn, std::uint64_t tag, const Cell& cell) const {
     __syncwarp();  // a line is written by one instruction of its eight threads, whatever ways they came
     char* slot = lane_.slots_of[peer] + offset_of_slot(region, turn, tag, rank_);
-    const std::uint64_t high = closes_line_ ? tag : cell.high;
+    const std::uint64_t high = writes_tag_ ? tag : cell.high;
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(cell.low), "l"(high) : "memory");
   }
 
@@ -45,7 +45,7 @@ class PeerFabric {
                      : "=l"(cell.low), "=l"(cell.high)
                      : "l"(slots + static_cast<std::size_t>(source) * bytes_of_source())
                      : "memory");
-        arrived = arrived && (!closes_line_ || cell.high == tag);
+        arrived = arrived && (!writes_tag_ || cell.high == tag);
       }
       if (__all_sync(0xffffffffu, arrived)) return true;
       if (polls % kPollsBetweenLooks == 0 && is_aborted()) return false;
@@ -95,7 +95,7 @@ class PeerFabric {
   int ranks_;
   int batch_;
   int thread_;
-  bool closes_line_;
+  bool writes_tag_;
 };
 
 }  // namespace busbw::fastpath

@@ -8,28 +8,28 @@ namespace busbw::fastpath {
 template <class Type>
 cudaError_t launch_reducing(const Operation& operation, const Lane& lane, cudaStream_t stream) {
   const int ranks = operation.method == Method::direct ? operation.share.ranks : operation.buffers.ranks;
-  const float factor = operation.reduce == Reduce::avg ? 1.0f / static_cast<float>(ranks) : 1.0f;
-  const InFloat<Type> reduction{operation.reduce, factor};
+  const float factor = operation.reduce == Redop::avg ? 1.0f / static_cast<float>(ranks) : 1.0f;
+  const Float32Reduction<Type> reduction{operation.reduce, factor};
   if (operation.method == Method::direct)
-    return launch_work<DirectReduction<InFloat<Type>>, Method::direct>({operation.share, reduction}, operation.grid,
+    return launch_work<DirectReduction<Float32Reduction<Type>>, Method::direct>({operation.share, reduction}, operation.grid,
                                                                        lane, stream);
   const Buffers& buffers = operation.buffers;
   if (operation.collective == Collective::reduce_scatter)
-    return launch_work<ReduceScatter<InFloat<Type>>, Method::exchange>({buffers, reduction}, operation.grid, lane,
+    return launch_work<ReduceScatter<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid, lane,
                                                                        stream);
   if (operation.method == Method::two_shot)
-    return launch_work<AllReduceTwoShot<InFloat<Type>>, Method::two_shot>({buffers, reduction}, operation.grid, lane,
+    return launch_work<AllReduceTwoShot<Float32Reduction<Type>>, Method::two_shot>({buffers, reduction}, operation.grid, lane,
                                                                           stream);
-  return launch_work<AllReduceOneShot<InFloat<Type>>, Method::exchange>({buffers, reduction}, operation.grid, lane,
+  return launch_work<AllReduceOneShot<Float32Reduction<Type>>, Method::exchange>({buffers, reduction}, operation.grid, lane,
                                                                         stream);
 }
 
 template <class Type>
 void preload_reducing(int ranks) {
-  preload_work<ReduceScatter<InFloat<Type>>, Method::exchange>(ranks);
-  preload_work<AllReduceTwoShot<InFloat<Type>>, Method::two_shot>(ranks);
-  preload_work<AllReduceOneShot<InFloat<Type>>, Method::exchange>(ranks);
-  preload_work<DirectReduction<InFloat<Type>>, Method::direct>(ranks);
+  preload_work<ReduceScatter<Float32Reduction<Type>>, Method::exchange>(ranks);
+  preload_work<AllReduceTwoShot<Float32Reduction<Type>>, Method::two_shot>(ranks);
+  preload_work<AllReduceOneShot<Float32Reduction<Type>>, Method::exchange>(ranks);
+  preload_work<DirectReduction<Float32Reduction<Type>>, Method::direct>(ranks);
 }
 
 }  // namespace busbw::fastpath

@@ -39,19 +39,19 @@ struct Bfloat16 {
 };
 
 template <class Type>
-struct InFloat {
-  Reduce reduce;
+struct Float32Reduction {
+  Redop reduce;
   float factor;  ///< of the result: one over the ranks for an average
 
   template <int kMost>
   __device__ __forceinline__ Cell of(const Cell (&cells)[kMost], int ranks) const {
     Cell result;
     switch (reduce) {
-      case Reduce::sum:
-      case Reduce::avg: result = with(cells, ranks, [](float a, float b) { return a + b; }); break;
-      case Reduce::prod: result = with(cells, ranks, [](float a, float b) { return a * b; }); break;
-      case Reduce::min: result = with(cells, ranks, [](float a, float b) { return fminf(a, b); }); break;
-      case Reduce::max: result = with(cells, ranks, [](float a, float b) { return fmaxf(a, b); }); break;
+      case Redop::sum:
+      case Redop::avg: result = with(cells, ranks, [](float a, float b) { return a + b; }); break;
+      case Redop::prod: result = with(cells, ranks, [](float a, float b) { return a * b; }); break;
+      case Redop::min: result = with(cells, ranks, [](float a, float b) { return fminf(a, b); }); break;
+      case Redop::max: result = with(cells, ranks, [](float a, float b) { return fmaxf(a, b); }); break;
     }
     return result;
   }

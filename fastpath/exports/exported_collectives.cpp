@@ -34,27 +34,27 @@ std::optional<std::size_t> bytes_of(ncclDataType_t type) {
   }
 }
 
-Element element_of(ncclDataType_t type) {
+ElementType element_of(ncclDataType_t type) {
   switch (static_cast<int>(type)) {
-    case ncclFloat16: return Element::float16;
-    case ncclBfloat16: return Element::bfloat16;
-    case ncclFloat32: return Element::float32;
-    default: return Element::bytes;
+    case ncclFloat16: return ElementType::float16;
+    case ncclBfloat16: return ElementType::bfloat16;
+    case ncclFloat32: return ElementType::float32;
+    default: return ElementType::bytes;
   }
 }
 
-std::optional<Reduce> reduce_of(ncclRedOp_t op) {
+std::optional<Redop> reduce_of(ncclRedOp_t op) {
   switch (static_cast<int>(op)) {
-    case ncclSum: return Reduce::sum;
-    case ncclProd: return Reduce::prod;
-    case ncclMin: return Reduce::min;
-    case ncclMax: return Reduce::max;
-    case ncclAvg: return Reduce::avg;
+    case ncclSum: return Redop::sum;
+    case ncclProd: return Redop::prod;
+    case ncclMin: return Redop::min;
+    case ncclMax: return Redop::max;
+    case ncclAvg: return Redop::avg;
     default: return std::nullopt;  // a program's own
   }
 }
 
-bool is_in_place(const Call& call, int rank) {
+bool is_in_place(const CollectiveCall& call, int rank) {
   const auto* send = static_cast<const char*>(call.send);
   const auto* receive = static_cast<const char*>(call.receive);
   const std::size_t own = static_cast<std::size_t>(rank) * call.bytes;
@@ -64,11 +64,11 @@ bool is_in_place(const Call& call, int rank) {
 }
 
 /// What NCCL's arguments mean here; empty where only NCCL can do it.
-std::optional<Call> call_of(Collective collective, const void* send, void* receive, std::size_t count,
+std::optional<CollectiveCall> call_of(Collective collective, const void* send, void* receive, std::size_t count,
                             ncclDataType_t type, std::optional<ncclRedOp_t> op, int root) {
   const auto element_bytes = bytes_of(type);
   if (!element_bytes || receive == nullptr) return std::nullopt;
-  Call call;
+  CollectiveCall call;
   call.collective = collective;
   call.send = send;
   call.receive = receive;
@@ -85,26 +85,26 @@ std::optional<Call> call_of(Collective collective, const void* send, void* recei
 
 /// The real library does the call, which may be one of a group.
 bool hand_over(ncclComm_t communicator, cudaStream_t stream) {
-  if (Group::is_open()) Group::of_thread().add(communicator, stream);
+  if (CallGroup::is_open()) CallGroup::of_thread().add(communicator, stream);
   return false;
 }
 
 /// True where the call is the fast path's; `result` is what to return then.
-bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t stream, const RealNccl& nccl,
+bool take(ncclComm_t communicator, const std::optional<CollectiveCall>& call, cudaStream_t stream, const RealNccl& nccl,
           ncclResult_t& result) noexcept try {
-  Fast* fast = Process::here().find(communicator);
+  FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator);
   if (fast == nullptr) return false;
   if (!call) return hand_over(communicator, stream);
-  const Choice choice = fast->clique->choose(*call);
-  const Clique& clique = *fast->clique;
+  const MethodConfig choice = fast->clique->choose(*call);
+  const CliqueRank& clique = *fast->clique;
   if (log().is_on())
-    log().started({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
+    log().log_operation({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
                    is_in_place(*call, clique.rank()), choice});
-  if (choice.method == Method::handed_over) return hand_over(communicator, stream);
-  fast->tell_findings();
-  const Pending pending{communicator, fast->shared_from_this(), *call, choice, stream};
-  if (Group::is_open()) {
-    Group::of_thread().add(pending);
+  if (choice.method == Method::nccl) return hand_over(communicator, stream);
+  fast->report_findings();
+  const PendingCall pending{communicator, fast->shared_from_this(), *call, choice, stream};
+  if (CallGroup::is_open()) {
+    CallGroup::of_thread().add(pending);
     result = ncclSuccess;
   } else if (fast->verifier) {
     result = queue(std::vector{pending}, nccl);
@@ -113,7 +113,7 @@ bool take(ncclComm_t communicator, const std::optional<Call>& call, cudaStream_t
   }
   return true;
 } catch (const std::exception& error) {
-  complain("libbusbw_nccl.so", error.what());
+  print_stderr("libbusbw_nccl.so", error.what());
   result = ncclSystemError;
   return true;
 }
@@ -126,7 +126,7 @@ using namespace busbw::fastpath;
 FASTPATH_EXPORT ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->all_reduce == nullptr) return lacking("ncclAllReduce");
+  if (nccl == nullptr || nccl->all_reduce == nullptr) return report_missing_function("ncclAllReduce");
   ncclResult_t result;
   if (take(comm, call_of(Collective::all_reduce, sendbuff, recvbuff, count, datatype, op, 0), stream, *nccl, result))
     return result;
@@ -137,7 +137,7 @@ FASTPATH_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvb
                                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                                cudaStream_t stream) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->reduce_scatter == nullptr) return lacking("ncclReduceScatter");
+  if (nccl == nullptr || nccl->reduce_scatter == nullptr) return report_missing_function("ncclReduceScatter");
   ncclResult_t result;
   if (take(comm, call_of(Collective::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0), stream, *nccl,
            result))
@@ -148,7 +148,7 @@ FASTPATH_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvb
 FASTPATH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->all_gather == nullptr) return lacking("ncclAllGather");
+  if (nccl == nullptr || nccl->all_gather == nullptr) return report_missing_function("ncclAllGather");
   ncclResult_t result;
   if (take(comm, call_of(Collective::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0), stream, *nccl,
            result))
@@ -159,7 +159,7 @@ FASTPATH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff,
 FASTPATH_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                           ncclComm_t comm, cudaStream_t stream) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->alltoall == nullptr) return lacking("ncclAlltoAll");
+  if (nccl == nullptr || nccl->alltoall == nullptr) return report_missing_function("ncclAlltoAll");
   ncclResult_t result;
   if (take(comm, call_of(Collective::alltoall, sendbuff, recvbuff, count, datatype, {}, 0), stream, *nccl, result))
     return result;
@@ -169,7 +169,7 @@ FASTPATH_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, 
 FASTPATH_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                            int root, ncclComm_t comm, cudaStream_t stream) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->broadcast == nullptr) return lacking("ncclBroadcast");
+  if (nccl == nullptr || nccl->broadcast == nullptr) return report_missing_function("ncclBroadcast");
   ncclResult_t result;
   if (take(comm, call_of(Collective::broadcast, sendbuff, recvbuff, count, datatype, {}, root), stream, *nccl, result))
     return result;
@@ -179,7 +179,7 @@ FASTPATH_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff,
 FASTPATH_EXPORT ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                                        cudaStream_t stream) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->bcast == nullptr) return lacking("ncclBcast");
+  if (nccl == nullptr || nccl->bcast == nullptr) return report_missing_function("ncclBcast");
   ncclResult_t result;
   if (take(comm, call_of(Collective::broadcast, buff, buff, count, datatype, {}, root), stream, *nccl, result))
     return result;

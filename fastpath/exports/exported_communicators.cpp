@@ -32,35 +32,35 @@ ncclResult_t made(ncclResult_t result, ncclComm_t* communicators, int count, boo
     try {
   if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
   if (!waits || result == ncclInProgress) {
-    log().say("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
+    log().log_message("a communicator is handed over, since its calls do not wait (config.blocking = 0)");
     // One that was ended past this library may have had the same handle.
-    if (!Group::is_open())
-      for (int i = 0; i < count; ++i) Process::here().leave(communicators[i]);
+    if (!CallGroup::is_open())
+      for (int i = 0; i < count; ++i) CommunicatorRegistry::instance().leave(communicators[i]);
     return result;
   }
   std::vector<ncclComm_t> now;
   for (int i = 0; i < count; ++i) {
-    if (Group::is_open())
-      Group::of_thread().add(&communicators[i]);
+    if (CallGroup::is_open())
+      CallGroup::of_thread().add(&communicators[i]);
     else if (communicators[i] != nullptr)  // null: a split in which this rank has no part
       now.push_back(communicators[i]);
   }
-  return now.empty() ? result : Process::here().joined(now, nccl);
+  return now.empty() ? result : CommunicatorRegistry::instance().joined(now, nccl);
 } catch (const std::exception& error) {
-  complain("libbusbw_nccl.so", error.what());
+  print_stderr("libbusbw_nccl.so", error.what());
   return ncclSystemError;
 }
 
 void abort(ncclComm_t communicator) {
-  if (Fast* fast = Process::here().find(communicator)) fast->clique->abort();
+  if (FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator)) fast->clique->abort();
 }
 
 /// The communicator's memory goes when this ends, unless it was aborted.
 void end(ncclComm_t communicator) {
-  const auto fast = Process::here().leave(communicator);
+  const auto fast = CommunicatorRegistry::instance().leave(communicator);
   if (!fast) return;
-  fast->clique->leave_windows();
-  fast->tell_findings();
+  fast->clique->drain_windows();
+  fast->report_findings();
 }
 
 }  // namespace
@@ -70,16 +70,16 @@ using namespace busbw::fastpath;
 
 FASTPATH_EXPORT ncclResult_t ncclGroupStart() {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->group_start == nullptr) return lacking("ncclGroupStart");
+  if (nccl == nullptr || nccl->group_start == nullptr) return report_missing_function("ncclGroupStart");
   const ncclResult_t result = nccl->group_start();
-  if (result == ncclSuccess) Group::start();
+  if (result == ncclSuccess) CallGroup::start();
   return result;
 }
 
 FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->group_end == nullptr) return lacking("ncclGroupEnd");
-  Group& group = Group::of_thread();
+  if (nccl == nullptr || nccl->group_end == nullptr) return report_missing_function("ncclGroupEnd");
+  CallGroup& group = CallGroup::of_thread();
   const ncclResult_t joined = group.before_end();
   const ncclResult_t result = nccl->group_end();
   return group.end(joined == ncclSuccess ? result : joined, *nccl);
@@ -88,15 +88,15 @@ FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
 // It ends the group without doing what waited in it.
 FASTPATH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->group_simulate_end == nullptr) return lacking("ncclGroupSimulateEnd");
+  if (nccl == nullptr || nccl->group_simulate_end == nullptr) return report_missing_function("ncclGroupSimulateEnd");
   const ncclResult_t result = nccl->group_simulate_end(simInfo);
-  Group::of_thread().give_up();
+  CallGroup::of_thread().discard();
   return result;
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_init_rank == nullptr) return lacking("ncclCommInitRank");
+  if (nccl == nullptr || nccl->comm_init_rank == nullptr) return report_missing_function("ncclCommInitRank");
   const ncclResult_t result = nccl->comm_init_rank(comm, nranks, commId, rank);
   return made(result, comm, 1, waits(nullptr), *nccl);
 }
@@ -104,7 +104,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, nccl
 FASTPATH_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
                                                     ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_init_rank_config == nullptr) return lacking("ncclCommInitRankConfig");
+  if (nccl == nullptr || nccl->comm_init_rank_config == nullptr) return report_missing_function("ncclCommInitRankConfig");
   const ncclResult_t result = nccl->comm_init_rank_config(comm, nranks, commId, rank, config);
   return made(result, comm, 1, waits(config), *nccl);
 }
@@ -112,14 +112,14 @@ FASTPATH_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks
 FASTPATH_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
                                                       ncclUniqueId* commIds, ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_init_rank_scalable == nullptr) return lacking("ncclCommInitRankScalable");
+  if (nccl == nullptr || nccl->comm_init_rank_scalable == nullptr) return report_missing_function("ncclCommInitRankScalable");
   const ncclResult_t result = nccl->comm_init_rank_scalable(newcomm, nranks, myrank, nId, commIds, config);
   return made(result, newcomm, 1, waits(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_init_all == nullptr) return lacking("ncclCommInitAll");
+  if (nccl == nullptr || nccl->comm_init_all == nullptr) return report_missing_function("ncclCommInitAll");
   const ncclResult_t result = nccl->comm_init_all(comm, ndev, devlist);
   return made(result, comm, ndev, waits(nullptr), *nccl);
 }
@@ -127,8 +127,8 @@ FASTPATH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const i
 FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                                            ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_split == nullptr) return lacking("ncclCommSplit");
-  const bool has_joined = Process::here().has_joined(comm);
+  if (nccl == nullptr || nccl->comm_split == nullptr) return report_missing_function("ncclCommSplit");
+  const bool has_joined = CommunicatorRegistry::instance().has_joined(comm);
   const ncclResult_t result = nccl->comm_split(comm, color, key, newcomm, config);
   return made(result, newcomm, 1, has_joined && waits(config), *nccl);
 }
@@ -136,9 +136,9 @@ FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, 
 FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
                                             ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_shrink == nullptr) return lacking("ncclCommShrink");
+  if (nccl == nullptr || nccl->comm_shrink == nullptr) return report_missing_function("ncclCommShrink");
   if ((shrinkFlags & NCCL_SHRINK_ABORT) != 0) abort(comm);
-  const bool has_joined = Process::here().has_joined(comm);
+  const bool has_joined = CommunicatorRegistry::instance().has_joined(comm);
   const ncclResult_t result =
       nccl->comm_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
   return made(result, newcomm, 1, has_joined && waits(config), *nccl);
@@ -147,11 +147,11 @@ FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksLi
 // What was queued has run when it returns, or when its group ends.
 FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_finalize == nullptr) return lacking("ncclCommFinalize");
-  if (Fast* fast = Process::here().find(comm)) {
-    if (Group::is_open()) {
+  if (nccl == nullptr || nccl->comm_finalize == nullptr) return report_missing_function("ncclCommFinalize");
+  if (FastCommunicator* fast = CommunicatorRegistry::instance().find(comm)) {
+    if (CallGroup::is_open()) {
       const ncclResult_t result = nccl->comm_finalize(comm);
-      if (result == ncclSuccess) Group::of_thread().add(fast->shared_from_this());
+      if (result == ncclSuccess) CallGroup::of_thread().add(fast->shared_from_this());
       return result;
     }
     const auto held = fast->shared_from_this();
@@ -162,14 +162,14 @@ FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 FASTPATH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_destroy == nullptr) return lacking("ncclCommDestroy");
+  if (nccl == nullptr || nccl->comm_destroy == nullptr) return report_missing_function("ncclCommDestroy");
   end(comm);
   return nccl->comm_destroy(comm);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_abort == nullptr) return lacking("ncclCommAbort");
+  if (nccl == nullptr || nccl->comm_abort == nullptr) return report_missing_function("ncclCommAbort");
   abort(comm);
   end(comm);
   return nccl->comm_abort(comm);
@@ -177,7 +177,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
 
 FASTPATH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_revoke == nullptr) return lacking("ncclCommRevoke");
+  if (nccl == nullptr || nccl->comm_revoke == nullptr) return report_missing_function("ncclCommRevoke");
   // Before NCCL waits for its own kernels, which may stand behind ours; but not with flags that it may refuse.
   if (revokeFlags == 0) abort(comm);
   const ncclResult_t result = nccl->comm_revoke(comm, revokeFlags);
@@ -187,9 +187,9 @@ FASTPATH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
 
 FASTPATH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_get_async_error == nullptr) return lacking("ncclCommGetAsyncError");
+  if (nccl == nullptr || nccl->comm_get_async_error == nullptr) return report_missing_function("ncclCommGetAsyncError");
   const ncclResult_t result = nccl->comm_get_async_error(comm, asyncError);
-  const Fast* fast = Process::here().find(comm);
+  const FastCommunicator* fast = CommunicatorRegistry::instance().find(comm);
   if (result == ncclSuccess && *asyncError == ncclSuccess && fast != nullptr && fast->verifier &&
       fast->verifier->found_wrong())
     *asyncError = ncclInternalError;

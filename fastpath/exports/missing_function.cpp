@@ -12,7 +12,7 @@
 
 namespace busbw::fastpath {
 
-ncclResult_t lacking(const char* function) noexcept try {
+ncclResult_t report_missing_function(const char* function) noexcept try {
   const RealLibrary* library = real_library();
   if (library == nullptr) return ncclSystemError;
   // Never destroyed, since calls may come after main().
@@ -20,7 +20,7 @@ ncclResult_t lacking(const char* function) noexcept try {
   static auto* const said = new std::set<std::string>;
   const std::lock_guard lock(*mutex);
   if (said->insert(function).second)
-    complain("libbusbw_nccl.so",
+    print_stderr("libbusbw_nccl.so",
              fmt::format("{} has no {}, so that calls of it fail: install a later NCCL, which has it", library->named(),
                          function));
   return ncclInvalidUsage;

@@ -6,6 +6,6 @@ namespace busbw::fastpath {
 
 /// Says on stderr, once for each function, that the real library has none of that name. ncclInvalidUsage;
 /// ncclSystemError where there is no library at all, which has been said before.
-ncclResult_t lacking(const char* function) noexcept;
+ncclResult_t report_missing_function(const char* function) noexcept;
 
 }  // namespace busbw::fastpath

@@ -23,22 +23,22 @@ bool promises_symmetry(int flags) { return (flags & ~kStrictOrdering) == NCCL_WI
 FASTPATH_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
                                                     int winFlags) try {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_window_register == nullptr) return lacking("ncclCommWindowRegister");
+  if (nccl == nullptr || nccl->comm_window_register == nullptr) return report_missing_function("ncclCommWindowRegister");
   if (win != nullptr) *win = nullptr;  // some versions write nothing where they make no window
   const ncclResult_t result = nccl->comm_window_register(comm, buff, size, win, winFlags);
   if (result != ncclSuccess || !promises_symmetry(winFlags)) return result;
-  const Registration registration{comm, buff, size, win};
-  if (!Group::is_open()) return note(registration, *nccl);
-  Group::of_thread().add(registration);
+  const WindowRegistration registration{comm, buff, size, win};
+  if (!CallGroup::is_open()) return record_window(registration, *nccl);
+  CallGroup::of_thread().add(registration);
   return result;
 } catch (const std::exception& error) {
-  busbw::complain("libbusbw_nccl.so", error.what());
+  busbw::print_stderr("libbusbw_nccl.so", error.what());
   return ncclSystemError;
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->comm_window_deregister == nullptr) return lacking("ncclCommWindowDeregister");
-  if (Fast* fast = Process::here().find(comm)) fast->clique->windows().remove(win);
+  if (nccl == nullptr || nccl->comm_window_deregister == nullptr) return report_missing_function("ncclCommWindowDeregister");
+  if (FastCommunicator* fast = CommunicatorRegistry::instance().find(comm)) fast->clique->windows().remove(win);
   return nccl->comm_window_deregister(comm, win);
 }

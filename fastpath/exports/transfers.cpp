@@ -18,11 +18,11 @@ template <class... Types, class... Arguments>
 ncclResult_t hand_over(ncclResult_t (*RealNccl::*function)(Types...), const char* name, ncclComm_t communicator,
                        cudaStream_t stream, Arguments... arguments) noexcept try {
   const RealNccl* nccl = real_nccl();
-  if (nccl == nullptr || nccl->*function == nullptr) return lacking(name);
-  if (Group::is_open()) Group::of_thread().add(communicator, stream);
+  if (nccl == nullptr || nccl->*function == nullptr) return report_missing_function(name);
+  if (CallGroup::is_open()) CallGroup::of_thread().add(communicator, stream);
   return (nccl->*function)(arguments..., communicator, stream);
 } catch (const std::exception& error) {
-  complain("libbusbw_nccl.so", error.what());
+  print_stderr("libbusbw_nccl.so", error.what());
   return ncclSystemError;
 }
 

@@ -165,10 +165,10 @@ const RealLibrary* real_library() noexcept {
     const RealLibrary* first = nullptr;
     if (!kept.compare_exchange_strong(first, mine.get(), std::memory_order_acq_rel)) return first;
     const RealLibrary* const found = mine.release();
-    log().say("handing over to " + found->named());
+    log().log_message("handing over to " + found->named());
     return found;
   } catch (const std::exception& error) {
-    if (!said.exchange(true)) complain("libbusbw_nccl.so", error.what());
+    if (!said.exchange(true)) print_stderr("libbusbw_nccl.so", error.what());
     return nullptr;
   }
 }

@@ -16,18 +16,18 @@ constexpr int kSystemError = 2;
 constexpr int kInvalidUsage = 5;
 
 /// What callers get who call a function that is not there.
-enum class Returns { result, text, nothing };
+enum class ReturnKind { result, text, nothing };
 
-Returns returns(std::string_view name) {
+ReturnKind returns(std::string_view name) {
   if (name.starts_with('p')) name.remove_prefix(1);
   constexpr std::array<std::string_view, 2> texts{"ncclGetErrorString", "ncclGetLastError"};
-  if (std::ranges::find(texts, name) != texts.end()) return Returns::text;
+  if (std::ranges::find(texts, name) != texts.end()) return ReturnKind::text;
   // Nothing at all, a number or a pointer, or three ints that are a team.
   constexpr std::array<std::string_view, 7> others{
       "ncclLLA2ACalcSlots",        "ncclParamDumpAll",   "ncclParamEnvPluginGet",     "ncclParamIsCacheDisabled",
       "ncclParamRegistryInstance", "ncclResetDebugInit", "ncclResetDebugInitInternal"};
-  if (name.starts_with("ncclTeam") || std::ranges::find(others, name) != others.end()) return Returns::nothing;
-  return Returns::result;
+  if (name.starts_with("ncclTeam") || std::ranges::find(others, name) != others.end()) return ReturnKind::nothing;
+  return ReturnKind::result;
 }
 
 /// Both registers of a result are zero, whatever its type is.
@@ -42,18 +42,18 @@ void* address_of(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-void* without_library(Returns kind) {
-  if (kind == Returns::text) return address_of(no_library_text);
-  return kind == Returns::result ? address_of(no_library) : address_of(nothing);
+void* without_library(ReturnKind kind) {
+  if (kind == ReturnKind::text) return address_of(no_library_text);
+  return kind == ReturnKind::result ? address_of(no_library) : address_of(nothing);
 }
 
-void* without_function(Returns kind) {
-  if (kind == Returns::text) return address_of(no_function_text);
-  return kind == Returns::result ? address_of(no_function) : address_of(nothing);
+void* without_function(ReturnKind kind) {
+  if (kind == ReturnKind::text) return address_of(no_function_text);
+  return kind == ReturnKind::result ? address_of(no_function) : address_of(nothing);
 }
 
 void say_missing(const RealLibrary& real, const Export& function) noexcept try {
-  complain("libbusbw_nccl.so",
+  print_stderr("libbusbw_nccl.so",
            fmt::format("{} has no {}, so that calls of it fail: install NCCL {} or later, which has it", real.named(),
                        function.name, function.since));
 } catch (const std::exception&) {
@@ -62,8 +62,8 @@ void say_missing(const RealLibrary& real, const Export& function) noexcept try {
 
 }  // namespace
 
-void* resolve(const Export& function, std::atomic<void*>& target) noexcept {
-  const Returns kind = returns(function.name);
+void* resolve_export(const Export& function, std::atomic<void*>& target) noexcept {
+  const ReturnKind kind = returns(function.name);
   const RealLibrary* const real = real_library();
   if (!real) return without_library(kind);
   void* const found = real->find(function.name);

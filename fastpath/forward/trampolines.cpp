@@ -183,7 +183,7 @@ extern __attribute__((visibility("hidden"))) std::atomic<void*> fastpath_targets
 
 /// Called above with the index of a function that has not been called yet: where to go on.
 __attribute__((visibility("hidden"), used)) void* fastpath_resolve(unsigned index) noexcept {
-  return resolve(kExports[index], fastpath_targets[index]);
+  return resolve_export(kExports[index], fastpath_targets[index]);
 }
 
 /// What tells this library from any NCCL (fastpath/forward/real_library.hpp).

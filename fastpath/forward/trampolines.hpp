@@ -13,6 +13,6 @@ struct Export {
 /// Where a call of this function goes. The real library's function is written into `target`, where later calls find it.
 /// What that library lacks fails with ncclInvalidUsage, and is said on stderr once; while there is no real library at
 /// all, calls fail with ncclSystemError. Functions that return no ncclResult_t return a text or nothing instead.
-void* resolve(const Export& function, std::atomic<void*>& target) noexcept;
+void* resolve_export(const Export& function, std::atomic<void*>& target) noexcept;
 
 }  // namespace busbw::fastpath

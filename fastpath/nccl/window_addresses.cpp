@@ -27,15 +27,15 @@ bool is_on_device(ncclWindow_t window) {
   return is;
 }
 
-WindowPlaces read_handle(ncclWindow_t window, int ranks) {
+WindowAddresses read_handle(ncclWindow_t window, int ranks) {
   // The fields behind are others in other versions of 2.28.
   constexpr std::size_t kUsed = offsetof(ncclWindow_vidmem, mcOffset4K);
   alignas(ncclWindow_vidmem) std::byte bytes[sizeof(ncclWindow_vidmem)] = {};
-  const OwnStream stream;
+  const NonBlockingStream stream;
   check(cudaMemcpyAsync(bytes, window, kUsed, cudaMemcpyDeviceToHost, stream.get()), "reading where a window lies");
   check(cudaStreamSynchronize(stream.get()), "reading where a window lies");
   const auto& handle = *reinterpret_cast<const ncclWindow_vidmem*>(bytes);
-  WindowPlaces places{};
+  WindowAddresses places{};
   for (int r = 0; r < ranks; ++r)
     places[static_cast<std::size_t>(r)] =
         handle.lsaFlatBase +
@@ -43,8 +43,8 @@ WindowPlaces read_handle(ncclWindow_t window, int ranks) {
   return places;
 }
 
-WindowPlaces ask(ncclWindow_t window, int ranks, const RealNccl& nccl) {
-  WindowPlaces places{};
+WindowAddresses ask(ncclWindow_t window, int ranks, const RealNccl& nccl) {
+  WindowAddresses places{};
   for (int r = 0; r < ranks; ++r) {
     void* place = nullptr;
     if (nccl.get_peer_device_pointer(window, 0, r, &place) != ncclSuccess)
@@ -56,13 +56,13 @@ WindowPlaces ask(ncclWindow_t window, int ranks, const RealNccl& nccl) {
 
 }  // namespace
 
-std::optional<WindowPlaces> peers_of(ncclComm_t communicator, ncclWindow_t window, int ranks, const RealNccl& nccl) {
+std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks, const RealNccl& nccl) {
   const bool tells = nccl.get_peer_device_pointer != nullptr;
   if (nccl.team_lsa == nullptr || (!tells && !(has_version_of_header(nccl) && is_on_device(window))))
     return std::nullopt;
   // Ranks beyond those that NCCL reaches by memory have no place.
   if (nccl.team_lsa(communicator).ranks != ranks) return std::nullopt;
-  const WindowPlaces places = tells ? ask(window, ranks, nccl) : read_handle(window, ranks);
+  const WindowAddresses places = tells ? ask(window, ranks, nccl) : read_handle(window, ranks);
   if (std::find(places.begin(), places.begin() + ranks, nullptr) != places.begin() + ranks) return std::nullopt;
   return places;
 }

@@ -11,11 +11,11 @@
 namespace busbw::fastpath {
 
 /// The begin of every rank's buffer in a window, as the current device sees it.
-using WindowPlaces = std::array<char*, kMaxRanks>;
+using WindowAddresses = std::array<char*, kMaxRanks>;
 
 /// Empty where NCCL does not reach all ranks by memory, or does not tell where: its version has no function for that
 /// (before 2.29), and is not that of the header that this library is built with either. The same on every rank, as all
 /// have the same NCCL and are joined alike. Throws EnvironmentError.
-std::optional<WindowPlaces> peers_of(ncclComm_t communicator, ncclWindow_t window, int ranks, const RealNccl& nccl);
+std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks, const RealNccl& nccl);
 
 }  // namespace busbw::fastpath

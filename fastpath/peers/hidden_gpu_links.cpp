@@ -18,15 +18,15 @@ constexpr int kNeeded[] = {0, 1, 2};  // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLI
 }  // namespace
 
 /// The library, in use.
-class HiddenGpus::Nvml {
+class HiddenGpuLinks::Nvml {
  public:
   explicit Nvml(const char* library) : library_(dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) return;
-    resolve(library_, "nvmlShutdown", shutdown_);
-    resolve(library_, "nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id_);
-    resolve(library_, "nvmlDeviceGetP2PStatus", p2p_status_);
+    load_symbol(library_, "nvmlShutdown", shutdown_);
+    load_symbol(library_, "nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id_);
+    load_symbol(library_, "nvmlDeviceGetP2PStatus", p2p_status_);
     int (*init)() = nullptr;
-    resolve(library_, "nvmlInit_v2", init);
+    load_symbol(library_, "nvmlInit_v2", init);
     works_ = init != nullptr && shutdown_ != nullptr && gpu_by_bus_id_ != nullptr && p2p_status_ != nullptr &&
              init() == kSuccess;
   }
@@ -56,11 +56,11 @@ class HiddenGpus::Nvml {
   int (*p2p_status_)(void*, void*, int, int*) = nullptr;
 };
 
-HiddenGpus::HiddenGpus(std::string library) : library_(std::move(library)) {}
+HiddenGpuLinks::HiddenGpuLinks(std::string library) : library_(std::move(library)) {}
 
-HiddenGpus::~HiddenGpus() = default;
+HiddenGpuLinks::~HiddenGpuLinks() = default;
 
-bool HiddenGpus::are_joined_by_nvlink(const std::string& bus_id, const std::string& other) {
+bool HiddenGpuLinks::are_joined_by_nvlink(const std::string& bus_id, const std::string& other) {
   const std::lock_guard lock(mutex_);
   if (!nvml_) nvml_ = std::make_unique<const Nvml>(library_.c_str());
   void* const gpu = nvml_->gpu(bus_id);

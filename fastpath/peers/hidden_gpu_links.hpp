@@ -9,10 +9,10 @@ namespace busbw::fastpath {
 /// What NVML, the driver's library for management, knows of them: unlike CUDA it knows every GPU that this process may
 /// touch. It is opened when it is first asked and stays open, since that takes a while, and is asked by one thread at a
 /// time.
-class HiddenGpus {
+class HiddenGpuLinks {
  public:
-  explicit HiddenGpus(std::string library = "libnvidia-ml.so.1");
-  ~HiddenGpus();
+  explicit HiddenGpuLinks(std::string library = "libnvidia-ml.so.1");
+  ~HiddenGpuLinks();
 
   /// Whether these two reach each other's memory over NVLink. They are named by their PCI bus ids ("0000:0a:00.0").
   /// False where NVML is not there, does not know one of them, or cannot say.

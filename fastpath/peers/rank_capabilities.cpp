@@ -21,12 +21,12 @@ std::string_view text(const std::array<char, n>& bytes) {
 
 }  // namespace
 
-std::string why_not(const std::vector<Facts>& ranks) {
+std::string refusal_reason(const std::vector<RankCapabilities>& ranks) {
   if (ranks.size() < 2) return "a single rank has nobody to talk to";
   if (ranks.size() > kMaxRanks) return fmt::format("{} ranks are more than the {} it knows", ranks.size(), kMaxRanks);
-  const Facts& first = ranks.front();
+  const RankCapabilities& first = ranks.front();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const Facts& one = ranks[r];
+    const RankCapabilities& one = ranks[r];
     if (one.layout != kLayout) return fmt::format("rank {} has another version of this library", r);
     if (one.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} does not know its host", r);
     if (one.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", r);
@@ -48,15 +48,15 @@ std::string why_not(const std::vector<Facts>& ranks) {
   return {};
 }
 
-std::string who_is_not_ready(const std::vector<Facts>& ranks) {
+std::string not_ready_message(const std::vector<RankCapabilities>& ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r)
     if (ranks[r].is_ready == 0) return fmt::format("rank {} could not reach every peer's memory over NVLink", r);
   return {};
 }
 
-int cells_of_all(const std::vector<Facts>& ranks) {
+int common_cells(const std::vector<RankCapabilities>& ranks) {
   int least = ranks.front().cells;
-  for (const Facts& one : ranks) least = std::min(least, one.cells);
+  for (const RankCapabilities& one : ranks) least = std::min(least, one.cells);
   return least;
 }
 

@@ -9,7 +9,7 @@
 namespace busbw::fastpath {
 
 /// One rank's facts, as they travel: plain bytes, the same in every process that runs the same library.
-struct Facts {
+struct RankCapabilities {
   std::uint64_t layout = 0;                     ///< of this struct, the slots, the kernels and the order of calls
   std::uint64_t choices = 0;                    ///< a hash of everything that decides which method runs
   std::array<std::uint64_t, 2> host{};          ///< the boot of the machine; all zero: not known
@@ -26,19 +26,19 @@ struct Facts {
 };
 
 /// They are gathered before anybody can look at the layout, so that every version must have as many bytes.
-static_assert(sizeof(Facts) == 216);
+static_assert(sizeof(RankCapabilities) == 216);
 
 /// What this library's builds must agree on.
 inline constexpr std::uint64_t kLayout = 4;
 
 /// Why these ranks can't have a fast path, in one sentence; empty where they can. Every rank comes to the same answer.
-std::string why_not(const std::vector<Facts>& ranks);
+std::string refusal_reason(const std::vector<RankCapabilities>& ranks);
 
 /// Why it failed though it should have worked: which ranks are not ready; empty where all are.
-std::string who_is_not_ready(const std::vector<Facts>& ranks);
+std::string not_ready_message(const std::vector<RankCapabilities>& ranks);
 
 /// Room that all have.
-int cells_of_all(const std::vector<Facts>& ranks);
+int common_cells(const std::vector<RankCapabilities>& ranks);
 
 /// The largest number of cells whose slots fit into five eighths of what is left of a GPU's allowance, so that a
 /// communicator made later gets some too; 0 where less than the least useful number fits. `bytes_for(cells)` must grow.

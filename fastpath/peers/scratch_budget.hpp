@@ -9,42 +9,42 @@
 namespace busbw::fastpath {
 
 /// For any number of threads. It outlives its shares.
-class Budget {
+class ScratchBudget {
  public:
-  explicit Budget(std::size_t bytes_of_each_gpu) : bytes_(bytes_of_each_gpu) {}
-  Budget(const Budget&) = delete;
-  Budget& operator=(const Budget&) = delete;
+  explicit ScratchBudget(std::size_t bytes_of_each_gpu) : bytes_(bytes_of_each_gpu) {}
+  ScratchBudget(const ScratchBudget&) = delete;
+  ScratchBudget& operator=(const ScratchBudget&) = delete;
 
   /// Bytes of a GPU that nobody else may have, until it ends.
-  class Share {
+  class Reservation {
    public:
-    Share() = default;
-    Share(Share&& other) noexcept { *this = std::move(other); }
-    Share& operator=(Share&& other) noexcept {
+    Reservation() = default;
+    Reservation(Reservation&& other) noexcept { *this = std::move(other); }
+    Reservation& operator=(Reservation&& other) noexcept {
       std::swap(budget_, other.budget_);
       std::swap(device_, other.device_);
       std::swap(bytes_, other.bytes_);
       return *this;
     }
-    ~Share() { keep(0); }
+    ~Reservation() { shrink_to(0); }
 
     std::size_t bytes() const { return bytes_; }
     /// Gives back what is above.
-    void keep(std::size_t bytes);
+    void shrink_to(std::size_t bytes);
     /// Leaves them taken for good.
-    void give_up() noexcept { budget_ = nullptr; }
+    void leak() noexcept { budget_ = nullptr; }
 
    private:
-    friend class Budget;
-    Share(Budget* budget, int device, std::size_t bytes) : budget_(budget), device_(device), bytes_(bytes) {}
+    friend class ScratchBudget;
+    Reservation(ScratchBudget* budget, int device, std::size_t bytes) : budget_(budget), device_(device), bytes_(bytes) {}
 
-    Budget* budget_ = nullptr;
+    ScratchBudget* budget_ = nullptr;
     int device_ = 0;
     std::size_t bytes_ = 0;
   };
 
   /// As much as `wanted` says when it hears how many bytes are left on this GPU, and no more than these.
-  Share claim(int device, const std::function<std::size_t(std::size_t left_bytes)>& wanted);
+  Reservation reserve(int device, const std::function<std::size_t(std::size_t left_bytes)>& wanted);
 
  private:
   std::size_t bytes_;

@@ -23,13 +23,13 @@ const Window* Windows::find(const void* buffer, std::size_t bytes) const noexcep
   return bytes <= one.bytes && offset <= one.bytes - bytes ? &one : nullptr;
 }
 
-std::optional<Reach> Windows::reach(const Call& call, int ranks) const noexcept {
-  if (all_.empty() || !is_for_direct(call)) return std::nullopt;
+std::optional<PeerBuffers> Windows::peer_buffers(const CollectiveCall& call, int ranks) const noexcept {
+  if (all_.empty() || !supports_direct(call)) return std::nullopt;
   const std::size_t of_all = call.bytes * static_cast<std::size_t>(ranks);
   const Window* const send = find(call.send, call.collective == Collective::reduce_scatter ? of_all : call.bytes);
   const Window* const receive = find(call.receive, call.collective == Collective::all_gather ? of_all : call.bytes);
   if (send == nullptr || receive == nullptr) return std::nullopt;
-  Reach reach;
+  PeerBuffers reach;
   for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
     reach.send[r] = send->of_rank[r] + (static_cast<const char*>(call.send) - send->own);
     reach.receive[r] = receive->of_rank[r] + (static_cast<char*>(call.receive) - receive->own);

@@ -26,7 +26,7 @@ class Windows {
   /// Where every rank's buffers of this call are; empty where one is in no window, or the call is not one for `direct`.
   /// NCCL wants buffers of symmetric windows at the same place in them on every rank, so all ranks come to the same
   /// answer.
-  std::optional<Reach> reach(const Call& call, int ranks) const noexcept;
+  std::optional<PeerBuffers> peer_buffers(const CollectiveCall& call, int ranks) const noexcept;
 
  private:
   const Window* find(const void* buffer, std::size_t bytes) const noexcept;

@@ -9,6 +9,6 @@ inline constexpr int kMaxRanks = 8;
 enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast, alltoall };
 /// The schedules (schedule.hpp), and `handed_over`: the real library's own way. `direct` takes buffers that peers
 /// reach.
-enum class Method { handed_over, exchange, two_shot, direct };
+enum class Method { nccl, exchange, two_shot, direct };
 
 }  // namespace busbw::fastpath

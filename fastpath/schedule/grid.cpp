@@ -12,13 +12,13 @@ namespace {
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 /// What a grid may take at most, counted in warps, whose threads act together.
-struct Limits {
+struct GridLimits {
   std::int64_t slots;           ///< of a step
   std::int64_t of_block;        ///< warps of a block
   std::int64_t blocks_at_most;  ///< of so many warps each
 };
 
-Limits limits_of(int most_blocks, int threads_of_block, int most_cells) {
+GridLimits limits_of(int most_blocks, int threads_of_block, int most_cells) {
   const std::int64_t slots = std::max(1, most_cells / kWarpThreads);
   const std::int64_t of_block =
       std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);

@@ -10,7 +10,7 @@ namespace busbw::fastpath {
 namespace {
 
 /// Bytes of what a rank sends.
-std::size_t sent_bytes(const Call& call, int ranks) {
+std::size_t sent_bytes(const CollectiveCall& call, int ranks) {
   const bool parts = call.collective == Collective::reduce_scatter || call.collective == Collective::alltoall;
   return call.bytes * (parts ? static_cast<std::size_t>(ranks) : 1);
 }
@@ -19,18 +19,18 @@ std::size_t sent_bytes(const Call& call, int ranks) {
 
 Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
     : communicator_(communicator), rank_(rank), ranks_(ranks), device_(device) {
-  const Device current(device);
+  const ScopedDevice current(device);
   preload_checks();
   void* memory = nullptr;
-  fastpath::check(cudaHostAlloc(&memory, sizeof(Findings), cudaHostAllocMapped | cudaHostAllocPortable),
+  fastpath::check(cudaHostAlloc(&memory, sizeof(CheckFindings), cudaHostAllocMapped | cudaHostAllocPortable),
                   "allocating memory for findings");
-  findings_.reset(new (memory) Findings{});
+  findings_.reset(new (memory) CheckFindings{});
   fastpath::check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "making an event");
 }
 
 Verifier::~Verifier() {
-  const Device device(device_);
-  const AmidCaptures amid;
+  const ScopedDevice device(device_);
+  const ScopedRelaxedCapture amid;
   for (void* buffer : buffers_) cudaFree(buffer);
   findings_.reset();
   cudaEventDestroy(checked_);
@@ -39,7 +39,7 @@ Verifier::~Verifier() {
 char* Verifier::room_for(std::size_t bytes, cudaStream_t stream) {
   const bool captured = is_captured(stream);
   if (captured || bytes > shared_bytes_) {
-    const AmidCaptures amid;
+    const ScopedRelaxedCapture amid;
     void* memory = nullptr;
     fastpath::check(cudaMalloc(&memory, bytes), "allocating memory to verify in");
     buffers_.push_back(memory);
@@ -51,8 +51,8 @@ char* Verifier::room_for(std::size_t bytes, cudaStream_t stream) {
   return inputs_ = shared_;
 }
 
-ncclResult_t Verifier::gather(const RealNccl& nccl, const Call& call, cudaStream_t stream) {
-  const Device device(device_);
+ncclResult_t Verifier::gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream) {
+  const ScopedDevice device(device_);
   const std::size_t bytes = sent_bytes(call, ranks_);
   if (call.collective == Collective::broadcast)
     return nccl.broadcast(call.send, room_for(bytes, stream), bytes, ncclUint8, call.root, communicator_, stream);
@@ -61,28 +61,28 @@ ncclResult_t Verifier::gather(const RealNccl& nccl, const Call& call, cudaStream
 }
 
 cudaError_t Verifier::begin(cudaStream_t stream) {
-  const Device device(device_);
+  const ScopedDevice device(device_);
   return is_captured(stream) ? cudaSuccess : cudaStreamWaitEvent(stream, checked_, 0);
 }
 
-cudaError_t Verifier::check(const Call& call, cudaStream_t stream) {
-  const Device device(device_);
+cudaError_t Verifier::check(const CollectiveCall& call, cudaStream_t stream) {
+  const ScopedDevice device(device_);
   const cudaError_t error = launch_check({call, rank_, ranks_, inputs_}, findings_.get(), stream);
   return error != cudaSuccess || is_captured(stream) ? error : cudaEventRecord(checked_, stream);
 }
 
 cudaError_t Verifier::wait() const noexcept {
-  const AmidCaptures amid;
+  const ScopedRelaxedCapture amid;
   return cudaEventSynchronize(checked_);  // one that was never recorded is none to wait for
 }
 
 bool Verifier::found_wrong() const { return __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE) != 0; }
 
-std::string Verifier::news() {
+std::string Verifier::take_findings_message() {
   const unsigned long long wrong = __atomic_load_n(&findings_->wrong, __ATOMIC_ACQUIRE);
-  if (wrong == told_) return {};
-  const unsigned long long more = wrong - told_;
-  told_ = wrong;
+  if (wrong == reported_) return {};
+  const unsigned long long more = wrong - reported_;
+  reported_ = wrong;
   return fmt::format(
       "rank {} of {}: {} elements of its results differ from what the inputs give; the first one found was "
       "element {}. Set BUSBW_FASTPATH=off and report this",

@@ -16,15 +16,15 @@
 namespace busbw::fastpath {
 
 /// What the check of one operation needs.
-struct Expected {
-  Call call;
+struct CheckArguments {
+  CollectiveCall call;
   int rank = 0;
   int ranks = 1;
   const char* inputs = nullptr;  ///< of all ranks, one after the other; of a broadcast the root's
 };
 
 /// What was found so far, in the host's memory: elements that differ, and the first one's place in its buffer plus 1.
-struct Findings {
+struct CheckFindings {
   unsigned long long wrong = 0;
   unsigned long long first = 0;
 };
@@ -33,7 +33,7 @@ struct Findings {
 void preload_checks();
 
 /// Queues the check of a result.
-cudaError_t launch_check(const Expected& expected, Findings* findings, cudaStream_t stream);
+cudaError_t launch_check(const CheckArguments& expected, CheckFindings* findings, cudaStream_t stream);
 
 /// Of one communicator on one rank.
 class Verifier {
@@ -47,20 +47,20 @@ class Verifier {
   /// checks.
   cudaError_t begin(cudaStream_t stream);
   /// Queues the gathering of the inputs, before the operation; within a group where there is one.
-  ncclResult_t gather(const RealNccl& nccl, const Call& call, cudaStream_t stream);
+  ncclResult_t gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream);
   /// Queues the check, behind the operation whose inputs were gathered last.
-  cudaError_t check(const Call& call, cudaStream_t stream);
+  cudaError_t check(const CollectiveCall& call, cudaStream_t stream);
 
   /// Until all checks have run, but for those in graphs, which the order of graphs holds.
   cudaError_t wait() const noexcept;
 
   /// A sentence on what was wrong since the last time; empty where nothing was, as far as checks have run.
-  std::string news();
+  std::string take_findings_message();
   bool found_wrong() const;
 
  private:
-  struct HostMemory {
-    void operator()(Findings* memory) const { cudaFreeHost(memory); }
+  struct HostMemoryDeleter {
+    void operator()(CheckFindings* memory) const { cudaFreeHost(memory); }
   };
 
   /// Memory for the inputs of the next operation on this stream, `inputs_` from now on.
@@ -71,8 +71,8 @@ class Verifier {
   int ranks_;
   int device_;
   cudaEvent_t checked_ = nullptr;  // the last check of a call that is not in a graph
-  std::unique_ptr<Findings, HostMemory> findings_;
-  unsigned long long told_ = 0;
+  std::unique_ptr<CheckFindings, HostMemoryDeleter> findings_;
+  unsigned long long reported_ = 0;
   // A captured operation has memory of its own, since nobody knows when it will be replayed. Calls share some, in
   // turns; what was too small stays, as it may be in use.
   std::vector<void*> buffers_;

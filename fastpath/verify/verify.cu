@@ -20,24 +20,24 @@ __device__ Type rounded(float value) {
   return static_cast<Type>(value);
 }
 
-__device__ float combine(Reduce reduce, float a, float b) {
+__device__ float combine(Redop reduce, float a, float b) {
   switch (reduce) {
-    case Reduce::sum:
-    case Reduce::avg: return a + b;
-    case Reduce::prod: return a * b;
-    case Reduce::min: return fminf(a, b);
-    case Reduce::max: return fmaxf(a, b);
+    case Redop::sum:
+    case Redop::avg: return a + b;
+    case Redop::prod: return a * b;
+    case Redop::min: return fminf(a, b);
+    case Redop::max: return fmaxf(a, b);
   }
   return a;
 }
 
-__device__ void note(Findings* findings, std::size_t element) {
+__device__ void note(CheckFindings* findings, std::size_t element) {
   if (atomicAdd_system(&findings->wrong, 1ull) == 0) findings->first = element + 1;
 }
 
 template <class Type, class Bits>
-__global__ void check_reduced(const Expected expected, Findings* findings) {
-  const Call& call = expected.call;
+__global__ void check_reduced(const CheckArguments expected, CheckFindings* findings) {
+  const CollectiveCall& call = expected.call;
   const std::size_t count = call.bytes / sizeof(Type);
   const bool scattered = call.collective == Collective::reduce_scatter;
   const std::size_t of_rank = scattered ? count * static_cast<std::size_t>(expected.ranks) : count;
@@ -47,7 +47,7 @@ __global__ void check_reduced(const Expected expected, Findings* findings) {
     float value = widen(inputs[begin + i]);
     for (int r = 1; r < expected.ranks; ++r)
       value = combine(call.reduce, value, widen(inputs[static_cast<std::size_t>(r) * of_rank + begin + i]));
-    if (call.reduce == Reduce::avg) value *= 1.0f / static_cast<float>(expected.ranks);
+    if (call.reduce == Redop::avg) value *= 1.0f / static_cast<float>(expected.ranks);
     const Type result = rounded<Type>(value);
     if (reinterpret_cast<const Bits*>(call.receive)[i] != *reinterpret_cast<const Bits*>(&result)) note(findings, i);
   }
@@ -55,7 +55,7 @@ __global__ void check_reduced(const Expected expected, Findings* findings) {
 
 /// A part of `bytes` from each source; `stride` bytes from one source's inputs to the next one's.
 __global__ void check_moved(const char* inputs, const char* received, std::size_t bytes, std::size_t stride,
-                            int sources, Findings* findings) {
+                            int sources, CheckFindings* findings) {
   for (int source = 0; source < sources; ++source)
     for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += gridDim.x * blockDim.x)
       if (received[static_cast<std::size_t>(source) * bytes + i] !=
@@ -73,17 +73,17 @@ void preload_checks() {
   cudaFuncGetAttributes(&attributes, check_moved);
 }
 
-cudaError_t launch_check(const Expected& expected, Findings* findings, cudaStream_t stream) {
+cudaError_t launch_check(const CheckArguments& expected, CheckFindings* findings, cudaStream_t stream) {
   cudaGetLastError();  // what failed before is not this one's error
-  const Call& call = expected.call;
+  const CollectiveCall& call = expected.call;
   const auto* received = static_cast<const char*>(call.receive);
   const auto ranks = static_cast<std::size_t>(expected.ranks);
   switch (call.collective) {
     case Collective::all_reduce:
     case Collective::reduce_scatter:
-      if (call.element == Element::float16)
+      if (call.element == ElementType::float16)
         check_reduced<__half, unsigned short><<<kBlocks, kThreads, 0, stream>>>(expected, findings);
-      else if (call.element == Element::bfloat16)
+      else if (call.element == ElementType::bfloat16)
         check_reduced<__nv_bfloat16, unsigned short><<<kBlocks, kThreads, 0, stream>>>(expected, findings);
       else
         check_reduced<float, unsigned int><<<kBlocks, kThreads, 0, stream>>>(expected, findings);

@@ -71,8 +71,8 @@ inline Measurement made_up_detailed(double time_us) {
   measurement.rank_device_times_s = {time_s * 0.375, time_s * 0.625};
   measurement.rank_launch_times_s = {time_s / 8, time_s / 8};
   measurement.rank_arrivals_s = {0, time_s * 3};
-  measurement.rank_clocks = {{.before_hz = 1.98e9, .after_hz = 1.5e9, .most_hz = 2e9, .slowed_by = {"power limit"}},
-                             {.before_hz = 1.98e9, .after_hz = 1.98e9, .most_hz = 2e9, .slowed_by = {}}};
+  measurement.rank_clocks = {{.before_hz = 1.98e9, .after_hz = 1.5e9, .max_hz = 2e9, .throttle_reasons = {"power limit"}},
+                             {.before_hz = 1.98e9, .after_hz = 1.98e9, .max_hz = 2e9, .throttle_reasons = {}}};
   measurement.rank_samples_s = {{time_s * 0.5, time_s, time_s * 1.5}, {time_s * 0.75, time_s, time_s * 1.25}};
   measurement.iteration_s = {time_s * 0.75, time_s, time_s * 1.5};
   measurement.statistics = {.samples = 3,

@@ -111,7 +111,7 @@ inline void check_facts(const Collective& collective, std::initializer_list<Shap
 
 /// One element, by where it comes from. Position -1 says that nothing is known of it.
 struct Label {
-  Piece::Source source = Piece::Source::untouched;
+  Segment::Source source = Segment::Source::untouched;
   int rank = 0;
   std::int64_t position = -1;
   auto operator<=>(const Label&) const = default;
@@ -122,16 +122,16 @@ inline std::ostream& operator<<(std::ostream& out, const Label& label) {
 using Labels = std::vector<Label>;
 
 /// The pieces as labels of single elements. Pieces must not overlap; elements without one stay unknown.
-inline Labels labels_of(const Pieces& pieces, std::size_t count) {
-  Labels labels(count, Label{Piece::Source::untouched, -1, -1});
+inline Labels labels_of(const Segments& pieces, std::size_t count) {
+  Labels labels(count, Label{Segment::Source::untouched, -1, -1});
   std::vector<bool> covered(count);
-  for (const Piece& piece : pieces) {
+  for (const Segment& piece : pieces) {
     REQUIRE(piece.offset + piece.count <= count);
     for (std::size_t i = 0; i < piece.count; ++i) {
       if (covered[piece.offset + i]) FAIL("pieces overlap at element " << piece.offset + i);
       covered[piece.offset + i] = true;
-      const bool moved = piece.source == Piece::Source::moved || piece.source == Piece::Source::contribution;
-      const bool untouched = piece.source == Piece::Source::untouched;
+      const bool moved = piece.source == Segment::Source::moved || piece.source == Segment::Source::contribution;
+      const bool untouched = piece.source == Segment::Source::untouched;
       labels[piece.offset + i] = {piece.source, moved ? piece.source_rank : 0,
                                   untouched ? -1 : static_cast<std::int64_t>(piece.first + i)};
     }
@@ -153,9 +153,9 @@ struct Simulation {
   Label reduced(std::size_t position) const {
     const std::int64_t at = sent(0, position).position;
     for (int rank = 0; rank < ranks; ++rank)
-      if (sent(rank, position) != Label{Piece::Source::contribution, rank, at})
+      if (sent(rank, position) != Label{Segment::Source::contribution, rank, at})
         FAIL("rank " << rank << " contributes " << sent(rank, position) << " at element " << position);
-    return {Piece::Source::reduced, 0, at};
+    return {Segment::Source::reduced, 0, at};
   }
 };
 
@@ -197,10 +197,10 @@ inline std::vector<Labels> all_sends(const Collective& collective, const Shape& 
                                      int ranks, int root) {
   std::vector<Labels> sends;
   for (int rank = 0; rank < ranks; ++rank) {
-    Labels sent = labels_of(collective.to_send(shape, element_bytes, rank, ranks, root), shape.send_count);
+    Labels sent = labels_of(collective.send_segments(shape, element_bytes, rank, ranks, root), shape.send_count);
     for (const Label& label : sent) {
       if (label.rank < 0) continue;  // not sent
-      if (label.rank != rank || (label.source == Piece::Source::contribution) != collective.reduces())
+      if (label.rank != rank || (label.source == Segment::Source::contribution) != collective.reduces())
         FAIL("rank " << rank << " sends " << label);
     }
     sends.push_back(std::move(sent));
@@ -209,9 +209,9 @@ inline std::vector<Labels> all_sends(const Collective& collective, const Shape& 
 }
 
 /// `expected` covers 0 .. recv_count once.
-inline void check_covers(const Pieces& expected, std::size_t recv_count) {
+inline void check_covers(const Segments& expected, std::size_t recv_count) {
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
-  for (const Piece& piece : expected)
+  for (const Segment& piece : expected)
     if (piece.count > 0) ranges.emplace_back(piece.offset, piece.offset + piece.count);
   std::ranges::sort(ranges);
   std::size_t end = 0;

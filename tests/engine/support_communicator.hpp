@@ -15,8 +15,8 @@ class IdleCommunicator : public Communicator {
   IdleCommunicator(int rank, int size, std::size_t buffer_bytes)
       : rank_(rank), size_(size), send_(buffer_bytes), recv_(buffer_bytes) {}
   /// As on a device with a clock of its own.
-  void stamp_with(Stamps& stamps) { stamps_ = &stamps; }
-  Stamps* stamps() override { return stamps_; }
+  void stamp_with(Timestamps& stamps) { stamps_ = &stamps; }
+  Timestamps* stamps() override { return stamps_; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::span<std::byte> send_buffer() override { return send_; }
@@ -33,8 +33,8 @@ class IdleCommunicator : public Communicator {
   void copy(std::byte*, const std::byte*, std::size_t) override { refuse(); }
   void synchronize() override { ++synchronized_; }
   int synchronized() const { return synchronized_; }
-  void fill(std::byte*, const Stream&, std::uint64_t, std::size_t) override { refuse(); }
-  void compare(const std::byte*, const Stream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {
+  void fill(std::byte*, const DataStream&, std::uint64_t, std::size_t) override { refuse(); }
+  void compare(const std::byte*, const DataStream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {
     refuse();
   }
 
@@ -43,7 +43,7 @@ class IdleCommunicator : public Communicator {
   int rank_;
   int size_;
   int synchronized_ = 0;
-  Stamps* stamps_ = nullptr;
+  Timestamps* stamps_ = nullptr;
   std::vector<std::byte> send_;
   std::vector<std::byte> recv_;
 };

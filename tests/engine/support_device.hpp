@@ -26,13 +26,13 @@ struct MadeUpDevice {
   double late_s = 0;    // that the first operation after each wait takes longer, as where others come late
   std::size_t room = 40;
   bool has_gate = true;
-  std::optional<DeviceCondition> condition = std::nullopt;
+  std::optional<DeviceClockState> condition = std::nullopt;
   double host_wait_s = 0;  // that waiting for it takes the host
 };
 
 /// One rank on such a device. `log` has a word for each call: "run", "copy", "stamp 2", "close", "open", "begin",
 /// "end", "issue", "group", "grouped", "flush", "wait", "ask".
-class DeviceCommunicator : public Communicator, public Stamps, public Gate {
+class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
  public:
   DeviceCommunicator(const MadeUpDevice& device, std::size_t buffer_bytes, int size = 1)
       : device_(device), size_(size), send_(buffer_bytes), recv_(buffer_bytes) {}
@@ -61,8 +61,8 @@ class DeviceCommunicator : public Communicator, public Stamps, public Gate {
   void alltoall(const std::byte*, std::byte*, std::size_t, Dtype) override { operate(); }
   void exchange(std::span<const Transfer>, std::span<const Transfer>, Dtype) override { operate(); }
   void copy(std::byte*, const std::byte*, std::size_t) override { log.push_back("copy"); }
-  void fill(std::byte*, const Stream&, std::uint64_t, std::size_t) override { log.push_back("fill"); }
-  void compare(const std::byte*, const Stream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {}
+  void fill(std::byte*, const DataStream&, std::uint64_t, std::size_t) override { log.push_back("fill"); }
+  void compare(const std::byte*, const DataStream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {}
   void begin_group() override { log.push_back("group"); }
   void end_group() override { log.push_back("grouped"); }
   void flush() override {
@@ -76,20 +76,20 @@ class DeviceCommunicator : public Communicator, public Stamps, public Gate {
     std::this_thread::sleep_for(std::chrono::duration<double>(device_.host_wait_s));
   }
 
-  Stamps* stamps() override { return this; }
+  Timestamps* stamps() override { return this; }
   void reset(std::size_t count) override { at_.resize(std::max(count, at_.size())); }
   void set(std::size_t index) override {
     log.push_back("stamp " + std::to_string(index));
     later([this, index] { at_.at(index) = now_s_; });
   }
-  double between_s(std::size_t from, std::size_t to) const override { return at_.at(to) - at_.at(from); }
+  double seconds_between(std::size_t from, std::size_t to) const override { return at_.at(to) - at_.at(from); }
 
-  bool can_record() const override { return true; }
-  void begin_recording() override {
+  bool can_capture() const override { return true; }
+  void begin_capture() override {
     log.push_back("begin");
     recorded_.emplace();
   }
-  std::unique_ptr<Recording> end_recording() override {
+  std::unique_ptr<OperationGraph> end_capture() override {
     log.push_back("end");
     auto recording = std::make_unique<MadeUpRecording>(*this, std::move(*recorded_));
     recorded_.reset();
@@ -107,8 +107,8 @@ class DeviceCommunicator : public Communicator, public Stamps, public Gate {
     most_behind_gate = std::max(most_behind_gate, held_.size());
     for (const auto& each : std::exchange(held_, {})) each();
   }
-  std::size_t room() const override { return device_.room; }
-  std::optional<DeviceCondition> condition() override {
+  std::size_t capacity() const override { return device_.room; }
+  std::optional<DeviceClockState> condition() override {
     log.push_back("ask");
     return device_.condition;
   }
@@ -116,7 +116,7 @@ class DeviceCommunicator : public Communicator, public Stamps, public Gate {
  private:
   using Work = std::vector<std::function<void()>>;
 
-  class MadeUpRecording final : public Recording {
+  class MadeUpRecording final : public OperationGraph {
    public:
     MadeUpRecording(DeviceCommunicator& on, Work work) : on_(on), work_(std::move(work)) {}
     void issue() override {

@@ -34,11 +34,11 @@ inline std::vector<std::string> run_as_threads(LocalJob& job, const std::functio
       std::string& end = ends[static_cast<std::size_t>(rank)];
       try {
         body(*job.team(rank));
-      } catch (const Aborted&) {
+      } catch (const JobAborted&) {
         end = "aborted";
       } catch (const std::exception& error) {
         end = error.what();
-        job.abort(Exit::wrong_data, end);
+        job.abort(ExitCode::wrong_data, end);
       }
     });
   for (std::thread& thread : threads) thread.join();

@@ -60,7 +60,7 @@ inline std::string run_processes(int processes, int threads, const RankBody& bod
           const auto team = job.team(process * threads + thread);
           std::string& complaint = complaints[static_cast<std::size_t>(thread)];
           complaint = complaint_of(body, *team);
-          if (!complaint.empty()) job.abort(Exit::wrong_data, complaint);
+          if (!complaint.empty()) job.abort(ExitCode::wrong_data, complaint);
         });
       }
       for (std::thread& rank : ranks) rank.join();

@@ -53,19 +53,19 @@ class TcpStores final : public Stores {
     std::vector<Descriptor> listeners;
     listeners.push_back(listen_at(loopback()));
     const Endpoint where = local_endpoint(listeners[0]);
-    server_ = std::make_unique<TcpServer>(std::move(listeners), ServerSettings{kToken, members, 1, 300, "here"});
+    server_ = std::make_unique<TcpStoreServer>(std::move(listeners), ServerSettings{kToken, members, 1, 300, "here"});
     for (int i = 0; i < members; ++i) {
       auto aborted = std::make_shared<std::atomic<bool>>(false);
-      const JobState job{[aborted] { return aborted->load(); }, [aborted](const Failure&) { *aborted = true; },
+      const StoreCallbacks job{[aborted] { return aborted->load(); }, [aborted](const Failure&) { *aborted = true; },
                          [aborted](const std::string&) { *aborted = true; }};
       stores_.push_back(std::make_unique<TcpStore>(welcomed(where, {false, i, members, 1, 1, "here"}), job, limit_s));
     }
   }
   Store& of(int member) override { return *stores_[static_cast<std::size_t>(member)]; }
-  TcpServer& server() { return *server_; }
+  TcpStoreServer& server() { return *server_; }
 
  private:
-  std::unique_ptr<TcpServer> server_;
+  std::unique_ptr<TcpStoreServer> server_;
   std::vector<std::unique_ptr<TcpStore>> stores_;
 };
 
@@ -91,7 +91,7 @@ inline std::vector<std::string> run_members(int members, const std::function<voi
       std::string& end = ends[static_cast<std::size_t>(member)];
       try {
         body(member);
-      } catch (const Aborted&) {
+      } catch (const JobAborted&) {
         end = "aborted";
       } catch (const Error& error) {
         end = std::to_string(static_cast<int>(error.exit())) + ": " + error.what();

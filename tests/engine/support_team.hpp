@@ -34,7 +34,7 @@ class ThreadTeam final : public Team {
   void barrier() override {
     Job& job = *shared_->job;
     std::unique_lock lock(job.mutex);
-    if (job.aborted) throw Aborted{};
+    if (job.aborted) throw JobAborted{};
     const std::size_t generation = shared_->generation;
     if (++shared_->arrived == shared_->size) {
       shared_->arrived = 0;
@@ -43,7 +43,7 @@ class ThreadTeam final : public Team {
       return;
     }
     job.changed.wait(lock, [&] { return shared_->generation != generation || job.aborted; });
-    if (shared_->generation == generation) throw Aborted{};
+    if (shared_->generation == generation) throw JobAborted{};
   }
 
   std::vector<Bytes> gather(std::span<const std::byte> mine) override {
@@ -90,7 +90,7 @@ class ThreadTeam final : public Team {
   bool aborted() const override { return shared_->job->aborted.load(std::memory_order_relaxed); }
 
   void enter(Phase) override {}
-  Issued& issued() override { return issued_; }
+  IssuedOperations& issued() override { return issued_; }
 
   /// Makes every wait of every team of the job end with Aborted.
   void abort() {
@@ -128,7 +128,7 @@ class ThreadTeam final : public Team {
 
   std::shared_ptr<Shared> shared_;
   int rank_;
-  Issued issued_;
+  IssuedOperations issued_;
 };
 
 /// What another team is, for tests that watch or change a part of it.
@@ -143,7 +143,7 @@ class TeamLike : public Team {
   std::unique_ptr<Team> split(int colour) override { return team_.split(colour); }
   bool aborted() const override { return team_.aborted(); }
   void enter(Phase phase) override { team_.enter(phase); }
-  Issued& issued() override { return team_.issued(); }
+  IssuedOperations& issued() override { return team_.issued(); }
 
  private:
   Team& team_;

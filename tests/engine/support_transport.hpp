@@ -23,7 +23,7 @@ inline std::unique_ptr<Backend> backend_over(Transport transport, int ranks, std
   if (transport == Transport::sockets) {
     backend = std::make_unique<SocketBackend>(0, ranks, "0", std::move(faults));
   } else {
-    backend = std::make_unique<HostBackend>(1, ranks, "0", std::move(faults));
+    backend = std::make_unique<SharedMemoryBackend>(1, ranks, "0", std::move(faults));
   }
   backend->reserve(ranks, buffer_bytes);
   return backend;

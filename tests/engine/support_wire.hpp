@@ -37,7 +37,7 @@ inline int free_port() { return local_endpoint(listen_at(loopback())).port(); }
 
 /// Whoever is to be reached may only just begin to listen.
 inline Descriptor connected_to(const Endpoint& where) {
-  Connected connected = connect_to(where, kPatienceMs / kTickMs, [] { return false; });
+  ConnectResult connected = connect_to(where, kPatienceMs / kTickMs, [] { return false; });
   for (int waited_ms = 0; !connected.socket.is_open() && waited_ms < kPatienceMs; waited_ms += 10) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     connected = connect_to(where, kPatienceMs / kTickMs, [] { return false; });
@@ -66,7 +66,7 @@ class Stranger {
     return true;
   }
   bool say(std::string_view text) { return say(bytes_of(text)); }
-  bool say(Frame kind, std::span<const std::byte> body) {
+  bool say(FrameKind kind, std::span<const std::byte> body) {
     Bytes frame;
     append_frame(frame, kind, body);
     return say(frame);
@@ -85,7 +85,7 @@ class Stranger {
     }
   }
   /// The next frame that comes.
-  std::optional<TcpChannel::Received> hear() {
+  std::optional<TcpChannel::ReceivedFrame> hear() {
     FrameReader reader;
     std::span<const std::byte> body;
     while (!reader.next(body, kMostFrameBytes)) {
@@ -97,17 +97,17 @@ class Stranger {
       if (got <= 0) return std::nullopt;
       reader.append(std::span(&one, 1));
     }
-    return TcpChannel::Received{static_cast<Frame>(body.front()), Bytes(body.begin() + 1, body.end())};
+    return TcpChannel::ReceivedFrame{static_cast<FrameKind>(body.front()), Bytes(body.begin() + 1, body.end())};
   }
   /// Says hello, and gives the frame with which this connection can be greeted.
-  Bytes greeting(const Greeting& who, const std::string& token = kToken) {
+  Bytes greeting(const ClientInfo& who, const std::string& token = kToken) {
     ClientHandshake handshake(token);
-    REQUIRE(say(Frame::hello, handshake.hello()));
+    REQUIRE(say(FrameKind::hello, handshake.hello()));
     const auto challenge = hear();
     REQUIRE(challenge.has_value());
-    REQUIRE(challenge->kind == Frame::challenge);
+    REQUIRE(challenge->kind == FrameKind::challenge);
     Bytes frame;
-    append_frame(frame, Frame::greeting, handshake.greeting(challenge->body, who));
+    append_frame(frame, FrameKind::greeting, handshake.greeting(challenge->body, who));
     return frame;
   }
   bool is_turned_away() { return hear_to_the_end().has_value(); }
@@ -124,7 +124,7 @@ class Stranger {
 };
 
 /// The next frame that is not `skipped`.
-inline std::optional<TcpChannel::Received> next_frame(TcpChannel& channel, std::optional<Frame> skipped = {}) {
+inline std::optional<TcpChannel::ReceivedFrame> next_frame(TcpChannel& channel, std::optional<FrameKind> skipped = {}) {
   for (int tick = 0; tick < kPatienceMs / kTickMs && !channel.ended(); ++tick) {
     auto received = channel.receive(kTickMs);
     if (received && received->kind != skipped) return received;
@@ -133,29 +133,29 @@ inline std::optional<TcpChannel::Received> next_frame(TcpChannel& channel, std::
 }
 
 /// What the store says to a greeting.
-inline ClientHandshake::Verdict greet(TcpChannel& channel, const Greeting& greeting,
+inline ClientHandshake::HandshakeResult greet(TcpChannel& channel, const ClientInfo& greeting,
                                       const std::string& token = kToken) {
   ClientHandshake handshake(token);
-  channel.send(Frame::hello, handshake.hello());
+  channel.send(FrameKind::hello, handshake.hello());
   const auto challenge = next_frame(channel);
-  if (!challenge || challenge->kind != Frame::challenge) return {};
-  channel.send(Frame::greeting, handshake.greeting(challenge->body, greeting));
+  if (!challenge || challenge->kind != FrameKind::challenge) return {};
+  channel.send(FrameKind::greeting, handshake.greeting(challenge->body, greeting));
   const auto word = next_frame(channel);
-  return word ? handshake.verdict(word->kind, word->body) : ClientHandshake::Verdict{};
+  return word ? handshake.result_of(word->kind, word->body) : ClientHandshake::HandshakeResult{};
 }
 
 /// A connection that the store has welcomed.
-inline TcpChannel welcomed(const Endpoint& where, const Greeting& greeting) {
+inline TcpChannel welcomed(const Endpoint& where, const ClientInfo& greeting) {
   TcpChannel channel(connected_to(where));
-  REQUIRE(greet(channel, greeting).kind == ClientHandshake::Verdict::Kind::welcome);
+  REQUIRE(greet(channel, greeting).kind == ClientHandshake::HandshakeResult::Kind::welcome);
   return channel;
 }
 
 /// Exit code and sentence with which the store refuses a greeting.
-inline Failure refused(const Endpoint& where, const Greeting& greeting) {
+inline Failure refused(const Endpoint& where, const ClientInfo& greeting) {
   TcpChannel channel(connected_to(where));
   const auto verdict = greet(channel, greeting);
-  REQUIRE(verdict.kind == ClientHandshake::Verdict::Kind::refused);
+  REQUIRE(verdict.kind == ClientHandshake::HandshakeResult::Kind::refused);
   return verdict.why;
 }
 

@@ -7,21 +7,21 @@
 
 namespace busbw {
 
-HostRank::HostRank(std::vector<int> members, int rank, std::span<const Fault> faults)
+HostMemoryCommunicator::HostMemoryCommunicator(std::vector<int> members, int rank, std::span<const Fault> faults)
     : members_(std::move(members)), rank_(rank), faults_(faults, world_rank(rank)) {}
 
-void HostRank::copy(std::byte* to, const std::byte* from, std::size_t bytes) { move_bytes(to, from, bytes); }
+void HostMemoryCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) { move_bytes(to, from, bytes); }
 
-void HostRank::end_steps(std::span<std::byte> result, Dtype dtype) {
+void HostMemoryCommunicator::end_multi_step(std::span<std::byte> result, Dtype dtype) {
   faults_.end_steps();
   faults_.after_operation(result, size_bytes(dtype));
 }
 
-void HostRank::fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
+void HostMemoryCommunicator::fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) {
   fill_host(at, stream, first, elements);
 }
 
-void HostRank::compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+void HostMemoryCommunicator::compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                        std::uint64_t index_base, Mismatches& mismatches) {
   compare_host(at, stream, first, elements, index_base, mismatches);
 }

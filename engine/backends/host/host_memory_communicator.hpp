@@ -10,23 +10,23 @@
 namespace busbw {
 
 /// Operations are done when they return, so `synchronize` has nothing to wait for.
-class HostRank : public Communicator {
+class HostMemoryCommunicator : public Communicator {
  public:
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void begin_steps() override { faults_.begin_steps(); }
-  void end_steps(std::span<std::byte> result, Dtype dtype) override;
+  void begin_multi_step() override { faults_.begin_steps(); }
+  void end_multi_step(std::span<std::byte> result, Dtype dtype) override;
   void synchronize() override {}
-  void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override;
-  void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+  void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
+  void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches&) override;
   void enter(Phase phase) override { faults_.enter(phase); }
 
  protected:
   /// `members`: the world ranks of the communicator's ranks.
-  HostRank(std::vector<int> members, int rank, std::span<const Fault> faults);
+  HostMemoryCommunicator(std::vector<int> members, int rank, std::span<const Fault> faults);
 
   int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 

@@ -23,19 +23,19 @@ constexpr std::size_t kBlock = 256;
 
 /// What sums and products of T are kept in. Unsigned integers, because they wrap where signed ones must not overflow.
 template <class T>
-struct RunningOf {
+struct AccumulatorOf {
   using Type = float;
 };
 template <>
-struct RunningOf<double> {
+struct AccumulatorOf<double> {
   using Type = double;
 };
 template <std::integral T>
-struct RunningOf<T> {
+struct AccumulatorOf<T> {
   using Type = std::make_unsigned_t<T>;
 };
 template <class T>
-using Running = typename RunningOf<T>::Type;
+using Accumulator = typename AccumulatorOf<T>::Type;
 
 /// Calls `body(i)` for each element of a block.
 template <class Body>
@@ -48,8 +48,8 @@ void for_each(std::size_t count, Body body) {
 }
 
 template <Redop Op, class T>
-Running<T> combine(Running<T> a, Running<T> b) {
-  using R = Running<T>;
+Accumulator<T> combine(Accumulator<T> a, Accumulator<T> b) {
+  using R = Accumulator<T>;
   if constexpr (Op == Redop::prod) {
     return static_cast<R>(a * b);
   } else if constexpr (Op == Redop::max || Op == Redop::min) {
@@ -63,14 +63,14 @@ Running<T> combine(Running<T> a, Running<T> b) {
 }
 
 template <Redop Op, class T>
-Running<T> prepare(T value, Running<T> scalar) {
-  const auto running = static_cast<Running<T>>(value);
-  if constexpr (Op == Redop::mulsum) return static_cast<Running<T>>(running * scalar);
+Accumulator<T> prepare(T value, Accumulator<T> scalar) {
+  const auto running = static_cast<Accumulator<T>>(value);
+  if constexpr (Op == Redop::mulsum) return static_cast<Accumulator<T>>(running * scalar);
   return running;
 }
 
 template <Redop Op, class T>
-T finish(Running<T> value, std::size_t ranks) {
+T finish(Accumulator<T> value, std::size_t ranks) {
   if constexpr (std::is_integral_v<T>) {
     // Divided as 64 bits, because the number of ranks need not fit into T.
     using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
@@ -78,8 +78,8 @@ T finish(Running<T> value, std::size_t ranks) {
     if constexpr (Op == Redop::avg) return static_cast<T>(static_cast<Wide>(result) / static_cast<Wide>(ranks));
     return result;
   } else {
-    if constexpr (Op == Redop::avg) value /= static_cast<Running<T>>(ranks);
-    if constexpr (std::is_same_v<T, Running<T>>) {
+    if constexpr (Op == Redop::avg) value /= static_cast<Accumulator<T>>(ranks);
+    if constexpr (std::is_same_v<T, Accumulator<T>>) {
       return value;
     } else {
       return T::from_float(value);
@@ -87,9 +87,9 @@ T finish(Running<T> value, std::size_t ranks) {
   }
 }
 
-void store_block(std::byte* to, const std::byte* from, std::size_t bytes, StoreMode store) {
+void store_block(std::byte* to, const std::byte* from, std::size_t bytes, WriteMode store) {
 #ifdef __SSE2__
-  if (store == StoreMode::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
+  if (store == WriteMode::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
     for (std::size_t at = 0; at < bytes; at += 16) {
       const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + at));
       _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), value);
@@ -104,13 +104,13 @@ void store_block(std::byte* to, const std::byte* from, std::size_t bytes, StoreM
 
 template <Redop Op, class T>
 void reduce_block(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                  std::size_t first, std::size_t count, StoreMode store) {
-  alignas(64) Running<T> running[kBlock];
+                  std::size_t first, std::size_t count, WriteMode store) {
+  alignas(64) Accumulator<T> running[kBlock];
   alignas(64) T result[kBlock];
   for (std::size_t rank = 0; rank < sources.size(); ++rank) {
     const T* const from = reinterpret_cast<const T*>(sources[rank]) + first;
     const auto scalar =
-        Op == Redop::mulsum ? static_cast<Running<T>>(mulsum_scalar(static_cast<int>(rank))) : Running<T>{};
+        Op == Redop::mulsum ? static_cast<Accumulator<T>>(mulsum_scalar(static_cast<int>(rank))) : Accumulator<T>{};
     if (rank == 0) {
       for_each(count, [&](std::size_t i) { running[i] = prepare<Op, T>(from[i], scalar); });
     } else {
@@ -124,7 +124,7 @@ void reduce_block(std::span<const std::byte* const> sources, std::span<std::byte
 }
 
 using BlockReducer = void (*)(std::span<const std::byte* const>, std::span<std::byte* const>, std::size_t, std::size_t,
-                              StoreMode);
+                              WriteMode);
 
 template <class T>
 BlockReducer reducer_of(Redop redop) {
@@ -142,14 +142,14 @@ BlockReducer reducer_of(Redop redop) {
 }  // namespace
 
 void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, StoreMode store) {
+                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, WriteMode store) {
   const BlockReducer reduce = with_element_type(dtype, [&]<class T>() { return reducer_of<T>(redop); });
   for (std::size_t done = 0; done < count; done += kBlock) {
     reduce(sources, destinations, first + done, std::min(kBlock, count - done), store);
   }
 #ifdef __SSE2__
   // Streamed stores are ordered before later ones only by a fence; a barrier's release does not do it.
-  if (store == StoreMode::streamed) _mm_sfence();
+  if (store == WriteMode::streamed) _mm_sfence();
 #endif
 }
 
@@ -157,13 +157,13 @@ void average_elements(std::byte* data, std::size_t count, Dtype dtype, int ranks
   with_element_type(dtype, [&]<class T>() {
     T* const elements = reinterpret_cast<T*>(data);
     for (std::size_t i = 0; i < count; ++i)
-      elements[i] = finish<Redop::avg, T>(static_cast<Running<T>>(elements[i]), static_cast<std::size_t>(ranks));
+      elements[i] = finish<Redop::avg, T>(static_cast<Accumulator<T>>(elements[i]), static_cast<std::size_t>(ranks));
   });
 }
 
 void scale_elements(std::byte* to, const std::byte* from, std::size_t count, Dtype dtype, int rank) {
   with_element_type(dtype, [&]<class T>() {
-    const auto scalar = static_cast<Running<T>>(mulsum_scalar(rank));
+    const auto scalar = static_cast<Accumulator<T>>(mulsum_scalar(rank));
     const T* const source = reinterpret_cast<const T*>(from);
     T* const destination = reinterpret_cast<T*>(to);
     for (std::size_t i = 0; i < count; ++i)

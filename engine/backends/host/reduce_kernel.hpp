@@ -8,7 +8,7 @@
 namespace busbw {
 
 /// How results are stored.
-enum class StoreMode {
+enum class WriteMode {
   cached,    // through the caches: for results that fit there, or whose place was read just before
   streamed,  // past the caches where the processor can: saves reading what is about to be overwritten
 };
@@ -20,7 +20,7 @@ enum class StoreMode {
 /// once. `avg` divides the sum once: integers truncate towards zero, which is the floor for sums that are not negative.
 /// `mulsum` multiplies rank i's data by mulsum_scalar(i) first.
 void reduce_elements(std::span<const std::byte* const> sources, std::span<std::byte* const> destinations,
-                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, StoreMode store);
+                     std::size_t first, std::size_t count, Dtype dtype, Redop redop, WriteMode store);
 
 /// Divides the sums at `data` by `ranks`, as `avg` does it above: for sums that were made elsewhere.
 void average_elements(std::byte* data, std::size_t count, Dtype dtype, int ranks);

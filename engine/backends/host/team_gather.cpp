@@ -2,7 +2,7 @@
 
 namespace busbw {
 
-std::vector<Bytes> share(Team& team, std::span<const std::byte> mine) {
+std::vector<Bytes> all_gather_bytes(Team& team, std::span<const std::byte> mine) {
   MessageWriter joined;
   for (const Bytes& part : team.gather(mine)) joined.add(std::span<const std::byte>(part));
   const Bytes all = team.broadcast(joined.bytes());
@@ -14,7 +14,7 @@ std::vector<Bytes> share(Team& team, std::span<const std::byte> mine) {
 
 std::vector<int> world_ranks_of(const Team& world, Team& group) {
   std::vector<int> members;
-  for (const Bytes& theirs : share(group, MessageWriter().add(world.rank()).bytes()))
+  for (const Bytes& theirs : all_gather_bytes(group, MessageWriter().add(world.rank()).bytes()))
     members.push_back(MessageReader(theirs).take<int>());
   return members;
 }

@@ -6,11 +6,11 @@
 namespace busbw {
 namespace {
 
-struct Form {
+struct VersionPattern {
   std::string_view start;  // what stands before the version
   std::string_view name;
 };
-constexpr std::array<Form, 4> kForms{{{"Open MPI v", "Open MPI"},
+constexpr std::array<VersionPattern, 4> kForms{{{"Open MPI v", "Open MPI"},
                                       {"MPICH Version:", "MPICH"},
                                       {"Intel(R) MPI Library ", "Intel MPI"},
                                       {"MVAPICH2 Version      :", "MVAPICH2"}}};
@@ -20,7 +20,7 @@ constexpr std::string_view kBlanks = " \t";
 
 std::string mpi_library_name(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
-  for (const Form& form : kForms) {
+  for (const VersionPattern& form : kForms) {
     if (!line.starts_with(form.start)) continue;
     std::string_view rest = line.substr(form.start.size());
     rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(kBlanks)));

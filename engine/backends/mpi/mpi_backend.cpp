@@ -37,7 +37,7 @@ MpiBackend::MpiBackend(int local_rank, Faults faults)
     : local_rank_(local_rank), faults_(std::move(faults)), library_(library_text()), cpu_name_(busbw::cpu_name()) {}
 
 MpiBackend::~MpiBackend() {
-  if (came_to_end_) leave_mpi();
+  if (came_to_end_) finalize_mpi();
 }
 
 std::string MpiBackend::version() const { return mpi_library_name(library_); }

@@ -25,7 +25,7 @@ class MpiBackend final : public Backend {
   std::size_t work_bytes(int) const override { return 0; }
   std::vector<std::pair<std::string, std::string>> facts() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
-  void enter(Phase phase, int world_rank) override { strike(faults_, phase, world_rank); }
+  void enter(Phase phase, int world_rank) override { trigger_faults(faults_, phase, world_rank); }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
 
  private:

@@ -27,7 +27,7 @@ const void* unless_in_place(const std::byte* send, bool in_place) { return in_pl
 MpiCommunicator::MpiCommunicator(MPI_Comm communicator, std::vector<int> members, const Team& world,
                                  const MpiOperators& operators, MpiMemory memory, std::span<const Fault> faults,
                                  bool& came_to_end)
-    : HostRank(std::move(members), rank_in(communicator), faults),
+    : HostMemoryCommunicator(std::move(members), rank_in(communicator), faults),
       communicator_(communicator),
       world_(world),
       operators_(operators),

@@ -17,7 +17,7 @@ struct MpiMemory {
 
 /// A collective whose peer is gone may never return: the rank then stays in it, and its process ends without it once
 /// the job is aborted. `exchange` looks at the job while it waits.
-class MpiCommunicator final : public HostRank {
+class MpiCommunicator final : public HostMemoryCommunicator {
  public:
   /// `communicator` becomes this object's; `members` are the world ranks of its ranks. `world` and `operators` must
   /// outlive it. `came_to_end` is set when it is destroyed in good order, which all ranks then do.

@@ -17,7 +17,7 @@ namespace {
 /// What a launcher's variables say; none where they say nothing sensible, since MPI knows better.
 std::optional<World> told_by_variables(Environment environment) {
   try {
-    return find_place(environment);
+    return detect_process(environment);
   } catch (const UsageError&) {
     return std::nullopt;
   }
@@ -25,7 +25,7 @@ std::optional<World> told_by_variables(Environment environment) {
 
 /// Throws where MPI has found nobody else, but there should be others: each process would measure alone.
 void require_alone(Environment environment) {
-  const World told = find_place(environment);
+  const World told = detect_process(environment);
   if (told.size > 1)
     throw UsageError(fmt::format(
         "{} has started {} processes, but MPI connects this one to no other, so each would run alone; start it "
@@ -35,7 +35,7 @@ void require_alone(Environment environment) {
 }
 
 /// Where the other processes can reach this one, and a port that is free.
-TcpStoreAddress own_address(const MpiPlace& place) {
+TcpStoreAddress own_address(const MpiWorld& place) {
   TcpStoreAddress address;
   address.port = local_endpoint(listen_everywhere(0)).port();
   if (place.local_size == place.size) {
@@ -72,7 +72,7 @@ World join_mpi(char**, Environment environment) {
         fmt::format("BUSBW_RENDEZVOUS={}: with --backend mpi the processes learn over MPI where process 0 is; "
                     "unset it",
                     *address));
-  const MpiPlace place = enter_mpi(limit_s);
+  const MpiWorld place = init_mpi(limit_s);
   World world;
   world.rank = place.rank;
   world.size = place.size;

@@ -36,7 +36,7 @@ void reduce_pair(void* in, void* in_and_out, int* count, MPI_Datatype*) {
   const std::array<const std::byte*, 2> sources{static_cast<const std::byte*>(in),
                                                 static_cast<const std::byte*>(in_and_out)};
   const std::array<std::byte*, 1> destination{static_cast<std::byte*>(in_and_out)};
-  reduce_elements(sources, destination, 0, static_cast<std::size_t>(*count), dtype, redop, StoreMode::cached);
+  reduce_elements(sources, destination, 0, static_cast<std::size_t>(*count), dtype, redop, WriteMode::cached);
 }
 
 using Functions = std::array<std::array<MPI_User_function*, 4>, kDtypes.size()>;

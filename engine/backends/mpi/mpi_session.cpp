@@ -19,17 +19,17 @@ namespace {
 constexpr double kLeaveLimitS = 10;
 
 /// Ends the process with a sentence when it has not gone out of scope in time.
-class Guard {
+class CallTimeLimit {
  public:
-  Guard(double limit_s, std::string sentence) {
+  CallTimeLimit(double limit_s, std::string sentence) {
     thread_ = std::thread([this, limit_s, sentence = std::move(sentence)] {
       std::unique_lock lock(mutex_);
       if (over_changed_.wait_for(lock, std::chrono::duration<double>(limit_s), [this] { return over_; })) return;
-      complain("busbw-engine-mpi", sentence);
-      _exit(static_cast<int>(Exit::rank_lost));
+      print_stderr("busbw-engine-mpi", sentence);
+      _exit(static_cast<int>(ExitCode::rank_lost));
     });
   }
-  ~Guard() {
+  ~CallTimeLimit() {
     {
       const std::scoped_lock lock(mutex_);
       over_ = true;
@@ -37,8 +37,8 @@ class Guard {
     over_changed_.notify_one();
     thread_.join();
   }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
+  CallTimeLimit(const CallTimeLimit&) = delete;
+  CallTimeLimit& operator=(const CallTimeLimit&) = delete;
 
  private:
   std::mutex mutex_;
@@ -47,15 +47,15 @@ class Guard {
   std::thread thread_;
 };
 
-void place_among(MPI_Comm members, int& rank, int& size) {
+void rank_and_size(MPI_Comm members, int& rank, int& size) {
   require_mpi(MPI_Comm_rank(members, &rank), "MPI_Comm_rank");
   require_mpi(MPI_Comm_size(members, &size), "MPI_Comm_size");
 }
 
 }  // namespace
 
-MpiPlace enter_mpi(double limit_s) {
-  const Guard guard(
+MpiWorld init_mpi(double limit_s) {
+  const CallTimeLimit guard(
       limit_s, fmt::format("MPI_Init did not return within {:g} s, in phase rendezvous: not all processes came, or "
                            "MPI finds no way between their hosts; see what MPI wrote, or raise "
                            "BUSBW_JOIN_TIMEOUT_S",
@@ -70,18 +70,18 @@ MpiPlace enter_mpi(double limit_s) {
         "this MPI allows calls by the first thread only (no MPI_THREAD_SERIALIZED); use one that was "
         "built for threads");
   require_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  MpiPlace place;
-  place_among(MPI_COMM_WORLD, place.rank, place.size);
+  MpiWorld place;
+  rank_and_size(MPI_COMM_WORLD, place.rank, place.size);
   MPI_Comm node = MPI_COMM_NULL;
   require_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place.rank, MPI_INFO_NULL, &node),
               "MPI_Comm_split_type");
-  place_among(node, place.local_rank, place.local_size);
+  rank_and_size(node, place.local_rank, place.local_size);
   require_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
   return place;
 }
 
-void leave_mpi() {
-  const Guard guard(kLeaveLimitS,
+void finalize_mpi() {
+  const CallTimeLimit guard(kLeaveLimitS,
                     fmt::format("MPI_Finalize did not return within {:g} s, in phase report: a process was lost "
                                 "after the last row",
                                 kLeaveLimitS));

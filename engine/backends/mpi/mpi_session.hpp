@@ -5,7 +5,7 @@
 namespace busbw {
 
 /// Where MPI put this process.
-struct MpiPlace {
+struct MpiWorld {
   int rank = 0;
   int size = 1;
   int local_rank = 0;  // among those that share memory with it
@@ -14,10 +14,10 @@ struct MpiPlace {
 
 /// MPI_Init, by the main thread; another one may call MPI later. Throws EnvironmentError. Where it does not return
 /// within `limit_s`, the process ends with a sentence and exit code 4: nothing else ends a call into a library.
-MpiPlace enter_mpi(double limit_s);
+MpiWorld init_mpi(double limit_s);
 
 /// MPI_Finalize, by the main thread. It waits for all processes, so it is not called where one may be lost; should one
 /// be lost all the same, the process ends as above.
-void leave_mpi();
+void finalize_mpi();
 
 }  // namespace busbw

@@ -10,8 +10,8 @@ GpuSurvey survey_gpus(bool) {
   return {{}, "this build has no GPU engine: build with CUDA's compiler at hand (docs/gpu.md), or use --backend host"};
 }
 
-std::unique_ptr<Backend> make_nccl_backend(const NcclRequest&, const GpuSurvey& survey) {
-  throw EnvironmentError("--backend nccl: " + survey.why_none);
+std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig&, const GpuSurvey& survey) {
+  throw EnvironmentError("--backend nccl: " + survey.no_gpu_reason);
 }
 
 }  // namespace busbw

@@ -73,7 +73,7 @@ const Remedy* remedy_for(std::string_view name) {
 
 }  // namespace
 
-std::string device_error_sentence(std::string_view where, std::string_view doing, std::string_view name,
+std::string device_error_message(std::string_view where, std::string_view doing, std::string_view name,
                                   std::string_view text) {
   const Remedy* const known = remedy_for(name);
   return fmt::format("{}: {} failed: {} ({}){}; {}", where, doing, text, name,
@@ -99,7 +99,7 @@ std::string_view remedy_of_library_error(std::string_view said) {
   return "run with NCCL_DEBUG=WARN for NCCL's own account";
 }
 
-std::string out_of_memory_sentence(std::string_view where, std::string_view what, std::size_t asked_bytes,
+std::string out_of_memory_message(std::string_view where, std::string_view what, std::size_t asked_bytes,
                                    std::optional<std::size_t> free_bytes) {
   return fmt::format("{}: there is no room for {} of {}{}; lower -e, or end what else uses the GPU (nvidia-smi)", where,
                      what, size_text(asked_bytes),

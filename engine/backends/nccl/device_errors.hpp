@@ -9,7 +9,7 @@ namespace busbw {
 
 /// An error of CUDA in one sentence: where, in doing what, what CUDA calls it, and the remedy.
 /// `where`: "rank 3 on GPU 0000:0f:00"; `name` and `text`: CUDA's, such as "cudaErrorLaunchFailure".
-std::string device_error_sentence(std::string_view where, std::string_view doing, std::string_view name,
+std::string device_error_message(std::string_view where, std::string_view doing, std::string_view name,
                                   std::string_view text);
 
 /// Whether the GPU or the driver's hold on it is gone, so that nothing on it can go on.
@@ -20,7 +20,7 @@ bool is_device_lost(std::string_view name);
 std::string_view remedy_of_library_error(std::string_view said);
 
 /// A GPU has no room: what was asked for, and what is free where that is known.
-std::string out_of_memory_sentence(std::string_view where, std::string_view what, std::size_t asked_bytes,
+std::string out_of_memory_message(std::string_view where, std::string_view what, std::size_t asked_bytes,
                                    std::optional<std::size_t> free_bytes);
 
 }  // namespace busbw

@@ -14,8 +14,8 @@ std::string text_of(int version) {
   return version % 100 ? fmt::format("{}.{}", text, version % 100) : text;
 }
 
-FlagNeed kernel_need(const DeviceKernelInfo& kernel, int headers) {
-  FlagNeed need{fmt::format("-D {} (--device_implementation)", kernel.number),
+FlagRequirement kernel_need(const DeviceKernelInfo& kernel, int headers) {
+  FlagRequirement need{fmt::format("-D {} (--device_implementation)", kernel.number),
                 "leave -D out",
                 {"ncclDevCommCreate", "ncclDevCommDestroy", "ncclTeamLsa"},
                 headers};
@@ -26,14 +26,14 @@ FlagNeed kernel_need(const DeviceKernelInfo& kernel, int headers) {
 
 }  // namespace
 
-std::vector<FlagNeed> needs_of(const NcclFlags& flags, int headers) {
-  std::vector<FlagNeed> needs;
-  if (flags.registration == Registration::local)
+std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int headers) {
+  std::vector<FlagRequirement> needs;
+  if (flags.registration == RegistrationMode::local)
     needs.push_back({"-R 1 (--local_register)",
                      "leave -R out",
                      {"ncclMemAlloc", "ncclMemFree", "ncclCommRegister", "ncclCommDeregister"},
                      21900});
-  if (flags.registration == Registration::symmetric)
+  if (flags.registration == RegistrationMode::symmetric)
     needs.push_back({"-R 2 (--local_register)",
                      "leave -R out",
                      {"ncclMemAlloc", "ncclMemFree", "ncclCommWindowRegister", "ncclCommWindowDeregister"},
@@ -47,13 +47,13 @@ std::vector<FlagNeed> needs_of(const NcclFlags& flags, int headers) {
   return needs;
 }
 
-std::string lacking(const std::vector<FlagNeed>& needs, int version, const std::string& path,
+std::string unmet_requirement(const std::vector<FlagRequirement>& needs, int version, const std::string& path,
                     const std::function<bool(const char*)>& has) {
-  for (const FlagNeed& need : needs) {
+  for (const FlagRequirement& need : needs) {
     const std::string allowed =
         need.before ? fmt::format("{} up to, not including, {}", text_of(need.since), text_of(need.before))
                     : fmt::format("{} or later", text_of(need.since));
-    const std::string remedy = fmt::format("use {} (--library, BUSBW_NCCL_LIBRARY), or {}", allowed, need.leave_out);
+    const std::string remedy = fmt::format("use {} (--library, BUSBW_NCCL_LIBRARY), or {}", allowed, need.remedy);
     std::vector<const char*> missing;
     for (const char* function : need.functions)
       if (!has(function)) missing.push_back(function);
@@ -66,7 +66,7 @@ std::string lacking(const std::vector<FlagNeed>& needs, int version, const std::
   return "";
 }
 
-std::string switched_off(const NcclFlags& flags, Environment environment) {
+std::string disabled_by_environment(const NcclOptions& flags, Environment environment) {
   if (!flags.kernel || !flags.kernel->multimem || environment("NCCL_NVLS_ENABLE") != "0") return "";
   return fmt::format(
       "-D {} (--device_implementation) needs NVLink multicast, which NCCL_NVLS_ENABLE=0 switches off; unset it where "

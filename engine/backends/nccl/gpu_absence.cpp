@@ -18,7 +18,7 @@ bool hides_all(const std::string& visible) { return visible.empty() || visible =
 
 std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version / 10 % 100); }
 
-std::string no_gpu_sentence(const GpuLook& look) {
+std::string no_gpu_message(const GpuProbe& look) {
   if (look.driver_version == 0)
     return fmt::format(
         "there is no NVIDIA driver here (libcuda.so.1 cannot be loaded): install it, start the container with the GPUs "
@@ -32,11 +32,11 @@ std::string no_gpu_sentence(const GpuLook& look) {
   if (look.error_name == "cudaErrorNoDevice" && look.visible) {
     if (hides_all(*look.visible))
       return fmt::format("CUDA_VISIBLE_DEVICES={} hides all GPUs: unset it or name some of nvidia-smi -L, {}",
-                         shown(*look.visible), kHostInstead);
+                         printable_value(*look.visible), kHostInstead);
     return fmt::format(
         "CUDA_VISIBLE_DEVICES={} shows no GPU: CUDA knows the first that it names under no such number or id, or it "
         "names one twice; take those of nvidia-smi -L, {}",
-        shown(*look.visible), kHostInstead);
+        printable_value(*look.visible), kHostInstead);
   }
   if (look.error_name == "cudaErrorNoDevice")
     return fmt::format(
@@ -58,16 +58,16 @@ std::string no_gpu_sentence(const GpuLook& look) {
         "CUDA does not start and does not say why: see nvidia-smi and the kernel's log (dmesg | grep -i nvrm), and "
         "load the driver's modules anew (nvidia_uvm above all), {}",
         kHostInstead);
-  return device_error_sentence("looking for GPUs", "CUDA's start", look.error_name, look.error_text) + ", " +
+  return device_error_message("looking for GPUs", "CUDA's start", look.error_name, look.error_text) + ", " +
          kHostInstead;
 }
 
-std::string visible_devices_doubt(const std::optional<std::string>& visible, int seen) {
+std::string visible_devices_hint(const std::optional<std::string>& visible, int seen) {
   if (!visible || visible->empty()) return {};
   const auto named = 1 + std::ranges::count(*visible, ',');
   if (named <= seen) return {};
   return fmt::format("; CUDA_VISIBLE_DEVICES={} names {}, but CUDA reads it only up to the first that there is not",
-                     shown(*visible), named);
+                     printable_value(*visible), named);
 }
 
 }  // namespace busbw

@@ -35,42 +35,42 @@ void spin_until(const Ready& ready, const LookUp& look_up) {
 }
 
 void throw_if_aborted(const Team& world) {
-  if (world.aborted()) throw Aborted();
+  if (world.aborted()) throw JobAborted();
 }
 
-bool starts_jointly(Launch::Kind kind) { return kind <= Launch::Kind::exchange; }
+bool starts_jointly(IssueRequest::Kind kind) { return kind <= IssueRequest::Kind::exchange; }
 
 }  // namespace
 
-const char* name(Launch::Kind kind) {
+const char* name(IssueRequest::Kind kind) {
   switch (kind) {
-    case Launch::Kind::all_reduce: return "all_reduce";
-    case Launch::Kind::reduce: return "reduce";
-    case Launch::Kind::reduce_scatter: return "reduce_scatter";
-    case Launch::Kind::all_gather: return "all_gather";
-    case Launch::Kind::broadcast: return "broadcast";
-    case Launch::Kind::gather: return "gather";
-    case Launch::Kind::scatter: return "scatter";
-    case Launch::Kind::alltoall: return "alltoall";
-    case Launch::Kind::exchange: return "exchange";
-    case Launch::Kind::copy: return "copy";
-    case Launch::Kind::begin_group: return "begin_group";
-    case Launch::Kind::end_group: return "end_group";
-    case Launch::Kind::stamp: return "stamp";
-    case Launch::Kind::begin_recording: return "begin_recording";
-    case Launch::Kind::end_recording: return "end_recording";
-    case Launch::Kind::make_ready: return "make_ready";
-    case Launch::Kind::issue_recording: return "issue_recording";
-    case Launch::Kind::close_gate: return "close_gate";
-    case Launch::Kind::synchronize: return "synchronize";
+    case IssueRequest::Kind::all_reduce: return "all_reduce";
+    case IssueRequest::Kind::reduce: return "reduce";
+    case IssueRequest::Kind::reduce_scatter: return "reduce_scatter";
+    case IssueRequest::Kind::all_gather: return "all_gather";
+    case IssueRequest::Kind::broadcast: return "broadcast";
+    case IssueRequest::Kind::gather: return "gather";
+    case IssueRequest::Kind::scatter: return "scatter";
+    case IssueRequest::Kind::alltoall: return "alltoall";
+    case IssueRequest::Kind::exchange: return "exchange";
+    case IssueRequest::Kind::copy: return "copy";
+    case IssueRequest::Kind::begin_group: return "begin_group";
+    case IssueRequest::Kind::end_group: return "end_group";
+    case IssueRequest::Kind::stamp: return "stamp";
+    case IssueRequest::Kind::begin_recording: return "begin_recording";
+    case IssueRequest::Kind::end_recording: return "end_recording";
+    case IssueRequest::Kind::instantiate_graph: return "make_ready";
+    case IssueRequest::Kind::issue_recording: return "issue_recording";
+    case IssueRequest::Kind::close_gate: return "close_gate";
+    case IssueRequest::Kind::synchronize: return "synchronize";
   }
   throw std::logic_error("name: not a Launch::Kind");
 }
 
 /// What a rank has submitted: one writer, one reader. Each of the two counts is on a line that one side alone writes.
-struct LaunchGroup::Place {
-  std::vector<Launch> slots = std::vector<Launch>(kSlots);
-  std::atomic<Launcher*> launcher{nullptr};
+struct LaunchGroup::MemberSlot {
+  std::vector<IssueRequest> slots = std::vector<IssueRequest>(kSlots);
+  std::atomic<OperationIssuer*> launcher{nullptr};
   std::atomic<bool> leaving{false};
   alignas(64) std::atomic<std::uint64_t> submitted{0};
   alignas(64) std::atomic<std::uint64_t> done{0};
@@ -78,43 +78,43 @@ struct LaunchGroup::Place {
   alignas(64) std::uint64_t submitted_seen = 0;
   std::uint64_t next = 0;
 
-  Launch& at(std::uint64_t number) { return slots[number % kSlots]; }
+  IssueRequest& at(std::uint64_t number) { return slots[number % kSlots]; }
 };
 
 LaunchGroup::LaunchGroup(int members) : finished_(static_cast<std::size_t>(members)) {
-  for (int i = 0; i < members; ++i) places_.push_back(std::make_unique<Place>());
+  for (int i = 0; i < members; ++i) places_.push_back(std::make_unique<MemberSlot>());
 }
 
 LaunchGroup::~LaunchGroup() = default;
 
-LaunchGroup::Member::Member(LaunchGroup& group, int index, Launcher& launcher, const Team& world)
+LaunchGroup::Member::Member(LaunchGroup& group, int index, OperationIssuer& launcher, const Team& world)
     : group_(group), index_(index), launcher_(launcher), world_(world) {
   if (index_ > 0) {
     group_.places_[static_cast<std::size_t>(index_)]->launcher.store(&launcher_, std::memory_order_release);
     return;
   }
-  First expected = First::absent;
-  if (!group_.first_.compare_exchange_strong(expected, First::joined)) throw Aborted();
+  LeaderState expected = LeaderState::absent;
+  if (!group_.first_.compare_exchange_strong(expected, LeaderState::joined)) throw JobAborted();
 }
 
 LaunchGroup::Member::~Member() {
   if (index_ == 0) {
     group_.recover_all(launcher_);
-    group_.first_.store(First::left, std::memory_order_release);
+    group_.first_.store(LeaderState::left, std::memory_order_release);
     return;
   }
-  Place& place = *group_.places_[static_cast<std::size_t>(index_)];
+  MemberSlot& place = *group_.places_[static_cast<std::size_t>(index_)];
   place.leaving.store(true, std::memory_order_release);
-  First expected = First::absent;
-  if (!group_.first_.compare_exchange_strong(expected, First::refused))
-    spin_until([&] { return group_.first_.load(std::memory_order_acquire) != First::joined; }, [] {});
+  LeaderState expected = LeaderState::absent;
+  if (!group_.first_.compare_exchange_strong(expected, LeaderState::refused))
+    spin_until([&] { return group_.first_.load(std::memory_order_acquire) != LeaderState::joined; }, [] {});
   place.launcher.store(nullptr, std::memory_order_release);
-  for (Launch& launch : place.slots) launch.recording.reset();
+  for (IssueRequest& launch : place.slots) launch.recording.reset();
 }
 
-Launch& LaunchGroup::Member::draft() {
+IssueRequest& LaunchGroup::Member::next_request() {
   if (index_ == 0) return own_;
-  Place& place = *group_.places_[static_cast<std::size_t>(index_)];
+  MemberSlot& place = *group_.places_[static_cast<std::size_t>(index_)];
   if (submitted_ - done_seen_ >= kSlots) {
     // With half of the slots free again the two sides do not fight over every single one.
     spin_until(
@@ -124,7 +124,7 @@ Launch& LaunchGroup::Member::draft() {
         },
         [&] {
           throw_if_aborted(world_);
-          if (group_.first_.load(std::memory_order_acquire) == First::left)
+          if (group_.first_.load(std::memory_order_acquire) == LeaderState::left)
             throw std::logic_error(fmt::format("member {} of a launch group goes on, and the first has ended", index_));
         });
   }
@@ -137,13 +137,13 @@ void LaunchGroup::Member::submit() {
     own_.recording.reset();
     return;
   }
-  Place& place = *group_.places_[static_cast<std::size_t>(index_)];
+  MemberSlot& place = *group_.places_[static_cast<std::size_t>(index_)];
   place.submitted.store(++submitted_, std::memory_order_release);
 }
 
 void LaunchGroup::Member::flush() {
   if (index_ == 0) return;
-  Place& place = *group_.places_[static_cast<std::size_t>(index_)];
+  MemberSlot& place = *group_.places_[static_cast<std::size_t>(index_)];
   spin_until(
       [&] {
         done_seen_ = place.done.load(std::memory_order_acquire);
@@ -151,7 +151,7 @@ void LaunchGroup::Member::flush() {
       },
       [&] {
         throw_if_aborted(world_);
-        if (group_.first_.load(std::memory_order_acquire) == First::left &&
+        if (group_.first_.load(std::memory_order_acquire) == LeaderState::left &&
             place.done.load(std::memory_order_acquire) != submitted_)
           throw std::logic_error(fmt::format("member {} of a launch group asks for {}, and the first has ended", index_,
                                              name(place.at(submitted_ - 1).kind)));
@@ -164,29 +164,29 @@ void LaunchGroup::for_siblings(const Each& each) {
 }
 
 /// The first member's thread: all that it submits is done here, with what the others submitted beside it.
-void LaunchGroup::do_for_all(const Launch& own, Launcher& launcher, const Team& world) {
+void LaunchGroup::do_for_all(const IssueRequest& own, OperationIssuer& launcher, const Team& world) {
   try {
-    for_siblings([&](Place& place) { await(place, own, world); });
+    for_siblings([&](MemberSlot& place) { await(place, own, world); });
     run_all(own, launcher, world);
   } catch (...) {
     recover_all(launcher);
     throw;
   }
-  for_siblings([](Place& place) {
+  for_siblings([](MemberSlot& place) {
     // Nothing is written to lines that the other thread looks at without need: it waits for the last of what it
     // submitted, which this one has seen by then, or for slots. Those it has written already are fetched ahead.
-    Launch& finished = place.at(place.next);
+    IssueRequest& finished = place.at(place.next);
     if (finished.recording) finished.recording.reset();
     ++place.next;
     if (place.next == place.submitted_seen || place.next % kLaunchesPerNotice == 0)
       place.done.store(place.next, std::memory_order_release);
     const auto* const next = reinterpret_cast<const std::byte*>(&place.at(place.next));
-    for (std::size_t line = 0; line < sizeof(Launch); line += kLineBytes) __builtin_prefetch(next + line);
+    for (std::size_t line = 0; line < sizeof(IssueRequest); line += kLineBytes) __builtin_prefetch(next + line);
   });
 }
 
 /// Waits until the member has submitted its next launch, which must be of the same kind.
-void LaunchGroup::await(Place& place, const Launch& own, const Team& world) {
+void LaunchGroup::await(MemberSlot& place, const IssueRequest& own, const Team& world) {
   if (place.submitted_seen == place.next) {
     spin_until(
         [&] {
@@ -201,61 +201,61 @@ void LaunchGroup::await(Place& place, const Launch& own, const Team& world) {
                 fmt::format("a member of a launch group has ended, and the first asks for {}", name(own.kind)));
         });
   }
-  const Launch::Kind theirs = place.at(place.next).kind;
+  const IssueRequest::Kind theirs = place.at(place.next).kind;
   if (theirs != own.kind)
     throw std::logic_error(fmt::format("a member of a launch group asks for {} where the first asks for {}",
                                        name(theirs), name(own.kind)));
 }
 
-void LaunchGroup::run_all(const Launch& own, Launcher& launcher, const Team& world) {
+void LaunchGroup::run_all(const IssueRequest& own, OperationIssuer& launcher, const Team& world) {
   const auto run_each = [&] {
     launcher.run(own);
-    for_siblings([](Place& place) { place.launcher.load(std::memory_order_relaxed)->run(place.at(place.next)); });
+    for_siblings([](MemberSlot& place) { place.launcher.load(std::memory_order_relaxed)->run(place.at(place.next)); });
   };
   switch (own.kind) {
-    case Launch::Kind::synchronize: wait_until_finished(launcher, world); return;
-    case Launch::Kind::begin_group: begin_joint(launcher); return;
-    case Launch::Kind::end_group: end_joint(launcher); return;
+    case IssueRequest::Kind::synchronize: wait_until_finished(launcher, world); return;
+    case IssueRequest::Kind::begin_group: begin_nccl_group(launcher); return;
+    case IssueRequest::Kind::end_group: end_nccl_group(launcher); return;
     default: break;
   }
   if (size() == 1 || !starts_jointly(own.kind)) {
     run_each();
     return;
   }
-  begin_joint(launcher);
+  begin_nccl_group(launcher);
   run_each();
-  end_joint(launcher);
+  end_nccl_group(launcher);
 }
 
-void LaunchGroup::begin_joint(Launcher& launcher) {
-  launcher.begin_joint();
+void LaunchGroup::begin_nccl_group(OperationIssuer& launcher) {
+  launcher.begin_nccl_group();
   ++joint_depth_;
 }
 
 /// One that fails to start is over, too.
-void LaunchGroup::end_joint(Launcher& launcher) {
+void LaunchGroup::end_nccl_group(OperationIssuer& launcher) {
   --joint_depth_;
-  launcher.end_joint();
+  launcher.end_nccl_group();
 }
 
 /// What this thread began it must end, joint starts before recordings: in an open one nothing else of NCCL is done at
 /// once, an abort neither.
-void LaunchGroup::recover_all(Launcher& launcher) noexcept {
-  for (; joint_depth_ > 0; --joint_depth_) launcher.abandon_joint();
+void LaunchGroup::recover_all(OperationIssuer& launcher) noexcept {
+  for (; joint_depth_ > 0; --joint_depth_) launcher.abort_nccl_group();
   launcher.recover();
-  for_siblings([](Place& place) {
-    if (Launcher* const theirs = place.launcher.load(std::memory_order_acquire)) theirs->recover();
+  for_siblings([](MemberSlot& place) {
+    if (OperationIssuer* const theirs = place.launcher.load(std::memory_order_acquire)) theirs->recover();
   });
 }
 
 /// As nccl-tests waits: without sleeping, each device asked in its turn.
-void LaunchGroup::wait_until_finished(Launcher& launcher, const Team& world) {
+void LaunchGroup::wait_until_finished(OperationIssuer& launcher, const Team& world) {
   std::ranges::fill(finished_, 0);
   std::size_t missing = places_.size();
   for (unsigned look = 1;; ++look) {
     bool some = false;
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      Launcher& theirs = i == 0 ? launcher : *places_[i]->launcher.load(std::memory_order_relaxed);
+      OperationIssuer& theirs = i == 0 ? launcher : *places_[i]->launcher.load(std::memory_order_relaxed);
       if (finished_[i] || !theirs.finished()) continue;
       finished_[i] = 1;
       some = true;

@@ -16,7 +16,7 @@
 namespace busbw {
 
 /// What one rank wants done, in the order of its stream. Whole cache lines, which go from one thread to another.
-struct alignas(64) Launch {
+struct alignas(64) IssueRequest {
   enum class Kind : std::uint8_t {
     all_reduce,
     reduce,
@@ -33,7 +33,7 @@ struct alignas(64) Launch {
     stamp,  // number `count`
     begin_recording,
     end_recording,
-    make_ready,  // what was recorded, once no rank of the group records
+    instantiate_graph,  // what was recorded, once no rank of the group records
     issue_recording,
     close_gate,  // for the `count`-th time
     synchronize,
@@ -51,19 +51,19 @@ struct alignas(64) Launch {
 };
 
 /// "all_reduce", "copy", ...
-const char* name(Launch::Kind);
+const char* name(IssueRequest::Kind);
 
 /// Does it, for one rank. Called by the thread of the group's first rank alone.
-class Launcher {
+class OperationIssuer {
  public:
-  virtual ~Launcher() = default;
+  virtual ~OperationIssuer() = default;
   /// Any kind but begin_group, end_group and synchronize.
-  virtual void run(const Launch&) = 0;
+  virtual void run(const IssueRequest&) = 0;
   /// What any launchers of this thread run in between is started as one.
-  virtual void begin_joint() = 0;
-  virtual void end_joint() = 0;
+  virtual void begin_nccl_group() = 0;
+  virtual void end_nccl_group() = 0;
   /// After a failure, in place of end_joint: what was run since begin_joint need not be started.
-  virtual void abandon_joint() noexcept = 0;
+  virtual void abort_nccl_group() noexcept = 0;
   /// Whether all that was run has finished on the device.
   virtual bool finished() = 0;
   /// After a failure: ends what was begun and cannot go on.
@@ -85,7 +85,7 @@ class LaunchGroup {
   class Member {
    public:
     /// `launcher` and `world` must outlive this.
-    Member(LaunchGroup& group, int index, Launcher& launcher, const Team& world);
+    Member(LaunchGroup& group, int index, OperationIssuer& launcher, const Team& world);
     /// Of the first member: recovers all launchers. Of another: waits for that, because the first might use its
     /// launcher.
     ~Member();
@@ -93,7 +93,7 @@ class LaunchGroup {
     Member& operator=(const Member&) = delete;
 
     /// Where to write the next launch; only `kind` and what belongs to it need be set.
-    Launch& draft();
+    IssueRequest& next_request();
     /// The first member returns when it is done for all, another as soon as it is noted (a bounded number of them).
     void submit();
     /// Returns when all that was submitted is done, which with a `synchronize` means: has finished.
@@ -102,31 +102,31 @@ class LaunchGroup {
    private:
     LaunchGroup& group_;
     int index_;
-    Launcher& launcher_;
+    OperationIssuer& launcher_;
     const Team& world_;
-    Launch own_;  // the first member's draft
+    IssueRequest own_;  // the first member's draft
     std::uint64_t submitted_ = 0;
     std::uint64_t done_seen_ = 0;
   };
 
  private:
-  struct Place;
-  enum class First : int { absent, joined, left, refused };
+  struct MemberSlot;
+  enum class LeaderState : int { absent, joined, left, refused };
 
-  void do_for_all(const Launch& own, Launcher& launcher, const Team& world);
-  void await(Place& place, const Launch& own, const Team& world);
-  void run_all(const Launch& own, Launcher& launcher, const Team& world);
-  void begin_joint(Launcher& launcher);
-  void end_joint(Launcher& launcher);
-  void recover_all(Launcher& launcher) noexcept;
-  void wait_until_finished(Launcher& launcher, const Team& world);
+  void do_for_all(const IssueRequest& own, OperationIssuer& launcher, const Team& world);
+  void await(MemberSlot& place, const IssueRequest& own, const Team& world);
+  void run_all(const IssueRequest& own, OperationIssuer& launcher, const Team& world);
+  void begin_nccl_group(OperationIssuer& launcher);
+  void end_nccl_group(OperationIssuer& launcher);
+  void recover_all(OperationIssuer& launcher) noexcept;
+  void wait_until_finished(OperationIssuer& launcher, const Team& world);
   template <class Each>
   void for_siblings(const Each& each);
 
-  std::vector<std::unique_ptr<Place>> places_;  // of the first member: unused
+  std::vector<std::unique_ptr<MemberSlot>> places_;  // of the first member: unused
   std::vector<unsigned char> finished_;         // while the first member waits
   int joint_depth_ = 0;                         // joint starts that are begun, in the first member's thread
-  std::atomic<First> first_{First::absent};
+  std::atomic<LeaderState> first_{LeaderState::absent};
 };
 
 }  // namespace busbw

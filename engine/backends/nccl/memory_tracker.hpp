@@ -12,10 +12,10 @@
 namespace busbw {
 
 /// Opened before a rank takes anything of its GPU, the current device; each step is told when it is done.
-class MemoryBook {
+class MemoryTracker {
  public:
   /// A book that is not `kept` asks nothing and tells nothing.
-  MemoryBook(bool kept, const std::optional<NvmlGpu>& gpu) : kept_(kept), free_(free_bytes()) {
+  MemoryTracker(bool kept, const std::optional<NvmlGpu>& gpu) : kept_(kept), free_(free_bytes()) {
     if (kept_ && gpu) use_.context_bytes = gpu->used_here_bytes();
   }
 

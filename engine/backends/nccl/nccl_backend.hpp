@@ -24,9 +24,9 @@ struct Gpu {
 /// The GPUs that this process may use. Where there are none, `why_none` says why, and what to do.
 struct GpuSurvey {
   std::vector<Gpu> gpus;
-  std::string why_none;
-  bool has_engine = false;  // this build can use GPUs, where there are any
-  std::vector<std::pair<int, int>> without_access{};  // to each other's memory, by CUDA's numbers
+  std::string no_gpu_reason;
+  bool has_gpu_support = false;  // this build can use GPUs, where there are any
+  std::vector<std::pair<int, int>> pairs_without_access{};  // to each other's memory, by CUDA's numbers
 };
 
 /// The version of NCCL's headers that this build was made with; empty where it has no GPU engine.
@@ -35,7 +35,7 @@ std::string nccl_headers();
 /// `forks_follow`: looks in a child process, because a process that has looked cannot be forked any more.
 GpuSurvey survey_gpus(bool forks_follow);
 
-struct NcclRequest {
+struct NcclBackendConfig {
   int ranks = 1;          // that this process, and what it forks, runs
   int first_rank = 0;     // of them, in the job
   int first_device = 0;   // of the first of them
@@ -44,10 +44,10 @@ struct NcclRequest {
   bool forks = false;        // the ranks run in forks of this process
   int gpus_per_thread = 1;   // -g: so many ranks, one after the other, have their operations launched by one thread
   Faults faults = {};        // --fault
-  NcclFlags flags = {};
+  NcclOptions flags = {};
 };
 
 /// Throws EnvironmentError where a rank would have no GPU of its own, or where there is no library.
-std::unique_ptr<Backend> make_nccl_backend(const NcclRequest& request, const GpuSurvey& survey);
+std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig& request, const GpuSurvey& survey);
 
 }  // namespace busbw

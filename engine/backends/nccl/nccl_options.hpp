@@ -7,10 +7,10 @@
 namespace busbw {
 
 /// How the ranks' buffers are made known to NCCL (-R).
-enum class Registration { none, local, symmetric };
+enum class RegistrationMode { none, local, symmetric };
 
-struct NcclFlags {
-  Registration registration = Registration::none;  // -R
+struct NcclOptions {
+  RegistrationMode registration = RegistrationMode::none;  // -R
   std::optional<int> cta_policy;                   // -x; NCCL's own choice without
   std::optional<DeviceKernelInfo> kernel;          // -D; NCCL's own operation without
   int kernel_ctas = kDefaultDeviceCtas;            // -V

@@ -20,25 +20,25 @@ constexpr unsigned kMostLinks = 36;         // more than any GPU has; asking for
 constexpr double kHzPerMhz = 1e6;
 constexpr unsigned kTextBytes = 96;         // NVML's own limits are 80 and 96
 
-struct Reason {
+struct ThrottleReason {
   unsigned long long bit;
   const char* words;
 };
 
 // nvmlClocksEventReasons. Left out: 0x1, the GPU is idle.
 constexpr std::array kReasons{
-    Reason{0x2, "applications clocks setting"},
-    Reason{0x4, "power limit"},
-    Reason{0x8, "hardware slowdown"},
-    Reason{0x10, "sync boost with another GPU"},
-    Reason{0x20, "temperature (software)"},
-    Reason{0x40, "temperature (hardware)"},
-    Reason{0x80, "power brake"},
-    Reason{0x100, "display clock setting"},
+    ThrottleReason{0x2, "applications clocks setting"},
+    ThrottleReason{0x4, "power limit"},
+    ThrottleReason{0x8, "hardware slowdown"},
+    ThrottleReason{0x10, "sync boost with another GPU"},
+    ThrottleReason{0x20, "temperature (software)"},
+    ThrottleReason{0x40, "temperature (hardware)"},
+    ThrottleReason{0x80, "power brake"},
+    ThrottleReason{0x100, "display clock setting"},
 };
 
 /// nvmlProcessInfo_t of the functions' versions 2 and 3.
-struct ProcessOnGpu {
+struct GpuProcess {
   unsigned pid;
   unsigned long long used_bytes;
   unsigned instances[2];
@@ -58,20 +58,20 @@ struct NvmlFunctions {
   int (*clock_event_reasons)(void*, unsigned long long*) = nullptr;
   int (*uuid)(void*, char*, unsigned) = nullptr;
   int (*nvlink_state)(void*, unsigned, unsigned*) = nullptr;
-  int (*processes)(void*, unsigned*, ProcessOnGpu*) = nullptr;
+  int (*processes)(void*, unsigned*, GpuProcess*) = nullptr;
 
   explicit NvmlFunctions(void* library) {
-    resolve(library, "nvmlShutdown", shutdown);
-    resolve(library, "nvmlSystemGetDriverVersion", driver_version);
-    resolve(library, "nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id);
-    resolve(library, "nvmlDeviceGetClockInfo", clock);
-    resolve(library, "nvmlDeviceGetMaxClockInfo", most_clock);
-    resolve(library, "nvmlDeviceGetCurrentClocksEventReasons", clock_event_reasons);
+    load_symbol(library, "nvmlShutdown", shutdown);
+    load_symbol(library, "nvmlSystemGetDriverVersion", driver_version);
+    load_symbol(library, "nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id);
+    load_symbol(library, "nvmlDeviceGetClockInfo", clock);
+    load_symbol(library, "nvmlDeviceGetMaxClockInfo", most_clock);
+    load_symbol(library, "nvmlDeviceGetCurrentClocksEventReasons", clock_event_reasons);
     // Drivers before 535 have it under its old name.
-    if (!clock_event_reasons) resolve(library, "nvmlDeviceGetCurrentClocksThrottleReasons", clock_event_reasons);
-    resolve(library, "nvmlDeviceGetUUID", uuid);
-    resolve(library, "nvmlDeviceGetNvLinkState", nvlink_state);
-    resolve(library, "nvmlDeviceGetComputeRunningProcesses_v3", processes);
+    if (!clock_event_reasons) load_symbol(library, "nvmlDeviceGetCurrentClocksThrottleReasons", clock_event_reasons);
+    load_symbol(library, "nvmlDeviceGetUUID", uuid);
+    load_symbol(library, "nvmlDeviceGetNvLinkState", nvlink_state);
+    load_symbol(library, "nvmlDeviceGetComputeRunningProcesses_v3", processes);
   }
   ~NvmlFunctions() {
     if (shutdown) shutdown();
@@ -98,11 +98,11 @@ std::optional<double> clock_hz_of(int (*function)(void*, int, unsigned*), void* 
 
 }  // namespace
 
-DeviceCondition NvmlGpu::condition() const {
-  DeviceCondition now{clock_hz_of(call_->clock, handle_), clock_hz_of(call_->most_clock, handle_), {}};
+DeviceClockState NvmlGpu::condition() const {
+  DeviceClockState now{clock_hz_of(call_->clock, handle_), clock_hz_of(call_->most_clock, handle_), {}};
   unsigned long long reasons = 0;
   if (call_->clock_event_reasons && call_->clock_event_reasons(handle_, &reasons) == kSuccess)
-    now.slowed_by = clock_event_words(reasons);
+    now.throttle_reasons = clock_event_words(reasons);
   return now;
 }
 
@@ -123,12 +123,12 @@ std::optional<int> NvmlGpu::nvlinks() const {
 }
 
 std::optional<std::int64_t> NvmlGpu::used_here_bytes() const {
-  std::array<ProcessOnGpu, kMostProcesses> processes{};
+  std::array<GpuProcess, kMostProcesses> processes{};
   unsigned count = kMostProcesses;
   if (!call_->processes || call_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;
   const auto end = processes.begin() + std::min(count, kMostProcesses);
   auto own = std::find_if(processes.begin(), end,
-                          [](const ProcessOnGpu& each) { return each.pid == static_cast<unsigned>(getpid()); });
+                          [](const GpuProcess& each) { return each.pid == static_cast<unsigned>(getpid()); });
   if (own == end && count == 1) own = processes.begin();
   if (own == end || own->used_bytes == kNotTold) return std::nullopt;
   return static_cast<std::int64_t>(own->used_bytes);
@@ -138,7 +138,7 @@ std::optional<Nvml> Nvml::open(const char* library) {
   void* const opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (!opened) return std::nullopt;
   int (*init)() = nullptr;
-  resolve(opened, "nvmlInit_v2", init);
+  load_symbol(opened, "nvmlInit_v2", init);
   if (!init || init() != kSuccess) {
     dlclose(opened);
     return std::nullopt;
@@ -159,7 +159,7 @@ std::optional<NvmlGpu> Nvml::gpu(const std::string& bus_id) const {
 
 std::vector<std::string> clock_event_words(unsigned long long reasons) {
   std::vector<std::string> words;
-  for (const Reason& reason : kReasons)
+  for (const ThrottleReason& reason : kReasons)
     if (reasons & reason.bit) words.emplace_back(reason.words);
   return words;
 }

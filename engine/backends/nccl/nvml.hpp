@@ -19,7 +19,7 @@ class NvmlGpu {
   NvmlGpu(std::shared_ptr<const NvmlFunctions> call, void* handle) : call_(std::move(call)), handle_(handle) {}
 
   /// Its multiprocessors' clock now, the greatest they may have, and what holds the clock back. Some 10 to 100 us.
-  DeviceCondition condition() const;
+  DeviceClockState condition() const;
   /// "GPU-5a2f...": the same on every boot.
   std::optional<std::string> uuid() const;
   /// NVLinks that are up.

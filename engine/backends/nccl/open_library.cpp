@@ -55,8 +55,8 @@ void* open_first(const LibrarySearch& search) {
   // Preloaded libraries are among the program's own symbols.
   if (dlsym(RTLD_DEFAULT, "ncclGetVersion")) return dlopen(nullptr, RTLD_NOW);
   // One that is installed beside the program is meant, and must not be passed over.
-  if (!search.in_environment.empty()) return open_or_throw(search.in_environment.front(), "the wheel's library");
-  if (void* const handle = dlopen(search.of_system.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  if (!search.wheel_files.empty()) return open_or_throw(search.wheel_files.front(), "the wheel's library");
+  if (void* const handle = dlopen(search.system_library.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   throw EnvironmentError(fmt::format(
       "there is no NCCL library: {}; install one (pip install nvidia-nccl-cu13), or name it with --library or {}",
       dlerror(), kVariable));
@@ -71,7 +71,7 @@ std::string file_of(void* function) {
   return error ? std::string(where.dli_fname) : whole.string();
 }
 
-bool is_too_old(int version) { return counts_as_nccl(version) && version < kLeastVersion; }
+bool is_too_old(int version) { return is_nccl_version(version) && version < kLeastVersion; }
 
 }  // namespace
 
@@ -85,12 +85,12 @@ LibrarySearch library_search(const std::string& option, Environment environment)
     search.named = *variable;
     search.named_by = kVariable;
   }
-  search.in_environment = in_python_environment();
+  search.wheel_files = in_python_environment();
   return search;
 }
 
 void* OpenedLibrary::find(const char* function, int since) const {
-  return counts_as_nccl(version) && version < since ? nullptr : dlsym(handle, function);
+  return is_nccl_version(version) && version < since ? nullptr : dlsym(handle, function);
 }
 
 std::string OpenedLibrary::named() const { return fmt::format("NCCL {} ({})", nccl_version_text(version), path); }
@@ -120,7 +120,7 @@ OpenedLibrary open_nccl(const LibrarySearch& search) {
   return library;
 }
 
-bool counts_as_nccl(int version) {
+bool is_nccl_version(int version) {
   return (version >= kFirstOldCount && version <= kLastOldCount) || version >= kFirstNewCount;
 }
 

@@ -12,8 +12,8 @@ namespace busbw {
 struct LibrarySearch {
   std::string named;                         // a path, or empty
   std::string named_by;                      // "--library", "BUSBW_NCCL_LIBRARY"
-  std::vector<std::string> in_environment;   // of the wheel nvidia-nccl-cu*: files that exist
-  std::string of_system = "libnccl.so.2";    // what the loader looks for
+  std::vector<std::string> wheel_files;   // of the wheel nvidia-nccl-cu*: files that exist
+  std::string system_library = "libnccl.so.2";    // what the loader looks for
 };
 
 /// `option` (--library) goes before BUSBW_NCCL_LIBRARY; empty means not given.
@@ -38,7 +38,7 @@ OpenedLibrary open_nccl(const LibrarySearch& search);
 
 /// Whether a version is one of NCCL's. Other libraries with its interface may count in their own way, and then a
 /// version says nothing of what they can do.
-bool counts_as_nccl(int version);
+bool is_nccl_version(int version);
 
 /// "2.28.9" of 22809, "2.8.4" of 2804. Libraries with NCCL's interface may count in their own way: "0.9.0" of 900.
 std::string nccl_version_text(int version);

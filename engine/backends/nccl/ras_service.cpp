@@ -25,12 +25,12 @@ constexpr std::size_t kMostBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostLineBytes = 240;
 
 /// A conversation with what listens there, within a time that is given for all of it.
-class Conversation {
+class RasConnection {
  public:
-  explicit Conversation(int ticks) : left_(ticks) {}
+  explicit RasConnection(int ticks) : left_(ticks) {}
 
   bool is_over() {
-    left_ -= static_cast<int>(std::min<std::uint64_t>(ticker_.passed(), 1000));
+    left_ -= static_cast<int>(std::min<std::uint64_t>(ticker_.take_elapsed(), 1000));
     return left_ <= 0;
   }
   int left() const { return std::max(left_, 0); }
@@ -119,10 +119,10 @@ std::optional<RasAddress> ras_address(Environment environment) {
   return where;
 }
 
-std::vector<std::string> ask_ras(const RasAddress& where, int ticks) {
+std::vector<std::string> query_ras(const RasAddress& where, int ticks) {
   std::string why;
-  const std::vector<Endpoint> endpoints = resolve(where.host, where.port, why);
-  Conversation conversation(ticks);
+  const std::vector<Endpoint> endpoints = resolve_host(where.host, where.port, why);
+  RasConnection conversation(ticks);
   while (!conversation.is_over()) {
     bool is_there = false;
     for (const Endpoint& endpoint : endpoints) {
@@ -135,7 +135,7 @@ std::vector<std::string> ask_ras(const RasAddress& where, int ticks) {
       return findings(conversation.heard());
     }
     if (!is_there) break;
-    wait_a_tick();  // who hangs up at once is not asked without a pause
+    sleep_tick();  // who hangs up at once is not asked without a pause
   }
   return {};
 }

@@ -10,7 +10,7 @@ namespace busbw {
 
 /// What a type lacks to be moved, or reduced by the library where `reduces`. `gpus` are those of the ranks here, of
 /// which CUDA calls the first `first_gpu`.
-std::optional<Lack> lack_of_type(Dtype dtype, const OpenedLibrary& library, std::span<const Gpu> gpus, int first_gpu,
+std::optional<Limitation> type_limitation(Dtype dtype, const OpenedLibrary& library, std::span<const Gpu> gpus, int first_gpu,
                                  bool reduces);
 
 }  // namespace busbw

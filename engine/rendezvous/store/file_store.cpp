@@ -120,7 +120,7 @@ bool create_whole(const std::string& folder, const std::string& path, std::span<
 }  // namespace
 
 FileStore::FileStore(std::string folder, double limit_s, std::function<void()> look, bool makes_folder)
-    : folder_(std::move(folder)), limit_s_(limit_s), look_(std::move(look)) {
+    : folder_(std::move(folder)), limit_s_(limit_s), on_wait_(std::move(look)) {
   if (!makes_folder) return;
   made_folder_ = mkdir(folder_.c_str(), 0700) == 0;
   if (!made_folder_ && errno != EEXIST) fail("cannot make the folder", folder_);
@@ -148,15 +148,15 @@ template <class Look>
 auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
   int pause_ms = kFirstPauseMs;
   for (double waited_s = 0;; waited_s += pause_ms * 1e-3) {
-    look_();
-    if (failure()) throw Aborted();
+    on_wait_();
+    if (failure()) throw JobAborted();
     if (auto found = look()) return std::move(*found);
     if (waited_s >= limit_s_) {
       MessageWriter missing;
       for (int member = 0; member < what.amount; ++member)
         if (!read_file(folder_, path_of(what.key, fmt::format("@{}", member))))
           missing.add(static_cast<std::int32_t>(member));
-      throw waited_too_long(what, missing.bytes(), limit_s_);
+      throw wait_timeout_error(what, missing.bytes(), limit_s_);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     pause_ms = std::min(2 * pause_ms, kLongestPauseMs);
@@ -164,7 +164,7 @@ auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
 }
 
 void FileStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
-  if (failure()) throw Aborted();
+  if (failure()) throw JobAborted();
   if (value.size() > kMostValueBytes)
     throw EnvironmentError(fmt::format("{}: a value of {} bytes; allowed are {}", key, value.size(), kMostValueBytes));
   Bytes file = MessageWriter().add(reads).bytes();
@@ -177,7 +177,7 @@ void FileStore::set(const std::string& key, std::span<const std::byte> value, in
   set_here_.push_back(path_of(key));
 }
 
-std::optional<Bytes> FileStore::find(const std::string& key) {
+std::optional<Bytes> FileStore::try_get(const std::string& key) {
   const std::string path = path_of(key);
   refresh(folder_);
   auto file = read_file(folder_, path);
@@ -189,7 +189,7 @@ std::optional<Bytes> FileStore::find(const std::string& key) {
 }
 
 Bytes FileStore::get(const std::string& key) {
-  return wait_for([&] { return find(key); }, {StoreRequest::Op::get, 0, key, {}, 0, 0});
+  return wait_for([&] { return try_get(key); }, {StoreRequest::Op::get, 0, key, {}, 0, 0});
 }
 
 std::vector<Bytes> FileStore::get_all(std::span<const std::string> keys) {
@@ -199,7 +199,7 @@ std::vector<Bytes> FileStore::get_all(std::span<const std::string> keys) {
 }
 
 std::int64_t FileStore::add(const std::string& key, std::int64_t amount) {
-  if (failure()) throw Aborted();
+  if (failure()) throw JobAborted();
   const std::string path = path_of(key, "+");
   const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.is_open() || flock(file.number(), LOCK_EX) != 0) fail("cannot lock", path);
@@ -211,7 +211,7 @@ std::int64_t FileStore::add(const std::string& key, std::int64_t amount) {
 }
 
 void FileStore::barrier(const std::string& key, int member, int members) {
-  if (failure()) throw Aborted();
+  if (failure()) throw JobAborted();
   if (member < 0 || member >= members || !create_whole(folder_, path_of(key, fmt::format("@{}", member)), {}))
     throw EnvironmentError(fmt::format("{}: member {} of {} came twice", key, member, members));
   const auto all_came = [&]() -> std::optional<bool> {
@@ -235,7 +235,7 @@ std::optional<Failure> FileStore::failure() {
   if (!file) return std::nullopt;
   try {
     MessageReader reader(*file);
-    const auto exit = reader.take<Exit>();
+    const auto exit = reader.take<ExitCode>();
     return Failure{exit, reader.take_text()};
   } catch (const BrokenMessage&) {
     refuse_content(failure_path());

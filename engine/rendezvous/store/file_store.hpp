@@ -26,7 +26,7 @@ class FileStore final : public Store {
   void abort(const Failure& why) noexcept override;
   std::optional<Failure> failure() override;
   /// What `get` would give, if it is there by now.
-  std::optional<Bytes> find(const std::string& key);
+  std::optional<Bytes> try_get(const std::string& key);
   /// Removes the values that were set here, and the folder if it was made here and nothing else is in it.
   void clear() noexcept;
 
@@ -40,7 +40,7 @@ class FileStore final : public Store {
 
   std::string folder_;
   double limit_s_;
-  std::function<void()> look_;
+  std::function<void()> on_wait_;
   bool made_folder_ = false;
   std::vector<std::string> set_here_;  // paths
 };

@@ -25,7 +25,7 @@ using Nonce = std::array<std::byte, 16>;
 /// The version that a hello is of. Throws BrokenMessage where it is no hello of busbw.
 char version_of_hello(std::span<const std::byte> hello);
 /// The body of the Frame::hello that answers one of another version.
-Bytes answer_to_other_version();
+Bytes version_mismatch_hello();
 
 /// The two ends' numbers.
 struct Nonces {
@@ -41,10 +41,10 @@ class ClientHandshake {
   Bytes hello() const;
   /// The body of Frame::greeting, once the server's challenge is there. Throws BrokenMessage where that is none, or a
   /// second one.
-  Bytes greeting(std::span<const std::byte> challenge, const Greeting& who);
+  Bytes greeting(std::span<const std::byte> challenge, const ClientInfo& who);
 
   /// What the other end's last word means.
-  struct Verdict {
+  struct HandshakeResult {
     enum class Kind {
       welcome,
       refused,      // by the job's process 0
@@ -59,7 +59,7 @@ class ClientHandshake {
   };
   /// Of a frame's kind and body. Nothing but `other_token` is said of what is not proved, and nothing but `stranger`
   /// and `other_version` before a greeting.
-  Verdict verdict(Frame kind, std::span<const std::byte> body) const;
+  HandshakeResult result_of(FrameKind kind, std::span<const std::byte> body) const;
 
  private:
   std::string token_;
@@ -75,11 +75,11 @@ class ServerHandshake {
   /// The body of Frame::challenge.
   Bytes challenge() const;
   /// Who greets, by the body of a greeting, and whether it knows the token. Throws BrokenMessage.
-  struct Greeted {
-    Greeting who;
+  struct ClientIdentity {
+    ClientInfo who;
     bool knows_token = false;
   };
-  Greeted greeted(const std::string& token, std::span<const std::byte> greeting) const;
+  ClientIdentity read_greeting(const std::string& token, std::span<const std::byte> greeting) const;
   /// The body of Frame::welcome.
   Bytes welcome(const std::string& token, const std::string& host) const;
   /// The body of Frame::refused, for one that knows the token.

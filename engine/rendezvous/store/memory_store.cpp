@@ -11,22 +11,22 @@ namespace busbw {
 
 Bytes MemoryStore::ask(StoreRequest request) {
   std::unique_lock lock(mutex_);
-  if (failure_) throw Aborted();
+  if (failure_) throw JobAborted();
   const StoreRequest asked = request;
   const std::uint32_t number = request.number = next_number_++;
   const auto deliver = [&](StoreRequest what) {
-    for (StoreAnswer& answer : state_.take(0, std::move(what))) answers_[answer.number] = std::move(answer);
+    for (StoreReply& answer : state_.take(0, std::move(what))) answers_[answer.number] = std::move(answer);
     answered_.notify_all();
   };
   deliver(std::move(request));
   const bool in_time = answered_.wait_for(lock, std::chrono::duration<double>(limit_s_),
                                           [&] { return failure_ || answers_.contains(number); });
-  if (failure_) throw Aborted();
+  if (failure_) throw JobAborted();
   if (in_time) return value_of(answers_.extract(number).mapped());
   StoreRequest missing{StoreRequest::Op::missing, next_number_++, asked.key, {}, 0, 0};
   const std::uint32_t asked_as = missing.number;
   deliver(std::move(missing));
-  throw waited_too_long(asked, value_of(answers_.extract(asked_as).mapped()), limit_s_);
+  throw wait_timeout_error(asked, value_of(answers_.extract(asked_as).mapped()), limit_s_);
 }
 
 void MemoryStore::set(const std::string& key, std::span<const std::byte> value, int reads) {

@@ -29,7 +29,7 @@ class MemoryStore final : public Store {
   std::mutex mutex_;
   std::condition_variable answered_;
   StoreState state_;
-  std::map<std::uint32_t, StoreAnswer> answers_;  // by request number
+  std::map<std::uint32_t, StoreReply> answers_;  // by request number
   std::uint32_t next_number_ = 0;
   std::optional<Failure> failure_;
   double limit_s_;

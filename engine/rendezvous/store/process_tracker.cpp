@@ -19,7 +19,7 @@ Phase take_phase_from(MessageReader& reader) {
 
 }  // namespace
 
-Attendance::Attendance(int processes, int ranks_per_process, int silence_ticks)
+ProcessTracker::ProcessTracker(int processes, int ranks_per_process, int silence_ticks)
     : ranks_per_process_(ranks_per_process),
       silence_ticks_(silence_ticks),
       processes_(static_cast<std::size_t>(processes)) {
@@ -28,7 +28,7 @@ Attendance::Attendance(int processes, int ranks_per_process, int silence_ticks)
 
 // ---- what process 0 asks --------------------------------------------------------------------------------------------
 
-std::vector<int> Attendance::missing() const {
+std::vector<int> ProcessTracker::missing() const {
   const std::scoped_lock lock(mutex_);
   std::vector<int> absent;
   for (std::size_t i = 0; i < processes_.size(); ++i)
@@ -36,13 +36,13 @@ std::vector<int> Attendance::missing() const {
   return absent;
 }
 
-RankProgress Attendance::progress(int rank) const {
+RankProgress ProcessTracker::progress(int rank) const {
   const std::scoped_lock lock(mutex_);
   return at(rank / ranks_per_process_).ranks[static_cast<std::size_t>(rank % ranks_per_process_)];
 }
 
 /// "rank 3 (process 3, pid 123 on n2)"
-std::string Attendance::name_of(int process) const {
+std::string ProcessTracker::name_of(int process) const {
   const Process& it = at(process);
   const int first = process * ranks_per_process_;
   const int last = first + ranks_per_process_ - 1;
@@ -51,37 +51,37 @@ std::string Attendance::name_of(int process) const {
   return fmt::format("{} (process {}, pid {} on {})", ranks, process, it.pid, it.host);
 }
 
-std::string Attendance::host_of_process(int process) const {
+std::string ProcessTracker::host_of_process(int process) const {
   const std::scoped_lock lock(mutex_);
   return at(process).host;
 }
 
-std::optional<Failure> Attendance::failure() const {
+std::optional<Failure> ProcessTracker::failure() const {
   const std::scoped_lock lock(mutex_);
   return failure_;
 }
 
-std::string Attendance::other_token() const {
+std::string ProcessTracker::other_token() const {
   const std::scoped_lock lock(mutex_);
   for (const Process& process : processes_)
     if (process.state == Process::State::absent && !process.other_token.empty()) return process.other_token;
   return {};
 }
 
-std::string Attendance::other_version() const {
+std::string ProcessTracker::other_version() const {
   const std::scoped_lock lock(mutex_);
   return other_version_;
 }
 
-std::optional<Failure> Attendance::first_refusal() const {
+std::optional<Failure> ProcessTracker::first_refusal() const {
   const std::scoped_lock lock(mutex_);
   return first_refusal_;
 }
 
-bool Attendance::wait_until_all_left(int ticks, bool also_absent) {
+bool ProcessTracker::wait_until_all_left(int ticks, bool also_absent) {
   std::unique_lock lock(mutex_);
   const auto is_awaited = [also_absent](const Process& it) {
-    return it.state == Process::State::here || (also_absent && it.state == Process::State::absent && !it.is_refused);
+    return it.state == Process::State::joined || (also_absent && it.state == Process::State::absent && !it.is_refused);
   };
   return changed_.wait_for(lock, std::chrono::milliseconds(ticks * kTickMs),
                            [&] { return std::ranges::none_of(processes_, is_awaited); });
@@ -89,14 +89,14 @@ bool Attendance::wait_until_all_left(int ticks, bool also_absent) {
 
 // ---- what the one who serves tells ----------------------------------------------------------------------------------
 
-bool Attendance::fail(const Failure& why) {
+bool ProcessTracker::fail(const Failure& why) {
   const std::scoped_lock lock(mutex_);
   if (failure_) return false;
   failure_ = why;
   return true;
 }
 
-bool Attendance::doubt(const Greeting& who) {
+bool ProcessTracker::report_token_mismatch(const ClientInfo& who) {
   const std::scoped_lock lock(mutex_);
   if (!is_of_job(who.process)) return true;
   Process& process = at(who.process);
@@ -105,11 +105,11 @@ bool Attendance::doubt(const Greeting& who) {
   process.other_token = fmt::format(
       "one that says it is process {} on {} has another token; set the same BUSBW_TOKEN_FILE "
       "everywhere",
-      who.process, shown(who.host));
+      who.process, printable_value(who.host));
   return true;
 }
 
-bool Attendance::doubt_version(const std::string& address, char version) {
+bool ProcessTracker::report_version_mismatch(const std::string& address, char version) {
   const std::scoped_lock lock(mutex_);
   if (!other_version_.empty()) return false;
   other_version_ = fmt::format(
@@ -118,27 +118,27 @@ bool Attendance::doubt_version(const std::string& address, char version) {
   return true;
 }
 
-std::optional<Failure> Attendance::refusal(const Greeting& who) const {
-  const std::string name = fmt::format("process {} on {}", who.process, shown(who.host));
+std::optional<Failure> ProcessTracker::refusal(const ClientInfo& who) const {
+  const std::string name = fmt::format("process {} on {}", who.process, printable_value(who.host));
   const int processes = static_cast<int>(processes_.size());
   if (who.processes != processes)
-    return Failure{Exit::environment, fmt::format("{} was told of {} processes, process 0 of {}; give all the same "
+    return Failure{ExitCode::environment, fmt::format("{} was told of {} processes, process 0 of {}; give all the same "
                                                   "number (BUSBW_SIZE)",
                                                   name, who.processes, processes)};
   if (who.ranks_per_process != ranks_per_process_)
-    return Failure{Exit::usage, fmt::format("{} has {} ranks, process 0 has {}; give all the same -t and -g", name,
+    return Failure{ExitCode::usage, fmt::format("{} has {} ranks, process 0 has {}; give all the same -t and -g", name,
                                             who.ranks_per_process, ranks_per_process_)};
   if (!is_of_job(who.process))
-    return Failure{Exit::environment, fmt::format("there is no process {} in a job of {}; number them from 0 "
+    return Failure{ExitCode::environment, fmt::format("there is no process {} in a job of {}; number them from 0 "
                                                   "(BUSBW_RANK)",
                                                   who.process, processes)};
   if (!who.is_process || at(who.process).state == Process::State::absent) return std::nullopt;
-  return Failure{Exit::environment, fmt::format("{} is here already, and {} has the same number; number them apart "
+  return Failure{ExitCode::environment, fmt::format("{} is here already, and {} has the same number; number them apart "
                                                 "(BUSBW_RANK)",
                                                 name_of(who.process), name)};
 }
 
-std::optional<Failure> Attendance::come(const Greeting& who) {
+std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& who) {
   const std::scoped_lock lock(mutex_);
   if (const auto why = refusal(who)) {
     if (!first_refusal_) first_refusal_ = why;
@@ -150,14 +150,14 @@ std::optional<Failure> Attendance::come(const Greeting& who) {
     ++process.rank_connections;
     return std::nullopt;
   }
-  process.state = Process::State::here;
+  process.state = Process::State::joined;
   process.pid = static_cast<long>(who.pid);
-  process.host = shown(who.host);
+  process.host = printable_value(who.host);
   changed_.notify_all();
   return std::nullopt;
 }
 
-void Attendance::take_beat(int process_number, MessageReader& reader) {
+void ProcessTracker::record_heartbeat(int process_number, MessageReader& reader) {
   const std::scoped_lock lock(mutex_);
   Process& process = at(process_number);
   for (RankProgress& rank : process.ranks) {
@@ -169,7 +169,7 @@ void Attendance::take_beat(int process_number, MessageReader& reader) {
   process.silent_ticks = 0;
 }
 
-void Attendance::take_phase(int process, MessageReader& reader) {
+void ProcessTracker::record_phase(int process, MessageReader& reader) {
   const auto index = reader.take<std::uint32_t>();
   const Phase phase = take_phase_from(reader);
   const std::scoped_lock lock(mutex_);
@@ -178,30 +178,30 @@ void Attendance::take_phase(int process, MessageReader& reader) {
   ranks[index].phase = phase;
 }
 
-void Attendance::leave(int process) {
+void ProcessTracker::mark_left(int process) {
   const std::scoped_lock lock(mutex_);
   at(process).state = Process::State::left;
   changed_.notify_all();
 }
 
-bool Attendance::end(int process_number, bool is_process) {
+bool ProcessTracker::connection_closed(int process_number, bool is_process) {
   const std::scoped_lock lock(mutex_);
   Process& process = at(process_number);
   if (!is_process && process.rank_connections-- > ranks_per_process_) return false;  // one too many
-  if (process.state != Process::State::here) return false;
-  lose(process_number, fmt::format("its connection closed before it had ended; look at its own output, and at the "
+  if (process.state != Process::State::joined) return false;
+  mark_lost(process_number, fmt::format("its connection closed before it had ended; look at its own output, and at the "
                                    "kernel's log of {} for a reason such as lack of memory",
                                    process.host));
   return true;
 }
 
-bool Attendance::tick() {
+bool ProcessTracker::tick() {
   bool lost = false;
   const std::scoped_lock lock(mutex_);
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
-    if (process.state != Process::State::here || ++process.silent_ticks <= silence_ticks_) continue;
-    lose(static_cast<int>(i),
+    if (process.state != Process::State::joined || ++process.silent_ticks <= silence_ticks_) continue;
+    mark_lost(static_cast<int>(i),
          fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host is cut",
                      silence_ticks_ * kTickMs * 1e-3));
     lost = true;
@@ -210,11 +210,11 @@ bool Attendance::tick() {
 }
 
 /// With the mutex held.
-void Attendance::lose(int process, const std::string& how) {
-  at(process).state = Process::State::gone;
+void ProcessTracker::mark_lost(int process, const std::string& how) {
+  at(process).state = Process::State::lost;
   const Phase phase = std::ranges::min(at(process).ranks, {}, &RankProgress::steps).phase;
   if (!failure_)
-    failure_ = Failure{Exit::rank_lost, fmt::format("{} was lost in phase {}: {}", name_of(process), name(phase), how)};
+    failure_ = Failure{ExitCode::rank_lost, fmt::format("{} was lost in phase {}: {}", name_of(process), name(phase), how)};
   changed_.notify_all();
 }
 

@@ -12,10 +12,10 @@
 namespace busbw {
 
 /// Written by the thread that serves, read by process 0's others.
-class Attendance {
+class ProcessTracker {
  public:
   /// `silence_ticks`: how long a process may say nothing.
-  Attendance(int processes, int ranks_per_process, int silence_ticks);
+  ProcessTracker(int processes, int ranks_per_process, int silence_ticks);
 
   // ---- what process 0 asks ----
   /// The processes that have not come yet.
@@ -41,25 +41,25 @@ class Attendance {
   bool fail(const Failure& why);
   /// Somebody with another token says that it is this one. False where that is known: a process that is missing, and of
   /// which it was said before.
-  bool doubt(const Greeting& who);
+  bool report_token_mismatch(const ClientInfo& who);
   /// Somebody at this address speaks another version. False where that was said of one before.
-  bool doubt_version(const std::string& address, char version);
+  bool report_version_mismatch(const std::string& address, char version);
   /// Takes in a process, or a rank's connection of one; or says why it does not fit.
-  std::optional<Failure> come(const Greeting& who);
+  std::optional<Failure> add_connection(const ClientInfo& who);
   /// How far the ranks of a process are. Throws BrokenMessage.
-  void take_beat(int process, MessageReader& reader);
+  void record_heartbeat(int process, MessageReader& reader);
   /// To which phase a rank of a process has come. Throws BrokenMessage.
-  void take_phase(int process, MessageReader& reader);
+  void record_phase(int process, MessageReader& reader);
   /// A process has said goodbye.
-  void leave(int process);
+  void mark_left(int process);
   /// A connection has ended: a process's own, or one of its ranks'. Whether the process is lost with it.
-  bool end(int process, bool is_process);
+  bool connection_closed(int process, bool is_process);
   /// A tick is over. Whether somebody has been silent for too long, and is lost.
   bool tick();
 
  private:
   struct Process {
-    enum class State { absent, here, left, gone };
+    enum class State { absent, joined, left, lost };
     State state = State::absent;
     bool is_refused = false;  // it has heard why it does not fit
     std::string other_token;  // what is said of one that says it is this process
@@ -70,9 +70,9 @@ class Attendance {
     std::vector<RankProgress> ranks;
   };
 
-  std::optional<Failure> refusal(const Greeting& who) const;
+  std::optional<Failure> refusal(const ClientInfo& who) const;
   bool is_of_job(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
-  void lose(int process, const std::string& how);
+  void mark_lost(int process, const std::string& how);
   std::string name_of(int process) const;
   Process& at(int process) { return processes_[static_cast<std::size_t>(process)]; }
   const Process& at(int process) const { return processes_[static_cast<std::size_t>(process)]; }

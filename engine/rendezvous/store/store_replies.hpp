@@ -6,10 +6,10 @@
 namespace busbw {
 
 /// The answer's value. Throws EnvironmentError where the store refused.
-Bytes value_of(StoreAnswer answer);
+Bytes value_of(StoreReply answer);
 /// The answer to `add`.
 std::int64_t sum_of(const Bytes& value);
 /// The error of a wait that took too long; `missing` is the answer to the question who has not come.
-Error waited_too_long(const StoreRequest& asked, const Bytes& missing, double limit_s);
+Error wait_timeout_error(const StoreRequest& asked, const Bytes& missing, double limit_s);
 
 }  // namespace busbw

@@ -72,21 +72,21 @@ std::string StoreState::refusal(const StoreRequest& request) const {
   }
 }
 
-std::vector<StoreAnswer> StoreState::take(std::uint64_t client, StoreRequest request) {
-  std::vector<StoreAnswer> answers;
+std::vector<StoreReply> StoreState::take(std::uint64_t client, StoreRequest request) {
+  std::vector<StoreReply> answers;
   if (const std::string why = refusal(request); !why.empty()) {
-    answers.push_back({client, request.number, StoreAnswer::Kind::refused, bytes_of(why)});
+    answers.push_back({client, request.number, StoreReply::Kind::refused, bytes_of(why)});
     return answers;
   }
   switch (request.op) {
     case StoreRequest::Op::set: set(client, request, answers); break;
     case StoreRequest::Op::get: get({client, request.number}, request.key, answers); break;
-    case StoreRequest::Op::barrier: come(client, request, answers); break;
+    case StoreRequest::Op::barrier: arrive(client, request, answers); break;
     case StoreRequest::Op::add: {
       const auto [at, is_new] = sums_.try_emplace(request.key, 0);
       if (is_new) bytes_ += room_for(request.key, 0);
       const std::int64_t sum = at->second += request.amount;
-      answers.push_back({client, request.number, StoreAnswer::Kind::done, MessageWriter().add(sum).bytes()});
+      answers.push_back({client, request.number, StoreReply::Kind::done, MessageWriter().add(sum).bytes()});
       break;
     }
     case StoreRequest::Op::missing: {
@@ -94,15 +94,15 @@ std::vector<StoreAnswer> StoreState::take(std::uint64_t client, StoreRequest req
       if (const auto found = barriers_.find(request.key); found != barriers_.end())
         for (std::size_t member = 0; member < found->second.has_come.size(); ++member)
           if (!found->second.has_come[member]) missing.add(static_cast<std::int32_t>(member));
-      answers.push_back({client, request.number, StoreAnswer::Kind::done, missing.bytes()});
+      answers.push_back({client, request.number, StoreReply::Kind::done, missing.bytes()});
       break;
     }
   }
   return answers;
 }
 
-void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<StoreAnswer>& answers) {
-  answers.push_back({client, request.number, StoreAnswer::Kind::done, {}});
+void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& answers) {
+  answers.push_back({client, request.number, StoreReply::Kind::done, {}});
   bytes_ += room_for(request.key, request.value.size());
   entries_.emplace(request.key, Entry{std::move(request.value), request.amount});
   const auto waiting = waiting_.find(request.key);
@@ -110,10 +110,10 @@ void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<St
   const auto all = std::move(waiting->second);
   waiting_.erase(waiting);
   bytes_ -= all.size() * room_for(request.key, 0);
-  for (const Waiting& who : all) get(who, request.key, answers);
+  for (const Waiter& who : all) get(who, request.key, answers);
 }
 
-void StoreState::get(const Waiting& who, const std::string& key, std::vector<StoreAnswer>& answers) {
+void StoreState::get(const Waiter& who, const std::string& key, std::vector<StoreReply>& answers) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) {
     waiting_[key].push_back(who);
@@ -122,16 +122,16 @@ void StoreState::get(const Waiting& who, const std::string& key, std::vector<Sto
   }
   Entry& entry = found->second;
   if (entry.reads_left != 1) {
-    answers.push_back({who.client, who.number, StoreAnswer::Kind::done, entry.value});
+    answers.push_back({who.client, who.number, StoreReply::Kind::done, entry.value});
     if (entry.reads_left > 0) --entry.reads_left;
     return;
   }
   bytes_ -= room_for(key, entry.value.size());
-  answers.push_back({who.client, who.number, StoreAnswer::Kind::done, std::move(entry.value)});
+  answers.push_back({who.client, who.number, StoreReply::Kind::done, std::move(entry.value)});
   entries_.erase(found);
 }
 
-void StoreState::come(std::uint64_t client, const StoreRequest& request, std::vector<StoreAnswer>& answers) {
+void StoreState::arrive(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& answers) {
   BarrierState& barrier = barriers_[request.key];
   if (barrier.has_come.empty()) {
     barrier.has_come.resize(static_cast<std::size_t>(request.amount));
@@ -139,21 +139,21 @@ void StoreState::come(std::uint64_t client, const StoreRequest& request, std::ve
   }
   const auto member = static_cast<std::size_t>(request.member);
   if (barrier.has_come.size() != static_cast<std::size_t>(request.amount) || barrier.has_come[member]) {
-    answers.push_back({client, request.number, StoreAnswer::Kind::refused,
+    answers.push_back({client, request.number, StoreReply::Kind::refused,
                        bytes_of(fmt::format("{}: member {} of {} came twice, or counts differ", request.key,
                                             request.member, request.amount))});
     return;
   }
   barrier.has_come[member] = true;
   barrier.waiting.push_back({client, request.number});
-  if (++barrier.come < static_cast<int>(barrier.has_come.size())) return;
-  for (const Waiting& who : barrier.waiting) answers.push_back({who.client, who.number, StoreAnswer::Kind::done, {}});
+  if (++barrier.arrive < static_cast<int>(barrier.has_come.size())) return;
+  for (const Waiter& who : barrier.waiting) answers.push_back({who.client, who.number, StoreReply::Kind::done, {}});
   bytes_ -= room_for(request.key, barrier.has_come.size() / 8);
   barriers_.erase(request.key);
 }
 
 void StoreState::forget(std::uint64_t client) {
-  const auto is_it = [client](const Waiting& who) { return who.client == client; };
+  const auto is_it = [client](const Waiter& who) { return who.client == client; };
   for (auto& [key, waiting] : waiting_) bytes_ -= std::erase_if(waiting, is_it) * room_for(key, 0);
   for (auto& [key, barrier] : barriers_) std::erase_if(barrier.waiting, is_it);
 }

@@ -29,7 +29,7 @@ struct StoreRequest {
 };
 
 /// The answer to one request, for the client that made it.
-struct StoreAnswer {
+struct StoreReply {
   enum class Kind : std::uint8_t { done, refused };
   std::uint64_t client = 0;
   std::uint32_t number = 0;
@@ -46,13 +46,13 @@ class StoreState {
   explicit StoreState(std::int64_t most_members = 1 << 24) : most_members_(most_members) {}
 
   /// Takes a request and gives the answers that it makes possible: to nobody, to its client, or to many that waited.
-  std::vector<StoreAnswer> take(std::uint64_t client, StoreRequest request);
+  std::vector<StoreReply> take(std::uint64_t client, StoreRequest request);
   /// Forgets what a client that has gone waits for.
   void forget(std::uint64_t client);
   std::size_t bytes() const { return bytes_; }
 
  private:
-  struct Waiting {
+  struct Waiter {
     std::uint64_t client;
     std::uint32_t number;
   };
@@ -62,18 +62,18 @@ class StoreState {
   };
   struct BarrierState {
     std::vector<bool> has_come;
-    int come = 0;
-    std::vector<Waiting> waiting;
+    int arrive = 0;
+    std::vector<Waiter> waiting;
   };
 
-  void set(std::uint64_t client, StoreRequest& request, std::vector<StoreAnswer>& answers);
-  void get(const Waiting& who, const std::string& key, std::vector<StoreAnswer>& answers);
-  void come(std::uint64_t client, const StoreRequest& request, std::vector<StoreAnswer>& answers);
+  void set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& answers);
+  void get(const Waiter& who, const std::string& key, std::vector<StoreReply>& answers);
+  void arrive(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& answers);
   std::string refusal(const StoreRequest& request) const;
 
   std::unordered_map<std::string, Entry> entries_;
   std::unordered_map<std::string, std::int64_t> sums_;
-  std::unordered_map<std::string, std::vector<Waiting>> waiting_;
+  std::unordered_map<std::string, std::vector<Waiter>> waiting_;
   std::unordered_map<std::string, BarrierState> barriers_;
   std::int64_t most_members_;
   std::size_t bytes_ = 0;

@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-void TcpChannel::send(Frame kind, std::span<const std::byte> body) {
+void TcpChannel::send(FrameKind kind, std::span<const std::byte> body) {
   append_frame(out_, kind, body);
   flush();
 }
@@ -30,7 +30,7 @@ void TcpChannel::flush() {
   sent_ = 0;
 }
 
-std::optional<TcpChannel::Received> TcpChannel::next() {
+std::optional<TcpChannel::ReceivedFrame> TcpChannel::next() {
   std::span<const std::byte> body;
   try {
     if (!in_.next(body, kMostFrameBytes)) return std::nullopt;
@@ -38,10 +38,10 @@ std::optional<TcpChannel::Received> TcpChannel::next() {
     ended_ = true;
     return std::nullopt;
   }
-  return Received{static_cast<Frame>(body.front()), Bytes(body.begin() + 1, body.end())};
+  return ReceivedFrame{static_cast<FrameKind>(body.front()), Bytes(body.begin() + 1, body.end())};
 }
 
-std::optional<TcpChannel::Received> TcpChannel::receive(int wait_ms) {
+std::optional<TcpChannel::ReceivedFrame> TcpChannel::receive(int wait_ms) {
   idle_ = false;
   if (auto received = next()) return received;
   if (ended_) return std::nullopt;

@@ -12,17 +12,17 @@ namespace busbw {
 /// Frames over a socket. Not safe for several threads.
 class TcpChannel {
  public:
-  struct Received {
-    Frame kind;
+  struct ReceivedFrame {
+    FrameKind kind;
     Bytes body;
   };
 
   explicit TcpChannel(Descriptor socket) : socket_(std::move(socket)) {}
 
   /// Queues a frame and sends what can be sent at once.
-  void send(Frame kind, std::span<const std::byte> body);
+  void send(FrameKind kind, std::span<const std::byte> body);
   /// The next frame, waiting for it at most `wait_ms`; missing where none came. After `ended` none will.
-  std::optional<Received> receive(int wait_ms);
+  std::optional<ReceivedFrame> receive(int wait_ms);
   /// The other side has closed the connection, or sent what is no frame.
   bool ended() const { return ended_; }
   /// The last `receive` waited all its time and nothing came, not even a part of a frame.
@@ -32,7 +32,7 @@ class TcpChannel {
 
  private:
   void flush();
-  std::optional<Received> next();
+  std::optional<ReceivedFrame> next();
 
   Descriptor socket_;
   FrameReader in_;

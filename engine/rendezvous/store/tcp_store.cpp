@@ -9,49 +9,49 @@
 namespace busbw {
 
 std::uint32_t TcpStore::send(StoreRequest request) {
-  if (job_.aborted()) throw Aborted();
+  if (job_.aborted()) throw JobAborted();
   request.number = next_number_++;
-  channel_.send(Frame::request, request.packed());
+  channel_.send(FrameKind::request, request.packed());
   return request.number;
 }
 
-StoreAnswer TcpStore::wait(const StoreRequest& what) {
+StoreReply TcpStore::wait(const StoreRequest& what) {
   for (double waited_s = 0;;) {
     // What was answered before the job was aborted still counts: a last row may be in it.
     const bool aborted = job_.aborted();
     const auto received = channel_.receive(aborted ? 0 : kTickMs);
     if (!received) {
-      if (aborted && (channel_.idle() || channel_.ended())) throw Aborted();
+      if (aborted && (channel_.idle() || channel_.ended())) throw JobAborted();
       if (channel_.ended()) {
         job_.on_lost_store("its connection closed before the job had ended");
-        throw Aborted();
+        throw JobAborted();
       }
       if (channel_.idle()) waited_s += kTickMs * 1e-3;
       if (waited_s < limit_s_) continue;
-      if (what.op == StoreRequest::Op::missing) throw waited_too_long(what, {}, limit_s_);
+      if (what.op == StoreRequest::Op::missing) throw wait_timeout_error(what, {}, limit_s_);
       const Bytes missing = ask({StoreRequest::Op::missing, 0, what.key, {}, 0, 0});
-      throw waited_too_long(what, missing, limit_s_);
+      throw wait_timeout_error(what, missing, limit_s_);
     }
     try {
       if (auto answer = answer_in(*received)) return std::move(*answer);
     } catch (const BrokenMessage&) {
       job_.on_lost_store("what it said cannot be understood");
-      throw Aborted();
+      throw JobAborted();
     }
   }
 }
 
-std::optional<StoreAnswer> TcpStore::answer_in(const TcpChannel::Received& received) {
+std::optional<StoreReply> TcpStore::answer_in(const TcpChannel::ReceivedFrame& received) {
   MessageReader reader(received.body);
-  if (received.kind == Frame::failure) {
+  if (received.kind == FrameKind::failure) {
     failure_ = unpack_failure(reader);
     job_.on_failure(*failure_);
-    throw Aborted();
+    throw JobAborted();
   }
-  if (received.kind != Frame::answer) return std::nullopt;
-  StoreAnswer answer;
+  if (received.kind != FrameKind::answer) return std::nullopt;
+  StoreReply answer;
   answer.number = reader.take<std::uint32_t>();
-  answer.kind = reader.take<StoreAnswer::Kind>();
+  answer.kind = reader.take<StoreReply::Kind>();
   answer.value = reader.take_bytes();
   return answer;
 }
@@ -59,7 +59,7 @@ std::optional<StoreAnswer> TcpStore::answer_in(const TcpChannel::Received& recei
 Bytes TcpStore::ask(StoreRequest request) {
   const std::uint32_t number = send(request);
   for (;;) {
-    StoreAnswer answer = wait(request);
+    StoreReply answer = wait(request);
     if (answer.number == number) return value_of(std::move(answer));
   }
 }
@@ -75,7 +75,7 @@ std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys) {
   for (std::size_t i = 0; i < keys.size(); ++i) asked[send({StoreRequest::Op::get, 0, keys[i], {}, 0, 0})] = i;
   std::vector<Bytes> values(keys.size());
   while (!asked.empty()) {
-    StoreAnswer answer = wait({StoreRequest::Op::get, 0, keys[asked.begin()->second], {}, 0, 0});
+    StoreReply answer = wait({StoreRequest::Op::get, 0, keys[asked.begin()->second], {}, 0, 0});
     const auto found = asked.find(answer.number);
     if (found == asked.end()) continue;
     values[found->second] = value_of(std::move(answer));
@@ -92,13 +92,13 @@ void TcpStore::barrier(const std::string& key, int member, int members) {
   ask({StoreRequest::Op::barrier, 0, key, {}, members, member});
 }
 
-void TcpStore::tell_phase(int index, Phase phase) {
-  channel_.send(Frame::phase, MessageWriter().add(index).add(static_cast<std::uint8_t>(phase)).bytes());
+void TcpStore::report_phase(int index, Phase phase) {
+  channel_.send(FrameKind::phase, MessageWriter().add(index).add(static_cast<std::uint8_t>(phase)).bytes());
 }
 
 void TcpStore::abort(const Failure& why) noexcept {
   try {
-    channel_.send(Frame::abort, packed(why));
+    channel_.send(FrameKind::abort, packed(why));
   } catch (const std::exception&) {
     // Without memory for a few bytes nobody can be told.
   }

@@ -7,7 +7,7 @@
 namespace busbw {
 
 /// What a member needs to know of its job while it waits.
-struct JobState {
+struct StoreCallbacks {
   std::function<bool()> aborted;
   /// The store said that the job is aborted.
   std::function<void(const Failure&)> on_failure;
@@ -19,7 +19,7 @@ struct JobState {
 class TcpStore final : public Store {
  public:
   /// `channel` has been welcomed. `limit_s`: the longest wait.
-  TcpStore(TcpChannel channel, JobState job, double limit_s)
+  TcpStore(TcpChannel channel, StoreCallbacks job, double limit_s)
       : channel_(std::move(channel)), job_(std::move(job)), limit_s_(limit_s) {}
 
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0) override;
@@ -33,18 +33,18 @@ class TcpStore final : public Store {
   /// The longest wait from now on.
   void limit(double limit_s) { limit_s_ = limit_s; }
   /// Tells that a rank of this process, the `index`th, has come to a phase. Should it die there, that is known.
-  void tell_phase(int index, Phase phase);
+  void report_phase(int index, Phase phase);
 
  private:
   std::uint32_t send(StoreRequest request);
   Bytes ask(StoreRequest request);
   /// The next answer; `what` is named where it does not come in time.
-  StoreAnswer wait(const StoreRequest& what);
+  StoreReply wait(const StoreRequest& what);
   /// The answer in a frame that is one. Throws Aborted where it says that the job is aborted, and BrokenMessage.
-  std::optional<StoreAnswer> answer_in(const TcpChannel::Received& received);
+  std::optional<StoreReply> answer_in(const TcpChannel::ReceivedFrame& received);
 
   TcpChannel channel_;
-  JobState job_;
+  StoreCallbacks job_;
   double limit_s_;
   std::uint32_t next_number_ = 0;
   std::optional<Failure> failure_;

@@ -31,7 +31,7 @@ constexpr std::uint64_t kFirstListener = 2;
 
 }  // namespace
 
-TcpServer::TcpServer(std::vector<Descriptor> listeners, const ServerSettings& settings)
+TcpStoreServer::TcpStoreServer(std::vector<Descriptor> listeners, const ServerSettings& settings)
     : settings_(settings),
       listeners_(std::move(listeners)),
       poller_(epoll_create1(EPOLL_CLOEXEC)),
@@ -43,7 +43,7 @@ TcpServer::TcpServer(std::vector<Descriptor> listeners, const ServerSettings& se
   const auto members =
       static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
   const std::size_t needed = members + kSpareConnections + 64;
-  if (const std::size_t allowed = allow_open_files(needed); allowed < needed)
+  if (const std::size_t allowed = raise_open_file_limit(needed); allowed < needed)
     throw EnvironmentError(
         fmt::format("process 0 needs {} open files for the connections of the job, and {} are "
                     "allowed; raise the limit (ulimit -n) where process 0 starts",
@@ -60,33 +60,33 @@ TcpServer::TcpServer(std::vector<Descriptor> listeners, const ServerSettings& se
   thread_ = std::thread([this] { serve(); });
 }
 
-TcpServer::~TcpServer() {
+TcpStoreServer::~TcpStoreServer() {
   stops_ = true;
   wake();
   thread_.join();
 }
 
-void TcpServer::abort(const Failure& why) noexcept {
+void TcpStoreServer::abort(const Failure& why) noexcept {
   if (attendance_.fail(why)) wake();
 }
 
-void TcpServer::wake() noexcept { eventfd_write(wake_.number(), 1); }
+void TcpStoreServer::wake() noexcept { eventfd_write(wake_.number(), 1); }
 
 // ---- the thread -----------------------------------------------------------------------------------------------------
 
-void TcpServer::serve() {
+void TcpStoreServer::serve() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are for the thread that watches over the job
   try {
     answer_all();
   } catch (const std::exception& error) {
-    abort({Exit::environment, fmt::format("process 0 cannot serve the job any longer: {}", error.what())});
+    abort({ExitCode::environment, fmt::format("process 0 cannot serve the job any longer: {}", error.what())});
   }
   connections_.clear();  // whoever has not been told sees that it is over
 }
 
-void TcpServer::answer_all() {
+void TcpStoreServer::answer_all() {
   std::array<epoll_event, 256> events;
   while (!stops_) {
     const int ready = epoll_wait(poller_.number(), events.data(), events.size(), -1);
@@ -98,19 +98,19 @@ void TcpServer::answer_all() {
       } else if (id == kWake) {
         eventfd_t count = 0;
         eventfd_read(wake_.number(), &count);
-        tell_all();
+        broadcast_failure();
       } else if (id < kFirstListener + listeners_.size()) {
         accept_all(listeners_[id - kFirstListener]);
       } else {
         if ((what & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(id);
         if ((what & EPOLLOUT) != 0) write(id);
       }
-      settle_ended();
+      report_closed();
     }
   }
 }
 
-void TcpServer::accept_all(const Descriptor& listener) {
+void TcpStoreServer::accept_all(const Descriptor& listener) {
   const auto members =
       static_cast<std::size_t>(settings_.processes) * static_cast<std::size_t>(settings_.ranks_per_process + 1);
   for (int i = 0; i < kMostAcceptedAtOnce; ++i) {  // the poller tells again of those that are left
@@ -123,7 +123,7 @@ void TcpServer::accept_all(const Descriptor& listener) {
       return listen_again(false);  // or the connection that waits would wake this thread for ever
     }
     if (connections_.size() >= members + kSpareConnections && !make_room()) continue;
-    prepare(socket);
+    set_nonblocking_nodelay(socket);
     const std::uint64_t id = next_id_++;
     epoll_event event{};
     event.events = EPOLLIN;
@@ -135,13 +135,13 @@ void TcpServer::accept_all(const Descriptor& listener) {
 }
 
 /// The stranger that has been here longest makes room; members have all said who they are long before.
-bool TcpServer::make_room() {
+bool TcpStoreServer::make_room() {
   if (unknown_.empty()) return false;
-  turn_away(*unknown_.begin());
+  reject(*unknown_.begin());
   return true;
 }
 
-void TcpServer::listen_again(bool on) {
+void TcpStoreServer::listen_again(bool on) {
   if (std::exchange(accepts_, on) == on) return;
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     epoll_event event{};
@@ -151,32 +151,32 @@ void TcpServer::listen_again(bool on) {
   }
 }
 
-void TcpServer::tick() {
+void TcpStoreServer::tick() {
   // Ticks that passed while this process was stopped are one: then nobody else has been silent.
-  static_cast<void>(ticker_.passed());
+  static_cast<void>(ticker_.take_elapsed());
   std::vector<std::uint64_t> late;
   for (const std::uint64_t id : unknown_)
     if (++connections_[id].silent_ticks > kGreetingTicks) late.push_back(id);
-  for (const std::uint64_t id : late) turn_away(id);
+  for (const std::uint64_t id : late) reject(id);
   listen_again(true);
   if (attendance_.tick()) wake();
 }
 
-void TcpServer::tell_all() {
+void TcpStoreServer::broadcast_failure() {
   const std::optional<Failure> why = attendance_.failure();
   if (!why) return;
   std::vector<std::uint64_t> all;
   for (const auto& [id, connection] : connections_)
-    if (connection.is_known && !connection.is_told) all.push_back(id);
+    if (connection.is_known && !connection.knows_failure) all.push_back(id);
   for (const std::uint64_t id : all) {
     const auto found = connections_.find(id);
     if (found == connections_.end()) continue;  // the end of another one was its end, too
-    found->second.is_told = true;
-    send(id, Frame::failure, packed(*why));
+    found->second.knows_failure = true;
+    send(id, FrameKind::failure, packed(*why));
   }
 }
 
-void TcpServer::read(std::uint64_t id) {
+void TcpStoreServer::read(std::uint64_t id) {
   for (;;) {
     const auto found = connections_.find(id);
     if (found == connections_.end()) return;
@@ -192,26 +192,26 @@ void TcpServer::read(std::uint64_t id) {
         take_frame(id, body);
       }
     } catch (const BrokenMessage&) {
-      return turn_away(id);
+      return reject(id);
     }
     if (static_cast<std::size_t>(got) < part_.size()) return;
   }
 }
 
 /// What the ranks of a process said last may not have been read yet.
-void TcpServer::read_all_of(int process) {
+void TcpStoreServer::read_all_of(int process) {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, connection] : connections_)
     if (connection.is_known && connection.process == process) ids.push_back(id);
   for (const std::uint64_t id : ids) read(id);
 }
 
-void TcpServer::turn_away(std::uint64_t id) {
+void TcpStoreServer::reject(std::uint64_t id) {
   ++strangers_;
   close(id);
 }
 
-void TcpServer::close(std::uint64_t id) {
+void TcpStoreServer::close(std::uint64_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   if (found->second.is_known) ended_.push_back({found->second.process, found->second.is_process});
@@ -222,79 +222,79 @@ void TcpServer::close(std::uint64_t id) {
 
 /// What became of those whose connections were closed. To read the rest of what a process has said may close more: that
 /// is done in turn, however many end at once.
-void TcpServer::settle_ended() {
+void TcpStoreServer::report_closed() {
   for (std::size_t i = 0; i < ended_.size(); ++i) read_all_of(ended_[i].process);
   for (const auto& [process, is_process] : std::exchange(ended_, {}))
-    if (attendance_.end(process, is_process)) wake();
+    if (attendance_.connection_closed(process, is_process)) wake();
 }
 
-void TcpServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
+void TcpStoreServer::take_frame(std::uint64_t id, std::span<const std::byte> body) {
   MessageReader reader(body);
-  const auto kind = reader.take<Frame>();
+  const auto kind = reader.take<FrameKind>();
   Connection& connection = connections_[id];
-  if (!connection.is_known) return take_stranger(id, kind, body.subspan(1));
+  if (!connection.is_known) return take_handshake_frame(id, kind, body.subspan(1));
   switch (kind) {
-    case Frame::request: {
-      if (connection.is_told) return;
-      for (const StoreAnswer& answer : state_.take(id, StoreRequest::unpack(body.subspan(1))))
-        send(answer.client, Frame::answer,
+    case FrameKind::request: {
+      if (connection.knows_failure) return;
+      for (const StoreReply& answer : state_.take(id, StoreRequest::unpack(body.subspan(1))))
+        send(answer.client, FrameKind::answer,
              MessageWriter().add(answer.number).add(answer.kind).add(std::span<const std::byte>(answer.value)).bytes());
       return;
     }
-    case Frame::phase: return attendance_.take_phase(connection.process, reader);
-    case Frame::beat: attendance_.take_beat(connection.process, reader); return send(id, Frame::beat, {});
-    case Frame::abort: return abort(unpack_failure(reader));
-    case Frame::leave: {
+    case FrameKind::phase: return attendance_.record_phase(connection.process, reader);
+    case FrameKind::heartbeat: attendance_.record_heartbeat(connection.process, reader); return send(id, FrameKind::heartbeat, {});
+    case FrameKind::abort: return abort(unpack_failure(reader));
+    case FrameKind::leave: {
       if (!connection.is_process) throw BrokenMessage();
-      connection.ends = true;
-      attendance_.leave(connection.process);
-      tell_all();  // why the job ends, before the farewell ends the connection
-      return send(id, Frame::leave, {});
+      connection.closes_when_sent = true;
+      attendance_.mark_left(connection.process);
+      broadcast_failure();  // why the job ends, before the farewell ends the connection
+      return send(id, FrameKind::leave, {});
     }
     default: throw BrokenMessage();
   }
 }
 
-void TcpServer::take_stranger(std::uint64_t id, Frame kind, std::span<const std::byte> body) {
+void TcpStoreServer::take_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body) {
   auto& handshake = connections_[id].handshake;
-  if (handshake && kind == Frame::greeting) return greet(id, ServerHandshake(*handshake), body);
-  if (handshake || kind != Frame::hello) throw BrokenMessage();
-  if (const char version = version_of_hello(body); version != kWireVersion) return part_from(id, version);
+  if (handshake && kind == FrameKind::greeting) return greet(id, ServerHandshake(*handshake), body);
+  if (handshake || kind != FrameKind::hello) throw BrokenMessage();
+  if (const char version = version_of_hello(body); version != kWireVersion) return reject_version(id, version);
   handshake.emplace(body);
-  send(id, Frame::challenge, handshake->challenge());
+  send(id, FrameKind::challenge, handshake->challenge());
 }
 
 /// One of another version: both ends learn both versions, and nothing else follows.
-void TcpServer::part_from(std::uint64_t id, char version) {
+void TcpStoreServer::reject_version(std::uint64_t id, char version) {
   Connection& connection = connections_[id];
   const auto peer = remote_endpoint(connection.socket);
-  if (attendance_.doubt_version(peer ? peer->host() : "an address that is gone", version)) ++strangers_;
-  connection.ends = true;
-  send(id, Frame::hello, answer_to_other_version());
+  if (attendance_.report_version_mismatch(peer ? peer->host() : "an address that is gone", version)) ++strangers_;
+  connection.closes_when_sent = true;
+  send(id, FrameKind::hello, version_mismatch_hello());
 }
 
-void TcpServer::greet(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body) {
-  const auto [who, knows_token] = handshake.greeted(settings_.token, body);
+void TcpStoreServer::greet(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body) {
+  const auto [who, knows_token] = handshake.read_greeting(settings_.token, body);
   Connection& connection = connections_[id];
   if (!knows_token) {
-    if (attendance_.doubt(who)) ++strangers_;  // a process of the job may try again and again
-    connection.ends = true;
-    return send(id, Frame::refused, {});
+    if (attendance_.report_token_mismatch(who)) ++strangers_;  // a process of the job may try again and again
+    connection.closes_when_sent = true;
+    return send(id, FrameKind::refused, {});
   }
-  if (const auto why = attendance_.come(who)) {
-    connection.ends = true;
-    return send(id, Frame::refused, handshake.refused(settings_.token, *why));
+  if (const auto why = attendance_.add_connection(who)) {
+    connection.closes_when_sent = true;
+    return send(id, FrameKind::refused, handshake.refused(settings_.token, *why));
   }
   connection.is_known = true;
   unknown_.erase(id);
   connection.handshake.reset();
   connection.is_process = who.is_process;
   connection.process = who.process;
-  send(id, Frame::welcome, handshake.welcome(settings_.token, settings_.host));
-  tell_all();
+  send(id, FrameKind::welcome, handshake.welcome(settings_.token, settings_.host));
+  broadcast_failure();
 }
 
-void TcpServer::send(std::uint64_t id, Frame kind, std::span<const std::byte> body) {
+void TcpStoreServer::send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   append_frame(found->second.out, kind, body);
@@ -302,7 +302,7 @@ void TcpServer::send(std::uint64_t id, Frame kind, std::span<const std::byte> bo
   write(id);
 }
 
-void TcpServer::write(std::uint64_t id) {
+void TcpStoreServer::write(std::uint64_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = found->second;
@@ -316,11 +316,11 @@ void TcpServer::write(std::uint64_t id) {
   }
   connection.out.clear();
   connection.sent = 0;
-  if (connection.ends && !connection.is_known) return close(id);
+  if (connection.closes_when_sent && !connection.is_known) return close(id);
   watch(connection, id, false);
 }
 
-void TcpServer::watch(Connection& connection, std::uint64_t id, bool also_writable) {
+void TcpStoreServer::watch(Connection& connection, std::uint64_t id, bool also_writable) {
   if (std::exchange(connection.waits_to_write, also_writable) == also_writable) return;
   epoll_event event{};
   event.events = also_writable ? EPOLLIN | EPOLLOUT : EPOLLIN;

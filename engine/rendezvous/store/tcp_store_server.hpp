@@ -26,18 +26,18 @@ struct ServerSettings {
   std::string host;
 };
 
-class TcpServer {
+class TcpStoreServer {
  public:
   /// Serves at these listening sockets, in a thread of its own. Throws EnvironmentError where the machine allows too
   /// few open files for the job.
-  TcpServer(std::vector<Descriptor> listeners, const ServerSettings& settings);
+  TcpStoreServer(std::vector<Descriptor> listeners, const ServerSettings& settings);
   /// Tells nobody: connections just end.
-  ~TcpServer();
-  TcpServer(const TcpServer&) = delete;
-  TcpServer& operator=(const TcpServer&) = delete;
+  ~TcpStoreServer();
+  TcpStoreServer(const TcpStoreServer&) = delete;
+  TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   /// Who has come, and what became of them.
-  const Attendance& attendance() const { return attendance_; }
+  const ProcessTracker& attendance() const { return attendance_; }
   /// Aborts the job: everybody is told.
   void abort(const Failure& why) noexcept;
   /// See Attendance.
@@ -45,7 +45,7 @@ class TcpServer {
     return attendance_.wait_until_all_left(ticks, also_absent);
   }
   /// Connections that were turned away: wrong token, no greeting in time, not our protocol or another version of it.
-  int strangers() const { return strangers_.load(); }
+  int rejected_connections() const { return strangers_.load(); }
 
  private:
   struct Connection {
@@ -58,11 +58,11 @@ class TcpServer {
     bool is_known = false;
     bool is_process = false;
     int process = 0;
-    bool is_told = false;      // of the failure
-    bool ends = false;         // once everything is sent
+    bool knows_failure = false;      // of the failure
+    bool closes_when_sent = false;         // once everything is sent
     bool waits_to_write = false;
   };
-  struct Ended {
+  struct ClosedConnection {
     int process = 0;
     bool is_process = false;
   };
@@ -76,14 +76,14 @@ class TcpServer {
   void read_all_of(int process);
   void write(std::uint64_t id);
   void close(std::uint64_t id);
-  void settle_ended();
-  void turn_away(std::uint64_t id);
+  void report_closed();
+  void reject(std::uint64_t id);
   void take_frame(std::uint64_t id, std::span<const std::byte> body);
-  void take_stranger(std::uint64_t id, Frame kind, std::span<const std::byte> body);
-  void part_from(std::uint64_t id, char version);
+  void take_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
+  void reject_version(std::uint64_t id, char version);
   void greet(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);
-  void send(std::uint64_t id, Frame kind, std::span<const std::byte> body);
-  void tell_all();
+  void send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
+  void broadcast_failure();
   void wake() noexcept;
   void watch(Connection& connection, std::uint64_t id, bool also_writable);
 
@@ -95,14 +95,14 @@ class TcpServer {
   Bytes part_;                                       // what was read last; this and what follows is the thread's own
   std::map<std::uint64_t, Connection> connections_;
   std::set<std::uint64_t> unknown_;                  // of them, those that have not said who they are
-  std::vector<Ended> ended_;                         // closed, and not made known yet
+  std::vector<ClosedConnection> ended_;                         // closed, and not made known yet
   std::uint64_t next_id_;
   StoreState state_;
   bool accepts_ = true;  // false for a moment where no more files can be opened
   std::atomic<int> strangers_{0};
   std::atomic<bool> stops_{false};
 
-  Attendance attendance_;
+  ProcessTracker attendance_;
   std::thread thread_;
 };
 

@@ -14,7 +14,7 @@ namespace busbw {
 inline constexpr char kWireVersion = '2';
 
 /// The first byte of a body.
-enum class Frame : std::uint8_t {
+enum class FrameKind : std::uint8_t {
   hello,      // client: version, nonce; server, to one of another version: its own
   challenge,  // server: nonce
   greeting,   // client: proof, Greeting
@@ -23,7 +23,7 @@ enum class Frame : std::uint8_t {
   request,    // client: StoreRequest
   answer,     // server: number, kind, value
   phase,      // client: which of its process's ranks has come to which phase, at once
-  beat,       // client: phase and steps of each of its ranks; server: nothing
+  heartbeat,       // client: phase and steps of each of its ranks; server: nothing
   abort,      // client: exit code and sentence
   failure,    // server: exit code and sentence
   leave,      // client: its ranks have ended; server: nothing
@@ -36,7 +36,7 @@ inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 
 /// Who connects. A process keeps one connection for itself, over which it tells how far its ranks are, and one for each
 /// of its ranks.
-struct Greeting {
+struct ClientInfo {
   bool is_process = false;
   std::int32_t process = 0;
   std::int32_t processes = 1;
@@ -55,8 +55,8 @@ struct Greeting {
         .bytes();
   }
   /// Throws BrokenMessage.
-  static Greeting unpack(MessageReader& reader) {
-    Greeting greeting;
+  static ClientInfo unpack(MessageReader& reader) {
+    ClientInfo greeting;
     greeting.is_process = reader.take<std::uint8_t>() != 0;
     greeting.process = reader.take<std::int32_t>();
     greeting.processes = reader.take<std::int32_t>();
@@ -68,7 +68,7 @@ struct Greeting {
 };
 
 /// A body with its length before it.
-inline void append_frame(Bytes& out, Frame kind, std::span<const std::byte> body) {
+inline void append_frame(Bytes& out, FrameKind kind, std::span<const std::byte> body) {
   const auto length = static_cast<std::uint32_t>(body.size() + 1);
   const auto* first = reinterpret_cast<const std::byte*>(&length);
   out.insert(out.end(), first, first + sizeof(length));
@@ -79,17 +79,17 @@ inline void append_frame(Bytes& out, Frame kind, std::span<const std::byte> body
 inline Bytes packed(const Failure& failure) { return MessageWriter().add(failure.exit).add(failure.message).bytes(); }
 /// Throws BrokenMessage, also where the exit code is none with which a job fails.
 inline Failure unpack_failure(MessageReader& reader) {
-  const auto exit = reader.take<Exit>();
+  const auto exit = reader.take<ExitCode>();
   switch (exit) {
-    case Exit::wrong_data:
-    case Exit::usage:
-    case Exit::environment:
-    case Exit::rank_lost:
-    case Exit::slower_than_demanded:
-    case Exit::interrupted:
-    case Exit::output_closed:
-    case Exit::terminated: return {exit, reader.take_text()};
-    case Exit::good: break;
+    case ExitCode::wrong_data:
+    case ExitCode::usage:
+    case ExitCode::environment:
+    case ExitCode::rank_lost:
+    case ExitCode::slower_than_demanded:
+    case ExitCode::interrupted:
+    case ExitCode::output_closed:
+    case ExitCode::terminated: return {exit, reader.take_text()};
+    case ExitCode::good: break;
   }
   throw BrokenMessage();
 }

@@ -6,7 +6,7 @@
 namespace busbw {
 
 /// Written by the rank alone, in the loop that is timed; read by any thread, or process that shares its memory.
-class Issued {
+class IssuedOperations {
  public:
   /// The rank issues its next operation, on so many bytes.
   void next(std::uint64_t bytes) noexcept {

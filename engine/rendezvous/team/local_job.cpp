@@ -24,14 +24,14 @@ constexpr std::size_t kCacheLine = 64;
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
-  Issued issued;
+  IssuedOperations issued;
   Barrier world_barrier;  // used in rank 0's block only
   Barrier group_barrier;
   std::uint64_t message_bytes;
   std::array<std::byte, kMailboxBytes> mailbox;
 };
 
-struct LocalJob::Shared {
+struct LocalJob::SharedState {
   enum State : int { running, aborting, aborted };
   alignas(kCacheLine) std::atomic<int> state;
   int exit;
@@ -39,9 +39,9 @@ struct LocalJob::Shared {
 };
 
 /// Some of a job's ranks, as one of them sees them.
-class LocalJob::MemberTeam final : public Team {
+class LocalJob::LocalTeam final : public Team {
  public:
-  MemberTeam(LocalJob& job, std::vector<int> members, int mine, bool world)
+  LocalTeam(LocalJob& job, std::vector<int> members, int mine, bool world)
       : job_(job), members_(std::move(members)), mine_(mine), world_(world) {}
 
   int rank() const override { return mine_; }
@@ -52,15 +52,15 @@ class LocalJob::MemberTeam final : public Team {
     RankBlock& own = job_.block(members_[mine_]);
     own.phase.store(static_cast<int>(phase), std::memory_order_relaxed);
     own.steps.fetch_add(1, std::memory_order_relaxed);
-    if (aborted()) throw Aborted();
+    if (aborted()) throw JobAborted();
   }
 
-  Issued& issued() override { return job_.block(members_[mine_]).issued; }
+  IssuedOperations& issued() override { return job_.block(members_[mine_]).issued; }
 
   void barrier() override {
     RankBlock& first = job_.block(members_.front());
     job_.block(members_[mine_]).steps.fetch_add(1, std::memory_order_relaxed);
-    if (aborted()) throw Aborted();
+    if (aborted()) throw JobAborted();
     // Once all have come it is passed, even if the job is aborted then: a rank may be lost right behind the last row.
     (world_ ? first.world_barrier : first.group_barrier).arrive_and_wait(size(), *this);
   }
@@ -116,7 +116,7 @@ class LocalJob::MemberTeam final : public Team {
       same.push_back(members_[member]);
     }
     barrier();
-    return std::make_unique<MemberTeam>(job_, std::move(same), position, false);
+    return std::make_unique<LocalTeam>(job_, std::move(same), position, false);
   }
 
  private:
@@ -126,40 +126,40 @@ class LocalJob::MemberTeam final : public Team {
   bool world_;
 };
 
-LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(Shared) + ranks * sizeof(RankBlock)) {
+LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(SharedState) + ranks * sizeof(RankBlock)) {
   void* memory = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     throw EnvironmentError(fmt::format("no shared memory for {} ranks ({} bytes): {}; free memory or use fewer ranks",
                                        ranks, mapped_bytes_, std::strerror(errno)));
   // Fresh anonymous memory is zero, which is the initial value of every member.
-  shared_ = static_cast<Shared*>(memory);
+  shared_ = static_cast<SharedState*>(memory);
 }
 
 LocalJob::~LocalJob() { munmap(shared_, mapped_bytes_); }
 
 LocalJob::RankBlock& LocalJob::block(int world_rank) const {
-  return reinterpret_cast<RankBlock*>(reinterpret_cast<std::byte*>(shared_) + sizeof(Shared))[world_rank];
+  return reinterpret_cast<RankBlock*>(reinterpret_cast<std::byte*>(shared_) + sizeof(SharedState))[world_rank];
 }
 
 std::unique_ptr<Team> LocalJob::team(int rank) {
   std::vector<int> everybody(ranks_);
   std::iota(everybody.begin(), everybody.end(), 0);
-  return std::make_unique<MemberTeam>(*this, std::move(everybody), rank, true);
+  return std::make_unique<LocalTeam>(*this, std::move(everybody), rank, true);
 }
 
-void LocalJob::abort(Exit exit, const std::string& message) noexcept {
-  int expected = Shared::running;
-  if (!shared_->state.compare_exchange_strong(expected, Shared::aborting)) return;
+void LocalJob::abort(ExitCode exit, const std::string& message) noexcept {
+  int expected = SharedState::running;
+  if (!shared_->state.compare_exchange_strong(expected, SharedState::aborting)) return;
   shared_->exit = static_cast<int>(exit);
   message.copy(shared_->message.data(), kMessageBytes - 1);
-  shared_->state.store(Shared::aborted, std::memory_order_release);
+  shared_->state.store(SharedState::aborted, std::memory_order_release);
 }
 
-bool LocalJob::aborted() const noexcept { return shared_->state.load(std::memory_order_acquire) == Shared::aborted; }
+bool LocalJob::aborted() const noexcept { return shared_->state.load(std::memory_order_acquire) == SharedState::aborted; }
 
 std::optional<Failure> LocalJob::failure() const {
   if (!aborted()) return std::nullopt;
-  return Failure{static_cast<Exit>(shared_->exit), shared_->message.data()};
+  return Failure{static_cast<ExitCode>(shared_->exit), shared_->message.data()};
 }
 
 RankProgress LocalJob::progress(int rank) const {

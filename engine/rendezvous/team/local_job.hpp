@@ -23,21 +23,21 @@ class LocalJob final : public Job {
   int ranks() const override { return ranks_; }
   std::unique_ptr<Team> team(int rank) override;
   /// From any process, too.
-  void abort(Exit exit, const std::string& message) noexcept override;
+  void abort(ExitCode exit, const std::string& message) noexcept override;
   bool aborted() const noexcept override;
   std::optional<Failure> failure() const override;
   RankProgress progress(int rank) const override;
 
  private:
-  struct Shared;
+  struct SharedState;
   struct RankBlock;
-  class MemberTeam;
+  class LocalTeam;
 
   RankBlock& block(int world_rank) const;
 
   int ranks_;
   std::size_t mapped_bytes_;
-  Shared* shared_;
+  SharedState* shared_;
 };
 
 }  // namespace busbw

@@ -33,7 +33,7 @@ class Team {
   /// is, so that a rank which never has to wait ends, too.
   virtual void enter(Phase phase) = 0;
   /// Where this rank tells the watchdog of each operation that it issues; there as long as this team.
-  virtual Issued& issued() = 0;
+  virtual IssuedOperations& issued() = 0;
 };
 
 }  // namespace busbw

@@ -30,7 +30,7 @@ void wait_until(const Team& team, Ready ready) {
     if (team.aborted()) {
       // It may have become ready since it was looked at, and the team aborted only then.
       if (ready()) return;
-      throw Aborted{};
+      throw JobAborted{};
     }
     sched_yield();
   }

@@ -17,7 +17,7 @@ constexpr std::size_t kMostDigits = 18;  // fits into 64 bits
 
 [[noreturn]] void refuse(std::string_view list, std::string_view why) {
   throw UsageError(fmt::format("the list of hosts \"{}\" {}; allowed are names such as n[1-3,07-09],gpu-a[01-02]-x",
-                               shown(list), why));
+                               printable_value(list), why));
 }
 
 struct Number {

@@ -23,12 +23,12 @@ int torchrun_port(Environment environment) {
 
 }  // namespace
 
-const std::vector<LauncherRow>& launcher_table() {
-  static const std::vector<LauncherRow> launchers{
+const std::vector<LauncherEntry>& launcher_table() {
+  static const std::vector<LauncherEntry> launchers{
       {.name = "busbw",
        .title = "busbw launch",
-       .start = "give each process BUSBW_RANK, BUSBW_SIZE and BUSBW_RENDEZVOUS, or use busbw launch",
-       .marks = {"BUSBW_RANK", "BUSBW_SIZE"},
+       .start_remedy = "give each process BUSBW_RANK, BUSBW_SIZE and BUSBW_RENDEZVOUS, or use busbw launch",
+       .required_any = {"BUSBW_RANK", "BUSBW_SIZE"},
        .rank = {"BUSBW_RANK"},
        .size = {"BUSBW_SIZE"},
        .local_rank = {"BUSBW_LOCAL_RANK"},
@@ -39,10 +39,10 @@ const std::vector<LauncherRow>& launcher_table() {
        .daemons = {}},
       {.name = "kubernetes",
        .title = "Kubernetes",
-       .start = "set BUSBW_SIZE to the Job's completions and BUSBW_RENDEZVOUS=tcp://<job>-0.<service>:PORT in its "
+       .start_remedy = "set BUSBW_SIZE to the Job's completions and BUSBW_RENDEZVOUS=tcp://<job>-0.<service>:PORT in its "
                 "pods, or use "
                 "busbw launch kubernetes",
-       .marks = {"JOB_COMPLETION_INDEX"},
+       .required_any = {"JOB_COMPLETION_INDEX"},
        .rank = {"JOB_COMPLETION_INDEX"},
        .size = {"BUSBW_SIZE"},
        .local_rank = {"BUSBW_LOCAL_RANK"},
@@ -53,8 +53,8 @@ const std::vector<LauncherRow>& launcher_table() {
        .daemons = {}},
       {.name = "slurm",
        .title = "Slurm",
-       .start = "type srun before the program",
-       .marks = {"SLURM_JOB_ID", "SLURM_JOBID"},
+       .start_remedy = "type srun before the program",
+       .required_any = {"SLURM_JOB_ID", "SLURM_JOBID"},
        .rank = {"SLURM_PROCID"},
        .size = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
        .local_rank = {"SLURM_LOCALID"},
@@ -69,9 +69,9 @@ const std::vector<LauncherRow>& launcher_table() {
        .port_from = slurm_port},
       {.name = "torchrun",
        .title = "torchrun",
-       .start =
+       .start_remedy =
            "start it with torchrun --no-python, or give each process RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
-       .marks = {"WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"},
+       .required_any = {"WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"},
        .rank = {"RANK"},
        .size = {"WORLD_SIZE"},
        .local_rank = {"LOCAL_RANK"},
@@ -84,10 +84,10 @@ const std::vector<LauncherRow>& launcher_table() {
        .agents = "GROUP_WORLD_SIZE"},
       {.name = "openmpi",
        .title = "Open MPI",
-       .start = "start it with busbw launch mpirun, or with mpirun -x BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the "
+       .start_remedy = "start it with busbw launch mpirun, or with mpirun -x BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the "
                 "first "
                 "host",
-       .marks = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK"},
+       .required_any = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK"},
        .rank = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"},
        .size = {"OMPI_COMM_WORLD_SIZE"},
        .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
@@ -98,10 +98,10 @@ const std::vector<LauncherRow>& launcher_table() {
        .daemons = {"prted", "orted", "prterun", "orterun", "mpirun", "mpiexec"}},
       {.name = "mpich",
        .title = "MPICH",
-       .start =
+       .start_remedy =
            "start it with busbw launch mpirun, or with mpirun -genv BUSBW_RENDEZVOUS tcp://HOST:PORT, HOST being the "
            "first host",
-       .marks = {"PMI_RANK", "PMI_SIZE"},
+       .required_any = {"PMI_RANK", "PMI_SIZE"},
        .rank = {"PMI_RANK"},
        .size = {"PMI_SIZE"},
        .local_rank = {"MPI_LOCALRANKID"},

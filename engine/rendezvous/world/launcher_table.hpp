@@ -13,12 +13,12 @@ namespace busbw {
 using VariableNames = std::vector<const char*>;
 
 /// One launcher. `title` and `start` are for sentences: "... {title} ...; {start}".
-struct LauncherRow {
+struct LauncherEntry {
   std::string_view name;   // as in BUSBW_LAUNCHER
   std::string_view title;  // "Open MPI"
-  std::string_view start;  // how to start several processes that find each other
+  std::string_view start_remedy;  // how to start several processes that find each other
   /// The row is looked at only where one of these is set: some of the others are everyday words.
-  VariableNames marks;
+  VariableNames required_any;
   VariableNames rank;
   VariableNames size;
   VariableNames local_rank;
@@ -40,6 +40,6 @@ struct LauncherRow {
 };
 
 /// All launchers; of several that agree the first one counts.
-const std::vector<LauncherRow>& launcher_table();
+const std::vector<LauncherEntry>& launcher_table();
 
 }  // namespace busbw

@@ -71,7 +71,7 @@ void refuse_several_components(Environment environment, const std::vector<std::s
       "SLURM_HET_SIZE={} with SLURM_STEP_NODELIST={}: the step spans several components of Slurm's job, and "
       "nothing says where its first task is; set BUSBW_RENDEZVOUS=tcp://HOST:PORT, HOST being the first node "
       "of the first component, and BUSBW_TOKEN_FILE",
-      components, shown(environment("SLURM_STEP_NODELIST").value_or(""))));
+      components, printable_value(environment("SLURM_STEP_NODELIST").value_or(""))));
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ std::optional<int> slurm_local_size(Environment environment) {
     throw UsageError(
         fmt::format("SLURM_STEP_TASKS_PER_NODE={} with SLURM_NODEID={}: Slurm writes the tasks of each "
                     "node of the step, such as 2(x3),1; leave its variables as srun sets them",
-                    shown(*tasks), shown(environment("SLURM_NODEID").value_or("(not set)"))));
+                    printable_value(*tasks), printable_value(environment("SLURM_NODEID").value_or("(not set)"))));
   return here;
 }
 

@@ -21,7 +21,7 @@ constexpr std::size_t kLongestHost = 255;
 UsageError refuse(std::string_view text) {
   return UsageError(fmt::format(
       "{}={}: allowed is tcp://HOST:PORT, HOST being the host of process 0, or file:///FOLDER on a shared file system",
-      kVariable, shown(text)));
+      kVariable, printable_value(text)));
 }
 
 bool is_v6(const std::string& text) {
@@ -38,7 +38,7 @@ int parse_port(std::string_view text, std::string_view variable) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc{} || end != text.data() + text.size() || port < 1 || port > kHighest)
     throw UsageError(
-        fmt::format("{}: \"{}\" is no port; allowed is a number from 1 to {}", variable, shown(text), kHighest));
+        fmt::format("{}: \"{}\" is no port; allowed is a number from 1 to {}", variable, printable_value(text), kHighest));
   return port;
 }
 
@@ -49,7 +49,7 @@ std::string require_host(std::string_view host, std::string_view variable) {
   const std::string text(host);
   if (text.empty() || text.size() > kLongestHost || !(std::ranges::all_of(text, usual) || is_v6(text)))
     throw UsageError(fmt::format("{}: \"{}\" is no host; allowed is a host's name or its IPv4 or IPv6 address",
-                                 variable, shown(text)));
+                                 variable, printable_value(text)));
   return text;
 }
 
@@ -69,7 +69,7 @@ StoreAddress parse_store_address(std::string_view text) {
   if (bracketed) host = host.substr(1, host.size() - 2);
   // Without brackets nobody can tell where an IPv6 address ends and the port begins.
   if (bracketed != (host.find(':') != host.npos)) throw refuse(text);
-  const std::string where = fmt::format("{}={}", kVariable, shown(text));
+  const std::string where = fmt::format("{}={}", kVariable, printable_value(text));
   return TcpStoreAddress{{require_host(host, where)}, parse_port(port, where)};
 }
 

@@ -39,7 +39,7 @@ std::string require_token(std::string_view text, std::string_view where) {
 }
 
 std::string read_token(const std::string& path) {
-  const std::string where = fmt::format("{}={}", kTokenFile, shown(path));
+  const std::string where = fmt::format("{}={}", kTokenFile, printable_value(path));
   // Not blocking, because opening a pipe would wait for its writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
@@ -49,7 +49,7 @@ std::string read_token(const std::string& path) {
     throw UsageError(fmt::format("{} is no ordinary file; allowed is one with the job's token", where));
   if ((status.st_mode & 077) != 0)
     throw UsageError(fmt::format("{} can be used by others (mode {:04o}); type chmod 600 {}", where,
-                                 static_cast<unsigned>(status.st_mode & 07777), shown(path)));
+                                 static_cast<unsigned>(status.st_mode & 07777), printable_value(path)));
   // Room for a line break or two beside the longest token; a byte more says that the file is too long.
   std::array<char, kLongestToken + 8> text;
   std::size_t length = 0;
@@ -72,7 +72,7 @@ std::optional<std::string> find_token(Environment environment) {
   const auto token = environment(kToken);
   const auto path = environment(kTokenFile);
   if (token && path)
-    throw UsageError(fmt::format("{} and {}={} are both set; set one of them", kToken, kTokenFile, shown(*path)));
+    throw UsageError(fmt::format("{} and {}={} are both set; set one of them", kToken, kTokenFile, printable_value(*path)));
   if (token) return require_token(*token, kToken);
   if (path) return read_token(*path);
   return std::nullopt;

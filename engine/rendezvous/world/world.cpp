@@ -24,24 +24,24 @@ constexpr std::string_view kNone = "none";
 constexpr std::string_view kAlone = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
 
 /// A variable as it is set; an empty one is none.
-struct Setting {
+struct SetVariable {
   std::string variable;
   std::string text;
 };
 
-std::string to_text(const Setting& setting) { return fmt::format("{}={}", setting.variable, shown(setting.text)); }
+std::string to_text(const SetVariable& setting) { return fmt::format("{}={}", setting.variable, printable_value(setting.text)); }
 
-std::optional<Setting> first_set(Environment environment, const VariableNames& variables) {
+std::optional<SetVariable> first_set(Environment environment, const VariableNames& variables) {
   for (const char* variable : variables)
-    if (auto text = environment(variable); text && !text->empty()) return Setting{variable, *std::move(text)};
+    if (auto text = environment(variable); text && !text->empty()) return SetVariable{variable, *std::move(text)};
   return std::nullopt;
 }
 
-struct Number : Setting {
+struct NumericVariable : SetVariable {
   int value = 0;
 };
 
-std::optional<Number> number_in(Environment environment, const VariableNames& variables, int least = 0) {
+std::optional<NumericVariable> number_in(Environment environment, const VariableNames& variables, int least = 0) {
   const auto setting = first_set(environment, variables);
   if (!setting) return std::nullopt;
   int value = 0;
@@ -52,29 +52,29 @@ std::optional<Number> number_in(Environment environment, const VariableNames& va
         fmt::format("{}: allowed is a whole number from {} to {}; or set BUSBW_LAUNCHER to the launcher "
                     "whose variables count",
                     to_text(*setting), least, std::numeric_limits<int>::max()));
-  return Number{*setting, value};
+  return NumericVariable{*setting, value};
 }
 
 /// What one launcher's variables say of this process.
-struct Claim {
-  const LauncherRow* launcher;
-  std::optional<Number> rank;
-  std::optional<Number> size;
+struct LauncherClaim {
+  const LauncherEntry* launcher;
+  std::optional<NumericVariable> rank;
+  std::optional<NumericVariable> size;
 
   bool complete() const { return rank && size; }
   bool several() const { return size && size->value > 1; }
-  bool agrees_with(const Claim& other) const {
+  bool agrees_with(const LauncherClaim& other) const {
     return rank->value == other.rank->value && size->value == other.size->value;
   }
 };
 
-std::string to_text(const Claim& claim) {
+std::string to_text(const LauncherClaim& claim) {
   return fmt::format("{} {} ({})", to_text(*claim.rank), to_text(*claim.size), claim.launcher->title);
 }
 
-Claim read_claim(Environment environment, const LauncherRow& launcher) {
-  Claim claim{&launcher, {}, {}};
-  if (!first_set(environment, launcher.marks)) return claim;
+LauncherClaim read_claim(Environment environment, const LauncherEntry& launcher) {
+  LauncherClaim claim{&launcher, {}, {}};
+  if (!first_set(environment, launcher.required_any)) return claim;
   if (launcher.is_process && !launcher.is_process(environment)) return claim;
   claim.rank = number_in(environment, launcher.rank);
   claim.size = number_in(environment, launcher.size, 1);
@@ -84,33 +84,33 @@ Claim read_claim(Environment environment, const LauncherRow& launcher) {
   return claim;
 }
 
-const LauncherRow* launcher_named(std::string_view name) {
+const LauncherEntry* launcher_named(std::string_view name) {
   const auto& table = launcher_table();
-  const auto found = std::ranges::find(table, name, &LauncherRow::name);
+  const auto found = std::ranges::find(table, name, &LauncherEntry::name);
   if (found != table.end()) return &*found;
   std::string names;
-  for (const LauncherRow& row : table) names += fmt::format("{}, ", row.name);
-  throw UsageError(fmt::format("{}={}: allowed are {}and {}", kLauncher, shown(name), names, kNone));
+  for (const LauncherEntry& row : table) names += fmt::format("{}, ", row.name);
+  throw UsageError(fmt::format("{}={}: allowed are {}and {}", kLauncher, printable_value(name), names, kNone));
 }
 
 /// Throws where a launcher says that there are others, but not everything that it takes to be one of them.
-void require_whole(const Claim& claim) {
-  const LauncherRow& launcher = *claim.launcher;
+void require_whole(const LauncherClaim& claim) {
+  const LauncherEntry& launcher = *claim.launcher;
   if (claim.several() && !claim.rank)
     throw UsageError(
         fmt::format("{} says that there are {} processes, but {} does not say which of them this one is, so it would "
                     "run alone; {}, {}",
-                    to_text(*claim.size), claim.size->value, launcher.rank.front(), launcher.start, kAlone));
+                    to_text(*claim.size), claim.size->value, launcher.rank.front(), launcher.start_remedy, kAlone));
   if (claim.rank && !claim.size)
     throw UsageError(
         fmt::format("{} says that this is one of several processes, but {} does not say of how many, so it "
                     "would run alone; {}, {}",
-                    to_text(*claim.rank), launcher.size.front(), launcher.start, kAlone));
+                    to_text(*claim.rank), launcher.size.front(), launcher.start_remedy, kAlone));
 }
 
 /// A batch script or a shell in an allocation for several tasks: exactly one process runs there.
-void refuse_alone_in_allocation(Environment environment, const LauncherRow& slurm) {
-  const auto job = first_set(environment, slurm.marks);
+void refuse_alone_in_allocation(Environment environment, const LauncherEntry& slurm) {
+  const auto job = first_set(environment, slurm.required_any);
   if (!job || slurm.is_process(environment)) return;
   auto many = number_in(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}, 1);
   std::string_view what = "tasks";
@@ -122,16 +122,16 @@ void refuse_alone_in_allocation(Environment environment, const LauncherRow& slur
   throw UsageError(
       fmt::format("{} says that Slurm's job {} has {} {}, but srun did not start this process, so it would "
                   "run alone; {}, {}",
-                  to_text(*many), shown(job->text), many->value, what, slurm.start, kAlone));
+                  to_text(*many), printable_value(job->text), many->value, what, slurm.start_remedy, kAlone));
 }
 
 /// Of launchers that speak of several processes, those that run as processes of another one are what counts: each task
 /// of Slurm may be an agent of torchrun, or carry a daemon of mpirun.
-void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<Claim>& claims,
+void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<LauncherClaim>& claims,
                           std::vector<std::string>& notes) {
-  const auto keep_only = [&](const LauncherRow* launcher, const auto& is_outer) {
-    const Claim inner = *std::ranges::find(claims, launcher, &Claim::launcher);
-    std::erase_if(claims, [&](const Claim& claim) {
+  const auto keep_only = [&](const LauncherEntry* launcher, const auto& is_outer) {
+    const LauncherClaim inner = *std::ranges::find(claims, launcher, &LauncherClaim::launcher);
+    std::erase_if(claims, [&](const LauncherClaim& claim) {
       if (claim.launcher == launcher || !is_outer(claim)) return false;
       if (!claim.agrees_with(inner))
         notes.push_back(fmt::format("{} started these processes within {}, whose variables count its daemons",
@@ -139,53 +139,53 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
       return true;
     });
   };
-  for (const LauncherRow& row : launcher_table()) {
-    if (!row.agents || std::ranges::find(claims, &row, &Claim::launcher) == claims.end()) continue;
+  for (const LauncherEntry& row : launcher_table()) {
+    if (!row.agents || std::ranges::find(claims, &row, &LauncherClaim::launcher) == claims.end()) continue;
     const auto agents = number_in(environment, {row.agents}, 1);
-    if (agents) keep_only(&row, [&](const Claim& claim) { return claim.size->value == agents->value; });
+    if (agents) keep_only(&row, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
   }
-  const auto has_daemon = [](const Claim& claim) { return !claim.launcher->daemons.empty(); };
+  const auto has_daemon = [](const LauncherClaim& claim) { return !claim.launcher->daemons.empty(); };
   if (std::ranges::count_if(claims, has_daemon) < 2) return;
   for (const Ancestor& ancestor : ancestors())
-    for (const Claim& claim : claims)
+    for (const LauncherClaim& claim : claims)
       if (std::ranges::find(claim.launcher->daemons, ancestor.command) != claim.launcher->daemons.end())
         return keep_only(claim.launcher, has_daemon);
 }
 
 /// The claim that counts; none where this process is alone.
-std::optional<Claim> choose(Environment environment, Ancestors (*ancestors)(), std::vector<std::string>& notes) {
+std::optional<LauncherClaim> choose(Environment environment, Ancestors (*ancestors)(), std::vector<std::string>& notes) {
   if (const auto named = environment(kLauncher)) {
     if (*named == kNone) return std::nullopt;
-    const LauncherRow* const launcher = launcher_named(*named);
-    const Claim claim = read_claim(environment, *launcher);
+    const LauncherEntry* const launcher = launcher_named(*named);
+    const LauncherClaim claim = read_claim(environment, *launcher);
     if (claim.complete()) return claim;
     require_whole(claim);
     if (launcher->is_process) refuse_alone_in_allocation(environment, *launcher);
     throw UsageError(fmt::format("{}={}, but {} and {} do not say which of how many processes this one is; {}, {}",
-                                 kLauncher, shown(*named), launcher->rank.front(), launcher->size.front(),
-                                 launcher->start, kAlone));
+                                 kLauncher, printable_value(*named), launcher->rank.front(), launcher->size.front(),
+                                 launcher->start_remedy, kAlone));
   }
-  std::vector<Claim> complete;
-  std::vector<Claim> partial;
-  for (const LauncherRow& row : launcher_table()) {
-    const Claim claim = read_claim(environment, row);
+  std::vector<LauncherClaim> complete;
+  std::vector<LauncherClaim> partial;
+  for (const LauncherEntry& row : launcher_table()) {
+    const LauncherClaim claim = read_claim(environment, row);
     (claim.complete() ? complete : partial).push_back(claim);
   }
   // Our own variables are meant for this program, whoever else left some.
   if (!complete.empty() && complete.front().launcher->name == "busbw") return complete.front();
 
-  std::vector<Claim> several;
-  std::ranges::copy_if(complete, std::back_inserter(several), &Claim::several);
+  std::vector<LauncherClaim> several;
+  std::ranges::copy_if(complete, std::back_inserter(several), &LauncherClaim::several);
   if (several.empty()) {
     if (!complete.empty()) return complete.front();
-    for (const Claim& claim : partial) {
+    for (const LauncherClaim& claim : partial) {
       require_whole(claim);
       if (claim.launcher->is_process) refuse_alone_in_allocation(environment, *claim.launcher);
     }
     return std::nullopt;
   }
   drop_outer_launchers(environment, ancestors, several, notes);
-  for (const Claim& other : several)
+  for (const LauncherClaim& other : several)
     if (!other.agrees_with(several.front()))
       throw UsageError(fmt::format(
           "{} and {} contradict each other; set BUSBW_LAUNCHER={} or BUSBW_LAUNCHER={}, whichever "
@@ -200,7 +200,7 @@ std::optional<Claim> choose(Environment environment, Ancestors (*ancestors)(), s
 
 /// What the processes of this job have in common and others have not: the launcher's own name of the job; empty where
 /// it gives none.
-std::string identity_of(Environment environment, const LauncherRow& launcher) {
+std::string identity_of(Environment environment, const LauncherEntry& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity)
     // "none" is what torchrun calls a job that nobody named.
@@ -210,7 +210,7 @@ std::string identity_of(Environment environment, const LauncherRow& launcher) {
 }
 
 /// Where process 0 of one node's processes listens: no name of its host is needed.
-std::optional<StoreAddress> store_on_this_node(Environment environment, const LauncherRow& launcher,
+std::optional<StoreAddress> store_on_this_node(Environment environment, const LauncherEntry& launcher,
                                                Ancestors (*ancestors)(), std::string& identity) {
   if (identity.empty()) {
     for (const Ancestor& ancestor : ancestors())
@@ -224,9 +224,9 @@ std::optional<StoreAddress> store_on_this_node(Environment environment, const La
   return TcpStoreAddress{{"127.0.0.1"}, port};
 }
 
-StoreAddress find_store(Environment environment, const Claim& claim, const std::optional<Number>& local_size,
+StoreAddress find_store(Environment environment, const LauncherClaim& claim, const std::optional<NumericVariable>& local_size,
                         Ancestors (*ancestors)(), std::string& identity) {
-  const LauncherRow& launcher = *claim.launcher;
+  const LauncherEntry& launcher = *claim.launcher;
   if (const auto text = environment(kStore)) return parse_store_address(*text);
 
   TcpStoreAddress address;
@@ -248,21 +248,21 @@ StoreAddress find_store(Environment environment, const Claim& claim, const std::
     return address;
   }
   throw UsageError(fmt::format("{} says that there are {} processes, but not where process 0 is; {}",
-                               to_text(*claim.size), claim.size->value, launcher.start));
+                               to_text(*claim.size), claim.size->value, launcher.start_remedy));
 }
 
-std::optional<Number> find_local_size(Environment environment, const LauncherRow& launcher) {
+std::optional<NumericVariable> find_local_size(Environment environment, const LauncherEntry& launcher) {
   if (launcher.local_size_from) {
     const auto size = launcher.local_size_from(environment);
     if (!size) return std::nullopt;
-    return Number{{}, *size};
+    return NumericVariable{{}, *size};
   }
   return number_in(environment, launcher.local_size, 1);
 }
 
 /// Fills in which process this is; gives the processes of this node, where the launcher says how many.
-std::optional<Number> read_place(Environment environment, const Claim& claim, World& world) {
-  const LauncherRow& launcher = *claim.launcher;
+std::optional<NumericVariable> read_place(Environment environment, const LauncherClaim& claim, World& world) {
+  const LauncherEntry& launcher = *claim.launcher;
   world.launcher = launcher.name;
   world.rank = claim.rank->value;
   world.size = claim.size->value;
@@ -290,20 +290,20 @@ double find_join_limit_s(Environment environment) {
   if (const auto text = environment(kJoinTimeout)) {
     const auto seconds = parse_number(*text);
     if (!seconds || *seconds <= 0)
-      throw UsageError(fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, shown(*text)));
+      throw UsageError(fmt::format("{}={}: allowed is a number of seconds above 0", kJoinTimeout, printable_value(*text)));
     return *seconds;
   }
   const bool in_pod = environment("JOB_COMPLETION_INDEX") || environment("KUBERNETES_SERVICE_HOST");
   return in_pod ? kUnderKubernetes : kUsual;
 }
 
-World find_place(Environment environment, Ancestors (*ancestors)()) {
+World detect_process(Environment environment, Ancestors (*ancestors)()) {
   World world;
   if (const auto claim = choose(environment, ancestors, world.notes)) read_place(environment, *claim, world);
   return world;
 }
 
-World find_world(Environment environment, Ancestors (*ancestors)()) {
+World detect_world(Environment environment, Ancestors (*ancestors)()) {
   World world;
   const auto claim = choose(environment, ancestors, world.notes);
   if (!claim) {
@@ -312,13 +312,13 @@ World find_world(Environment environment, Ancestors (*ancestors)()) {
       throw UsageError(
           fmt::format("{}={} says where processes meet, but nothing says which of how many processes this "
                       "one is, so it would run alone; set BUSBW_RANK and BUSBW_SIZE, {}",
-                      kStore, shown(*store), kAlone));
+                      kStore, printable_value(*store), kAlone));
     return world;
   }
   const auto local_size = read_place(environment, *claim, world);
   if (world.size == 1) return world;
 
-  const LauncherRow& launcher = *claim->launcher;
+  const LauncherEntry& launcher = *claim->launcher;
   std::string identity = identity_of(environment, launcher);
   world.store = find_store(environment, *claim, local_size, ancestors, identity);
   if (auto token = find_token(environment)) {

@@ -28,10 +28,10 @@ struct World {
 /// Reads the environment, and where launchers run within launchers the processes that started this one. Throws
 /// UsageError where the variables contradict each other, where one has no sense, and where a launcher speaks of several
 /// processes but this one would run alone.
-World find_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
+World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
 /// The same for processes that have another way to find each other: without `store`, `token` and what they need.
-World find_place(Environment environment, Ancestors (*ancestors)() = process_ancestors);
+World detect_process(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
 /// `join_limit_s` alone: BUSBW_JOIN_TIMEOUT_S, or 60, or 600 in a pod of Kubernetes. Throws UsageError.
 double find_join_limit_s(Environment environment);

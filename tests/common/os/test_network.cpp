@@ -40,12 +40,12 @@ TEST_CASE("network: addresses in digits, and nothing else") {
 
 TEST_CASE("network: names become addresses, and one that nobody knows says so") {
   std::string why;
-  const auto here = resolve("localhost", 80, why);
+  const auto here = resolve_host("localhost", 80, why);
   REQUIRE_FALSE(here.empty());
   for (const Endpoint& one : here) CHECK(one.is_loopback());
   CHECK(here.front().port() == 80);
   CHECK(why.empty());
-  CHECK(resolve("no-such-host.invalid", 80, why).empty());
+  CHECK(resolve_host("no-such-host.invalid", 80, why).empty());
   check_names(why, {"no-such-host.invalid: "});
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("network: who listens everywhere is reached at every address of this h
   const int port = local_endpoint(everywhere).port();
   for (const Interface& one : interfaces()) {
     const Endpoint where = endpoint_of(one.address.host(), port);
-    const Connected connected = connect_to(where, 50, [] { return false; });
+    const ConnectResult connected = connect_to(where, 50, [] { return false; });
     INFO(where.text(), " of ", one.name, ": ", connected.why);
     CHECK(connected.socket.is_open());
   }
@@ -71,7 +71,7 @@ TEST_CASE("network: who listens everywhere is reached at every address of this h
 
 TEST_CASE("network: a connection that cannot be made says where and why") {
   const Endpoint dead = loopback(free_port());
-  const Connected refused = connect_to(dead, 100, [] { return false; });
+  const ConnectResult refused = connect_to(dead, 100, [] { return false; });
   CHECK_FALSE(refused.socket.is_open());
   CHECK(refused.why == dead.text() + ": Connection refused");
 }
@@ -85,12 +85,12 @@ TEST_CASE("network: a connection that nobody answers is given up in time, or whe
   const Endpoint where = local_endpoint(listener);
   std::vector<Descriptor> queued;
   for (int i = 0; i < 8; ++i) {
-    Connected connected = connect_to(where, 1, [] { return false; });
+    ConnectResult connected = connect_to(where, 1, [] { return false; });
     if (!connected.socket.is_open()) break;
     queued.push_back(std::move(connected.socket));
   }
   REQUIRE(queued.size() < 8);
-  const Connected late = connect_to(where, 2, [] { return false; });
+  const ConnectResult late = connect_to(where, 2, [] { return false; });
   CHECK(late.why == where.text() + ": no answer in 0.2 s");
   int asked = 0;
   CHECK_FALSE(connect_to(where, 1000, [&] { return ++asked == 2; }).socket.is_open());

@@ -14,7 +14,7 @@ std::string with_limits(rlim_t soft, rlim_t hard, std::size_t needed) {
   ChildProcess child([=] {
     const rlimit limit{soft, hard};
     setrlimit(RLIMIT_NOFILE, &limit);
-    const std::size_t allowed = allow_open_files(needed);
+    const std::size_t allowed = raise_open_file_limit(needed);
     rlimit now{};
     getrlimit(RLIMIT_NOFILE, &now);
     return std::to_string(allowed) + (now.rlim_cur == allowed ? "" : ", which is not so");

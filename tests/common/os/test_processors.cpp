@@ -10,7 +10,7 @@ using namespace busbw;
 TEST_CASE("a process's processors are those that it was given") {
   cpu_set_t before;
   REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
-  const auto all = own_processors();
+  const auto all = allowed_processors();
   CHECK(static_cast<int>(all.size()) == CPU_COUNT(&before));
   for (const int one : all) CHECK(CPU_ISSET(one, &before));
   // Of a thread of its own: the tests' own stays where it is.
@@ -19,18 +19,18 @@ TEST_CASE("a process's processors are those that it was given") {
     CPU_ZERO(&last);
     CPU_SET(all.back(), &last);
     REQUIRE(sched_setaffinity(0, sizeof last, &last) == 0);
-    CHECK(own_processors() == std::vector{all.back()});
+    CHECK(allowed_processors() == std::vector{all.back()});
   }).join();
 }
 
 TEST_CASE("ranks that have to share processors are warned of, with the remedy") {
-  CHECK_FALSE(crowding(4, 4).has_value());
-  CHECK_FALSE(crowding(4, 0).has_value());  // not known
+  CHECK_FALSE(oversubscription_warning(4, 4).has_value());
+  CHECK_FALSE(oversubscription_warning(4, 0).has_value());  // not known
   CHECK(
-      crowding(4, 2) ==
+      oversubscription_warning(4, 2) ==
       "4 ranks share 2 processors, so times include waiting for a turn; use at most 2 ranks to time the communication "
       "alone");
-  CHECK(crowding(8, 1, "n1") ==
+  CHECK(oversubscription_warning(8, 1, "n1") ==
         "8 ranks on n1 share 1 processor, so times include waiting for a turn; use at most 1 rank there to time the "
         "communication alone");
 }

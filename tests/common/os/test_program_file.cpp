@@ -37,7 +37,7 @@ constexpr std::string_view kOther{"Someone", 8};
 }  // namespace
 
 TEST_CASE("program_build: the 20 bytes that the linker gave") {
-  const auto build = program_build();
+  const auto build = program_build_id();
   REQUIRE(build.has_value());
   CHECK(build->size() == 40);
   CHECK(build->find_first_not_of("0123456789abcdef") == std::string::npos);
@@ -57,7 +57,7 @@ TEST_CASE("build_among: behind other notes, whatever they are aligned to") {
     add(notes, kGnu, NT_GNU_ABI_TAG, "abcdefghijklmnop", alignment);
     add(notes, kOther, NT_GNU_BUILD_ID, "12", alignment);
     add(notes, kGnu, NT_GNU_BUILD_ID, "\x01\xab\xff", alignment);
-    CHECK(build_among(notes, alignment) == "01abff");
+    CHECK(build_id_in_notes(notes, alignment) == "01abff");
   }
 }
 
@@ -65,19 +65,19 @@ TEST_CASE("build_among: the last note needs no padding") {
   Notes notes;
   add(notes, kGnu, NT_GNU_BUILD_ID, "\x01", 4);
   notes.resize(notes.size() - 3);
-  CHECK(build_among(notes, 4) == "01");
+  CHECK(build_id_in_notes(notes, 4) == "01");
 }
 
 TEST_CASE("build_among: nothing where there is none, it is empty, or it is cut off") {
-  CHECK_FALSE(build_among({}, 4).has_value());
+  CHECK_FALSE(build_id_in_notes({}, 4).has_value());
   Notes notes;
   add(notes, kOther, NT_GNU_BUILD_ID, "12", 4);
-  CHECK_FALSE(build_among(notes, 4).has_value());
+  CHECK_FALSE(build_id_in_notes(notes, 4).has_value());
   add(notes, kGnu, NT_GNU_BUILD_ID, "", 4);
-  CHECK_FALSE(build_among(notes, 4).has_value());
+  CHECK_FALSE(build_id_in_notes(notes, 4).has_value());
   Notes cut;
   add(cut, kGnu, NT_GNU_BUILD_ID, "12345678", 4);
-  for (cut.pop_back(); !cut.empty(); cut.pop_back()) CHECK_FALSE(build_among(cut, 4).has_value());
+  for (cut.pop_back(); !cut.empty(); cut.pop_back()) CHECK_FALSE(build_id_in_notes(cut, 4).has_value());
 }
 
 }  // namespace busbw

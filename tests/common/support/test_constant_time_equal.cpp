@@ -15,13 +15,13 @@ std::span<const std::byte> bytes_of(std::string_view text) { return std::as_byte
 
 TEST_CASE("same_secret: every byte and the length count") {
   const std::string secret = "0123456789abcdef";
-  CHECK(same_secret(bytes_of(secret), bytes_of(secret)));
-  CHECK(same_secret({}, {}));
+  CHECK(constant_time_equal(bytes_of(secret), bytes_of(secret)));
+  CHECK(constant_time_equal({}, {}));
   for (std::size_t i = 0; i < secret.size(); ++i) {
     std::string changed = secret;
     changed[i] ^= 1;
-    CHECK_FALSE(same_secret(bytes_of(changed), bytes_of(secret)));
+    CHECK_FALSE(constant_time_equal(bytes_of(changed), bytes_of(secret)));
   }
-  CHECK_FALSE(same_secret(bytes_of(secret), bytes_of(secret.substr(0, 15))));
-  CHECK_FALSE(same_secret(bytes_of(secret), {}));
+  CHECK_FALSE(constant_time_equal(bytes_of(secret), bytes_of(secret.substr(0, 15))));
+  CHECK_FALSE(constant_time_equal(bytes_of(secret), {}));
 }

@@ -11,9 +11,9 @@ TEST_CASE("list_of names the first few and counts the rest") {
   std::vector<int> numbers(20);
   std::iota(numbers.begin(), numbers.end(), 3);
   const std::span<const int> all(numbers);
-  CHECK(list_of(all.first(0)) == "");
-  CHECK(list_of(all.first(1)) == "3");
-  CHECK(list_of(all.first(2)) == "3 and 4");
-  CHECK(list_of(all.first(8)) == "3, 4, 5, 6, 7, 8, 9 and 10");
-  CHECK(list_of(all) == "3, 4, 5, 6, 7, 8, 9, 10 and 12 more");
+  CHECK(number_list_text(all.first(0)) == "");
+  CHECK(number_list_text(all.first(1)) == "3");
+  CHECK(number_list_text(all.first(2)) == "3 and 4");
+  CHECK(number_list_text(all.first(8)) == "3, 4, 5, 6, 7, 8, 9 and 10");
+  CHECK(number_list_text(all) == "3, 4, 5, 6, 7, 8, 9, 10 and 12 more");
 }

@@ -20,11 +20,11 @@ TEST_CASE("printable: nothing that moves a cursor or breaks a line is left, and 
 }
 
 TEST_CASE("shown: a long value is cut between two letters, and says how long it was") {
-  CHECK(shown(std::string(200, 'x')) == std::string(200, 'x'));
-  CHECK(shown(std::string(201, 'x')) == std::string(200, 'x') + "... (201 bytes)");
+  CHECK(printable_value(std::string(200, 'x')) == std::string(200, 'x'));
+  CHECK(printable_value(std::string(201, 'x')) == std::string(200, 'x') + "... (201 bytes)");
   std::string umlauts = "x";
   for (int i = 0; i < 150; ++i) umlauts += "\xc3\xbc";
-  CHECK(shown(umlauts) == umlauts.substr(0, 199) + "... (301 bytes)");
-  CHECK(shown("two\nlines") == "two\\nlines");
-  CHECK(shown(std::string(300, '\n')).size() < 450);
+  CHECK(printable_value(umlauts) == umlauts.substr(0, 199) + "... (301 bytes)");
+  CHECK(printable_value("two\nlines") == "two\\nlines");
+  CHECK(printable_value(std::string(300, '\n')).size() < 450);
 }

@@ -51,9 +51,9 @@ TEST_CASE("sha256: with and without the processor's instructions it is the same"
   for (const std::size_t length : {0, 1, 64, 127, 128, 3000, 5000}) {
     CAPTURE(length);
     const std::string_view part = std::string_view(text).substr(0, length);
-    CHECK(Sha256(Sha256::Way::anywhere).add(part).digest() == sha256(part));
+    CHECK(Sha256(Sha256::Implementation::portable).add(part).digest() == sha256(part));
   }
-  CHECK(hexadecimal(Sha256(Sha256::Way::anywhere).add("abc").digest()) ==
+  CHECK(hexadecimal(Sha256(Sha256::Implementation::portable).add("abc").digest()) ==
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 

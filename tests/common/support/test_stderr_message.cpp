@@ -12,7 +12,7 @@ TEST_CASE("complain: one line on stderr, whatever others wrote into it") {
     int ends[2];
     if (pipe(ends) != 0) return std::string("no pipe");
     dup2(ends[1], STDERR_FILENO);
-    complain("all_reduce_perf", "BUSBW_RANK=1\n\x1b[31m: no number");
+    print_stderr("all_reduce_perf", "BUSBW_RANK=1\n\x1b[31m: no number");
     char text[200];
     const ssize_t got = read(ends[0], text, sizeof text);
     return std::string(text, static_cast<std::size_t>(got));

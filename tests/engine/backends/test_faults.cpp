@@ -41,7 +41,7 @@ std::string refusal(const char* text) {
   try {
     parse_fault(text);
   } catch (const UsageError& error) {
-    CHECK(error.exit() == Exit::usage);
+    CHECK(error.exit() == ExitCode::usage);
     return error.what();
   }
   return "accepted";
@@ -100,11 +100,11 @@ TEST_CASE("parse_fault: what is in doubt is refused in a sentence that names the
 TEST_CASE("strike: only the rank and the phase named die or hang") {
   const Faults die{parse_fault("die:rank=1,phase=warmup")};
   const Faults hang{parse_fault("hang:rank=1,phase=timing")};
-  strike(die, Phase::warmup, 0);
-  strike(die, Phase::timing, 1);
-  strike(hang, Phase::warmup, 1);
+  trigger_faults(die, Phase::warmup, 0);
+  trigger_faults(die, Phase::timing, 1);
+  trigger_faults(hang, Phase::warmup, 1);
   bool alive = false;
-  const int status = status_of_child([&] { strike(die, Phase::warmup, 1); }, 5000, alive);
+  const int status = status_of_child([&] { trigger_faults(die, Phase::warmup, 1); }, 5000, alive);
   CHECK_FALSE(alive);
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
   status_of_child([&] { RankFaults(hang, 1).enter(Phase::timing); }, 100, alive);

@@ -25,14 +25,14 @@ namespace {
 constexpr std::size_t kBufferBytes = 64 << 10;
 
 std::unique_ptr<Backend> backend_of(int ranks) {
-  auto backend = std::make_unique<HostBackend>(1, ranks, "0");
+  auto backend = std::make_unique<SharedMemoryBackend>(1, ranks, "0");
   backend->reserve(ranks, kBufferBytes);
   return backend;
 }
 
 /// A backend of `ranks` threads that knows nothing of the faults; every copy is counted.
 std::unique_ptr<Backend> faulty(int ranks, std::string_view fault, std::atomic<int>& copies) {
-  return with_faults(backend_of(ranks), {parse_fault(fault)},
+  return inject_faults(backend_of(ranks), {parse_fault(fault)},
                      [&copies](std::byte* to, const std::byte* from, std::size_t bytes) {
                        ++copies;
                        std::memcpy(to, from, bytes);
@@ -76,19 +76,19 @@ class NotingCommunicator final : public Communicator {
   void copy(std::byte*, const std::byte*, std::size_t) override { note("copy"); }
   void begin_group() override { note("begin_group"); }
   void end_group() override { note("end_group"); }
-  void begin_steps() override { note("begin_steps"); }
-  void end_steps(std::span<std::byte>, Dtype) override { note("end_steps"); }
+  void begin_multi_step() override { note("begin_steps"); }
+  void end_multi_step(std::span<std::byte>, Dtype) override { note("end_steps"); }
   void flush() override { note("flush"); }
   void synchronize() override { note("synchronize"); }
-  Stamps* stamps() override { return note("stamps"), nullptr; }
-  bool can_record() const override { return note("can_record"), true; }
-  void begin_recording() override { note("begin_recording"); }
-  std::unique_ptr<Recording> end_recording() override { return note("end_recording"), nullptr; }
+  Timestamps* stamps() override { return note("stamps"), nullptr; }
+  bool can_capture() const override { return note("can_record"), true; }
+  void begin_capture() override { note("begin_recording"); }
+  std::unique_ptr<OperationGraph> end_capture() override { return note("end_recording"), nullptr; }
   Gate* gate() override { return note("gate"), nullptr; }
-  std::optional<DeviceCondition> condition() override { return note("condition"), std::nullopt; }
+  std::optional<DeviceClockState> condition() override { return note("condition"), std::nullopt; }
   std::optional<MemoryUse> memory() override { return note("memory"), MemoryUse{{}, 7, {}, {}}; }
-  void fill(std::byte*, const Stream&, std::uint64_t, std::size_t) override { note("fill"); }
-  void compare(const std::byte*, const Stream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {
+  void fill(std::byte*, const DataStream&, std::uint64_t, std::size_t) override { note("fill"); }
+  void compare(const std::byte*, const DataStream&, std::uint64_t, std::size_t, std::uint64_t, Mismatches&) override {
     note("compare");
   }
   void enter(Phase) override { note("enter"); }
@@ -107,8 +107,8 @@ class NotingBackend final : public Backend {
   std::string headers() const override { return note("headers"); }
   Device device(int) const override { return note("device"), Device(); }
   std::size_t available_bytes(int) const override { return note("available_bytes"), 1; }
-  std::optional<Lack> lack_of(Dtype, bool) const override { return Lack{note("lack_of"), {}}; }
-  std::string scarcest_memory() const override { return note("scarcest_memory"); }
+  std::optional<Limitation> limitation_of(Dtype, bool) const override { return Limitation{note("lack_of"), {}}; }
+  std::string least_free_device() const override { return note("scarcest_memory"); }
   std::size_t work_bytes(int) const override { return note("work_bytes"), 1; }
   std::vector<std::pair<std::string, std::string>> facts() const override { return note("facts"), Pairs(); }
   std::vector<std::string> warnings() const override { return {note("warnings")}; }
@@ -132,7 +132,7 @@ class NotingBackend final : public Backend {
 TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   Names called;
   Names called_of_rank;
-  const auto backend = with_faults(std::make_unique<NotingBackend>(called, called_of_rank),
+  const auto backend = inject_faults(std::make_unique<NotingBackend>(called, called_of_rank),
                                    {parse_fault("flip:rank=0,index=0,bit=0")}, {});
   CHECK(backend->name() == "name");
   CHECK(backend->version() == "version");
@@ -140,8 +140,8 @@ TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   CHECK(backend->headers() == "headers");
   CHECK(backend->device(0).index == 0);
   CHECK(backend->available_bytes(1) == 1);
-  CHECK(backend->lack_of(Dtype::uint8, true).value_or(Lack()).why == "lack_of");
-  CHECK(backend->scarcest_memory() == "scarcest_memory");
+  CHECK(backend->limitation_of(Dtype::uint8, true).value_or(Limitation()).why == "lack_of");
+  CHECK(backend->least_free_device() == "scarcest_memory");
   CHECK(backend->work_bytes(1) == 1);
   CHECK(backend->facts().empty());
   CHECK(backend->warnings().size() == 1);
@@ -152,7 +152,7 @@ TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   const auto rank = backend->connect(*teams[0], *teams[0]);
   CHECK(called == virtuals_of("Backend"));
 
-  const Stream stream;
+  const DataStream stream;
   Mismatches mismatches;
   CHECK(rank->rank() == 0);
   CHECK(rank->size() == 1);
@@ -170,14 +170,14 @@ TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   rank->copy(nullptr, nullptr, 1);
   rank->begin_group();
   rank->end_group();
-  rank->begin_steps();
-  rank->end_steps({}, Dtype::uint8);
+  rank->begin_multi_step();
+  rank->end_multi_step({}, Dtype::uint8);
   rank->flush();
   rank->synchronize();
   CHECK(rank->stamps() == nullptr);
-  CHECK(rank->can_record());
-  rank->begin_recording();
-  CHECK(rank->end_recording() == nullptr);
+  CHECK(rank->can_capture());
+  rank->begin_capture();
+  CHECK(rank->end_capture() == nullptr);
   CHECK(rank->gate() == nullptr);
   CHECK_FALSE(rank->condition());
   CHECK(rank->memory().value_or(MemoryUse()).library_bytes == 7);
@@ -282,5 +282,5 @@ TEST_CASE("with_faults: ranks that exist, and a backend without faults as it was
   CHECK(complaints == "");
   auto plain = backend_of(1);
   const Backend* const same = plain.get();
-  CHECK(with_faults(std::move(plain), {}, {}).get() == same);
+  CHECK(inject_faults(std::move(plain), {}, {}).get() == same);
 }

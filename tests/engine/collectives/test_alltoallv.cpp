@@ -17,7 +17,7 @@ std::unique_ptr<Collective> with_matrix(int ranks, std::vector<std::uint64_t> by
 /// Elements from `source` to `destination`, read off what the destination expects.
 std::size_t elements(const Collective& collective, const Shape& shape, std::size_t element_bytes, int source,
                      int destination, int ranks) {
-  return collective.expected(shape, element_bytes, destination, ranks, -1).at(static_cast<std::size_t>(source)).count;
+  return collective.expected_segments(shape, element_bytes, destination, ranks, -1).at(static_cast<std::size_t>(source)).count;
 }
 
 /// Every sender's stream, laid out as its receivers expect it, must be consecutive and end where the sender's data
@@ -27,8 +27,8 @@ void check_exchange(const Collective& collective, const Shape& shape, std::size_
   for (int source = 0; source < ranks; ++source) {
     std::size_t sent = 0;
     for (int destination = 0; destination < ranks; ++destination) {
-      const Pieces pieces = collective.expected(shape, element_bytes, destination, ranks, -1);
-      const Piece& piece = pieces.at(static_cast<std::size_t>(source));
+      const Segments pieces = collective.expected_segments(shape, element_bytes, destination, ranks, -1);
+      const Segment& piece = pieces.at(static_cast<std::size_t>(source));
       REQUIRE(piece.source_rank == source);
       REQUIRE(piece.first == sent);
       sent += piece.count;
@@ -39,7 +39,7 @@ void check_exchange(const Collective& collective, const Shape& shape, std::size_
     REQUIRE(std::ranges::find_if(send, unknown) - send.begin() == static_cast<std::ptrdiff_t>(sent));
   }
   for (int rank = 0; rank < ranks; ++rank)
-    check_covers(collective.expected(shape, element_bytes, rank, ranks, -1), shape.recv_count);
+    check_covers(collective.expected_segments(shape, element_bytes, rank, ranks, -1), shape.recv_count);
 }
 
 }  // namespace
@@ -123,22 +123,22 @@ TEST_CASE("alltoallv: fewer ranks use the matrix's first rows and columns, more 
   CHECK(shape.send_count == 96 + 192);
   CHECK(shape.recv_count == 192 + 96);
   check_exchange(*collective, shape, 1, 2);
-  CHECK(collective->refuses(2) == "");
-  CHECK(collective->refuses(3) == "");
-  const std::string refusal = collective->refuses(4);
+  CHECK(collective->rank_count_error(2) == "");
+  CHECK(collective->rank_count_error(3) == "");
+  const std::string refusal = collective->rank_count_error(4);
   CHECK(refusal.find("3 ranks") != std::string::npos);
   CHECK(refusal.find('4') != std::string::npos);
 }
 
 TEST_CASE("alltoallv: a matrix that moves more than the buffers hold is refused, with the size that would do") {
   const std::vector<std::uint64_t> bytes{96, 192, 144, 48, 96, 64, 288, 144, 192};  // at most 624 sent, 432 received
-  CHECK(with_matrix(3, bytes, 624)->refuses(3) == "");
-  const std::string refusal = with_matrix(3, bytes, 623)->refuses(3);
+  CHECK(with_matrix(3, bytes, 624)->rank_count_error(3) == "");
+  const std::string refusal = with_matrix(3, bytes, 623)->rank_count_error(3);
   CHECK(refusal.find("624") != std::string::npos);
   CHECK(refusal.find("623") != std::string::npos);
   CHECK(refusal.find("-e") != std::string::npos);
-  CHECK(with_matrix(3, bytes, 288)->refuses(2) == "");  // of the first two rows and columns
-  CHECK(with_matrix(3, bytes, 287)->refuses(2) != "");
+  CHECK(with_matrix(3, bytes, 288)->rank_count_error(2) == "");  // of the first two rows and columns
+  CHECK(with_matrix(3, bytes, 287)->rank_count_error(2) != "");
 }
 
 TEST_CASE("alltoallv: the summary says each rank's bytes, only when asked for") {

@@ -23,9 +23,9 @@ TEST_CASE("hypercube: counts, in-place offsets and busbw as in nccl-tests") {
 
 TEST_CASE("hypercube: refuses what is no power of two of ranks, in a sentence that names the number") {
   const auto collective = make_hypercube({});
-  for (const int ranks : {1, 2, 4, 8, 16, 1024}) CHECK(collective->refuses(ranks) == "");
+  for (const int ranks : {1, 2, 4, 8, 16, 1024}) CHECK(collective->rank_count_error(ranks) == "");
   for (const int ranks : {3, 5, 6, 7, 12, 1023})
-    CHECK(collective->refuses(ranks).find(std::to_string(ranks)) != std::string::npos);
+    CHECK(collective->rank_count_error(ranks).find(std::to_string(ranks)) != std::string::npos);
 }
 
 TEST_CASE("hypercube: a blank operator, no root, defined in place") {

@@ -23,7 +23,7 @@ void for_every_case(
     CAPTURE(entry.name);
     for (const int ranks : kRankCounts) {
       CAPTURE(ranks);
-      if (!collective->refuses(ranks).empty()) continue;
+      if (!collective->rank_count_error(ranks).empty()) continue;
       for (const std::size_t element_bytes : kElementSizes)
         for (const std::size_t count : kElementCounts) {
           CAPTURE(element_bytes);
@@ -86,7 +86,7 @@ TEST_CASE("every collective: what is expected covers the result without gaps or 
     const Shape shape = collective.shape(count, element_bytes, ranks);
     for (const int root : roots_to_try(collective, ranks))
       for (int rank = 0; rank < ranks; ++rank)
-        check_covers(collective.expected(shape, element_bytes, rank, ranks, root), shape.recv_count);
+        check_covers(collective.expected_segments(shape, element_bytes, rank, ranks, root), shape.recv_count);
   });
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("every collective: what each rank expects is what a simulation over al
       const Simulation job{ranks, root, shape.recv_count, shape.param_count,
                            all_sends(collective, shape, element_bytes, ranks, root)};
       for (int rank = 0; rank < ranks; ++rank) {
-        const auto expected = labels_of(collective.expected(shape, element_bytes, rank, ranks, root), shape.recv_count);
+        const auto expected = labels_of(collective.expected_segments(shape, element_bytes, rank, ranks, root), shape.recv_count);
         const Labels simulated = simulate(collective.name(), job, rank);
         const auto differ = std::ranges::mismatch(expected, simulated);
         if (differ.in1 == expected.end()) continue;
@@ -113,15 +113,15 @@ TEST_CASE("every collective: what each rank expects is what a simulation over al
 }
 
 TEST_CASE("from_every_rank: equal shares in rank order") {
-  const Pieces pieces = from_every_rank(5, 3);
+  const Segments pieces = segments_from_every_rank(5, 3);
   REQUIRE(pieces.size() == 3);
   for (int rank = 0; rank < 3; ++rank) {
-    const Piece& piece = pieces[static_cast<std::size_t>(rank)];
+    const Segment& piece = pieces[static_cast<std::size_t>(rank)];
     CHECK(piece.offset == 5u * static_cast<unsigned>(rank));
     CHECK(piece.count == 5);
     CHECK(piece.source_rank == rank);
     CHECK(piece.first == 0);
-    CHECK(piece.source == Piece::Source::moved);
+    CHECK(piece.source == Segment::Source::moved);
   }
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("calls_per_run: what is held back behind a gate over a network leaves 
   for (const char* name : {"alltoall", "alltoallv", "gather", "scatter"})
     for (int ranks = 2; ranks <= 16384; ++ranks) {
       const auto calls = static_cast<std::size_t>(make_collective(name, {})->calls_per_run(ranks));
-      const GateRoom room(kRoomOverNetwork, {.per_operation = calls, .per_iteration = calls, .iterations = 100});
+      const GateCapacity room(kRoomOverNetwork, {.per_operation = calls, .per_iteration = calls, .iterations = 100});
       const std::size_t held_back = room.iterations() == 0 ? 0 : 1 + room.iterations();
       REQUIRE(held_back * kBytesPerPeer * static_cast<std::size_t>(ranks) <= kRing * 5 / 8);
       if (ranks < 2048) REQUIRE(held_back == 6);

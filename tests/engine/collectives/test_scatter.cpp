@@ -13,8 +13,8 @@ TEST_CASE("scatter: only the root sends, and each rank gets its own share of tha
   CHECK(collective->has_root());
   CHECK(collective->in_place_defined());
   const Shape shape = collective->shape(64, 4, 3);
-  CHECK(collective->to_send(shape, 4, 0, 3, 1).empty());
-  const Piece piece = collective->expected(shape, 4, 2, 3, 1).at(0);
+  CHECK(collective->send_segments(shape, 4, 0, 3, 1).empty());
+  const Segment piece = collective->expected_segments(shape, 4, 2, 3, 1).at(0);
   CHECK(piece.source_rank == 1);
   CHECK(piece.first == 2 * shape.recv_count);
 }

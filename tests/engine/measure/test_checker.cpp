@@ -21,7 +21,7 @@ struct Scene {
     backend.reserve(of_ranks, buffer_bytes(kMax, 0));
   }
   std::unique_ptr<Collective> collective;
-  HostBackend backend;
+  SharedMemoryBackend backend;
   LocalJob job;
 };
 
@@ -47,14 +47,14 @@ struct RankScene {
   RankCase rank_case;
 };
 
-RankFindings verify(RankScene& rank, Placement placement) {
-  RankFindings findings = rank.checker.verify_result(rank.rank_case, placement);
+RankCheckResult verify(RankScene& rank, Placement placement) {
+  RankCheckResult findings = rank.checker.verify_result(rank.rank_case, placement);
   rank.checker.verify_untouched(rank.rank_case, placement, findings);
   return findings;
 }
 
 /// Findings of one rank after `damage` was done to the result of an all-reduce, out of place or in.
-RankFindings findings_after(Placement placement, const std::function<void(RankScene&)>& damage) {
+RankCheckResult findings_after(Placement placement, const std::function<void(RankScene&)>& damage) {
   Scene scene("all_reduce");
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
@@ -74,7 +74,7 @@ TEST_CASE("checker: a right result is right") {
 TEST_CASE("checker: each single bit of the first, a middle and the last element is noticed") {
   for (const std::size_t index : {std::size_t{0}, std::size_t{41}, kElements - 1})
     for (int bit = 0; bit < 32; ++bit) {
-      const RankFindings findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+      const RankCheckResult findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
         rank.buffers.recv_data(Placement::out_of_place)[4 * index + static_cast<std::size_t>(bit) / 8] ^= std::byte{1}
                                                                                                           << (bit % 8);
       });
@@ -92,7 +92,7 @@ TEST_CASE("checker: a result that was never written is wrong everywhere, and onl
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
   rank.checker.prepare(rank.rank_case, Placement::out_of_place);
-  const RankFindings findings = verify(rank, Placement::out_of_place);
+  const RankCheckResult findings = verify(rank, Placement::out_of_place);
   CHECK(findings.wrong_elements == kElements);
   REQUIRE(findings.first.size() == Mismatches::kKept);
   for (std::size_t i = 0; i < findings.first.size(); ++i)
@@ -120,7 +120,7 @@ TEST_CASE("checker: a changed byte in each of the four guards is noticed and nam
                              {"guard before the receive buffer, byte", false, false},
                              {"guard after the receive buffer, byte", false, true}})
     for (const std::size_t index : {std::size_t{0}, kGuardBytes - 1}) {
-      const RankFindings findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
+      const RankCheckResult findings = findings_after(Placement::out_of_place, [&](RankScene& rank) {
         std::byte* data = place.send ? rank.buffers.send_data(Placement::out_of_place)
                                      : rank.buffers.recv_data(Placement::out_of_place);
         std::byte* guard = place.after ? data + 4 * kElements : data - kGuardBytes;
@@ -138,7 +138,7 @@ TEST_CASE("checker: where nothing may be written, the first and the last byte co
       for (const bool last : {false, true}) {
         CAPTURE(name);
         Scene scene(name, 3);
-        std::vector<RankFindings> findings(3);
+        std::vector<RankCheckResult> findings(3);
         const auto ends = run_as_threads(scene.job, [&](Team& world) {
           RankScene rank(scene, world, 0);
           rank.checker.prepare(rank.rank_case, placement);
@@ -164,7 +164,7 @@ TEST_CASE("checker: in place, the data around a result within it counts, at indi
     for (const bool before : {true, false}) {
       CAPTURE(name);
       Scene scene(name, 3);
-      std::vector<RankFindings> findings(3);
+      std::vector<RankCheckResult> findings(3);
       const auto ends = run_as_threads(scene.job, [&](Team& world) {
         RankScene rank(scene, world, 1);
         rank.checker.prepare(rank.rank_case, Placement::in_place);

@@ -28,17 +28,17 @@ RankReport on_device(double first_s, double duration_s) {
 
 TEST_CASE("combine_ranks: rank 0, mean, minimum and maximum of the ranks' times") {
   const std::vector<double> times_s{3, 2, 4, 1};
-  CHECK(combine_ranks(times_s, Average::rank0) == 3);
-  CHECK(combine_ranks(times_s, Average::mean) == doctest::Approx(2.5));
-  CHECK(combine_ranks(times_s, Average::min) == 1);
-  CHECK(combine_ranks(times_s, Average::max) == 4);
+  CHECK(combine_ranks(times_s, RankAverage::rank0) == 3);
+  CHECK(combine_ranks(times_s, RankAverage::mean) == doctest::Approx(2.5));
+  CHECK(combine_ranks(times_s, RankAverage::min) == 1);
+  CHECK(combine_ranks(times_s, RankAverage::max) == 4);
 }
 
 TEST_CASE("combine_ranks: the numbers of -a") {
-  CHECK(static_cast<Average>(0) == Average::rank0);
-  CHECK(static_cast<Average>(1) == Average::mean);
-  CHECK(static_cast<Average>(2) == Average::min);
-  CHECK(static_cast<Average>(3) == Average::max);
+  CHECK(static_cast<RankAverage>(0) == RankAverage::rank0);
+  CHECK(static_cast<RankAverage>(1) == RankAverage::mean);
+  CHECK(static_cast<RankAverage>(2) == RankAverage::min);
+  CHECK(static_cast<RankAverage>(3) == RankAverage::max);
 }
 
 TEST_CASE("rank_times_s: totals by the operations that they are of") {

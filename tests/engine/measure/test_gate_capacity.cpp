@@ -21,7 +21,7 @@ TEST_CASE("gate room: what is issued never exceeds it, and one iteration more wo
         CAPTURE(per_operation);
         CAPTURE(aggregated);
         const std::size_t per_iteration = per_operation * aggregated;
-        const GateRoom behind(room, {per_operation, per_iteration, 1000});
+        const GateCapacity behind(room, {per_operation, per_iteration, 1000});
         const std::size_t plain = behind.iterations();
         if (plain > 0) CHECK(per_operation + 2 + plain * per_iteration <= room);
         CHECK(per_operation + 2 + (plain + 1) * per_iteration > room);
@@ -32,22 +32,22 @@ TEST_CASE("gate room: what is issued never exceeds it, and one iteration more wo
 }
 
 TEST_CASE("gate room: no more iterations than the batch has") {
-  CHECK(GateRoom(40, single(5)).iterations() == 5);
-  CHECK(GateRoom(40, single(1000)).iterations() == 37);
+  CHECK(GateCapacity(40, single(5)).iterations() == 5);
+  CHECK(GateCapacity(40, single(1000)).iterations() == 37);
 }
 
 TEST_CASE("gate room: a graph counts 25 of its operations and stamps for one") {
-  CHECK(GateRoom(40, single(1000)).takes_graph());
-  CHECK_FALSE(GateRoom(40, single(1001)).takes_graph());
-  CHECK(GateRoom(40, single(499)).takes_stamped_graph());  // and 500 stamps
-  CHECK_FALSE(GateRoom(40, single(500)).takes_stamped_graph());
+  CHECK(GateCapacity(40, single(1000)).fits_graph());
+  CHECK_FALSE(GateCapacity(40, single(1001)).fits_graph());
+  CHECK(GateCapacity(40, single(499)).fits_timestamped_graph());  // and 500 stamps
+  CHECK_FALSE(GateCapacity(40, single(500)).fits_timestamped_graph());
 }
 
 TEST_CASE("gate room: a graph is launched beside an operation and its stamps, too") {
-  CHECK_FALSE(GateRoom(3, single(1)).takes_graph());
-  CHECK(GateRoom(4, single(1)).takes_graph());
-  CHECK_FALSE(GateRoom(1, single(1)).takes_stamped_graph());
-  CHECK(GateRoom(2, single(1)).takes_stamped_graph());
+  CHECK_FALSE(GateCapacity(3, single(1)).fits_graph());
+  CHECK(GateCapacity(4, single(1)).fits_graph());
+  CHECK_FALSE(GateCapacity(1, single(1)).fits_timestamped_graph());
+  CHECK(GateCapacity(2, single(1)).fits_timestamped_graph());
 }
 
 }  // namespace busbw

@@ -6,13 +6,13 @@
 using namespace busbw;
 
 TEST_CASE("HostStamps: the time between two stamps, whichever way round") {
-  HostStamps stamps;
+  HostTimestamps stamps;
   stamps.reset(3);
   stamps.set(0);
   usleep(2000);
   stamps.set(1);
   stamps.set(2);
-  CHECK(stamps.between_s(0, 1) >= 0.002);
-  CHECK(stamps.between_s(0, 2) >= stamps.between_s(0, 1));
-  CHECK(stamps.between_s(1, 0) == -stamps.between_s(0, 1));
+  CHECK(stamps.seconds_between(0, 1) >= 0.002);
+  CHECK(stamps.seconds_between(0, 2) >= stamps.seconds_between(0, 1));
+  CHECK(stamps.seconds_between(1, 0) == -stamps.seconds_between(0, 1));
 }

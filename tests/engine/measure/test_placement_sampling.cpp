@@ -35,7 +35,7 @@ struct Scene {
   std::unique_ptr<Team> world;
   CaseBuffers buffers;
   std::vector<RankReport> reports;
-  StoppedBy stopped_by;
+  StopReason stopped_by;
 };
 
 RunSettings settings_of(int iterations, int graph_launches = 0) {
@@ -55,7 +55,7 @@ constexpr double kHourS = 3600;  // no machine is as busy as that
 TEST_CASE(
     "sample_placement: short operations are timed without stamps, sampled with them, and then held behind the gate") {
   const Scene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(8));
-  CHECK(scene.stopped_by == StoppedBy::iterations);
+  CHECK(scene.stopped_by == StopReason::iterations);
   CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().iteration_s.size() == 8);
   CHECK(scene.samples().iteration_s[3] == doctest::Approx(15e-6));
@@ -137,7 +137,7 @@ TEST_CASE("sample_placement: graphs of long iterations are timed without stamps,
     CHECK(scene.device.count("begin") == recordings);
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 24);
-    CHECK(scene.samples().left_out == 3);
+    CHECK(scene.samples().skipped_iterations == 3);
     CHECK(scene.samples().iteration_s.size() == 21);
     CHECK(scene.samples().device_operations == 21);
     CHECK(scene.samples().device_s / 21 == doctest::Approx(operation_s));
@@ -156,7 +156,7 @@ TEST_CASE("sample_placement: -G") {
 }
 
 TEST_CASE("sample_placement: the device is asked after the warm-up, which raises its clocks, and once more") {
-  const Scene scene({.operation_s = kShortS, .condition = DeviceCondition{1e9, {}, {}}}, settings_of(4));
+  const Scene scene({.operation_s = kShortS, .condition = DeviceClockState{1e9, {}, {}}}, settings_of(4));
   CHECK(scene.device.count("ask") == 2);
   const auto asked = std::ranges::find(scene.device.log, "ask");
   CHECK(std::find(scene.device.log.begin(), asked, "wait") != asked);
@@ -169,7 +169,7 @@ TEST_CASE("sample_placement: a stopping rule goes on in whole batches, of the ti
   RunSettings settings = settings_of(10);
   settings.target_ci = 0.5;
   const Scene scene({.operation_s = kShortS}, settings);
-  CHECK(scene.stopped_by == StoppedBy::target_ci);
+  CHECK(scene.stopped_by == StopReason::target_ci);
   CHECK(scene.samples().iteration_s.size() % 10 == 0);
   CHECK(scene.samples().total.operations == scene.samples().iteration_s.size());
 }

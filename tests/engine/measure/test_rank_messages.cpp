@@ -8,17 +8,17 @@ using namespace busbw;
 
 TEST_CASE("samples arrive as they were sent") {
   Samples sent{.iteration_s = {1, 2.5},
-               .left_out = 10,
+               .skipped_iterations = 10,
                .first_iteration_s = 11,
                .total = {.elapsed_s = 3, .issue_s = 4, .operations = 5},
                .device_s = 6,
                .device_operations = 7,
                .on_device = true,
-               .before = DeviceCondition{.clock_hz = 8, .most_clock_hz = std::nullopt, .slowed_by = {}},
-               .after = DeviceCondition{.clock_hz = std::nullopt, .most_clock_hz = 9, .slowed_by = {"heat", "power"}}};
+               .before = DeviceClockState{.clock_hz = 8, .max_clock_hz = std::nullopt, .throttle_reasons = {}},
+               .after = DeviceClockState{.clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
   const Samples got = read_samples(samples_message(sent));
   CHECK(got.iteration_s == sent.iteration_s);
-  CHECK(got.left_out == 10);
+  CHECK(got.skipped_iterations == 10);
   CHECK(got.first_iteration_s == 11);
   CHECK(got.total.elapsed_s == 3);
   CHECK(got.total.issue_s == 4);
@@ -28,11 +28,11 @@ TEST_CASE("samples arrive as they were sent") {
   CHECK(got.on_device);
   REQUIRE(got.before);
   CHECK(got.before->clock_hz == 8);
-  CHECK_FALSE(got.before->most_clock_hz);
+  CHECK_FALSE(got.before->max_clock_hz);
   REQUIRE(got.after);
   CHECK_FALSE(got.after->clock_hz);
-  CHECK(got.after->most_clock_hz == 9);
-  CHECK(got.after->slowed_by == std::vector<std::string>{"heat", "power"});
+  CHECK(got.after->max_clock_hz == 9);
+  CHECK(got.after->throttle_reasons == std::vector<std::string>{"heat", "power"});
 }
 
 TEST_CASE("a device that says nothing stays one that says nothing") {
@@ -44,7 +44,7 @@ TEST_CASE("a device that says nothing stays one that says nothing") {
 }
 
 TEST_CASE("findings arrive as they were sent") {
-  const RankFindings got = read_findings(findings_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
+  const RankCheckResult got = read_findings(findings_message({9, {{2, "receive buffer", -3, "1", "2"}}}));
   CHECK(got.wrong_elements == 9);
   REQUIRE(got.first.size() == 1);
   CHECK(got.first[0].rank == 2);
@@ -62,6 +62,6 @@ TEST_CASE("what is cut off is refused") {
 
 TEST_CASE("what rank 0 decided is what all hear") {
   LocalJob job(3);
-  const auto ends = run_as_threads(job, [](Team& world) { CHECK(told_by_first(world, world.rank() + 10) == 10); });
+  const auto ends = run_as_threads(job, [](Team& world) { CHECK(broadcast_from_rank0(world, world.rank() + 10) == 10); });
   CHECK(ends == std::vector<std::string>(3));
 }

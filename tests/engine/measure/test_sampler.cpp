@@ -22,24 +22,24 @@ class Remembering final : public Collective {
   std::string_view name() const override { return "remembering"; }
   Shape shape(std::size_t count, std::size_t, int) const override { return {count, count, count}; }
   Traffic traffic(const Shape&, std::size_t, int) const override { return {}; }
-  Pieces to_send(const Shape&, std::size_t, int, int, int) const override { return {}; }
-  Pieces expected(const Shape&, std::size_t, int, int, int) const override { return {}; }
-  void run(Communicator&, const Call& call) const override { calls_.push_back(call); }
+  Segments send_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  void run(Communicator&, const CollectiveCall& call) const override { calls_.push_back(call); }
   int operations_per_run() const override { return operations_per_run_; }
-  const std::vector<Call>& calls() const { return calls_; }
+  const std::vector<CollectiveCall>& calls() const { return calls_; }
 
  private:
   int operations_per_run_;
-  mutable std::vector<Call> calls_;
+  mutable std::vector<CollectiveCall> calls_;
 };
 
 /// A device on which each call of a collective takes a second.
-class CallsAsSeconds final : public Stamps {
+class CallsAsSeconds final : public Timestamps {
  public:
   explicit CallsAsSeconds(const Remembering& collective) : collective_(collective) {}
   void reset(std::size_t count) override { at_.assign(count, 0); }
   void set(std::size_t index) override { at_.at(index) = collective_.calls().size(); }
-  double between_s(std::size_t from, std::size_t to) const override {
+  double seconds_between(std::size_t from, std::size_t to) const override {
     return static_cast<double>(at_.at(to)) - static_cast<double>(at_.at(from));
   }
 
@@ -98,7 +98,7 @@ TEST_CASE("sampler: warms up as often as asked for, in the placement that is tim
     CHECK(sampler.warm_up() > 0);
     CHECK(scene.collective.calls().size() == static_cast<std::size_t>(run));
     CHECK(scene.communicator.synchronized() == 1);
-    for (const Call& call : scene.collective.calls()) CHECK(call.send == call.recv);
+    for (const CollectiveCall& call : scene.collective.calls()) CHECK(call.send == call.recv);
     CHECK(scene.job.progress(0).phase == Phase::warmup);
   }
 }
@@ -143,7 +143,7 @@ TEST_CASE("sampler: samples are by the device's clock where it has one, the tota
     CHECK(samples.total.elapsed_s > 0);
     CHECK(samples.total.elapsed_s <= wall_s);
     CHECK(samples.total.operations == 12);
-    CHECK(sampler.what_shows(3.0) == Shows::nothing);
+    CHECK(sampler.visible_overhead(3.0) == VisibleOverhead::nothing);
   }
 }
 
@@ -152,12 +152,12 @@ TEST_CASE("sampler: on a device launching shows in short iterations, and events 
   CallsAsSeconds clock(scene.collective);
   scene.communicator.stamp_with(clock);
   const Sampler on_device(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
-  CHECK(on_device.what_shows(100e-6) == Shows::launching);
-  CHECK(on_device.what_shows(299e-6) == Shows::launching);
-  CHECK(on_device.what_shows(301e-6) == Shows::stamps);
-  CHECK(on_device.what_shows(2.4e-3) == Shows::stamps);
-  CHECK(on_device.what_shows(2.6e-3) == Shows::nothing);
-  CHECK(scene.sampler.what_shows(100e-6) == Shows::nothing);
+  CHECK(on_device.visible_overhead(100e-6) == VisibleOverhead::launching);
+  CHECK(on_device.visible_overhead(299e-6) == VisibleOverhead::launching);
+  CHECK(on_device.visible_overhead(301e-6) == VisibleOverhead::stamps);
+  CHECK(on_device.visible_overhead(2.4e-3) == VisibleOverhead::stamps);
+  CHECK(on_device.visible_overhead(2.6e-3) == VisibleOverhead::nothing);
+  CHECK(scene.sampler.visible_overhead(100e-6) == VisibleOverhead::nothing);
 }
 
 TEST_CASE("sampler: a batch without stamps is as many operations, in the next region each, and its time") {
@@ -178,18 +178,18 @@ TEST_CASE("sampler: stamps show where an iteration is short, and never where its
   struct Expected {
     double iteration_s;
     int blocking;
-    Shows shows;
+    VisibleOverhead shows;
   };
-  for (const Expected& expected : {Expected{9.9e-6, 0, Shows::stamps},
-                                   {10.1e-6, 0, Shows::nothing},
-                                   {1e-3, 0, Shows::nothing},
-                                   {9e-6, 1, Shows::stamps},
-                                   {9e-6, 2, Shows::stamps},
-                                   {9e-6, 3, Shows::nothing}}) {
+  for (const Expected& expected : {Expected{9.9e-6, 0, VisibleOverhead::stamps},
+                                   {10.1e-6, 0, VisibleOverhead::nothing},
+                                   {1e-3, 0, VisibleOverhead::nothing},
+                                   {9e-6, 1, VisibleOverhead::stamps},
+                                   {9e-6, 2, VisibleOverhead::stamps},
+                                   {9e-6, 3, VisibleOverhead::nothing}}) {
     CAPTURE(expected.iteration_s);
     CAPTURE(expected.blocking);
     Scene scene(settings_of(2, 3, expected.blocking), 2);
-    CHECK(scene.sampler.what_shows(expected.iteration_s) == expected.shows);
+    CHECK(scene.sampler.visible_overhead(expected.iteration_s) == expected.shows);
   }
 }
 

@@ -126,8 +126,8 @@ TEST_CASE("sampler: groups that differ in size are held back equally often, as a
       Scene of_largest({.room = room}, settings, "hypercube", 8);
       Scene of_small({.room = room}, settings, "hypercube", small, 8);
       for (Scene* scene : {&of_largest, &of_small}) {
-        scene->sampler.held_back_batch(scene->samples);
-        scene->sampler.gated_batches(scene->samples);
+        scene->sampler.gated_stamped_batch(scene->samples);
+        scene->sampler.gated_total_batches(scene->samples);
       }
       CHECK(of_small.device.count("close") == of_largest.device.count("close"));
       CHECK(of_small.samples.iteration_s.size() == of_largest.samples.iteration_s.size());
@@ -136,7 +136,7 @@ TEST_CASE("sampler: groups that differ in size are held back equally often, as a
 
 TEST_CASE("sampler: -G with stamps between the iterations gives a sample for each of them in each launch") {
   Scene scene({.operation_s = 0.5}, settings_of(3, 2, 4));
-  scene.sampler.held_back_batch(scene.samples);
+  scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.device.count("begin") == 1);
   const int put_on_device = 1;
   CHECK(scene.device.count("issue") == put_on_device + 4);
@@ -162,16 +162,16 @@ TEST_CASE("sampler: long graphs are launched once with stamps, which also tell t
 
 TEST_CASE("sampler: a hundred thousand samples of graphs are enough") {
   Scene scene({}, settings_of(50'000, 1, 7));
-  scene.sampler.held_back_batch(scene.samples);
+  scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.device.count("issue") == 1 + 2);
-  CHECK(scene.samples.iteration_s.size() + scene.samples.left_out == 100'000);
+  CHECK(scene.samples.iteration_s.size() + scene.samples.skipped_iterations == 100'000);
 }
 
 TEST_CASE("sampler: a graph with stamps starts on all ranks together, so that no sample holds a wait for others") {
   Scene scene({.operation_s = 2, .late_s = 50}, settings_of(3, 1, 2));
-  scene.sampler.held_back_batch(scene.samples);
+  scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(6, 2.0));
-  CHECK(scene.samples.left_out == 0);
+  CHECK(scene.samples.skipped_iterations == 0);
   CHECK_FALSE(scene.samples.first_iteration_s);
   CHECK(scene.device.log == Words{"begin",   "stamp 0", "run",   "stamp 1", "run",  "stamp 2", "run",
                                   "stamp 3", "end",  //
@@ -187,29 +187,29 @@ TEST_CASE("sampler: a graph with stamps that cannot be held back has no sample o
         {MadeUpDevice{.operation_s = 2}, settings_of(500, 1, 2)},
         {MadeUpDevice{.operation_s = 2, .room = 8}, settings_of(100, 1, 2)}}) {
     Scene scene(device, settings);
-    scene.sampler.held_back_batch(scene.samples);
+    scene.sampler.gated_stamped_batch(scene.samples);
     CHECK(scene.device.count("close") == 0);
-    CHECK(scene.samples.left_out == 2);
+    CHECK(scene.samples.skipped_iterations == 2);
     CHECK(scene.samples.iteration_s.size() == 2 * static_cast<std::size_t>(settings.iterations - 1));
     CHECK(scene.samples.first_iteration_s == 2.0);
   }
   // 499 operations and 500 stamps fit into a room of 40.
   Scene scene({}, settings_of(499, 1, 2));
-  scene.sampler.held_back_batch(scene.samples);
+  scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.device.count("close") == 2);
-  CHECK(scene.samples.left_out == 0);
+  CHECK(scene.samples.skipped_iterations == 0);
 }
 
 TEST_CASE("sampler: a graph of one iteration keeps its sample, having no other") {
   Scene scene({.operation_s = 2, .has_gate = false}, settings_of(1, 1, 3));
-  scene.sampler.held_back_batch(scene.samples);
+  scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
-  CHECK(scene.samples.left_out == 0);
+  CHECK(scene.samples.skipped_iterations == 0);
 }
 
 TEST_CASE("sampler: the first iteration after a barrier is kept by itself, too, of the first batch") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(3, 2));
-  scene.sampler.held_back_batch(scene.samples);
+  scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.first_iteration_s == 60.0);
   CHECK(scene.samples.iteration_s.front() == 30.0);
   CHECK(scene.samples.iteration_s.size() == 3);
@@ -217,10 +217,10 @@ TEST_CASE("sampler: the first iteration after a barrier is kept by itself, too, 
 
 TEST_CASE("sampler: short iterations are held back: their samples hold neither launching nor waiting for others") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .room = 6}, settings_of(3));
-  scene.sampler.held_back_batch(scene.samples);
+  scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.first_iteration_s == 55.0);  // one by itself, before
-  CHECK(scene.samples.left_out == 0);
+  CHECK(scene.samples.skipped_iterations == 0);
   CHECK(scene.samples.total.operations == 0);
   CHECK(scene.device.log == Words{"stamp 0", "run",   "stamp 1", "wait",  //
                                   "close",   "run",   "stamp 0", "run",   "stamp 1", "run",     "stamp 2",
@@ -236,7 +236,7 @@ TEST_CASE("sampler: no more iterations with stamps are held back than there is r
         CAPTURE(room);
         CAPTURE(aggregated);
         Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
-        scene.sampler.held_back_batch(scene.samples);
+        scene.sampler.gated_stamped_batch(scene.samples);
         CHECK(scene.device.most_behind_gate <= room);
         CHECK(scene.samples.iteration_s.size() == 50);
       }
@@ -264,7 +264,7 @@ TEST_CASE("sampler: graphs with stamps that are not held back tell samples and t
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.device.count("ask") == 1);
   CHECK(scene.samples.iteration_s == std::vector<double>(4 * 2, 2.0));
-  CHECK(scene.samples.left_out == 4);
+  CHECK(scene.samples.skipped_iterations == 4);
   CHECK(scene.samples.device_operations == 4 * 2);
   CHECK(scene.samples.device_s == 16.0);
   CHECK(scene.samples.total.operations == 0);
@@ -272,7 +272,7 @@ TEST_CASE("sampler: graphs with stamps that are not held back tell samples and t
 
 TEST_CASE("sampler: what is too short to hide launching has no device time, where it cannot be held back") {
   Scene scene({.operation_s = 2, .launch_s = 3, .has_gate = false}, settings_of(3));
-  scene.sampler.held_back_batch(scene.samples);
+  scene.sampler.gated_stamped_batch(scene.samples);
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 5.0));
   CHECK(scene.samples.device_operations == 0);
   CHECK(scene.samples.total.operations == 0);
@@ -280,24 +280,24 @@ TEST_CASE("sampler: what is too short to hide launching has no device time, wher
 
 TEST_CASE("sampler: in short graphs their launch shows, however long their iterations are") {
   const Scene scene({}, settings_of(10, 1, 3));
-  CHECK(scene.sampler.what_shows(200e-6) == Shows::launching);
-  CHECK(scene.sampler.what_shows(400e-6) == Shows::launching);  // 10 of them are 4 ms
-  CHECK(scene.sampler.what_shows(600e-6) == Shows::stamps);
-  CHECK(scene.sampler.what_shows(2.6e-3) == Shows::nothing);
-  CHECK(Scene({}, settings_of(1, 1, 3)).sampler.what_shows(2.6e-3) == Shows::launching);
-  CHECK(Scene({}, settings_of(10)).sampler.what_shows(400e-6) == Shows::stamps);
+  CHECK(scene.sampler.visible_overhead(200e-6) == VisibleOverhead::launching);
+  CHECK(scene.sampler.visible_overhead(400e-6) == VisibleOverhead::launching);  // 10 of them are 4 ms
+  CHECK(scene.sampler.visible_overhead(600e-6) == VisibleOverhead::stamps);
+  CHECK(scene.sampler.visible_overhead(2.6e-3) == VisibleOverhead::nothing);
+  CHECK(Scene({}, settings_of(1, 1, 3)).sampler.visible_overhead(2.6e-3) == VisibleOverhead::launching);
+  CHECK(Scene({}, settings_of(10)).sampler.visible_overhead(400e-6) == VisibleOverhead::stamps);
 }
 
 TEST_CASE("sampler: behind the gate there is neither launching nor waiting for others") {
   Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(10));
-  scene.sampler.gated_batches(scene.samples);
+  scene.sampler.gated_total_batches(scene.samples);
   CHECK(scene.samples.device_operations == 10);
   CHECK(scene.samples.device_s == 20.0);
   // one operation lets all ranks begin together
   CHECK(scene.device.log == Words{"close", "run", "stamp 0", "run", "run", "run", "run", "run", "run", "run", "run",
                                   "run", "run", "stamp 1", "flush", "open", "wait"});
   Scene without({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(10));
-  without.sampler.held_back_batch(without.samples);
+  without.sampler.gated_stamped_batch(without.samples);
   CHECK(without.samples.iteration_s.front() == 55.0);
   CHECK(without.samples.iteration_s.back() == 5.0);
 }
@@ -310,7 +310,7 @@ TEST_CASE("sampler: no more is held back than there is room for, whatever calls 
         CAPTURE(room);
         CAPTURE(aggregated);
         Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
-        scene.sampler.gated_batches(scene.samples);
+        scene.sampler.gated_total_batches(scene.samples);
         CHECK(scene.device.most_behind_gate <= room);
         CHECK(scene.samples.device_operations <= 50 * static_cast<std::size_t>(aggregated));
         CHECK(scene.device.count("close") <= 8);
@@ -320,7 +320,7 @@ TEST_CASE("sampler: no more is held back than there is room for, whatever calls 
 
 TEST_CASE("sampler: where little fits behind the gate it is closed again, until all iterations are done") {
   Scene scene({.operation_s = 2, .launch_s = 3, .room = 7}, settings_of(10));
-  scene.sampler.gated_batches(scene.samples);
+  scene.sampler.gated_total_batches(scene.samples);
   CHECK(scene.device.count("close") == 3);  // 4, 4 and 2
   CHECK(scene.samples.device_operations == 10);
   CHECK(scene.samples.device_s == 20.0);
@@ -328,7 +328,7 @@ TEST_CASE("sampler: where little fits behind the gate it is closed again, until 
 
 TEST_CASE("sampler: a graph is one launch behind the gate") {
   Scene scene({.operation_s = 2, .room = 10}, settings_of(50, 1, 3));
-  scene.sampler.gated_batches(scene.samples);
+  scene.sampler.gated_total_batches(scene.samples);
   CHECK(scene.samples.device_operations == 50);
   CHECK(scene.samples.device_s == 100.0);
   CHECK(scene.device.most_behind_gate == 4);
@@ -338,10 +338,10 @@ TEST_CASE(
     "sampler: a graph that is too long for the gate's room is not held back, as its launch might wait for the gate") {
   for (const auto& [room, most] : {std::pair<std::size_t, int>{40, 1000}, {8, 200}}) {
     Scene longest({.room = room}, settings_of(most, 1, 3));
-    longest.sampler.gated_batches(longest.samples);
+    longest.sampler.gated_total_batches(longest.samples);
     CHECK(longest.samples.device_operations == static_cast<std::uint64_t>(most));
     Scene too_long({.room = room}, settings_of(most + 1, 1, 3));
-    too_long.sampler.gated_batches(too_long.samples);
+    too_long.sampler.gated_total_batches(too_long.samples);
     CHECK(too_long.samples.device_operations == 0);
     CHECK(too_long.device.log.empty());
   }
@@ -354,7 +354,7 @@ TEST_CASE("sampler: without a gate, without room, or with waiting between operat
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 2)},
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 3)}}) {
     Scene scene(device, settings);
-    scene.sampler.gated_batches(scene.samples);
+    scene.sampler.gated_total_batches(scene.samples);
     CHECK(scene.samples.device_operations == 0);
     CHECK(scene.device.log.empty());
   }
@@ -362,8 +362,8 @@ TEST_CASE("sampler: without a gate, without room, or with waiting between operat
 
 TEST_CASE("sampler: the gate is opened when a rank gives up behind it") {
   Scene scene({}, settings_of(5));
-  scene.device.when_flushed = [&] { scene.job.abort(Exit::rank_lost, "lost"); };
-  CHECK_THROWS_AS(scene.sampler.gated_batches(scene.samples), Aborted);
+  scene.device.when_flushed = [&] { scene.job.abort(ExitCode::rank_lost, "lost"); };
+  CHECK_THROWS_AS(scene.sampler.gated_total_batches(scene.samples), JobAborted);
   CHECK(scene.device.count("close") == 1);
   CHECK(scene.device.count("open") == 1);
 }
@@ -397,7 +397,7 @@ TEST_CASE("sampler: with -z there is no device time, since the stamps hold the h
 }
 
 TEST_CASE("sampler: the device is asked for its clocks while it works, but never within what is timed") {
-  const DeviceCondition condition{.clock_hz = 1.9e9, .most_clock_hz = 1.98e9, .slowed_by = {"power limit"}};
+  const DeviceClockState condition{.clock_hz = 1.9e9, .max_clock_hz = 1.98e9, .throttle_reasons = {"power limit"}};
   Scene scene({.condition = condition}, settings_of(2));
   // Without a warm-up nothing says that the batch would hide the question.
   const auto log_of = [&](bool is_total) {
@@ -406,9 +406,9 @@ TEST_CASE("sampler: the device is asked for its clocks while it works, but never
     if (is_total)
       scene.sampler.batch_with_total(scene.samples);
     else
-      scene.sampler.held_back_batch(scene.samples);
+      scene.sampler.gated_stamped_batch(scene.samples);
     REQUIRE(scene.samples.after);
-    CHECK(scene.samples.after->slowed_by == condition.slowed_by);
+    CHECK(scene.samples.after->throttle_reasons == condition.throttle_reasons);
     return Words(std::ranges::find(scene.device.log, "flush"), scene.device.log.end());
   };
   CHECK(log_of(true) == Words{"flush", "wait", "ask"});
@@ -417,7 +417,7 @@ TEST_CASE("sampler: the device is asked for its clocks while it works, but never
 
 TEST_CASE("sampler: a batch of few iterations is over before the device has answered, however long the warm-up took") {
   for (const auto& [iterations, at_work] : {std::pair{3, false}, {4, true}}) {
-    Scene scene({.condition = DeviceCondition{}, .host_wait_s = 25e-3}, settings_of(iterations));
+    Scene scene({.condition = DeviceClockState{}, .host_wait_s = 25e-3}, settings_of(iterations));
     scene.sampler.warm_up();
     scene.device.log.clear();
     scene.sampler.batch_with_total(scene.samples);

@@ -20,7 +20,7 @@ inline std::vector<std::string> words(const std::string& line) {
   return result;
 }
 
-inline std::variant<Options, Request> parse(const std::vector<std::string>& arguments,
+inline std::variant<Options, InfoRequest> parse(const std::vector<std::string>& arguments,
                                             const Variables& environment = {},
                                             const std::string& collective = "all_reduce") {
   made_up_environment() = environment;

@@ -182,10 +182,10 @@ TEST_CASE("options: the order of flags does not matter") {
 TEST_CASE("options: help and version are requests, whatever else stands there") {
   for (const char* line : {"-h", "--help", "-b 1Q -h", "-t 4 --help"}) {
     const auto parsed = parse(words(line));
-    REQUIRE(std::holds_alternative<Request>(parsed));
-    CHECK(std::get<Request>(parsed) == Request::help);
+    REQUIRE(std::holds_alternative<InfoRequest>(parsed));
+    CHECK(std::get<InfoRequest>(parsed) == InfoRequest::help);
   }
-  CHECK(std::get<Request>(parse({"--version"})) == Request::version);
+  CHECK(std::get<InfoRequest>(parse({"--version"})) == InfoRequest::version);
 }
 
 TEST_CASE("options: numbers may be hexadecimal, as in nccl-tests") {
@@ -268,8 +268,8 @@ TEST_CASE("options: graphs are for GPUs, with a time for each iteration too") {
   const Options options = options_of("-G 50 -I 1 -m 4");
   CHECK(options.settings.graph_launches == 50);
   CHECK(options.settings.per_iteration);
-  CHECK(options.nccl_cannot.empty());
-  check_names(options.host_cannot, {"-G", "50"});
+  CHECK(options.nccl_error.empty());
+  check_names(options.host_error, {"-G", "50"});
 }
 
 TEST_CASE("options: the three times are named on request") {
@@ -297,7 +297,7 @@ TEST_CASE("options: an empty variable is one that is not set") {
     CHECK(options.split.op == Split::Op::none);
     CHECK_FALSE(options.min_busbw_bytes_per_s);
     CHECK_FALSE(options.first_device);
-    CHECK(options.host_cannot.empty());
+    CHECK(options.host_error.empty());
     CHECK(options.collective_settings.alltoallv.spread == 1);
     CHECK(options.collective_settings.alltoallv.matrix_scale == 1);
     CHECK(options.collective_settings.alltoallv.matrix.bytes.empty());

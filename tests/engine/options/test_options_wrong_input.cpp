@@ -146,7 +146,7 @@ TEST_CASE("options: random junk gives options, a request or a usage error, never
       ++good;
     } catch (const UsageError& error) {
       ++refused;
-      REQUIRE(error.exit() == Exit::usage);
+      REQUIRE(error.exit() == ExitCode::usage);
       REQUIRE(std::string(error.what()).size() > 10);
     }
   }

@@ -20,8 +20,8 @@ using test::TemporaryFolder;
 
 namespace {
 
-WholeDocument new_document(const TemporaryFolder& folder) {
-  return WholeDocument(NewFile::create(folder.file("doc.json"), "-J"));
+CrashSafeDocument new_document(const TemporaryFolder& folder) {
+  return CrashSafeDocument(NewFile::create(folder.file("doc.json"), "-J"));
 }
 
 std::string item(int number, std::size_t bytes) {
@@ -34,7 +34,7 @@ TEST_CASE("the document is whole after every call, whatever the size of what is 
   constexpr std::size_t kMostBytes = 200'000;  // all of it is read each time
   for (const std::size_t bytes : {1, 100, 1500, 4085, 4096, 9000}) {
     const TemporaryFolder folder;
-    WholeDocument document = new_document(folder);
+    CrashSafeDocument document = new_document(folder);
     document.start("{\"items\":[", "]}");
     std::string all = "{\"items\":[";
     int number = 0;
@@ -59,7 +59,7 @@ TEST_CASE("the document is whole after every call, whatever the size of what is 
 
 TEST_CASE("a full disk leaves the document as it was") {
   const TemporaryFolder folder;
-  WholeDocument document = new_document(folder);
+  CrashSafeDocument document = new_document(folder);
   document.start("[1", "]");
   const std::string before = read_file(document.path());
   {
@@ -74,7 +74,7 @@ TEST_CASE("a full disk leaves the document as it was") {
 
 TEST_CASE("a discarded document is gone and stays so") {
   const TemporaryFolder folder;
-  WholeDocument document = new_document(folder);
+  CrashSafeDocument document = new_document(folder);
   document.start("[1", "]");
   document.discard();
   document.insert(",2");
@@ -85,7 +85,7 @@ TEST_CASE("a discarded document is gone and stays so") {
 TEST_CASE("a program killed at any moment leaves a whole document") {
   for (int round = 0; round < 100; ++round) {
     const TemporaryFolder folder;
-    WholeDocument document = new_document(folder);
+    CrashSafeDocument document = new_document(folder);
     document.start("[0", "]");
     const pid_t child = ::fork();
     REQUIRE(child >= 0);

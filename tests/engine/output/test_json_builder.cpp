@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-using busbw::JsonText;
+using busbw::JsonBuilder;
 using busbw::quoted;
 
 TEST_CASE("strings are quoted so that any bytes make valid JSON") {
@@ -20,7 +20,7 @@ TEST_CASE("strings are quoted so that any bytes make valid JSON") {
 }
 
 TEST_CASE("commas stand between members and values and nowhere else") {
-  JsonText json;
+  JsonBuilder json;
   json.open_object();
   json.field("a", 1);
   json.key("b");
@@ -49,7 +49,7 @@ TEST_CASE("commas stand between members and values and nowhere else") {
 
 TEST_CASE("a list becomes an array of its values, or of what is written for each") {
   const std::vector<int> numbers{1, 2};
-  JsonText json;
+  JsonBuilder json;
   json.open_object();
   json.values("a", numbers);
   json.values("b", std::vector<std::string>{"x\""});
@@ -62,7 +62,7 @@ TEST_CASE("a list becomes an array of its values, or of what is written for each
 }
 
 TEST_CASE("numbers keep nine digits, and what JSON cannot hold is null") {
-  JsonText json;
+  JsonBuilder json;
   json.open_array();
   json.value(0.5);
   json.value(24.469050000000003);

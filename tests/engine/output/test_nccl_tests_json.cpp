@@ -91,7 +91,7 @@ TEST_CASE("the totals are those of a run that has all its rows") {
   const auto document_of = [](int exit_code) {
     const TemporaryFolder folder;
     RunInfo run = made_up_run();
-    run.asked_max_bytes = 1ull << 40;
+    run.requested_max_bytes = 1ull << 40;
     const auto sink = NcclTestsJson::open(folder.file("out.json"));
     sink->begin(run);
     sink->rows({made_up_row(8)});

@@ -317,7 +317,7 @@ TEST_CASE("comments do not use the word by which parsers find the table's headin
 
 TEST_CASE("the settings show the size that was asked for where memory allowed for less") {
   RunInfo run = made_up_run();
-  run.asked_max_bytes = 1ull << 40;
+  run.requested_max_bytes = 1ull << 40;
   CHECK(whole_table(run, {}, made_up_end(0)).find(" maxBytes 1099511627776 step:") != std::string::npos);
 }
 
@@ -337,7 +337,7 @@ TEST_CASE("a reader that goes away ends the run once, without a signal") {
     sink.begin(made_up_run());
     FAIL("no error");
   } catch (const Error& error) {
-    CHECK(error.exit() == Exit::output_closed);
+    CHECK(error.exit() == ExitCode::output_closed);
   }
   CHECK_NOTHROW(sink.end(made_up_end(0)));
   ::close(ends[1]);

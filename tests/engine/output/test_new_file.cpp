@@ -59,11 +59,11 @@ TEST_CASE("a sibling takes the place of its file") {
   const TemporaryFolder folder;
   NewFile file = NewFile::create(folder.file("out"), "-J");
   file.append("old");
-  NewFile next = file.sibling();
+  NewFile next = file.create_replacement();
   CHECK(next.path() == folder.file("out") + ".new");
-  CHECK(file.sibling().path() == folder.file("out") + ".new.0");
+  CHECK(file.create_replacement().path() == folder.file("out") + ".new.0");
   next.append("newer");
-  file.become(std::move(next));
+  file.replace_with(std::move(next));
   CHECK(file.path() == folder.file("out"));
   CHECK(read_file(file.path()) == "newer");
   CHECK_FALSE(std::filesystem::exists(folder.file("out.new")));

@@ -35,7 +35,7 @@ TEST_CASE("own_stdout: what a library prints cuts no line apart") {
   if (child == 0) {
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
-    const int own = own_stdout();
+    const int own = claim_stdout();
     write_all(own, "{\"kind\":");
     std::printf("n1:1 [0] NCCL ");
     std::fflush(stdout);

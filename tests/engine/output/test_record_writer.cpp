@@ -32,7 +32,7 @@ std::vector<json> lines_of(const std::string& path) {
 }
 
 /// A run with everything that a record can hold; tests/python/test_records.py checks it against the schema.
-void write_everything(Records& sink) {
+void write_everything(RecordWriter& sink) {
   RunInfo run = made_up_run();
   run.settings.target_ci = 0.01;
   run.settings.max_time_s = 60;
@@ -44,7 +44,7 @@ void write_everything(Records& sink) {
 
   Row whole = made_up_row(8);
   whole.out_of_place->statistics.median_ci95_s = {15e-6, 17.5e-6};
-  whole.out_of_place->stopped_by = StoppedBy::target_ci;
+  whole.out_of_place->stopped_by = StopReason::target_ci;
   whole.out_of_place->warnings = {"the times scatter by 31 %; pin the ranks to cores"};
   whole.in_place->cpu_time_s.reset();
   whole.in_place->check.wrong_elements = 5;
@@ -59,7 +59,7 @@ void write_everything(Records& sink) {
   first.cycle = 1;
   first.out_of_place->check = {};
   first.in_place.reset();
-  first.out_of_place->stopped_by = StoppedBy::max_time;
+  first.out_of_place->stopped_by = StopReason::max_time;
   Row second = first;
   second.group = 1;
   second.redop = "";
@@ -84,14 +84,14 @@ void write_everything(Records& sink) {
 
 TEST_CASE("golden: a record with everything") {
   const TemporaryFolder folder;
-  const auto sink = Records::open(folder.file("run.jsonl"));
+  const auto sink = RecordWriter::open(folder.file("run.jsonl"));
   write_everything(*sink);
   check_golden("records.jsonl", read_file(sink->path()));
 }
 
 TEST_CASE("a line is one placement of one row of one group, and complete at once") {
   const TemporaryFolder folder;
-  const auto sink = Records::open(folder.file("run.jsonl"));
+  const auto sink = RecordWriter::open(folder.file("run.jsonl"));
   CHECK(read_file(sink->path()).empty());
   sink->begin(made_up_run());
   CHECK(lines_of(sink->path()).size() == 1);
@@ -111,7 +111,7 @@ TEST_CASE("a line is one placement of one row of one group, and complete at once
 
 TEST_CASE("missing, not checked, not applicable and zero are four things") {
   const TemporaryFolder folder;
-  const auto sink = Records::open(folder.file("run.jsonl"));
+  const auto sink = RecordWriter::open(folder.file("run.jsonl"));
   write_everything(*sink);
   const std::vector<json> lines = lines_of(sink->path());
   REQUIRE(lines.size() == 7);
@@ -136,9 +136,9 @@ TEST_CASE("missing, not checked, not applicable and zero are four things") {
 TEST_CASE("an existing or impossible file is a usage error, and a discarded one is gone") {
   const TemporaryFolder folder;
   const std::string path = folder.file("run.jsonl");
-  const auto sink = Records::open(path);
-  CHECK_THROWS_WITH_AS(Records::open(path), doctest::Contains("option --records"), UsageError);
-  CHECK_THROWS_WITH_AS(Records::open(folder.file("none/run.jsonl")), doctest::Contains("none/run.jsonl"), UsageError);
+  const auto sink = RecordWriter::open(path);
+  CHECK_THROWS_WITH_AS(RecordWriter::open(path), doctest::Contains("option --records"), UsageError);
+  CHECK_THROWS_WITH_AS(RecordWriter::open(folder.file("none/run.jsonl")), doctest::Contains("none/run.jsonl"), UsageError);
   sink->discard();
   CHECK_FALSE(std::filesystem::exists(path));
 }
@@ -148,7 +148,7 @@ TEST_CASE("1000 rows of 2 placements, 4 ranks and 20 samples are a line for each
   Row row = made_up_row(1048576);
   row.out_of_place->rank_samples_s.assign(4, std::vector<double>(20, 123.456789e-6));
   row.in_place = row.out_of_place;
-  const auto sink = Records::open(folder.file("run.jsonl"));
+  const auto sink = RecordWriter::open(folder.file("run.jsonl"));
   sink->begin(made_up_run());
   for (int repeat = 0; repeat < 1000; ++repeat) sink->rows({row});
   CHECK(lines_of(sink->path()).size() == 2001);

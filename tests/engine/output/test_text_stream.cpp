@@ -65,7 +65,7 @@ TEST_CASE("TextStream: a reader that goes away is an error once, and silence aft
     stream.write("hello");
     FAIL_CHECK("no error");
   } catch (const Error& error) {
-    CHECK(error.exit() == Exit::output_closed);
+    CHECK(error.exit() == ExitCode::output_closed);
   }
   CHECK_NOTHROW(stream.write("more"));
 }
@@ -78,7 +78,7 @@ TEST_CASE("TextStream: a reader that does not read is given up when the run is")
     stream.write(std::string(1'000'000, 'x'));
     FAIL_CHECK("no error");
   } catch (const Error& error) {
-    CHECK(error.exit() == Exit::output_closed);
+    CHECK(error.exit() == ExitCode::output_closed);
     check_names(error.what(), {"does not read"});
   }
   CHECK(asked == 2);

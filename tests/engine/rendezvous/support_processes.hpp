@@ -44,7 +44,7 @@ inline std::vector<std::string> run_job_of(
     LaunchedJob job(membership, silent());
     try {
       body(job, process);
-    } catch (const Aborted&) {
+    } catch (const JobAborted&) {
       const auto why = job.failure();
       if (!why) throw;
       throw Error(why->exit, why->message);
@@ -59,17 +59,17 @@ class StandIn {
       : control_(std::make_unique<TcpChannel>(connect(port, process, processes, true))),
         store_(std::make_unique<TcpStore>(
             connect(port, process, processes, false),
-            JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}}, kPatienceMs * 1e-3)) {
+            StoreCallbacks{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}}, kPatienceMs * 1e-3)) {
     std::vector<int> everybody(static_cast<std::size_t>(processes));
     std::iota(everybody.begin(), everybody.end(), 0);
-    Issued nobody_looks;
+    IssuedOperations nobody_looks;
     StoreTeam team(*store_, {[] { return false; }, [](std::optional<Phase>) {}, nobody_looks}, everybody, process,
                    "the processes");
     team.barrier();
   }
 
-  void tell(Phase phase) { store_->tell_phase(0, phase); }
-  void say(Frame kind, std::span<const std::byte> body) { control_->send(kind, body); }
+  void tell(Phase phase) { store_->report_phase(0, phase); }
+  void say(FrameKind kind, std::span<const std::byte> body) { control_->send(kind, body); }
   void die() {
     store_.reset();
     control_.reset();
@@ -77,12 +77,12 @@ class StandIn {
 
  private:
   static TcpChannel connect(int port, int process, int processes, bool is_process) {
-    const Greeting greeting{is_process, process, processes, 1, 4711, "elsewhere"};
+    const ClientInfo greeting{is_process, process, processes, 1, 4711, "elsewhere"};
     for (int i = 0; i < kPatienceMs / kTickMs; ++i) {
-      Connected connected = connect_to(loopback(port), kPatienceMs / kTickMs, [] { return false; });
+      ConnectResult connected = connect_to(loopback(port), kPatienceMs / kTickMs, [] { return false; });
       if (connected.socket.is_open()) {
         TcpChannel channel(std::move(connected.socket));
-        if (greet(channel, greeting).kind == ClientHandshake::Verdict::Kind::welcome) return channel;
+        if (greet(channel, greeting).kind == ClientHandshake::HandshakeResult::Kind::welcome) return channel;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -121,7 +121,7 @@ class StandInServer {
       pollfd waiting{listener_.number(), POLLIN, 0};
       if (poll(&waiting, 1, 1) == 1) {
         Descriptor socket(accept(listener_.number(), nullptr, nullptr));
-        prepare(socket);
+        set_nonblocking_nodelay(socket);
         guests.push_back({TcpChannel(std::move(socket)), {}});
       }
       const Does does = does_;
@@ -129,25 +129,25 @@ class StandInServer {
       if (does == Does::nothing) continue;
       for (Guest& guest : guests) {
         while (const auto received = guest.channel.receive(0)) answer(guest, *received, does);
-        if (does == Does::talks_nonsense) guest.channel.send(Frame::failure, bytes_of("?"));
+        if (does == Does::talks_nonsense) guest.channel.send(FrameKind::failure, bytes_of("?"));
       }
     }
   }
-  static void answer(Guest& guest, const TcpChannel::Received& received, Does does) {
+  static void answer(Guest& guest, const TcpChannel::ReceivedFrame& received, Does does) {
     if (does == Does::welcomes_nobody) return;
     TcpChannel& channel = guest.channel;
     switch (received.kind) {
-      case Frame::hello:
-        if (does == Does::speaks_version_9) return channel.send(Frame::hello, bytes_of("bswbrol9"));
+      case FrameKind::hello:
+        if (does == Does::speaks_version_9) return channel.send(FrameKind::hello, bytes_of("bswbrol9"));
         guest.handshake.emplace(received.body);
-        return channel.send(Frame::challenge, guest.handshake->challenge());
-      case Frame::greeting: return channel.send(Frame::welcome, guest.handshake->welcome(kToken, "far"));
-      case Frame::beat: return channel.send(Frame::beat, {});
-      case Frame::request: {
+        return channel.send(FrameKind::challenge, guest.handshake->challenge());
+      case FrameKind::greeting: return channel.send(FrameKind::welcome, guest.handshake->welcome(kToken, "far"));
+      case FrameKind::heartbeat: return channel.send(FrameKind::heartbeat, {});
+      case FrameKind::request: {
         const auto number = StoreRequest::unpack(received.body).number;
         return channel.send(
-            Frame::answer,
-            MessageWriter().add(number).add(StoreAnswer::Kind::done).add(std::span<const std::byte>()).bytes());
+            FrameKind::answer,
+            MessageWriter().add(number).add(StoreReply::Kind::done).add(std::span<const std::byte>()).bytes());
       }
       default: return;
     }

@@ -10,7 +10,7 @@ using namespace busbw;
 namespace {
 
 std::vector<int> times_of(int process, bool is_first, int ticks) {
-  Pace pace(process, is_first, ticks);
+  Backoff pace(process, is_first, ticks);
   std::vector<int> times;
   for (int tick = 0; tick < ticks; ++tick)
     if (pace.is_due(tick)) times.push_back(tick);

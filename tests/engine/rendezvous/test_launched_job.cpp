@@ -26,10 +26,10 @@ std::string failure_of(LaunchedJob& job, int rank) {
   try {
     const auto team = job.team(rank);
     for (;;) team->gather({});
-  } catch (const Aborted&) {
+  } catch (const JobAborted&) {
   }
   REQUIRE(job.failure());
-  CHECK(job.failure()->exit == Exit::rank_lost);
+  CHECK(job.failure()->exit == ExitCode::rank_lost);
   return job.failure()->message;
 }
 
@@ -65,10 +65,10 @@ std::string failure_under(StandInServer::Does does, double silence_s) {
       team->barrier();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-  } catch (const Aborted&) {
+  } catch (const JobAborted&) {
   }
   REQUIRE(job.failure());
-  CHECK(job.failure()->exit == Exit::rank_lost);
+  CHECK(job.failure()->exit == ExitCode::rank_lost);
   return job.failure()->message;
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("LaunchedJob: one process is a job, too") {
           const auto team = job.team(0);
           team->barrier();
           CHECK(team->gather({}).size() == 1);
-          CHECK(job.told_by(0, "it is so") == "rank 0 on " + host_name() + ": it is so");
+          CHECK(job.with_rank_name(0, "it is so") == "rank 0 on " + host_name() + ": it is so");
         }) == std::vector<std::string>(1));
 }
 
@@ -173,14 +173,14 @@ TEST_CASE("LaunchedJob: an abort in any process ends all waits, with its sentenc
     CHECK(run_job_of(3, at_loopback(free_port()), [who](LaunchedJob& job, int process) {
             const auto team = job.team(process);
             team->barrier();
-            if (process == who) job.abort(Exit::wrong_data, "process " + std::to_string(who) + " gave up");
+            if (process == who) job.abort(ExitCode::wrong_data, "process " + std::to_string(who) + " gave up");
             for (;;) team->barrier();
           }) == std::vector<std::string>(3, "1: process " + std::to_string(who) + " gave up"));
   }
 }
 
 TEST_CASE("LaunchedJob: processes that abort at once all tell one reason, with one exit code") {
-  const std::array exits{Exit::wrong_data, Exit::environment, Exit::rank_lost};
+  const std::array exits{ExitCode::wrong_data, ExitCode::environment, ExitCode::rank_lost};
   for (int round = 0; round < 5; ++round) {
     const auto ends = run_job_of(3, at_loopback(free_port()), [&](LaunchedJob& job, int process) {
       const auto team = job.team(process);
@@ -308,7 +308,7 @@ TEST_CASE("LaunchedJob: process 0 names one of another version, and goes on wait
       const LaunchedJob job(membership, {[&](const std::string& sentence) { said += sentence + "\n"; }, [] {}});
     } else {
       Stranger stranger(loopback(port));
-      stranger.say(Frame::hello, bytes_of("bswbrol9, and what that may say"));
+      stranger.say(FrameKind::hello, bytes_of("bswbrol9, and what that may say"));
       CHECK(stranger.is_turned_away());
     }
   });
@@ -445,7 +445,7 @@ TEST_CASE("LaunchedJob: an interrupt while processes come together ends all of t
                                const auto theirs = static_cast<std::size_t>(other);
                                ++looks[mine];
                                if (process == who && looks[mine] >= 8 && looks[theirs] >= 8)
-                                 throw Error(Exit::interrupted, "interrupted");
+                                 throw Error(ExitCode::interrupted, "interrupted");
                              }});
     });
     CHECK(ends[static_cast<std::size_t>(who)] == "130: interrupted");
@@ -458,7 +458,7 @@ TEST_CASE("LaunchedJob: an interrupt ends the wait for something that accepts an
   int looks = 0;
   const JoinCallbacks callbacks{[](const std::string&) {},
                                 [&] {
-                                  if (++looks == 4) throw Error(Exit::interrupted, "interrupted");
+                                  if (++looks == 4) throw Error(ExitCode::interrupted, "interrupted");
                                 }};
   CHECK(sentence_of_joining(member_of(1, 2, at_loopback(other.port())), callbacks) == "interrupted");
   CHECK(looks == 4);
@@ -483,7 +483,7 @@ TEST_CASE("LaunchedJob: a token that was given is not written to the folder, and
   CHECK(run_job_of(2, FileStoreAddress{path}, [&](LaunchedJob& job, int process) {
           const auto team = job.team(process);
           team->barrier();
-          const auto told = FileStore(path, 1, [] {}, false).find("address of process 0");
+          const auto told = FileStore(path, 1, [] {}, false).try_get("address of process 0");
           REQUIRE(told);
           CHECK(text_of(*told).find(kToken) == std::string::npos);
           team->barrier();
@@ -516,7 +516,7 @@ TEST_CASE("LaunchedJob: what another user wrote to the folder is not believed, a
   FileStore store(folder.path(), 1);
   store.set("address of process 0",
             MessageWriter().add(std::string("127.0.0.1 ")).add(free_port()).add(std::string("theirs")).bytes());
-  CHECK(store.find("address of process 0"));
+  CHECK(store.try_get("address of process 0"));
   const std::string file = std::filesystem::directory_iterator(folder.path())->path();
   REQUIRE(chown(file.c_str(), 12345, 12345) == 0);
   const Membership membership = member_of(1, 2, FileStoreAddress{folder.path()});

@@ -54,8 +54,8 @@ std::string transcript(Team& team, int depth = 0) {
   return seen;
 }
 
-MemberState plain_state() {
-  static Issued nobody_looks;
+MemberCallbacks plain_state() {
+  static IssuedOperations nobody_looks;
   return {[] { return false; }, [](std::optional<Phase>) {}, nobody_looks};
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("StoreTeam: does what a team over plain memory does, over memory and o
 TEST_CASE("StoreTeam: steps and phases are told") {
   MemoryStore store(kPatient);
   std::vector<std::optional<Phase>> told;
-  Issued nobody_looks;
+  IssuedOperations nobody_looks;
   const auto on_step = [&](std::optional<Phase> phase) { told.push_back(phase); };
   StoreTeam team(store, {[] { return false; }, on_step, nobody_looks}, {0}, 0, "all");
   team.enter(Phase::warmup);
@@ -146,7 +146,7 @@ TEST_CASE("StoreTeam: an abort ends every kind of wait") {
         return;
       }
       while (stores.of(member).add("they wait", 0) < 2) std::this_thread::yield();
-      stores.of(member).abort({Exit::interrupted, "stop"});
+      stores.of(member).abort({ExitCode::interrupted, "stop"});
     });
     CHECK(ends == std::vector<std::string>{"aborted", "aborted", ""});
   }

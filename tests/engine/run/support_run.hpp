@@ -65,7 +65,7 @@ inline RunSeen run_all_ranks(const RunSetup& setup) {
   plan.settings.processes = setup.ranks;
   Faults faults;
   for (const std::string& fault : setup.faults) faults.push_back(parse_fault(fault));
-  HostBackend backend(1, setup.ranks, "0", std::move(faults));
+  SharedMemoryBackend backend(1, setup.ranks, "0", std::move(faults));
   backend.reserve(setup.ranks, buffer_bytes(plan.max_bytes, setup.settings.unalign_elements));
   LocalJob job(setup.ranks);
   RunSeen seen;

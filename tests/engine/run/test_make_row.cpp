@@ -38,7 +38,7 @@ RankReport rank_report(double first_s, double second_s, std::uint64_t operations
 PlacementReport report(std::uint64_t operations = 2) {
   return {{rank_report(0.0004, 0.0006, operations), rank_report(0.001, 0.001, operations),
            rank_report(0.0015, 0.0015, operations), rank_report(0.004, 0.002, operations)},
-          StoppedBy::iterations};
+          StopReason::iterations};
 }
 
 /// The same ranks on devices where an operation takes 0.2, 0.2, 0.3 and 0.3 ms.
@@ -140,15 +140,15 @@ TEST_CASE("make_row: the clocks of all ranks' devices, what is not told missing,
   PlacementReport told = on_devices(20);
   told.ranks[3].samples.total.issue_s = 0;
   told.ranks[1].samples.total.issue_s = 0.05;
-  told.ranks[1].samples.before = DeviceCondition{.clock_hz = 1.98e9, .most_clock_hz = 2e9, .slowed_by = {}};
-  told.ranks[1].samples.after = DeviceCondition{.clock_hz = 1.4e9, .most_clock_hz = 2e9, .slowed_by = {"power limit"}};
+  told.ranks[1].samples.before = DeviceClockState{.clock_hz = 1.98e9, .max_clock_hz = 2e9, .throttle_reasons = {}};
+  told.ranks[1].samples.after = DeviceClockState{.clock_hz = 1.4e9, .max_clock_hz = 2e9, .throttle_reasons = {"power limit"}};
   const Measurement measurement = *Scene("all_reduce").out_of_place(told).out_of_place;
   REQUIRE(measurement.rank_clocks.size() == 4);
   CHECK_FALSE(measurement.rank_clocks[0].before_hz);
   CHECK(measurement.rank_clocks[1].before_hz == 1.98e9);
   CHECK(measurement.rank_clocks[1].after_hz == 1.4e9);
-  CHECK(measurement.rank_clocks[1].most_hz == 2e9);
-  CHECK(measurement.rank_clocks[1].slowed_by == std::vector<std::string>{"power limit"});
+  CHECK(measurement.rank_clocks[1].max_hz == 2e9);
+  CHECK(measurement.rank_clocks[1].throttle_reasons == std::vector<std::string>{"power limit"});
   const auto names_rank = [](const std::string& sentence) { return sentence.find("rank 5 ") != std::string::npos; };
   CHECK(std::ranges::count_if(measurement.warnings, names_rank) == 3);
 }
@@ -170,7 +170,7 @@ TEST_CASE("make_row: that a rank is slow to launch is told of both placements or
 TEST_CASE("make_row: iterations that were left out are told with -I, and -K counts them") {
   Scene scene("all_reduce");
   PlacementReport made = report();
-  for (RankReport& rank : made.ranks) rank.samples.left_out = 1;
+  for (RankReport& rank : made.ranks) rank.samples.skipped_iterations = 1;
   CHECK(scene.out_of_place(made).comments.empty());
   scene.settings.per_iteration = true;
   const auto samples = [&](int skipped) {

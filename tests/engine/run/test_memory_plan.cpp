@@ -72,9 +72,9 @@ TEST_CASE("plan_memory: no memory at all, and work areas that take all of it, ar
 
 TEST_CASE("at_most: that another process has less memory is said like one's own lack of it") {
   const MemoryPlan own{64 * kMiB, {"reduced for a reason of its own"}};
-  CHECK(at_most(own, 64 * kMiB).notes == own.notes);
-  CHECK(at_most(own, 65 * kMiB).max_bytes == 64 * kMiB);
-  const MemoryPlan less = at_most(own, kMiB);
+  CHECK(limit_plan(own, 64 * kMiB).notes == own.notes);
+  CHECK(limit_plan(own, 65 * kMiB).max_bytes == 64 * kMiB);
+  const MemoryPlan less = limit_plan(own, kMiB);
   CHECK(less.max_bytes == kMiB);
   CHECK(less.notes == std::vector<std::string>{"Reducing maxBytes to 1048576 due to memory limitation",
                                                "another process has memory for no more"});

@@ -8,8 +8,8 @@ using namespace busbw;
 
 namespace {
 
-ProcessFacts facts(const std::string& host, std::vector<std::string> gpus = {}) {
-  ProcessFacts it;
+ProcessInfo facts(const std::string& host, std::vector<std::string> gpus = {}) {
+  ProcessInfo it;
   it.host = host;
   it.host_identity = host + ".example boot-1";
   it.arguments = "all_reduce_perf -b 8 -e 1M";
@@ -18,7 +18,7 @@ ProcessFacts facts(const std::string& host, std::vector<std::string> gpus = {}) 
   it.library = "2.28.3";
   it.library_path = "/usr/lib/libnccl.so.2";
   it.library_sha256 = "1c86";
-  it.store_reached_at = "10.0.0.1:4711";
+  it.store_address = "10.0.0.1:4711";
   it.gpus = std::move(gpus);
   it.max_bytes = 1 << 20;
   it.tuning = {{"NCCL_ALGO", "Ring"}, {"NCCL_DEBUG", "WARN"}};
@@ -34,11 +34,11 @@ std::string value(const Agreement& agreement, const std::string& name) {
 }  // namespace
 
 TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are broken") {
-  ProcessFacts there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
+  ProcessInfo there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
   there.processors = {0, 63};
   there.lacked = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
   const Bytes packed = there.packed();
-  const ProcessFacts back = ProcessFacts::unpack(packed);
+  const ProcessInfo back = ProcessInfo::unpack(packed);
   CHECK(back.host == there.host);
   CHECK(back.arguments == there.arguments);
   CHECK(back.version == there.version);
@@ -46,7 +46,7 @@ TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are b
   CHECK(back.library == there.library);
   CHECK(back.library_path == there.library_path);
   CHECK(back.library_sha256 == there.library_sha256);
-  CHECK(back.store_reached_at == there.store_reached_at);
+  CHECK(back.store_address == there.store_address);
   CHECK(back.gpus == there.gpus);
   CHECK(back.processors == there.processors);
   CHECK(back.max_bytes == there.max_bytes);
@@ -56,42 +56,42 @@ TEST_CASE("processes agree: facts survive their way in bytes, and cut ones are b
   CHECK(back.lacked[0].lack.why == "too old");
   CHECK(back.lacked[0].lack.remedy == "take a new one");
   for (std::size_t length = 0; length < packed.size(); ++length)
-    CHECK_THROWS_AS(ProcessFacts::unpack(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length))),
+    CHECK_THROWS_AS(ProcessInfo::unpack(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length))),
                     BrokenMessage);
 }
 
 TEST_CASE(
     "processes agree: the largest size is the one that all have memory for; hosts and ways to the store are counted") {
-  std::vector<ProcessFacts> all{facts("n1"), facts("n1"), facts("n2"), facts("n2")};
+  std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2"), facts("n2")};
   all[2].max_bytes = 1000;
-  Agreement agreement = agreement_of(all, 1);
+  Agreement agreement = compare_processes(all, 1);
   CHECK(agreement.max_bytes == 1000);
   CHECK(agreement.hosts == 2);
   CHECK(value(agreement, "processes") == "4");
   CHECK(value(agreement, "hosts") == "2");
   CHECK(value(agreement, "store") == "10.0.0.1:4711");
   CHECK(agreement.warnings.empty());
-  all[0].store_reached_at = "127.0.0.1:4711";  // process 0 is always at home
-  all[3].store_reached_at = "192.168.0.1:4711";
-  agreement = agreement_of(all, 1);
+  all[0].store_address = "127.0.0.1:4711";  // process 0 is always at home
+  all[3].store_address = "192.168.0.1:4711";
+  agreement = compare_processes(all, 1);
   CHECK(value(agreement, "store") == "10.0.0.1:4711 (processes 1 and 2), 192.168.0.1:4711 (processes 3)");
 }
 
 TEST_CASE("processes agree: what must be the same everywhere and is not ends the job, naming both") {
   struct Difference {
-    std::string ProcessFacts::* field;
+    std::string ProcessInfo::* field;
     const char* called;
     const char* remedy;
-    Exit exit;
+    ExitCode exit;
   };
-  const Difference differences[] = {{&ProcessFacts::version, "version", "install", Exit::usage},
-                                    {&ProcessFacts::arguments, "command line", "same arguments", Exit::usage},
-                                    {&ProcessFacts::backend, "backend", "--backend", Exit::usage}};
+  const Difference differences[] = {{&ProcessInfo::version, "version", "install", ExitCode::usage},
+                                    {&ProcessInfo::arguments, "command line", "same arguments", ExitCode::usage},
+                                    {&ProcessInfo::backend, "backend", "--backend", ExitCode::usage}};
   for (const Difference& difference : differences) {
-    std::vector<ProcessFacts> all{facts("n1"), facts("n1"), facts("n2")};
+    std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2")};
     all[2].*difference.field = "something else";
     try {
-      agreement_of(all, 1);
+      compare_processes(all, 1);
       FAIL_CHECK("no error");
     } catch (const Error& error) {
       CHECK(error.exit() == difference.exit);
@@ -102,11 +102,11 @@ TEST_CASE("processes agree: what must be the same everywhere and is not ends the
 }
 
 TEST_CASE("processes agree: another version of the library, or another file, ends the job and names both") {
-  for (auto field : {&ProcessFacts::library, &ProcessFacts::library_sha256}) {
-    std::vector<ProcessFacts> all{facts("n1"), facts("n1"), facts("n2")};
+  for (auto field : {&ProcessInfo::library, &ProcessInfo::library_sha256}) {
+    std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2")};
     all[2].*field = "deadbeef";
     all[2].library_path = "/opt/libnccl.so.2";
-    const std::string sentence = sentence_of<UsageError>([&] { agreement_of(all, 1); });
+    const std::string sentence = sentence_of<UsageError>([&] { compare_processes(all, 1); });
     check_names(sentence, {"process 2 on n2", "process 0 on n1", "/opt/libnccl.so.2", "/usr/lib/libnccl.so.2",
                            "SHA-256 1c86", "deadbeef", "2.28.3", "--library", "all hosts"});
   }
@@ -114,70 +114,70 @@ TEST_CASE("processes agree: another version of the library, or another file, end
 
 TEST_CASE(
     "processes agree: the same file at two paths is the same library, and a hash that is not known says nothing") {
-  std::vector<ProcessFacts> all{facts("n1"), facts("n2")};
+  std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
   all[1].library_path = "/home/me/libnccl.so.2";
-  CHECK_NOTHROW(agreement_of(all, 1));
+  CHECK_NOTHROW(compare_processes(all, 1));
   all[1].library_sha256.clear();
-  CHECK_NOTHROW(agreement_of(all, 1));
+  CHECK_NOTHROW(compare_processes(all, 1));
 }
 
 TEST_CASE("processes agree: a GPU belongs to one rank; the same bus on another host is another GPU") {
   const std::vector<std::string> first{"0000:17:00.0", "0000:2a:00.0"};
-  CHECK_NOTHROW(agreement_of({facts("n1", first), facts("n2", first)}, 2));
+  CHECK_NOTHROW(compare_processes({facts("n1", first), facts("n2", first)}, 2));
   check_names(sentence_of<EnvironmentError>([&] {
-                agreement_of({facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})},
+                compare_processes({facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})},
                              2);
               }),
               {"ranks 1 and 5", "GPU 0000:2a:00.0 of n1", "CUDA_VISIBLE_DEVICES"});
 }
 
 TEST_CASE("processes agree: a GPU is shared where all ask for it in NCCL's own way") {
-  std::vector<ProcessFacts> all{facts("n1", {"0000:17:00"}), facts("n1", {"0000:17:00"})};
+  std::vector<ProcessInfo> all{facts("n1", {"0000:17:00"}), facts("n1", {"0000:17:00"})};
   all[0].tuning = {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}};
-  check_names(sentence_of<EnvironmentError>([&] { agreement_of(all, 1); }), {"NCCL_MULTI_RANK_GPU_ENABLE=1", "MIG"});
+  check_names(sentence_of<EnvironmentError>([&] { compare_processes(all, 1); }), {"NCCL_MULTI_RANK_GPU_ENABLE=1", "MIG"});
   all[1].tuning = all[0].tuning;
-  CHECK_NOTHROW(agreement_of(all, 1));
+  CHECK_NOTHROW(compare_processes(all, 1));
 }
 
 TEST_CASE("processes agree: other tuning is a warning that names the variables and the first who differs") {
-  std::vector<ProcessFacts> all{facts("n1"), facts("n2"), facts("n3")};
+  std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n3")};
   all[1].tuning = {{"NCCL_ALGO", "Tree"}, {"NCCL_DEBUG", "WARN"}, {"NCCL_PROTO", "LL"}};
   all[2].tuning = {};
-  const Agreement agreement = agreement_of(all, 1);
+  const Agreement agreement = compare_processes(all, 1);
   REQUIRE(agreement.warnings.size() == 1);
   check_names(agreement.warnings[0], {"process 1 on n2", "NCCL_ALGO, NCCL_PROTO than", "process 0 on n1"});
 }
 
 TEST_CASE("processes agree: a type is left out where one process cannot do it, and that one is named") {
-  std::vector<ProcessFacts> all{facts("n1"), facts("n2"), facts("n2")};
-  CHECK(agreement_of(all, 1).lacked.empty());
+  std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n2")};
+  CHECK(compare_processes(all, 1).lacked.empty());
   all[2].lacked = {{Dtype::f8e4m3, {"GPU 0 has 8.0", "use newer GPUs"}}};
   all[1].lacked = {{Dtype::f8e5m2, {"GPU 0 has 8.9", "use newer GPUs"}}, {Dtype::f8e4m3, {"GPU 0 has 8.9", "x"}}};
-  const Agreement agreement = agreement_of(all, 1);
+  const Agreement agreement = compare_processes(all, 1);
   CHECK(dtypes_of(agreement.lacked) == std::vector<Dtype>{Dtype::f8e4m3, Dtype::f8e5m2});
-  for (const LackedType& type : agreement.lacked) CHECK(type.lack.why == "process 1 on n2: GPU 0 has 8.9");
+  for (const UnsupportedType& type : agreement.lacked) CHECK(type.lack.why == "process 1 on n2: GPU 0 has 8.9");
   CHECK(agreement.lacked[1].lack.remedy == "use newer GPUs");
 }
 
 TEST_CASE("processes agree: what all lack for one reason is nobody's in particular") {
-  std::vector<ProcessFacts> all{facts("n1"), facts("n2")};
-  for (ProcessFacts& process : all) process.lacked = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
-  const Agreement agreement = agreement_of(all, 1);
+  std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
+  for (ProcessInfo& process : all) process.lacked = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
+  const Agreement agreement = compare_processes(all, 1);
   REQUIRE(agreement.lacked.size() == 1);
   CHECK(agreement.lacked[0].lack.why == "NCCL 2.18.3 has none");
 }
 
 TEST_CASE("processes agree: where ranks share processors the most crowded host is named") {
   auto on = [](const std::string& host, std::vector<int> processors) {
-    ProcessFacts it = facts(host);
+    ProcessInfo it = facts(host);
     it.processors = std::move(processors);
     return it;
   };
   // Each process is bound to one of its own, or all may use the same: what counts is what a host's have together.
-  CHECK(agreement_of({on("n1", {0}), on("n1", {1}), on("n2", {0}), on("n2", {1})}, 1).warnings.empty());
-  CHECK(agreement_of({on("n1", {0, 1}), on("n1", {0, 1}), on("n2", {0, 1})}, 1).warnings.empty());
-  CHECK(agreement_of({on("n1", {}), on("n1", {})}, 4).warnings.empty());
-  const auto warnings = agreement_of({on("n1", {0, 1}), on("n2", {0, 1}), on("n2", {1, 2})}, 4).warnings;
+  CHECK(compare_processes({on("n1", {0}), on("n1", {1}), on("n2", {0}), on("n2", {1})}, 1).warnings.empty());
+  CHECK(compare_processes({on("n1", {0, 1}), on("n1", {0, 1}), on("n2", {0, 1})}, 1).warnings.empty());
+  CHECK(compare_processes({on("n1", {}), on("n1", {})}, 4).warnings.empty());
+  const auto warnings = compare_processes({on("n1", {0, 1}), on("n2", {0, 1}), on("n2", {1, 2})}, 4).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].starts_with("8 ranks on n2 share 3 processors, "));
 }

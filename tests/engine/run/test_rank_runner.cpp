@@ -27,7 +27,7 @@ TEST_CASE("run_rank: every collective, in and out of place, is right and has row
     const std::string name(entry.name);
     const auto collective = entry.make({});
     for (const int ranks : {1, 2, 3, 4}) {
-      if (!collective->refuses(ranks).empty()) continue;
+      if (!collective->rank_count_error(ranks).empty()) continue;
       CAPTURE(name);
       CAPTURE(ranks);
       const RunSeen seen =
@@ -58,7 +58,7 @@ TEST_CASE("run_rank: every collective, in and out of place, is right and has row
           CHECK((*side)->algbw_bytes_per_s == doctest::Approx(reached.algbw_bytes_per_s));
           CHECK((*side)->rank_samples_s.size() == static_cast<std::size_t>(ranks));
           CHECK((*side)->iteration_s.size() == 3);
-          CHECK((*side)->stopped_by == StoppedBy::iterations);
+          CHECK((*side)->stopped_by == StopReason::iterations);
         }
       }
     }
@@ -189,7 +189,7 @@ TEST_CASE("run_rank: --target-ci samples in batches until it is met") {
   setup.settings.target_ci = 0.99;
   const RunSeen seen = run_well(setup);
   const Measurement& measurement = *seen.row().out_of_place;
-  CHECK(measurement.stopped_by == StoppedBy::target_ci);
+  CHECK(measurement.stopped_by == StopReason::target_ci);
   CHECK(measurement.iteration_s.size() >= 6);  // below six samples there is no interval
   CHECK(measurement.iteration_s.size() % 3 == 0);
   for (const auto& rank : measurement.rank_samples_s) CHECK(rank.size() == measurement.iteration_s.size());
@@ -201,12 +201,12 @@ TEST_CASE("run_rank: --max-time ends what does not settle, with a warning") {
   RunSetup setup{.placements = {Placement::out_of_place}};
   setup.settings.max_time_s = 0.02;
   const RunSeen budget = run_well(setup);
-  CHECK(budget.row().out_of_place->stopped_by == StoppedBy::max_time);
+  CHECK(budget.row().out_of_place->stopped_by == StopReason::max_time);
   CHECK(warnings_of_target(budget).empty());
   setup.settings.target_ci = 1e-9;
   setup.sizes_bytes = {100'000};
   const RunSeen unsettled = run_well(setup);
-  CHECK(unsettled.row().out_of_place->stopped_by == StoppedBy::max_time);
+  CHECK(unsettled.row().out_of_place->stopped_by == StopReason::max_time);
   const auto said = warnings_of_target(unsettled);
   REQUIRE(said.size() == 1);
   check_names(said[0], {"--target-ci", "--max-time"});
@@ -245,7 +245,7 @@ TEST_CASE("run_rank: the others are told of a failure before the rank leaves wha
                {Placement::in_place},
                {},
                64};
-  HostBackend backend(1, 1, "0", {});
+  SharedMemoryBackend backend(1, 1, "0", {});
   backend.reserve(1, buffer_bytes(plan.max_bytes, 0));
   LocalJob job(1);
   std::vector<std::string> told;

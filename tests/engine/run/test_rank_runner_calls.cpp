@@ -65,10 +65,10 @@ class NotingCommunicator final : public Communicator {
     calls_.emplace_back("synchronize");
     inner_->synchronize();
   }
-  void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override {
+  void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
     inner_->fill(at, stream, first, elements);
   }
-  void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+  void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches& mismatches) override {
     inner_->compare(at, stream, first, elements, index_base, mismatches);
   }
@@ -94,7 +94,7 @@ class NotingBackend final : public Backend {
   const std::vector<Calls>& calls() const { return calls_; }
 
  private:
-  HostBackend inner_;
+  SharedMemoryBackend inner_;
   std::vector<Calls> calls_;
 };
 

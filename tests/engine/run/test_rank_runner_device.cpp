@@ -35,10 +35,10 @@ class DeviceBackend final : public Backend {
 class DeviceBackend::Logged final : public DeviceCommunicator {
  public:
   Logged(DeviceBackend& backend, std::size_t bytes)
-      : DeviceCommunicator({.operation_s = 10e-6, .condition = DeviceCondition{{}, 2e9, {}}}, bytes),
+      : DeviceCommunicator({.operation_s = 10e-6, .condition = DeviceClockState{{}, 2e9, {}}}, bytes),
         backend_(backend) {}
   ~Logged() override { backend_.log = log; }
-  bool can_record() const override { return backend_.can_record_; }
+  bool can_capture() const override { return backend_.can_record_; }
 
  private:
   DeviceBackend& backend_;

@@ -93,7 +93,7 @@ TEST_CASE("run_rank: an error of a callback ends all ranks, with the rows so far
   const RunPlan plan{*collective, {{{Dtype::float32, Redop::sum, "sum", -1}}, {64, 128, 256}, 1},
                      settings,    {Placement::out_of_place},
                      {},          256};
-  HostBackend backend(1, 3, "0");
+  SharedMemoryBackend backend(1, 3, "0");
   backend.reserve(3, buffer_bytes(256, 0));
   LocalJob job(3);
   int rows = 0;

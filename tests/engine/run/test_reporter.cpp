@@ -146,26 +146,26 @@ TEST_CASE("reporter: slower than demanded is exit code 5, within nine tenths") {
 TEST_CASE("reporter: wrong data is worse than slow, a failure is worse than both") {
   CHECK(outcome_of({{wrong_row(1)}}, {}, 1e12).exit_code == 1);
   const Outcome lost =
-      outcome_of({{wrong_row(1)}}, Failure{Exit::rank_lost, "rank 3 is gone", {"last issued: none"}}, 1e12);
+      outcome_of({{wrong_row(1)}}, Failure{ExitCode::rank_lost, "rank 3 is gone", {"last issued: none"}}, 1e12);
   CHECK(lost.exit_code == 4);
   CHECK(lost.end.details == std::vector<std::string>{"last issued: none"});
   CHECK(lost.end.out_of_bounds == 1);
   CHECK_FALSE(lost.end.timed_out);
-  CHECK(outcome_of({}, Failure{.exit = Exit::rank_lost, .message = "slow", .timed_out = true}).end.timed_out);
+  CHECK(outcome_of({}, Failure{.exit = ExitCode::rank_lost, .message = "slow", .timed_out = true}).end.timed_out);
 }
 
 TEST_CASE("reporter: a failure gives the exit code, a reason and its message, which others say") {
   struct Expected {
-    Exit exit;
+    ExitCode exit;
     int code;
     const char* reason;
   };
-  for (const Expected& expected : {Expected{Exit::usage, 2, "usage"},
-                                   {Exit::environment, 3, "environment"},
-                                   {Exit::rank_lost, 4, "rank lost or timed out"},
-                                   {Exit::interrupted, 130, "interrupted"},
-                                   {Exit::terminated, 143, "terminated"},
-                                   {Exit::output_closed, 141, "the reader of the output went away"}}) {
+  for (const Expected& expected : {Expected{ExitCode::usage, 2, "usage"},
+                                   {ExitCode::environment, 3, "environment"},
+                                   {ExitCode::rank_lost, 4, "rank lost or timed out"},
+                                   {ExitCode::interrupted, 130, "interrupted"},
+                                   {ExitCode::terminated, 143, "terminated"},
+                                   {ExitCode::output_closed, 141, "the reader of the output went away"}}) {
     const Outcome outcome = outcome_of({{row_of(4, 2)}}, Failure{expected.exit, "a sentence"});
     CHECK(outcome.exit_code == expected.code);
     CHECK(outcome.end.reason == expected.reason);
@@ -202,7 +202,7 @@ TEST_CASE("reporter: a sink that throws at the end does not keep the others from
   for (const Expected& expected :
        {Expected{[] { throw EnvironmentError("the disk is full"); }, 3, "all_reduce_perf: the disk is full\n"},
         {[] { throw std::runtime_error("odd"); }, 3, "all_reduce_perf: odd\n"},
-        {[] { throw Error(Exit::output_closed, "closed"); }, 141, ""}}) {
+        {[] { throw Error(ExitCode::output_closed, "closed"); }, 141, ""}}) {
     Told first;
     Told last;
     Reporter reporter(test::made_up_run(), {});
@@ -224,9 +224,9 @@ TEST_CASE("reporter: an error at the end does not hide why the run failed, nor i
   Reporter reporter(test::made_up_run(), {});
   reporter.add(std::make_unique<TellingSink>(told, [] { throw EnvironmentError("the disk is full"); }));
   int exit_code = 0;
-  CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{Exit::environment, "the disk is full"}); }) == "");
+  CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{ExitCode::environment, "the disk is full"}); }) == "");
   CHECK(exit_code == 3);
-  CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{Exit::rank_lost, "rank 3 is gone"}); }) ==
+  CHECK(stderr_of([&] { exit_code = reporter.finish(Failure{ExitCode::rank_lost, "rank 3 is gone"}); }) ==
         "all_reduce_perf: the disk is full\n");
   CHECK(exit_code == 4);
 }
@@ -235,6 +235,6 @@ TEST_CASE("reporter: a run that never began still ends its sinks") {
   Told told;
   Reporter reporter(test::made_up_run(), {});
   reporter.add(std::make_unique<TellingSink>(told));
-  CHECK(reporter.finish(Failure{Exit::environment, "no memory"}) == 3);
+  CHECK(reporter.finish(Failure{ExitCode::environment, "no memory"}) == 3);
   CHECK(told.calls == std::vector<std::string>{"end"});
 }

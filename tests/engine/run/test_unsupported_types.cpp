@@ -13,9 +13,9 @@ namespace {
 /// Cannot do one type at all, and another one not where it is to be reduced.
 class PoorBackend final : public Backend {
  public:
-  std::optional<Lack> lack_of(Dtype dtype, bool reduces) const override {
-    if (dtype == Dtype::f8e4m3) return Lack{"it is too old", "use a new one"};
-    if (dtype == Dtype::bfloat16 && reduces) return Lack{"its GPU is too old", "use newer ones"};
+  std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override {
+    if (dtype == Dtype::f8e4m3) return Limitation{"it is too old", "use a new one"};
+    if (dtype == Dtype::bfloat16 && reduces) return Limitation{"its GPU is too old", "use newer ones"};
     return std::nullopt;
   }
   std::string name() const override { return "poor"; }
@@ -30,8 +30,8 @@ class PoorBackend final : public Backend {
 DataChoice choice(std::vector<Dtype> dtypes) { return {std::move(dtypes), {Redop::sum}, {}}; }
 const DataChoice kAll = choice({kDtypes.begin(), kDtypes.end()});
 
-std::vector<LackedType> lacked(const DataChoice& data, const char* collective, const Backend& backend) {
-  return lacked_types(data, *make_collective(collective, {}), backend);
+std::vector<UnsupportedType> lacked(const DataChoice& data, const char* collective, const Backend& backend) {
+  return unsupported_types(data, *make_collective(collective, {}), backend);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ TEST_CASE("lacked_types: of all types those that the backend cannot move, and wh
   // It loops over operators, and reduces nothing.
   for (const char* collective : {"sendrecv", "all_gather"})
     CHECK(dtypes_of(lacked(kAll, collective, poor)) == Types{Dtype::f8e4m3});
-  CHECK(lacked(kAll, "all_reduce", HostBackend(1, 1, "0")).empty());
+  CHECK(lacked(kAll, "all_reduce", SharedMemoryBackend(1, 1, "0")).empty());
 }
 
 TEST_CASE("lacked_types: one that was named ends the run, with the reason and what to do") {
@@ -56,7 +56,7 @@ TEST_CASE("lacked_types: one that was named ends the run, with the reason and wh
 }
 
 TEST_CASE("without: the other types, in their order") {
-  const DataChoice left = without(kAll, {Dtype::int8, Dtype::f8e5m2});
+  const DataChoice left = exclude_types(kAll, {Dtype::int8, Dtype::f8e5m2});
   CHECK(left.dtypes.size() == kDtypes.size() - 2);
   CHECK(left.dtypes.front() == Dtype::uint8);
   CHECK(left.dtypes.back() == Dtype::f8e4m3);
@@ -64,9 +64,9 @@ TEST_CASE("without: the other types, in their order") {
 }
 
 TEST_CASE("notes_on: a sentence for each reason, with all types that it keeps away") {
-  CHECK(notes_on({}).empty());
-  const Lack old{"it is too old", "use a new one"};
-  const auto notes = notes_on({{Dtype::f8e4m3, old}, {Dtype::float16, {"no", "do"}}, {Dtype::f8e5m2, old}});
+  CHECK(excluded_type_notes({}).empty());
+  const Limitation old{"it is too old", "use a new one"};
+  const auto notes = excluded_type_notes({{Dtype::f8e4m3, old}, {Dtype::float16, {"no", "do"}}, {Dtype::f8e5m2, old}});
   REQUIRE(notes.size() == 2);
   CHECK(notes[0] == "-d all leaves out f8e4m3 and f8e5m2: it is too old; use a new one to measure them");
   CHECK(notes[1] == "-d all leaves out half: no; do to measure it");

@@ -15,17 +15,17 @@ Measurement ordinary() {
   measurement.device_time_s = 9e-6;
   measurement.rank_launch_times_s = {12e-6, 12e-6, 13e-6, 12e-6};
   measurement.rank_arrivals_s = {0, 3e-6, 1e-6, 2e-6};
-  measurement.rank_clocks.assign(4, {.before_hz = 1.98e9, .after_hz = 1.95e9, .most_hz = 1.98e9, .slowed_by = {}});
+  measurement.rank_clocks.assign(4, {.before_hz = 1.98e9, .after_hz = 1.95e9, .max_hz = 1.98e9, .throttle_reasons = {}});
   return measurement;
 }
 
 std::vector<std::string> warnings(const Measurement& measurement, const RunSettings& settings = {}) {
-  return warnings_of(settings, {measurement, 20}, nullptr, kRanks);
+  return measurement_warnings(settings, {measurement, 20}, nullptr, kRanks);
 }
 
 bool is_told(const Measurement& measurement, const Measurement& other) {
-  const Measured in_the_other{other, 20};
-  return !warnings_of({}, {measurement, 20}, &in_the_other, kRanks).empty();
+  const TimedMeasurement in_the_other{other, 20};
+  return !measurement_warnings({}, {measurement, 20}, &in_the_other, kRanks).empty();
 }
 
 void check_one(const Measurement& measurement, std::initializer_list<std::string_view> words) {
@@ -46,13 +46,13 @@ TEST_CASE("warnings: a missed target says what to do, a met one is none") {
   settings.target_ci = 0.01;
   Measurement measurement = ordinary();
   measurement.iteration_s = {1, 2};
-  measurement.stopped_by = StoppedBy::sample_limit;
+  measurement.stopped_by = StopReason::sample_limit;
   const auto missed = warnings(measurement, settings);
   REQUIRE(missed.size() == 1);
   check_names(missed[0], {"--target-ci 1 %", "2 samples", "--max-time"});
-  measurement.stopped_by = StoppedBy::target_ci;
+  measurement.stopped_by = StopReason::target_ci;
   CHECK(warnings(measurement, settings).empty());
-  measurement.stopped_by = StoppedBy::max_time;
+  measurement.stopped_by = StopReason::max_time;
   CHECK(warnings(measurement).empty());
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("warnings: what a rank does in a few operations is chance") {
   measurement.rank_launch_times_s[2] = 31e-6;
   measurement.rank_arrivals_s[1] = 300e-6;
   CHECK(warnings(measurement).size() == 2);
-  CHECK(warnings_of({}, {measurement, 19}, nullptr, kRanks).empty());
+  CHECK(measurement_warnings({}, {measurement, 19}, nullptr, kRanks).empty());
 }
 
 TEST_CASE("warnings: what a rank does in one placement and not in the other is chance") {
@@ -121,7 +121,7 @@ TEST_CASE("warnings: what a rank does in one placement and not in the other is c
 
 TEST_CASE("warnings: of a slow clock a step or two is not a move") {
   Measurement measurement = ordinary();
-  measurement.rank_clocks[1] = {.before_hz = 345e6, .after_hz = 405e6, .most_hz = 1.98e9, .slowed_by = {}};
+  measurement.rank_clocks[1] = {.before_hz = 345e6, .after_hz = 405e6, .max_hz = 1.98e9, .throttle_reasons = {}};
   CHECK(warnings(measurement).empty());
   measurement.rank_clocks[1].after_hz = 420e6;
   check_one(measurement, {"clock of rank 5 moved between 345 and 420 MHz"});
@@ -140,9 +140,9 @@ TEST_CASE("warnings: a clock that moves is told with its ranks, whichever way it
 
 TEST_CASE("warnings: what slows a device is told") {
   Measurement measurement = ordinary();
-  measurement.rank_clocks[0].slowed_by = {"power limit"};
-  measurement.rank_clocks[3].slowed_by = {"heat", "power limit"};
+  measurement.rank_clocks[0].throttle_reasons = {"power limit"};
+  measurement.rank_clocks[3].throttle_reasons = {"heat", "power limit"};
   check_one(measurement, {"ranks 4 7", "heat, power limit", "nvidia-smi"});
-  measurement.rank_clocks[3].slowed_by.clear();
+  measurement.rank_clocks[3].throttle_reasons.clear();
   check_one(measurement, {"rank 4 is slowed by power limit"});
 }

@@ -33,7 +33,7 @@ TEST_CASE("device kernels: each has a number of its own, and says what it does")
   std::set<std::pair<std::string_view, int>> numbers;
   for (const DeviceKernelInfo& info : kDeviceKernels) {
     CHECK(numbers.emplace(info.collective, info.number).second);
-    CHECK_FALSE(info.does.empty());
+    CHECK_FALSE(info.description.empty());
     CHECK(find_device_kernel(info.collective, info.number)->kernel == info.kernel);
   }
 }
@@ -43,18 +43,18 @@ TEST_CASE("takes: every type and operator, but mulsum, and multicast adds floats
     for (const Redop redop : kRedops) {
       CAPTURE(name(dtype));
       CAPTURE(name(redop));
-      CHECK(takes(*find_device_kernel("all_reduce", 1), dtype, redop) == (redop != Redop::mulsum));
-      CHECK(takes(*find_device_kernel("all_reduce", 2), dtype, redop) == (redop != Redop::mulsum));
+      CHECK(supports(*find_device_kernel("all_reduce", 1), dtype, redop) == (redop != Redop::mulsum));
+      CHECK(supports(*find_device_kernel("all_reduce", 2), dtype, redop) == (redop != Redop::mulsum));
       const bool added = redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
-      CHECK(takes(*find_device_kernel("all_reduce", 3), dtype, redop) == added);
-      CHECK(takes(*find_device_kernel("all_reduce", 4), dtype, redop) == added);
-      for (int number = 1; number <= 4; ++number) CHECK(takes(*find_device_kernel("alltoall", number), dtype, redop));
+      CHECK(supports(*find_device_kernel("all_reduce", 3), dtype, redop) == added);
+      CHECK(supports(*find_device_kernel("all_reduce", 4), dtype, redop) == added);
+      for (int number = 1; number <= 4; ++number) CHECK(supports(*find_device_kernel("alltoall", number), dtype, redop));
     }
   }
 }
 
 TEST_CASE("taken_by: in words") {
-  check_names(taken_by(*find_device_kernel("all_reduce", 2)), {"sum", "prod", "max", "min", "avg", "every type"});
-  check_names(taken_by(*find_device_kernel("all_reduce", 3)), {"sum", "float", "double"});
-  CHECK(taken_by(*find_device_kernel("alltoall", 1)) == "every type");
+  check_names(supported_text(*find_device_kernel("all_reduce", 2)), {"sum", "prod", "max", "min", "avg", "every type"});
+  check_names(supported_text(*find_device_kernel("all_reduce", 3)), {"sum", "float", "double"});
+  CHECK(supported_text(*find_device_kernel("alltoall", 1)) == "every type");
 }

@@ -31,10 +31,10 @@ TEST_CASE("message: empty texts and lists are values too") {
 }
 
 TEST_CASE("message: missing stays missing") {
-  const Bytes bytes = MessageWriter().add(std::optional<StoppedBy>()).add(std::optional(StoppedBy::max_time)).bytes();
+  const Bytes bytes = MessageWriter().add(std::optional<StopReason>()).add(std::optional(StopReason::max_time)).bytes();
   MessageReader reader(bytes);
-  CHECK_FALSE(reader.take<std::optional<StoppedBy>>());
-  CHECK(reader.take<std::optional<StoppedBy>>() == StoppedBy::max_time);
+  CHECK_FALSE(reader.take<std::optional<StopReason>>());
+  CHECK(reader.take<std::optional<StopReason>>() == StopReason::max_time);
 }
 
 TEST_CASE("message: long lists") {

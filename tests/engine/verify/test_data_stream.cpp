@@ -8,7 +8,7 @@ using namespace busbw;
 
 namespace {
 
-Stream counting_stream(std::uint64_t seed) {
+DataStream counting_stream(std::uint64_t seed) {
   auto bytes = std::make_shared<std::vector<std::byte>>(kTileElements * 2);
   for (std::size_t i = 0; i < kTileElements; ++i) {
     (*bytes)[2 * i] = static_cast<std::byte>(i & 255);
@@ -24,7 +24,7 @@ std::size_t element(const std::byte* at) {
 }  // namespace
 
 TEST_CASE("a block is a run of the tile from its start on") {
-  const Stream stream = counting_stream(3);
+  const DataStream stream = counting_stream(3);
   for (const std::uint64_t block : {0ull, 1ull, 2ull, 1000000007ull, ~0ull / kBlockElements}) {
     const std::size_t start = block_start(stream.seed, block);
     CHECK(start <= kTileElements - kBlockElements);
@@ -35,8 +35,8 @@ TEST_CASE("a block is a run of the tile from its start on") {
 }
 
 TEST_CASE("blocks start all over the tile, elsewhere for another seed or block") {
-  const Stream one = counting_stream(1);
-  const Stream two = counting_stream(2);
+  const DataStream one = counting_stream(1);
+  const DataStream two = counting_stream(2);
   std::set<std::size_t> starts;
   int equal_over_seeds = 0;
   int equal_over_blocks = 0;

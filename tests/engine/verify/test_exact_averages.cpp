@@ -12,39 +12,39 @@ TEST_CASE_TEMPLATE("there are numbers to average for every number of ranks", T, 
   // Every number of ranks up to 300, then ever sparser ones, and the largest. All were tried once.
   for (int ranks = 1; ranks <= 65536; ranks += ranks < 300 ? 1 : ranks < 65000 ? 97 + ranks / 16 : 67) {
     CAPTURE(ranks);
-    const Averageables found = averageable<T>(ranks);
+    const ExactAverages found = find_exact_averages<T>(ranks);
     CHECK(!found.numbers.empty());
     const double smallest_normal = std::ldexp(1.0, kLimits<T>.min_exponent);
     bool proper = true;
-    for (const Averageable& number : found.numbers) {
+    for (const ExactAverage& number : found.numbers) {
       const double mean = to_double(round_to<T>(number.value / ranks));
       proper = proper && number.value > 0 && to_double(round_to<T>(number.value)) == number.value &&
                std::isfinite(to_double(round_to<T>(2 * number.value))) &&
-               (mean == 0) == (found.range == MeanRange::zero);
-      if (found.range == MeanRange::normal) proper = proper && mean >= smallest_normal && number.twice;
+               (mean == 0) == (found.range == AveragePrecision::zero);
+      if (found.range == AveragePrecision::normal) proper = proper && mean >= smallest_normal && number.twice;
     }
     CHECK(proper);
   }
 }
 
 TEST_CASE("only 8-bit averages over 1,024 ranks and more are all zero") {
-  CHECK(averageable<F8e4m3>(1023).range == MeanRange::subnormal);
-  CHECK(averageable<F8e4m3>(1024).range == MeanRange::zero);
-  CHECK(averageable<F8e4m3>(65536).range == MeanRange::zero);
-  CHECK(averageable<F8e5m2>(65535).range != MeanRange::zero);
-  CHECK(averageable<Float16>(65535).range != MeanRange::zero);
-  CHECK(averageable<Bfloat16>(65535).range == MeanRange::normal);
+  CHECK(find_exact_averages<F8e4m3>(1023).range == AveragePrecision::subnormal);
+  CHECK(find_exact_averages<F8e4m3>(1024).range == AveragePrecision::zero);
+  CHECK(find_exact_averages<F8e4m3>(65536).range == AveragePrecision::zero);
+  CHECK(find_exact_averages<F8e5m2>(65535).range != AveragePrecision::zero);
+  CHECK(find_exact_averages<Float16>(65535).range != AveragePrecision::zero);
+  CHECK(find_exact_averages<Bfloat16>(65535).range == AveragePrecision::normal);
 }
 
 TEST_CASE("numbers whose average depends on the way it is computed are told apart") {
   // 5 * 0.1f is 0.5 and so is 5 / 10; in half, 3 * fl(1/3) is 0.99976 before rounding and 1 after it.
-  CHECK(averages::agrees<float>(5, 1, 10, 0.5));
-  CHECK(averages::agrees<Float16>(3, 1, 3, 1));
+  CHECK(averages::rounds_alike<float>(5, 1, 10, 0.5));
+  CHECK(averages::rounds_alike<Float16>(3, 1, 3, 1));
   // 7 / 3 in bfloat16 is 2.328125; 7 times the bfloat16 next to 1/3 is 2.34375.
-  CHECK(!averages::agrees<Bfloat16>(7, 1, 3, to_double(round_to<Bfloat16>(7.0 / 3))));
+  CHECK(!averages::rounds_alike<Bfloat16>(7, 1, 3, to_double(round_to<Bfloat16>(7.0 / 3))));
   // 3.75 / 167 in f8e4m3 is 11 * 2^-9, but 12 * 2^-9 where half multiplies by 1/167 and its result lies on the middle.
   const double mean = to_double(round_to<F8e4m3>(3.75 / 167));
   CHECK(averages::agrees_in<F8e4m3, double>(3.75, 1, 167, mean));
   CHECK(!averages::agrees_in<F8e4m3, Float16>(3.75, 1, 167, mean));
-  CHECK(!averages::agrees<F8e4m3>(3.75, 1, 167, mean));
+  CHECK(!averages::rounds_alike<F8e4m3>(3.75, 1, 167, mean));
 }

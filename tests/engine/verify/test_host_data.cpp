@@ -12,13 +12,13 @@ using namespace busbw;
 
 namespace {
 
-std::vector<std::byte> filled(const Stream& stream, std::uint64_t first, std::size_t elements) {
+std::vector<std::byte> filled(const DataStream& stream, std::uint64_t first, std::size_t elements) {
   std::vector<std::byte> data(elements * stream.element_bytes);
   fill_host(data.data(), stream, first, elements);
   return data;
 }
 
-Mismatches compared(const std::vector<std::byte>& data, const Stream& stream, std::uint64_t first,
+Mismatches compared(const std::vector<std::byte>& data, const DataStream& stream, std::uint64_t first,
                     std::uint64_t index_base = 0) {
   Mismatches mismatches;
   compare_host(data.data(), stream, first, data.size() / stream.element_bytes, index_base, mismatches);
@@ -29,7 +29,7 @@ Mismatches compared(const std::vector<std::byte>& data, const Stream& stream, st
 
 TEST_CASE("filling writes the stream's elements, wherever it begins and ends") {
   for (const Dtype dtype : {Dtype::int8, Dtype::float16, Dtype::float32, Dtype::float64}) {
-    const Stream stream = moved_stream(dtype, 1, 5);
+    const DataStream stream = moved_stream(dtype, 1, 5);
     for (const std::uint64_t first : {0ull, 1ull, 2047ull, 2048ull, 5000ull, 1ull << 40}) {
       for (const std::size_t elements : {0u, 1u, 2u, 2047u, 2048u, 2049u, 10000u}) {
         const auto data = filled(stream, first, elements);
@@ -45,7 +45,7 @@ TEST_CASE("filling writes the stream's elements, wherever it begins and ends") {
 }
 
 TEST_CASE("filling in parts gives what filling at once gives") {
-  const Stream stream = moved_stream(Dtype::float32, 0, 9);
+  const DataStream stream = moved_stream(Dtype::float32, 0, 9);
   const auto whole = filled(stream, 100, 9000);
   std::vector<std::byte> parts(whole.size());
   for (std::size_t done = 0; done < 9000; done += 750) fill_host(&parts[done * 4], stream, 100 + done, 750);
@@ -54,7 +54,7 @@ TEST_CASE("filling in parts gives what filling at once gives") {
 
 TEST_CASE("one flipped bit is found, anywhere") {
   for (const Dtype dtype : kDtypes) {
-    const Stream stream = moved_stream(dtype, 0, 1);
+    const DataStream stream = moved_stream(dtype, 0, 1);
     auto data = filled(stream, 1000, 5000);
     for (std::size_t byte = 0; byte < data.size(); byte += 7) {
       const std::byte right = data[byte];
@@ -70,9 +70,9 @@ TEST_CASE("one flipped bit is found, anywhere") {
 }
 
 TEST_CASE("data of another seed, rank or place is found in every block") {
-  const Stream stream = moved_stream(Dtype::float32, 0, 1);
+  const DataStream stream = moved_stream(Dtype::float32, 0, 1);
   const std::size_t elements = 100 * kBlockElements;
-  const auto wrong_share = [&](const Stream& other, std::uint64_t first) {
+  const auto wrong_share = [&](const DataStream& other, std::uint64_t first) {
     return static_cast<double>(compared(filled(other, first, elements), stream, 0).count) / elements;
   };
   CHECK(wrong_share(moved_stream(Dtype::float32, 0, 2), 0) > 0.99);
@@ -82,6 +82,6 @@ TEST_CASE("data of another seed, rank or place is found in every block") {
 }
 
 TEST_CASE("elements have sizes of types") {
-  const Stream stream{std::make_shared<std::vector<std::byte>>(3 * kTileElements), 3, 0};
+  const DataStream stream{std::make_shared<std::vector<std::byte>>(3 * kTileElements), 3, 0};
   CHECK_THROWS_AS(compared(filled(stream, 0, 1), stream, 0), std::logic_error);
 }

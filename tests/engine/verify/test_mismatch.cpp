@@ -21,10 +21,10 @@ TEST_CASE("all mismatches are counted and the first few are kept bit by bit") {
 
 TEST_CASE("mismatches that only a device has seen count, and where the first of them may lie is kept") {
   Mismatches mismatches;
-  mismatches.add_gone(40, 3);
-  mismatches.add_gone(90, 2);
+  mismatches.add_vanished(40, 3);
+  mismatches.add_vanished(90, 2);
   CHECK(mismatches.count == 5);
-  CHECK(mismatches.gone == 5);
-  CHECK(mismatches.gone_from == 40);
+  CHECK(mismatches.vanished == 5);
+  CHECK(mismatches.first_vanished == 40);
   CHECK(mismatches.first.empty());
 }

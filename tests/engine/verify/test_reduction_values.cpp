@@ -17,13 +17,13 @@ using namespace busbw;
 
 namespace {
 
-std::vector<std::byte> filled(const Stream& stream, std::size_t elements) {
+std::vector<std::byte> filled(const DataStream& stream, std::size_t elements) {
   std::vector<std::byte> data(elements * stream.element_bytes);
   fill_host(data.data(), stream, 0, elements);
   return data;
 }
 
-std::uint64_t differences(const std::vector<std::byte>& data, const Stream& stream) {
+std::uint64_t differences(const std::vector<std::byte>& data, const DataStream& stream) {
   Mismatches mismatches;
   compare_host(data.data(), stream, 0, data.size() / stream.element_bytes, 0, mismatches);
   return mismatches.count;
@@ -46,8 +46,8 @@ TEST_CASE("tiles hold the elements of the reduction, moved by the seed") {
       with_element_type(dtype, [&]<class T>() {
         using Reduction = std::conditional_t<kIsFloat<T>, FloatReduction<T>, IntegerReduction<T>>;
         const Reduction reduction(op, 3);
-        const Stream contributed = values.contribution(2, 11);
-        const Stream reduced = values.reduced(11);
+        const DataStream contributed = values.contribution(2, 11);
+        const DataStream reduced = values.reduced(11);
         CHECK(contributed.element_bytes == sizeof(T));
         CHECK(contributed.tile->size() == kTileElements * sizeof(T));
         std::size_t wrong = 0;
@@ -99,7 +99,7 @@ TEST_CASE("every single flipped bit of a result is found") {
       CAPTURE(name(dtype));
       CAPTURE(name(op));
       const ReductionValues values(dtype, op, 5);
-      const Stream reduced = values.reduced(1);
+      const DataStream reduced = values.reduced(1);
       auto data = filled(reduced, 2100);
       std::size_t missed = 0;
       for (std::size_t bit = 0; bit < data.size() * 8; bit += 101) {
@@ -121,7 +121,7 @@ TEST_CASE("results of another seed, and results that lie elsewhere, are found") 
       CAPTURE(name(dtype));
       CAPTURE(name(op));
       const ReductionValues values(dtype, op, 4);
-      const Stream reduced = values.reduced(1);
+      const DataStream reduced = values.reduced(1);
       const double share = static_cast<double>(differences(filled(values.reduced(2), kElements), reduced)) / kElements;
       CHECK(share > 0.5);
       const auto data = filled(reduced, kElements);
@@ -146,7 +146,7 @@ TEST_CASE("ranks contribute different data") {
 
 TEST_CASE("moved data are finite numbers, different for each rank, and guards are bytes") {
   for (const Dtype dtype : kDtypes) {
-    const Stream stream = moved_stream(dtype, 0, 1);
+    const DataStream stream = moved_stream(dtype, 0, 1);
     CHECK(stream.element_bytes == size_bytes(dtype));
     bool all_finite = true;
     with_element_type(dtype, [&]<class T>() {

@@ -27,7 +27,7 @@ Ended ended_under_guard(double limit_s, int signal) {
   const pid_t child = fork();
   if (child == 0) {
     const SignalMask mask;
-    const AnswerGuard guard("counting sheep", limit_s, [&](const NoAnswer& end) {
+    const CallWatchdog guard("counting sheep", limit_s, [&](const CallFailure& end) {
       if (write(ends[1], end.sentence.data(), end.sentence.size()) < 0) _exit(99);
     });
     if (signal != 0) kill(getpid(), signal);
@@ -54,19 +54,19 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 TEST_CASE("AnswerGuard: what does not answer in time ends the process with a sentence") {
   const Ended ended = ended_under_guard(0.2, 0);
-  CHECK(ended.code == static_cast<int>(Exit::rank_lost));
+  CHECK(ended.code == static_cast<int>(ExitCode::rank_lost));
   check_names(ended.last_words, {"no answer for 0.2 s", "-T", "counting sheep", "nvidia-smi", "--backend host"});
 }
 
 TEST_CASE("AnswerGuard: a signal that a SignalMask holds back ends it, too") {
   const Ended interrupted = ended_under_guard(kNoLimit, SIGINT);
-  CHECK(interrupted.code == static_cast<int>(Exit::interrupted));
+  CHECK(interrupted.code == static_cast<int>(ExitCode::interrupted));
   CHECK(interrupted.last_words == "interrupted while counting sheep");
-  CHECK(ended_under_guard(kNoLimit, SIGTERM).code == static_cast<int>(Exit::terminated));
+  CHECK(ended_under_guard(kNoLimit, SIGTERM).code == static_cast<int>(ExitCode::terminated));
 }
 
 TEST_CASE("AnswerGuard: an answer ends the guard") {
   bool has_spoken = false;
-  for (int i = 0; i < 100; ++i) const AnswerGuard guard("quick", 60, [&](const NoAnswer&) { has_spoken = true; });
+  for (int i = 0; i < 100; ++i) const CallWatchdog guard("quick", 60, [&](const CallFailure&) { has_spoken = true; });
   CHECK_FALSE(has_spoken);
 }

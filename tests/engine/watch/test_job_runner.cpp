@@ -86,7 +86,7 @@ void wait_for_abort(LocalJob& job, int rank) {
   const auto team = job.team(rank);
   const double until_s = monotonic_s() + kPatient;  // no stray process, should its starter be gone
   while (!team->aborted() && monotonic_s() < until_s) usleep(1000);
-  throw Aborted();
+  throw JobAborted();
 }
 
 /// Until the thread that watches over the ranks has taken a signal that was sent to this process.
@@ -255,7 +255,7 @@ TEST_CASE("run_job: the first signal that comes when another member has aborted 
   // As when a launcher passes an interrupt on to one process after the other.
   ChildProcess once(job_of_two({1, 2}, kPatient, [](LocalJob& job, int rank) {
     if (rank == 1) {
-      job.abort(Exit::terminated, "terminated elsewhere");
+      job.abort(ExitCode::terminated, "terminated elsewhere");
       kill(getpid(), SIGINT);
       wait_until_taken(SIGINT);
     }
@@ -264,7 +264,7 @@ TEST_CASE("run_job: the first signal that comes when another member has aborted 
   CHECK(once.said() == "exit 143 finishes 1: terminated elsewhere");
   ChildProcess twice(job_of_two({1, 2}, kPatient, [](LocalJob& job, int rank) {
     if (rank == 1) {
-      job.abort(Exit::environment, "the disk is full");
+      job.abort(ExitCode::environment, "the disk is full");
       kill(getpid(), SIGINT);
       kill(getpid(), SIGTERM);  // two of one kind might arrive as one
     }
@@ -359,17 +359,17 @@ TEST_CASE(
     try {
       throw error;
     } catch (...) {
-      tell_failure(job, 1);
+      report_failure(job, 1);
     }
     return job.failure();
   };
   const auto known = failure_of(UsageError("too many"));
   REQUIRE(known);
-  CHECK(known->exit == Exit::usage);
+  CHECK(known->exit == ExitCode::usage);
   CHECK(known->message == "too many");
   const auto unknown = failure_of(std::runtime_error("odd"));
   REQUIRE(unknown);
-  CHECK(unknown->exit == Exit::environment);
+  CHECK(unknown->exit == ExitCode::environment);
   CHECK(unknown->message.find("rank 1 failed in phase") == 0);
-  CHECK(!failure_of(Aborted()));
+  CHECK(!failure_of(JobAborted()));
 }

@@ -31,27 +31,27 @@ TEST_CASE("watchdog: keeps quiet as long as any rank gets on") {
   Watchdog watchdog(scene.job, kLimit, kStart);
   for (int second = 0; second < 100; second += 4) {
     scene.step({second % 3});
-    CHECK_FALSE(watchdog.look(kStart + second));
-    CHECK_FALSE(watchdog.look(kStart + second + 3));
+    CHECK_FALSE(watchdog.check_progress(kStart + second));
+    CHECK_FALSE(watchdog.check_progress(kStart + second + 3));
   }
 }
 
 TEST_CASE("watchdog: the limit runs from the first wait on") {
   Scene scene(2);
   Watchdog watchdog(scene.job, kLimit, kStart);
-  CHECK_FALSE(watchdog.look(kStart));
-  CHECK_FALSE(watchdog.look(kStart + kLimit - 0.1));
-  CHECK(watchdog.look(kStart + kLimit));
+  CHECK_FALSE(watchdog.check_progress(kStart));
+  CHECK_FALSE(watchdog.check_progress(kStart + kLimit - 0.1));
+  CHECK(watchdog.check_progress(kStart + kLimit));
 }
 
 TEST_CASE("watchdog: a step begins the limit anew") {
   Scene scene(2);
   Watchdog watchdog(scene.job, kLimit, kStart);
-  CHECK_FALSE(watchdog.look(kStart));
+  CHECK_FALSE(watchdog.check_progress(kStart));
   scene.step({1});
-  CHECK_FALSE(watchdog.look(kStart + 4));
-  CHECK_FALSE(watchdog.look(kStart + 8));
-  CHECK(watchdog.look(kStart + 9));
+  CHECK_FALSE(watchdog.check_progress(kStart + 4));
+  CHECK_FALSE(watchdog.check_progress(kStart + 8));
+  CHECK(watchdog.check_progress(kStart + 9));
 }
 
 TEST_CASE("watchdog: names the ranks that are behind, and their phase") {
@@ -59,8 +59,8 @@ TEST_CASE("watchdog: names the ranks that are behind, and their phase") {
   Watchdog watchdog(scene.job, kLimit, kStart);
   scene.step({0, 1, 2, 3}, Phase::warmup);
   scene.step({0, 1, 3}, Phase::timing);
-  CHECK_FALSE(watchdog.look(kStart));
-  const auto sentence = watchdog.look(kStart + kLimit);
+  CHECK_FALSE(watchdog.check_progress(kStart));
+  const auto sentence = watchdog.check_progress(kStart + kLimit);
   REQUIRE(sentence);
   check_names(*sentence, {"5 s", "rank 2 ", "warmup", "-T"});
   CHECK(sentence->find("ranks") == std::string::npos);
@@ -70,14 +70,14 @@ TEST_CASE("watchdog: several ranks are listed, many are counted") {
   Scene few(5);
   Watchdog of_few(few.job, kLimit, kStart);
   few.step({1, 3});
-  of_few.look(kStart);
-  check_names(*of_few.look(kStart + kLimit), {"rank 0, rank 2, rank 4", "rendezvous"});
+  of_few.check_progress(kStart);
+  check_names(*of_few.check_progress(kStart + kLimit), {"rank 0, rank 2, rank 4", "rendezvous"});
 
   Scene many(40);
   Watchdog of_many(many.job, kLimit, kStart);
   many.step({0});
-  of_many.look(kStart);
-  check_names(*of_many.look(kStart + kLimit),
+  of_many.check_progress(kStart);
+  check_names(*of_many.check_progress(kStart + kLimit),
               {"rank 1, rank 2, rank 3, rank 4, rank 5, rank 6, rank 7, rank 8 and 31 more did not get past"});
 }
 
@@ -85,8 +85,8 @@ TEST_CASE("watchdog: ranks at the same step are not accused") {
   Scene scene(3);
   Watchdog watchdog(scene.job, 0.5, kStart);
   scene.step({0, 1, 2}, Phase::check);
-  watchdog.look(kStart);
-  const auto sentence = watchdog.look(kStart + 1);
+  watchdog.check_progress(kStart);
+  const auto sentence = watchdog.check_progress(kStart + 1);
   REQUIRE(sentence);
   check_names(*sentence, {"0.5 s", "check", "same step", "-T"});
   for (const char* rank : {"rank 0", "rank 1", "rank 2", "ranks"}) CHECK(sentence->find(rank) == std::string::npos);

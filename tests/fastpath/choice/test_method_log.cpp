@@ -25,24 +25,24 @@ std::vector<std::string> lines_of(const fs::path& file) {
   return lines;
 }
 
-constexpr Started kSmall{Collective::all_reduce, "half", 1024, 4, false, {Method::exchange, 8, 512}};
+constexpr StartedOperation kSmall{Collective::all_reduce, "half", 1024, 4, false, {Method::exchange, 8, 512}};
 
 TEST_CASE("an operation is written down when it is first started, and each that differs is another") {
   const TemporaryFolder folder;
-  Log log(folder.file("log"));
+  MethodLog log(folder.file("log"));
   CHECK(log.is_on());
   CHECK_FALSE(fs::exists(folder.file("log")));
-  for (int i = 0; i < 3; ++i) log.started(kSmall);
-  Started other = kSmall;
+  for (int i = 0; i < 3; ++i) log.log_operation(kSmall);
+  StartedOperation other = kSmall;
   other.in_place = true;
-  log.started(other);
+  log.log_operation(other);
   other.choice = {};
   other.size_bytes = 1 << 30;
-  log.started(other);
+  log.log_operation(other);
   other.collective = Collective::alltoall;
   other.type = "float";
-  log.started(other);
-  log.say("a word\nand more");
+  log.log_operation(other);
+  log.log_message("a word\nand more");
   CHECK(lines_of(folder.file("log")) ==
         std::vector<std::string>{"all_reduce half 1024 B out of place ranks=4: exchange blocks=8 threads=512",
                                  "all_reduce half 1024 B in place ranks=4: exchange blocks=8 threads=512",
@@ -51,22 +51,22 @@ TEST_CASE("an operation is written down when it is first started, and each that 
 }
 
 TEST_CASE("without a place nothing is written") {
-  Log log("");
+  MethodLog log("");
   CHECK_FALSE(log.is_on());
-  log.started(kSmall);
-  log.say("a word");
+  log.log_operation(kSmall);
+  log.log_message("a word");
 }
 
 TEST_CASE("lines of many threads are whole, and no two are the same") {
   const TemporaryFolder folder;
-  Log log(folder.file("log"));
+  MethodLog log(folder.file("log"));
   std::vector<std::jthread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&log] {
       for (std::size_t size = 1; size <= 50; ++size) {
-        Started one = kSmall;
+        StartedOperation one = kSmall;
         one.size_bytes = size;
-        log.started(one);
+        log.log_operation(one);
       }
     });
   threads.clear();
@@ -77,11 +77,11 @@ TEST_CASE("lines of many threads are whole, and no two are the same") {
 
 TEST_CASE("each process has a file of its own where its number is in the name, one that is forked later too") {
   const TemporaryFolder folder;
-  Log log(folder.file("%p-%%p"));
-  log.say("parent");
+  MethodLog log(folder.file("%p-%%p"));
+  log.log_message("parent");
   const pid_t child = fork();
   if (child == 0) {
-    log.say("child");
+    log.log_message("child");
     _exit(0);
   }
   int status = 1;
@@ -95,9 +95,9 @@ TEST_CASE("each process has a file of its own where its number is in the name, o
 
 TEST_CASE("a file that cannot be written to is no error of the program's") {
   const TemporaryFolder folder;
-  Log log(folder.file("absent/log"));
-  log.started(kSmall);
-  log.say("a word");
+  MethodLog log(folder.file("absent/log"));
+  log.log_operation(kSmall);
+  log.log_message("a word");
   CHECK(fs::is_empty(folder.path()));
 }
 

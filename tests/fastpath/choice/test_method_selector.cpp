@@ -17,97 +17,97 @@ const std::string kText =
     "all_reduce ranks=4 up_to=1M two_shot blocks=16 threads=256\n"
     "all_gather ranks=2-8 up_to=1M exchange blocks=32 threads=128\n";
 
-std::uint64_t hash_of(const Settings& settings) { return Choices(settings, table_of(kText)).hash(); }
+std::uint64_t hash_of(const Settings& settings) { return MethodSelector(settings, table_of(kText)).hash(); }
 
 }  // namespace
 
 TEST_CASE("the table chooses") {
-  const Choices choices({}, table_of(kText));
-  CHECK(choices.choose(Collective::all_reduce, 4, 65536, false) == Choice{Method::exchange, 8, 512});
-  CHECK(choices.choose(Collective::all_reduce, 4, 65537, false) == Choice{Method::two_shot, 16, 256});
-  CHECK(choices.choose(Collective::all_reduce, 4, (1 << 20) + 1, false) == Choice{});
-  CHECK(choices.choose(Collective::all_reduce, 3, 1024, false) == Choice{});
-  CHECK(choices.choose(Collective::broadcast, 4, 1024, false) == Choice{});
+  const MethodSelector choices({}, table_of(kText));
+  CHECK(choices.select(Collective::all_reduce, 4, 65536, false) == MethodConfig{Method::exchange, 8, 512});
+  CHECK(choices.select(Collective::all_reduce, 4, 65537, false) == MethodConfig{Method::two_shot, 16, 256});
+  CHECK(choices.select(Collective::all_reduce, 4, (1 << 20) + 1, false) == MethodConfig{});
+  CHECK(choices.select(Collective::all_reduce, 3, 1024, false) == MethodConfig{});
+  CHECK(choices.select(Collective::broadcast, 4, 1024, false) == MethodConfig{});
 }
 
 TEST_CASE("whether there is anything to do at all") {
-  const Choices choices({}, table_of(kText));
-  CHECK(choices.does_any(4));
-  CHECK(choices.does_any(2));  // all-gathers
-  CHECK_FALSE(choices.does_any(9));
-  CHECK_FALSE(choices.does_any(1 << 20));
-  CHECK_FALSE(Choices({}, Table()).does_any(4));
-  CHECK_FALSE(Choices({}, table_of("all_reduce ranks=2-8 up_to=1M nccl\n")).does_any(4));
-  CHECK(Choices({}, table_of("all_reduce ranks=4 windows up_to=1M direct blocks=8 threads=512\n")).does_any(4));
+  const MethodSelector choices({}, table_of(kText));
+  CHECK(choices.selects_any(4));
+  CHECK(choices.selects_any(2));  // all-gathers
+  CHECK_FALSE(choices.selects_any(9));
+  CHECK_FALSE(choices.selects_any(1 << 20));
+  CHECK_FALSE(MethodSelector({}, Table()).selects_any(4));
+  CHECK_FALSE(MethodSelector({}, table_of("all_reduce ranks=2-8 up_to=1M nccl\n")).selects_any(4));
+  CHECK(MethodSelector({}, table_of("all_reduce ranks=4 windows up_to=1M direct blocks=8 threads=512\n")).selects_any(4));
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_gather)] = Mode::off;
-  CHECK_FALSE(Choices(settings, table_of(kText)).does_any(2));
-  settings.forced = Choice{Method::exchange, 8, 512};
-  CHECK(Choices(settings, Table()).does_any(2));
-  settings.forced = Choice{};
-  CHECK_FALSE(Choices(settings, table_of(kText)).does_any(4));
+  CHECK_FALSE(MethodSelector(settings, table_of(kText)).selects_any(2));
+  settings.forced = MethodConfig{Method::exchange, 8, 512};
+  CHECK(MethodSelector(settings, Table()).selects_any(2));
+  settings.forced = MethodConfig{};
+  CHECK_FALSE(MethodSelector(settings, table_of(kText)).selects_any(4));
 }
 
 TEST_CASE("a collective that is off is handed over, one that is verified is not") {
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;
   settings.modes[static_cast<std::size_t>(Collective::all_gather)] = Mode::verify;
-  const Choices choices(settings, table_of(kText));
+  const MethodSelector choices(settings, table_of(kText));
   CHECK(choices.mode(Collective::all_reduce) == Mode::off);
   CHECK(choices.mode(Collective::all_gather) == Mode::verify);
   CHECK(choices.mode(Collective::broadcast) == Mode::on);
-  CHECK(choices.choose(Collective::all_reduce, 4, 1024, false) == Choice{});
-  CHECK(choices.choose(Collective::all_gather, 4, 1024, false) == Choice{Method::exchange, 32, 128});
+  CHECK(choices.select(Collective::all_reduce, 4, 1024, false) == MethodConfig{});
+  CHECK(choices.select(Collective::all_gather, 4, 1024, false) == MethodConfig{Method::exchange, 32, 128});
 }
 
 TEST_CASE("a forced method takes every size that it can do, and nothing that is off") {
   Settings settings;
-  settings.forced = Choice{Method::two_shot, 5, 96};
+  settings.forced = MethodConfig{Method::two_shot, 5, 96};
   settings.modes[static_cast<std::size_t>(Collective::broadcast)] = Mode::off;
-  const Choices choices(settings, table_of(kText));
-  CHECK(choices.choose(Collective::all_reduce, 4, 1024, false) == Choice{Method::two_shot, 5, 96});
-  CHECK(choices.choose(Collective::all_reduce, 7, 1 << 30, false) == Choice{Method::two_shot, 5, 96});
-  CHECK(choices.choose(Collective::all_gather, 4, 1024, false) == Choice{});
-  CHECK(choices.choose(Collective::broadcast, 4, 1024, false) == Choice{});
+  const MethodSelector choices(settings, table_of(kText));
+  CHECK(choices.select(Collective::all_reduce, 4, 1024, false) == MethodConfig{Method::two_shot, 5, 96});
+  CHECK(choices.select(Collective::all_reduce, 7, 1 << 30, false) == MethodConfig{Method::two_shot, 5, 96});
+  CHECK(choices.select(Collective::all_gather, 4, 1024, false) == MethodConfig{});
+  CHECK(choices.select(Collective::broadcast, 4, 1024, false) == MethodConfig{});
 }
 
 TEST_CASE("calls in windows are chosen for by lines of their own") {
   const std::string in_windows = "all_reduce ranks=4 windows up_to=16M direct blocks=64 threads=512\n";
-  const Choices choices({}, table_of(kText + in_windows));
-  CHECK(choices.choose(Collective::all_reduce, 4, 65536, true) == Choice{Method::direct, 64, 512});
-  CHECK(choices.choose(Collective::all_reduce, 4, 65536, false) == Choice{Method::exchange, 8, 512});
-  CHECK(choices.choose(Collective::all_reduce, 4, (16 << 20) + 1, true) == Choice{});
-  CHECK(choices.choose(Collective::all_gather, 4, 1024, true) == Choice{Method::exchange, 32, 128});
+  const MethodSelector choices({}, table_of(kText + in_windows));
+  CHECK(choices.select(Collective::all_reduce, 4, 65536, true) == MethodConfig{Method::direct, 64, 512});
+  CHECK(choices.select(Collective::all_reduce, 4, 65536, false) == MethodConfig{Method::exchange, 8, 512});
+  CHECK(choices.select(Collective::all_reduce, 4, (16 << 20) + 1, true) == MethodConfig{});
+  CHECK(choices.select(Collective::all_gather, 4, 1024, true) == MethodConfig{Method::exchange, 32, 128});
   CHECK(choices.hash() != hash_of({}));
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;
-  CHECK(Choices(settings, table_of(kText + in_windows)).choose(Collective::all_reduce, 4, 65536, true) == Choice{});
+  CHECK(MethodSelector(settings, table_of(kText + in_windows)).select(Collective::all_reduce, 4, 65536, true) == MethodConfig{});
 }
 
 TEST_CASE("direct can be forced upon calls in windows only") {
   Settings settings;
-  settings.forced = Choice{Method::direct, 64, 512};
-  const Choices choices(settings, table_of(kText));
+  settings.forced = MethodConfig{Method::direct, 64, 512};
+  const MethodSelector choices(settings, table_of(kText));
   for (const Collective collective : kCollectives) {
-    CHECK(choices.choose(collective, 4, 1024, false) == Choice{});
-    CHECK(choices.choose(collective, 4, 1024, true) == (can(collective, Method::direct) ? *settings.forced : Choice{}));
+    CHECK(choices.select(collective, 4, 1024, false) == MethodConfig{});
+    CHECK(choices.select(collective, 4, 1024, true) == (supports(collective, Method::direct) ? *settings.forced : MethodConfig{}));
   }
   settings.forced->method = Method::exchange;
-  CHECK(Choices(settings, table_of(kText)).choose(Collective::all_gather, 4, 1024, true) == *settings.forced);
+  CHECK(MethodSelector(settings, table_of(kText)).select(Collective::all_gather, 4, 1024, true) == *settings.forced);
 }
 
 TEST_CASE("windows are looked for only where they make a difference") {
-  const Choices plain({}, table_of("all_gather ranks=2-4 up_to=1M exchange blocks=8 threads=64\n"));
-  CHECK_FALSE(plain.regards_windows(Collective::all_gather, 2));
-  const Choices own({}, table_of("all_gather ranks=2 windows up_to=1M direct blocks=8 threads=64\n"));
-  CHECK(own.regards_windows(Collective::all_gather, 2));
-  CHECK_FALSE(own.regards_windows(Collective::all_gather, 3));
-  CHECK_FALSE(own.regards_windows(Collective::all_reduce, 2));
+  const MethodSelector plain({}, table_of("all_gather ranks=2-4 up_to=1M exchange blocks=8 threads=64\n"));
+  CHECK_FALSE(plain.depends_on_windows(Collective::all_gather, 2));
+  const MethodSelector own({}, table_of("all_gather ranks=2 windows up_to=1M direct blocks=8 threads=64\n"));
+  CHECK(own.depends_on_windows(Collective::all_gather, 2));
+  CHECK_FALSE(own.depends_on_windows(Collective::all_gather, 3));
+  CHECK_FALSE(own.depends_on_windows(Collective::all_reduce, 2));
   Settings settings;
-  settings.forced = Choice{Method::direct, 64, 512};
-  CHECK(Choices(settings, table_of("")).regards_windows(Collective::all_reduce, 8));
-  settings.forced = Choice{Method::exchange, 64, 512};
-  CHECK_FALSE(Choices(settings, table_of("")).regards_windows(Collective::all_reduce, 8));
+  settings.forced = MethodConfig{Method::direct, 64, 512};
+  CHECK(MethodSelector(settings, table_of("")).depends_on_windows(Collective::all_reduce, 8));
+  settings.forced = MethodConfig{Method::exchange, 64, 512};
+  CHECK_FALSE(MethodSelector(settings, table_of("")).depends_on_windows(Collective::all_reduce, 8));
 }
 
 TEST_CASE("a hash differs wherever something that decides does") {
@@ -123,13 +123,13 @@ TEST_CASE("a hash differs wherever something that decides does") {
       settings.modes[static_cast<std::size_t>(collective)] = mode;
       add(settings);
     }
-  for (const Choice& choice : {Choice{}, Choice{Method::exchange, 1, 32}, Choice{Method::two_shot, 1, 32},
-                               Choice{Method::exchange, 2, 32}, Choice{Method::exchange, 1, 64}}) {
+  for (const MethodConfig& choice : {MethodConfig{}, MethodConfig{Method::exchange, 1, 32}, MethodConfig{Method::two_shot, 1, 32},
+                               MethodConfig{Method::exchange, 2, 32}, MethodConfig{Method::exchange, 1, 64}}) {
     Settings settings;
     settings.forced = choice;
     add(settings);
   }
-  hashes.insert(Choices({}, Table{}).hash());
+  hashes.insert(MethodSelector({}, Table{}).hash());
   ++different;
   CHECK(hashes.size() == different);
 }
@@ -140,15 +140,15 @@ TEST_CASE("a hash is the same wherever nothing that decides differs") {
   settings.table = "/some/file";
   settings.scratch_bytes = 1;
   CHECK(hash_of(settings) == hash_of({}));
-  CHECK(Choices({}, table_of("# a comment\n" + kText)).hash() == hash_of({}));
+  CHECK(MethodSelector({}, table_of("# a comment\n" + kText)).hash() == hash_of({}));
 }
 
 TEST_CASE("a small GPU's calls take fewer blocks, so that kernels of three communicators find room") {
   const Table table = table_of("all_gather ranks=2-4 up_to=1M exchange blocks=128 threads=512\n");
-  const Choices large({}, table, most_blocks_on(132)), small({}, table, most_blocks_on(78));
-  CHECK(large.choose(Collective::all_gather, 2, 1 << 20, false).blocks == 128);
-  CHECK(small.choose(Collective::all_gather, 2, 1 << 20, false).blocks == 77);
-  CHECK(small.choose(Collective::all_gather, 2, 2 << 20, false) == Choice{});
+  const MethodSelector large({}, table, most_blocks_on(132)), small({}, table, most_blocks_on(78));
+  CHECK(large.select(Collective::all_gather, 2, 1 << 20, false).blocks == 128);
+  CHECK(small.select(Collective::all_gather, 2, 1 << 20, false).blocks == 77);
+  CHECK(small.select(Collective::all_gather, 2, 2 << 20, false) == MethodConfig{});
   CHECK(large.hash() != small.hash());
   for (const int multiprocessors : {1, 2, 78, 114, 132, 148}) {
     const int places = 2 * multiprocessors;
@@ -157,6 +157,6 @@ TEST_CASE("a small GPU's calls take fewer blocks, so that kernels of three commu
     if (multiprocessors > 1) CHECK(2 * blocks + 1 <= places);
   }
   Settings forced;
-  forced.forced = Choice{Method::exchange, 128, 512};
-  CHECK(Choices(forced, table, 77).choose(Collective::all_gather, 2, 8, false).blocks == 128);
+  forced.forced = MethodConfig{Method::exchange, 128, 512};
+  CHECK(MethodSelector(forced, table, 77).select(Collective::all_gather, 2, 8, false).blocks == 128);
 }

@@ -11,8 +11,8 @@ using namespace busbw::fastpath;
 
 namespace {
 
-Call call_of(Collective collective, std::size_t bytes) {
-  Call call;
+CollectiveCall call_of(Collective collective, std::size_t bytes) {
+  CollectiveCall call;
   call.collective = collective;
   call.bytes = bytes;
   return call;
@@ -28,29 +28,29 @@ TEST_CASE("the size of a call is that of the larger of a rank's buffers") {
 }
 
 TEST_CASE("types are named as nccl-tests names them") {
-  CHECK(name(Element::bytes) == "bytes");
-  CHECK(name(Element::float16) == "half");
-  CHECK(name(Element::bfloat16) == "bfloat16");
-  CHECK(name(Element::float32) == "float");
+  CHECK(name(ElementType::bytes) == "bytes");
+  CHECK(name(ElementType::float16) == "half");
+  CHECK(name(ElementType::bfloat16) == "bfloat16");
+  CHECK(name(ElementType::float32) == "float");
 }
 
 TEST_CASE("an operation has its call's type, reduction and root, and its choice's method") {
-  Call call = call_of(Collective::all_reduce, 1000);
-  call.element = Element::bfloat16;
-  call.reduce = Reduce::max;
+  CollectiveCall call = call_of(Collective::all_reduce, 1000);
+  call.element = ElementType::bfloat16;
+  call.reduce = Redop::max;
   call.root = 3;
   const Operation operation = operation_of(call, {Method::two_shot, 2, 64}, 1, 4, 1024);
   CHECK(operation.collective == Collective::all_reduce);
   CHECK(operation.method == Method::two_shot);
-  CHECK(operation.element == Element::bfloat16);
-  CHECK(operation.reduce == Reduce::max);
+  CHECK(operation.element == ElementType::bfloat16);
+  CHECK(operation.reduce == Redop::max);
   CHECK(operation.buffers.root == 3);
   CHECK(operation.buffers.rank == 1);
   CHECK(operation.buffers.ranks == 4);
 }
 
 TEST_CASE("a grid is for what a rank sends to each: all of it, or with two shots a slice") {
-  const Call call = call_of(Collective::all_reduce, std::size_t{64} * kLineDataBytes);
+  const CollectiveCall call = call_of(Collective::all_reduce, std::size_t{64} * kLineDataBytes);
   const Grid whole = operation_of(call, {Method::exchange, 4, 64}, 0, 4, 1024).grid;
   CHECK(whole.blocks * whole.threads * whole.batch * whole.steps == 64 * kCellsOfLine);
   const Grid slice = operation_of(call, {Method::two_shot, 4, 64}, 0, 4, 1024).grid;
@@ -60,7 +60,7 @@ TEST_CASE("a grid is for what a rank sends to each: all of it, or with two shots
 TEST_CASE("in place a rank's own part is there where it only moves") {
   std::vector<char> memory(400);
   const auto is_there = [&](Collective collective, std::size_t send, std::size_t receive, int rank) {
-    Call call = call_of(collective, 100);
+    CollectiveCall call = call_of(collective, 100);
     call.send = memory.data() + send;
     call.receive = memory.data() + receive;
     call.root = 1;
@@ -79,9 +79,9 @@ TEST_CASE("in place a rank's own part is there where it only moves") {
 
 TEST_CASE("the widest granule that divides a buffer's address and lengths is used") {
   alignas(16) static unsigned char memory[64];
-  const Choice choice{Method::exchange, 1, 32};
+  const MethodConfig choice{Method::exchange, 1, 32};
   const auto granule = [&](std::size_t offset, std::size_t bytes) {
-    Call call;
+    CollectiveCall call;
     call.collective = Collective::all_gather;
     call.send = memory + offset;
     call.receive = memory;

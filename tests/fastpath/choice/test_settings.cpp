@@ -19,7 +19,7 @@ std::optional<std::string> in_variables(const char* name) {
   return found->second;
 }
 
-ReadSettings read(std::map<std::string, std::string> values) {
+ParsedSettings read(std::map<std::string, std::string> values) {
   variables() = std::move(values);
   return read_settings(in_variables);
 }
@@ -79,10 +79,10 @@ TEST_CASE("a collective may have a mode of its own") {
 
 TEST_CASE("a method can be forced") {
   CHECK(read({}).settings.forced == std::nullopt);
-  CHECK(read({{"BUSBW_FASTPATH_METHOD", "exchange,8,512"}}).settings.forced == Choice{Method::exchange, 8, 512});
-  CHECK(read({{"BUSBW_FASTPATH_METHOD", "two_shot,1,32"}}).settings.forced == Choice{Method::two_shot, 1, 32});
-  CHECK(read({{"BUSBW_FASTPATH_METHOD", "direct,64,512"}}).settings.forced == Choice{Method::direct, 64, 512});
-  CHECK(read({{"BUSBW_FASTPATH_METHOD", "nccl"}}).settings.forced == Choice{});
+  CHECK(read({{"BUSBW_FASTPATH_METHOD", "exchange,8,512"}}).settings.forced == MethodConfig{Method::exchange, 8, 512});
+  CHECK(read({{"BUSBW_FASTPATH_METHOD", "two_shot,1,32"}}).settings.forced == MethodConfig{Method::two_shot, 1, 32});
+  CHECK(read({{"BUSBW_FASTPATH_METHOD", "direct,64,512"}}).settings.forced == MethodConfig{Method::direct, 64, 512});
+  CHECK(read({{"BUSBW_FASTPATH_METHOD", "nccl"}}).settings.forced == MethodConfig{});
   for (const char* wrong :
        {"exchange", "exchange,8", "exchange,8,512,1", "exchange,0,512", "exchange,8,500", "exchange,8,2048",
         "exchange,1000,512", "nccl,1,32", "two-shot,8,512", ",8,512", "exchange,,512", "exchange, 8,512"}) {
@@ -119,7 +119,7 @@ TEST_CASE("what is not understood switches off and is named") {
 TEST_CASE("variables that ask for what only NCCL does, as NCCL reads them") {
   const auto asks = [](const char* name, const char* value) {
     variables() = {{name, value}};
-    return needs_nccl(in_variables);
+    return requires_real_nccl(in_variables);
   };
   for (const char* name : {"NCCL_LAUNCH_ORDER_IMPLICIT", "NCCL_CHECK_POINTERS"}) {
     CHECK(asks(name, "1"));

@@ -20,7 +20,7 @@ using namespace busbw::fastpath;
 
 namespace {
 
-constexpr Choice kHandedOver{};
+constexpr MethodConfig kHandedOver{};
 
 /// The sentence that a text is refused with; empty where it is a table.
 std::string refusal(std::string_view text) {
@@ -46,8 +46,8 @@ TEST_CASE("table: ranges begin where the one before ends, and above the last one
       "all_gather ranks=2-3 up_to=1G exchange blocks=8 threads=96",
       "t.txt");
   const auto all_reduce = [&](std::size_t bytes) { return table.choose(Collective::all_reduce, 4, bytes, false); };
-  const Choice small{Method::exchange, 1, 32};
-  const Choice large{Method::two_shot, 64, 512};
+  const MethodConfig small{Method::exchange, 1, 32};
+  const MethodConfig large{Method::two_shot, 64, 512};
   CHECK(all_reduce(0) == small);
   CHECK(all_reduce(1) == small);
   CHECK(all_reduce(1024) == small);
@@ -78,18 +78,18 @@ TEST_CASE("table: a text made of any table says the same, and choices are those 
   std::mt19937_64 random(7);
   const auto below = [&random](std::uint64_t limit) { return random() % limit; };
   for (int round = 0; round < 200; ++round) {
-    std::map<std::tuple<Collective, int, bool>, std::vector<std::pair<std::size_t, Choice>>> ranges;
+    std::map<std::tuple<Collective, int, bool>, std::vector<std::pair<std::size_t, MethodConfig>>> ranges;
     std::string text;
     for (std::uint64_t lines = below(30); lines > 0; --lines) {
       const Collective collective = kCollectives[below(kCollectives.size())];
       const int ranks = static_cast<int>(2 + below(4));
-      const bool in_windows = can(collective, Method::direct) && below(3) == 0;
+      const bool in_windows = supports(collective, Method::direct) && below(3) == 0;
       auto& own = ranges[{collective, ranks, in_windows}];
       const std::size_t end = (own.empty() ? 0 : own.back().first) + 1 + below(std::uint64_t{1} << below(30));
       Method method = kMethods[below(kMethods.size())];
-      if (!can(collective, method) || (method == Method::direct && !in_windows)) method = Method::exchange;
-      Choice choice{method, static_cast<int>(1 + below(256)), static_cast<int>(32 * (1 + below(16)))};
-      if (method == Method::handed_over) choice = {};
+      if (!supports(collective, method) || (method == Method::direct && !in_windows)) method = Method::exchange;
+      MethodConfig choice{method, static_cast<int>(1 + below(256)), static_cast<int>(32 * (1 + below(16)))};
+      if (method == Method::nccl) choice = {};
       own.emplace_back(end, choice);
       text += std::string(name(collective)) + " ranks=" + std::to_string(ranks) +
               (in_windows ? " windows up_to=" : " up_to=") + std::to_string(end) + " " + std::string(name(method));
@@ -107,7 +107,7 @@ TEST_CASE("table: a text made of any table says the same, and choices are those 
         for (const std::size_t bytes : {end - 1, end, end + 1, below(end) + 1}) {
           const auto found =
               std::find_if(own.begin(), own.end(), [&](const auto& each) { return bytes <= each.first; });
-          const Choice expected = found == own.end() ? Choice{} : found->second;
+          const MethodConfig expected = found == own.end() ? MethodConfig{} : found->second;
           CHECK(std::apply([&](Collective collective, int ranks,
                                bool in_windows) { return table.choose(collective, ranks, bytes, in_windows); },
                            key) == expected);
@@ -232,15 +232,15 @@ TEST_CASE("table: those that come with the library can be read, and nothing is g
           // What was measured, two and four ranks on sm_90 beside NCCL without NVLS, goes further than what was not.
           const bool was_measured = major == 9 && nvls_is_off && (ranks == 2 || ranks == 4);
           const std::size_t most = was_measured ? 128 << 20 : collective == Collective::alltoall ? 32 << 20 : 16 << 20;
-          CHECK(table.choose(collective, ranks, 8, false).method != Method::handed_over);
-          CHECK(table.choose(collective, ranks, most + 1, false).method == Method::handed_over);
+          CHECK(table.choose(collective, ranks, 8, false).method != Method::nccl);
+          CHECK(table.choose(collective, ranks, most + 1, false).method == Method::nccl);
         }
     }
   // Beside NVLS nobody has measured; in windows NCCL has kernels for it.
   for (int ranks = 2; ranks <= 8; ++ranks) {
     const Table beside_nvls = Table::parse(default_table_text(9, false), "sm_90.txt");
     for (const Collective collective : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
-      CHECK(beside_nvls.choose(collective, ranks, 512 << 10, true).method == Method::handed_over);
+      CHECK(beside_nvls.choose(collective, ranks, 512 << 10, true).method == Method::nccl);
   }
   for (const int major : {-1, 0, 7, 11, 12, 99}) CHECK(default_table_text(major, true).empty());
 }

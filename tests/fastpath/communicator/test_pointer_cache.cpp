@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-using busbw::fastpath::Remembered;
+using busbw::fastpath::PointerCache;
 
 namespace {
 
@@ -22,11 +22,11 @@ std::vector<const void*> addresses(std::size_t count, std::size_t step) {
 
 TEST_CASE("Remembered: what was kept is found, with its own value, whatever the steps between addresses") {
   for (const std::size_t step : {1u, 8u, 64u, 4096u, 1u << 20, 1u << 25}) {
-    Remembered<std::size_t> remembered;
-    const auto keys = addresses(Remembered<std::size_t>::kMost, step);
+    PointerCache<std::size_t> remembered;
+    const auto keys = addresses(PointerCache<std::size_t>::kMost, step);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       CHECK(remembered.find(keys[i]) == nullptr);
-      remembered.keep(keys[i], i);
+      remembered.insert(keys[i], i);
     }
     for (std::size_t i = 0; i < keys.size(); ++i) {
       REQUIRE(remembered.find(keys[i]) != nullptr);
@@ -36,20 +36,20 @@ TEST_CASE("Remembered: what was kept is found, with its own value, whatever the 
 }
 
 TEST_CASE("Remembered: with too many the others are forgotten, and it goes on") {
-  Remembered<int> remembered;
-  const auto keys = addresses(10 * Remembered<int>::kMost, 8);
+  PointerCache<int> remembered;
+  const auto keys = addresses(10 * PointerCache<int>::kMost, 8);
   for (const void* const key : keys) {
-    if (remembered.find(key) == nullptr) remembered.keep(key, 1);
+    if (remembered.find(key) == nullptr) remembered.insert(key, 1);
     CHECK(remembered.find(key) != nullptr);
   }
   CHECK(remembered.find(keys.front()) == nullptr);
-  remembered.forget();
+  remembered.clear();
   for (const void* const key : keys) CHECK(remembered.find(key) == nullptr);
 }
 
 TEST_CASE("Remembered: nothing is known of null, and a thread that ends takes nothing away") {
-  Remembered<int> remembered;
-  for (const void* const key : addresses(Remembered<int>::kMost, 8)) remembered.keep(key, 1);
+  PointerCache<int> remembered;
+  for (const void* const key : addresses(PointerCache<int>::kMost, 8)) remembered.insert(key, 1);
   CHECK(remembered.find(nullptr) == nullptr);
-  static_assert(std::is_trivially_destructible_v<Remembered<int>>);
+  static_assert(std::is_trivially_destructible_v<PointerCache<int>>);
 }

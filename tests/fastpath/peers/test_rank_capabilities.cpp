@@ -20,10 +20,10 @@ void set(std::array<char, n>& to, std::string_view text) {
 }
 
 /// Ranks that lack nothing.
-std::vector<Facts> ranks_of(std::size_t count) {
-  std::vector<Facts> ranks(count);
+std::vector<RankCapabilities> ranks_of(std::size_t count) {
+  std::vector<RankCapabilities> ranks(count);
   for (std::size_t r = 0; r < count; ++r) {
-    Facts& one = ranks[r];
+    RankCapabilities& one = ranks[r];
     one.layout = kLayout;
     one.choices = 17;
     one.host = {1, 2};
@@ -40,9 +40,9 @@ std::vector<Facts> ranks_of(std::size_t count) {
 /// What is said where rank 2 of 4 differs.
 template <class Change>
 std::string said(Change change) {
-  std::vector<Facts> ranks = ranks_of(4);
+  std::vector<RankCapabilities> ranks = ranks_of(4);
   change(ranks[2]);
-  return why_not(ranks);
+  return refusal_reason(ranks);
 }
 
 std::size_t bytes_for(int ranks, int cells) { return static_cast<std::size_t>(ranks) * cells * 128 + 4096; }
@@ -52,52 +52,52 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 }  // namespace
 
 TEST_CASE("two to eight ranks that are alike can have a fast path") {
-  for (std::size_t count = 2; count <= 8; ++count) CHECK(why_not(ranks_of(count)).empty());
-  CHECK(why_not(ranks_of(1)) == "a single rank has nobody to talk to");
-  CHECK(why_not(ranks_of(9)) == "9 ranks are more than the 8 it knows");
+  for (std::size_t count = 2; count <= 8; ++count) CHECK(refusal_reason(ranks_of(count)).empty());
+  CHECK(refusal_reason(ranks_of(1)) == "a single rank has nobody to talk to");
+  CHECK(refusal_reason(ranks_of(9)) == "9 ranks are more than the 8 it knows");
 }
 
 TEST_CASE("what a rank lacks is said, with its number") {
-  CHECK(said([](Facts& one) { one.layout = kLayout + 1; }) == "rank 2 has another version of this library");
-  CHECK(said([](Facts& one) { one.host = {1, 3}; }) == "ranks 0 and 2 are on different hosts");
-  CHECK(said([](Facts& one) { set(one.gpu, "GPU B"); }) == "the GPUs differ: GPU A at rank 0, GPU B at rank 2");
-  CHECK(said([](Facts& one) { one.capability_major = 8; }).starts_with("the GPUs differ"));
-  CHECK(said([](Facts& one) { one.choices = 18; }) ==
+  CHECK(said([](RankCapabilities& one) { one.layout = kLayout + 1; }) == "rank 2 has another version of this library");
+  CHECK(said([](RankCapabilities& one) { one.host = {1, 3}; }) == "ranks 0 and 2 are on different hosts");
+  CHECK(said([](RankCapabilities& one) { set(one.gpu, "GPU B"); }) == "the GPUs differ: GPU A at rank 0, GPU B at rank 2");
+  CHECK(said([](RankCapabilities& one) { one.capability_major = 8; }).starts_with("the GPUs differ"));
+  CHECK(said([](RankCapabilities& one) { one.choices = 18; }) ==
         "ranks 0 and 2 have different tables or BUSBW_FASTPATH variables; set the same everywhere");
-  CHECK(said([](Facts& one) { set(one.bus_id, "0000:01:00.0"); }) == "ranks 1 and 2 share GPU 0000:01:00.0");
-  CHECK(said([](Facts& one) { one.cells = 0; }) ==
+  CHECK(said([](RankCapabilities& one) { set(one.bus_id, "0000:01:00.0"); }) == "ranks 1 and 2 share GPU 0000:01:00.0");
+  CHECK(said([](RankCapabilities& one) { one.cells = 0; }) ==
         "rank 2 has no room left on its GPU for another communicator; raise BUSBW_FASTPATH_MIB");
-  CHECK(said([](Facts& one) { one.needs_nccl = 1; }) ==
+  CHECK(said([](RankCapabilities& one) { one.needs_nccl = 1; }) ==
         "rank 2 has NCCL_LAUNCH_ORDER_IMPLICIT, NCCL_CHECK_MODE or NCCL_CHECK_POINTERS set, which only NCCL heeds");
 }
 
 TEST_CASE("hosts that are not known are not taken for one") {
-  std::vector<Facts> ranks = ranks_of(2);
-  for (Facts& one : ranks) one.host = {};
-  CHECK(why_not(ranks) == "rank 0 does not know its host");
+  std::vector<RankCapabilities> ranks = ranks_of(2);
+  for (RankCapabilities& one : ranks) one.host = {};
+  CHECK(refusal_reason(ranks) == "rank 0 does not know its host");
 }
 
 TEST_CASE("a layout is looked at first: facts of another version may mean anything") {
-  CHECK(said([](Facts& one) { one = Facts{}; }) == "rank 2 has another version of this library");
+  CHECK(said([](RankCapabilities& one) { one = RankCapabilities{}; }) == "rank 2 has another version of this library");
 }
 
 TEST_CASE("ranks in one process or in several are alike") {
-  std::vector<Facts> ranks = ranks_of(3);
-  for (Facts& one : ranks) one.process = {7, 7};
-  CHECK(why_not(ranks).empty());
+  std::vector<RankCapabilities> ranks = ranks_of(3);
+  for (RankCapabilities& one : ranks) one.process = {7, 7};
+  CHECK(refusal_reason(ranks).empty());
 }
 
 TEST_CASE("who is not ready is named") {
-  std::vector<Facts> ranks = ranks_of(4);
-  CHECK(who_is_not_ready(ranks).empty());
+  std::vector<RankCapabilities> ranks = ranks_of(4);
+  CHECK(not_ready_message(ranks).empty());
   ranks[3].is_ready = 0;
-  CHECK(who_is_not_ready(ranks) == "rank 3 could not reach every peer's memory over NVLink");
+  CHECK(not_ready_message(ranks) == "rank 3 could not reach every peer's memory over NVLink");
 }
 
 TEST_CASE("all have room for as many cells as the one that has least") {
-  std::vector<Facts> ranks = ranks_of(4);
+  std::vector<RankCapabilities> ranks = ranks_of(4);
   ranks[1].cells = 2048;
-  CHECK(cells_of_all(ranks) == 2048);
+  CHECK(common_cells(ranks) == 2048);
 }
 
 TEST_CASE("a communicator takes what is useful and leaves room for those that come later") {

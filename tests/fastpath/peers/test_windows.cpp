@@ -18,8 +18,8 @@ Windows two_windows() {
   return windows;
 }
 
-Call call_of(Collective collective, std::size_t send, std::size_t receive, std::size_t bytes) {
-  Call call;
+CollectiveCall call_of(Collective collective, std::size_t send, std::size_t receive, std::size_t bytes) {
+  CollectiveCall call;
   call.collective = collective;
   call.send = memory[0] + send;
   call.receive = memory[0] + receive;
@@ -32,7 +32,7 @@ constexpr int kRanks = 3;
 }  // namespace
 
 TEST_CASE("a call's buffers are found at every rank") {
-  const auto reach = two_windows().reach(call_of(Collective::all_reduce, 64, 2048 + 16, 512), kRanks);
+  const auto reach = two_windows().peer_buffers(call_of(Collective::all_reduce, 64, 2048 + 16, 512), kRanks);
   REQUIRE(reach);
   CHECK(reach->send[0] == memory[1] + 64);
   CHECK(reach->send[1] == memory[0] + 64);
@@ -44,7 +44,7 @@ TEST_CASE("a call's buffers are found at every rank") {
 TEST_CASE("a buffer has to lie in a window as a whole") {
   const Windows windows = two_windows();
   const auto is_reached = [&](Collective collective, std::size_t send, std::size_t receive, std::size_t bytes) {
-    return windows.reach(call_of(collective, send, receive, bytes), kRanks).has_value();
+    return windows.peer_buffers(call_of(collective, send, receive, bytes), kRanks).has_value();
   };
   CHECK(is_reached(Collective::all_reduce, 0, 2048, 2048));
   CHECK_FALSE(is_reached(Collective::all_reduce, 16, 2048, 2048));
@@ -59,11 +59,11 @@ TEST_CASE("a buffer has to lie in a window as a whole") {
 
 TEST_CASE("what is no whole number of cells, lies across them, or is another collective is not for direct") {
   const Windows windows = two_windows();
-  CHECK_FALSE(windows.reach(call_of(Collective::all_reduce, 0, 2048, 24), kRanks));
-  CHECK_FALSE(windows.reach(call_of(Collective::all_reduce, 8, 2048, 32), kRanks));
-  CHECK_FALSE(windows.reach(call_of(Collective::all_reduce, 0, 2056, 32), kRanks));
-  CHECK_FALSE(windows.reach(call_of(Collective::broadcast, 0, 2048, 32), kRanks));
-  CHECK_FALSE(windows.reach(call_of(Collective::alltoall, 0, 2048, 32), kRanks));
+  CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, 0, 2048, 24), kRanks));
+  CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, 8, 2048, 32), kRanks));
+  CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, 0, 2056, 32), kRanks));
+  CHECK_FALSE(windows.peer_buffers(call_of(Collective::broadcast, 0, 2048, 32), kRanks));
+  CHECK_FALSE(windows.peer_buffers(call_of(Collective::alltoall, 0, 2048, 32), kRanks));
 }
 
 TEST_CASE("windows are found whatever their order, up to their last bytes and no further") {
@@ -71,17 +71,17 @@ TEST_CASE("windows are found whatever their order, up to their last bytes and no
   for (const std::size_t at : {std::size_t{2048}, std::size_t{0}, std::size_t{1024}})
     windows.add({memory[0] + at, memory[0] + at, 512, {memory[1] + at, memory[0] + at, memory[2] + at}});
   for (const std::size_t at : {std::size_t{0}, std::size_t{1024}, std::size_t{2048}}) {
-    const auto reach = windows.reach(call_of(Collective::all_reduce, at, at + 496, 16), kRanks);
+    const auto reach = windows.peer_buffers(call_of(Collective::all_reduce, at, at + 496, 16), kRanks);
     REQUIRE(reach);
     CHECK(reach->receive[2] == memory[2] + at + 496);
-    CHECK_FALSE(windows.reach(call_of(Collective::all_reduce, at, at + 512, 16), kRanks));
-    CHECK_FALSE(windows.reach(call_of(Collective::all_reduce, at, at + 496, 32), kRanks));
+    CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, at, at + 512, 16), kRanks));
+    CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, at, at + 496, 32), kRanks));
   }
 }
 
 TEST_CASE("a window that was deregistered is forgotten") {
   Windows windows = two_windows();
   windows.remove(memory[0]);
-  CHECK_FALSE(windows.reach(call_of(Collective::all_reduce, 0, 2048, 32), kRanks));
-  CHECK(windows.reach(call_of(Collective::all_reduce, 2048, 2048, 32), kRanks));
+  CHECK_FALSE(windows.peer_buffers(call_of(Collective::all_reduce, 0, 2048, 32), kRanks));
+  CHECK(windows.peer_buffers(call_of(Collective::all_reduce, 2048, 2048, 32), kRanks));
 }

@@ -104,7 +104,7 @@ bool are_alike(const Grid& a, const Grid& b) {
   return a.blocks == b.blocks && a.threads == b.threads && a.batch == b.batch && a.steps == b.steps;
 }
 
-std::string fault_of(Collective collective, int ranks, std::size_t part, bool in_place, Choice choice,
+std::string fault_of(Collective collective, int ranks, std::size_t part, bool in_place, MethodConfig choice,
                      std::mt19937_64& engine) {
   const std::size_t all = part * static_cast<std::size_t>(ranks);
   const std::size_t send_words = collective == Collective::reduce_scatter ? all : part;
@@ -115,7 +115,7 @@ std::string fault_of(Collective collective, int ranks, std::size_t part, bool in
     sends.emplace_back(in_place ? std::max(send_words, receive_words) : send_words);
     receives.emplace_back(receive_words);
   }
-  std::vector<Call> calls;
+  std::vector<CollectiveCall> calls;
   for (int r = 0; r < ranks; ++r) {
     const auto rank = static_cast<std::size_t>(r);
     std::uint64_t* const base = sends[rank].data();
@@ -124,23 +124,23 @@ std::string fault_of(Collective collective, int ranks, std::size_t part, bool in
     std::uint64_t* receive = receives[rank].data();
     if (in_place) receive = base + (collective == Collective::reduce_scatter ? own : 0);
     for (std::size_t at = 0; at < send_words; ++at) send[at] = input(r, at);
-    Call call;
+    CollectiveCall call;
     call.collective = collective;
     call.send = send;
     call.receive = receive;
     call.bytes = part * 8;
     calls.push_back(call);
   }
-  Reach reach;
+  PeerBuffers reach;
   for (int r = 0; r < ranks; ++r) {
-    const Call& call = calls[static_cast<std::size_t>(r)];
-    if (!is_for_direct(call)) return "is not for direct";
+    const CollectiveCall& call = calls[static_cast<std::size_t>(r)];
+    if (!supports_direct(call)) return "is not for direct";
     reach.send[r] = static_cast<char*>(const_cast<void*>(call.send));
     reach.receive[r] = static_cast<char*>(call.receive);
   }
   std::vector<Operation> operations;
   for (int r = 0; r < ranks; ++r) {
-    const Call& call = calls[static_cast<std::size_t>(r)];
+    const CollectiveCall& call = calls[static_cast<std::size_t>(r)];
     operations.push_back(direct_operation_of(call, choice, r, ranks, kCellsOfStep, reach));
     if (!are_alike(operations.back().grid, operations.front().grid)) return "ranks have different grids";
   }
@@ -171,8 +171,8 @@ TEST_CASE("direct gives every rank what plain loops give, for two to eight ranks
     for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
       for (const std::size_t cells : {1, 2, 7, 8, 9, 63, 64, 65, 130, 1000})
         for (const bool in_place : {false, true})
-          for (const Choice& choice :
-               {Choice{Method::direct, 64, 512}, Choice{Method::direct, 1, 32}, Choice{Method::direct, 3, 96}}) {
+          for (const MethodConfig& choice :
+               {MethodConfig{Method::direct, 64, 512}, MethodConfig{Method::direct, 1, 32}, MethodConfig{Method::direct, 3, 96}}) {
             CAPTURE(name(collective));
             CAPTURE(ranks);
             CAPTURE(cells);
@@ -183,13 +183,13 @@ TEST_CASE("direct gives every rank what plain loops give, for two to eight ranks
 
 TEST_CASE("each rank writes to itself first and to the others in turn") {
   alignas(16) static char memory[4][1024];
-  Reach reach;
+  PeerBuffers reach;
   for (int r = 0; r < 4; ++r) reach.send[r] = reach.receive[r] = memory[r];
-  Call call;
+  CollectiveCall call;
   call.collective = Collective::all_reduce;
   call.send = call.receive = memory[2];
   call.bytes = 1024;
-  const Share share = direct_operation_of(call, {Method::direct, 1, 32}, 2, 4, 64, reach).share;
+  const DirectTransfer share = direct_operation_of(call, {Method::direct, 1, 32}, 2, 4, 64, reach).share;
   REQUIRE(share.target_count == 4);
   CHECK(share.targets[0] == memory[2] + 512);
   CHECK(share.targets[1] == memory[3] + 512);
@@ -200,14 +200,14 @@ TEST_CASE("each rank writes to itself first and to the others in turn") {
 
 TEST_CASE("in place an all-gather does not write its own part") {
   alignas(16) static char memory[2][1024];
-  Reach reach;
+  PeerBuffers reach;
   for (int r = 0; r < 2; ++r) reach.receive[r] = memory[r];
-  Call call;
+  CollectiveCall call;
   call.collective = Collective::all_gather;
   call.send = memory[1] + 512;
   call.receive = memory[1];
   call.bytes = 512;
-  const Share share = direct_operation_of(call, {Method::direct, 1, 32}, 1, 2, 64, reach).share;
+  const DirectTransfer share = direct_operation_of(call, {Method::direct, 1, 32}, 1, 2, 64, reach).share;
   REQUIRE(share.target_count == 1);
   CHECK(share.targets[0] == memory[0] + 512);
 }
@@ -215,15 +215,15 @@ TEST_CASE("in place an all-gather does not write its own part") {
 TEST_CASE("direct is for whole cells at addresses that they can be read and written at") {
   alignas(16) static char memory[256];
   const auto is_for_it = [](Collective collective, std::size_t send, std::size_t receive, std::size_t bytes) {
-    Call call;
+    CollectiveCall call;
     call.collective = collective;
     call.send = memory + send;
     call.receive = memory + receive;
     call.bytes = bytes;
-    return is_for_direct(call);
+    return supports_direct(call);
   };
   for (const Collective collective : kCollectives)
-    CHECK(is_for_it(collective, 0, 16, 32) == can(collective, Method::direct));
+    CHECK(is_for_it(collective, 0, 16, 32) == supports(collective, Method::direct));
   CHECK_FALSE(is_for_it(Collective::all_gather, 8, 16, 32));
   CHECK_FALSE(is_for_it(Collective::all_gather, 0, 4, 32));
   CHECK_FALSE(is_for_it(Collective::all_gather, 0, 16, 34));
@@ -231,10 +231,10 @@ TEST_CASE("direct is for whole cells at addresses that they can be read and writ
 
 TEST_CASE("slices of an all-reduce are whole lines, and the last ranks have none where there is too little") {
   alignas(16) static char memory[8][16 * 32];
-  Reach reach;
+  PeerBuffers reach;
   for (int r = 0; r < 8; ++r) reach.send[r] = reach.receive[r] = memory[r];
   const auto cells_of = [&](int rank, int ranks, std::size_t cells) {
-    Call call;
+    CollectiveCall call;
     call.send = call.receive = memory[rank];
     call.bytes = cells * kCellBytes;
     return direct_operation_of(call, {Method::direct, 1, 32}, rank, ranks, 64, reach).share.cells;

@@ -99,9 +99,9 @@ struct Case {
   int root() const { return static_cast<int>(number / 5 % static_cast<std::size_t>(ranks)); }
   std::size_t send_offset() const { return number % 5 == 0 ? 0 : number / 3 % 17; }
   std::size_t receive_offset() const { return number % 5 == 0 ? 0 : number / 7 % 17; }
-  Choice choice() const {
-    constexpr Choice kChoices[] = {{Method::exchange, 1, 32}, {Method::exchange, 3, 64}, {Method::exchange, 4, 512}};
-    Choice choice = kChoices[number / 11 % 3];
+  MethodConfig choice() const {
+    constexpr MethodConfig kChoices[] = {{Method::exchange, 1, 32}, {Method::exchange, 3, 64}, {Method::exchange, 4, 512}};
+    MethodConfig choice = kChoices[number / 11 % 3];
     choice.method = method;
     return choice;
   }
@@ -250,7 +250,7 @@ std::string fault_of(const Case& c) {
   std::vector<Operation> operations;
   for (int rank = 0; rank < c.ranks; ++rank) {
     ranks.push_back(rank_of(c, rank));
-    Call call;
+    CollectiveCall call;
     call.collective = c.collective;
     // What only the root sends others need not have.
     const bool has_input = c.collective != Collective::broadcast || rank == c.root() || c.in_place();
@@ -299,7 +299,7 @@ constexpr std::pair<Collective, Method> kWays[] = {
 TEST_CASE("every way of doing a collective, with two to eight ranks and 0 to 1000 bytes wherever they lie") {
   std::size_t number = 0;
   for (const auto& [collective, method] : kWays) {
-    REQUIRE(can(collective, method));
+    REQUIRE(supports(collective, method));
     for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
       for (std::size_t bytes = 0; bytes <= 1000; bytes += 1 + number++ % kEvery) {
         const std::string fault = fault_of({collective, method, ranks, bytes, number});

@@ -5,15 +5,15 @@ namespace {
 __global__ void trapped() { __trap(); }
 
 /// Makes a device the current one for as long as it lives.
-class OnDevice {
+class ScopedDevice {
  public:
-  explicit OnDevice(int device) {
+  explicit ScopedDevice(int device) {
     cudaGetDevice(&before_);
     cudaSetDevice(device);
   }
-  ~OnDevice() { cudaSetDevice(before_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
+  ~ScopedDevice() { cudaSetDevice(before_); }
+  ScopedDevice(const ScopedDevice&) = delete;
+  ScopedDevice& operator=(const ScopedDevice&) = delete;
 
  private:
   int before_ = 0;
@@ -22,13 +22,13 @@ class OnDevice {
 }  // namespace
 
 cudaError_t prepare_to_lose(int device) {
-  const OnDevice on_device(device);
+  const ScopedDevice on_device(device);
   cudaFuncAttributes attributes{};
   return cudaFuncGetAttributes(&attributes, trapped);
 }
 
 cudaError_t lose_gpu(int device, cudaStream_t stream) {
-  const OnDevice on_device(device);
+  const ScopedDevice on_device(device);
   trapped<<<1, 1, 0, stream>>>();
   return cudaGetLastError();
 }

@@ -38,7 +38,7 @@ __device__ Cell cell_of(int rank, int thread, std::uint64_t tag) {
 
 __global__ void exchange_lines(const __grid_constant__ Lane lane, int rank, std::uint64_t steps,
                                unsigned long long* torn) {
-  const PeerFabric<kRanks> fabric(lane, rank, kRanks, 1);
+  const PeerTransport<kRanks> fabric(lane, rank, kRanks, 1);
   const int peer = 1 - rank;
   const bool closes_line = threadIdx.x % kCellsOfLine == kCellsOfLine - 1;
   unsigned long long mine = 0;

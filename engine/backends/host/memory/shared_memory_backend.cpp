@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-HostBackend::HostBackend(int processes, int threads_per_process, std::string version, Faults faults)
+SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version, Faults faults)
     : processes_(processes),
       ranks_(processes * threads_per_process),
       version_(std::move(version)),
@@ -19,21 +19,21 @@ HostBackend::HostBackend(int processes, int threads_per_process, std::string ver
   require_ranks(faults_, ranks_);
 }
 
-Device HostBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }
+Device SharedMemoryBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }
 
-std::size_t HostBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
+std::size_t SharedMemoryBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
 
-std::size_t HostBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks); }
+std::size_t SharedMemoryBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks); }
 
-void HostBackend::reserve(int ranks, std::size_t buffer_bytes) {
+void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
   if (workspace_) throw std::logic_error("HostBackend::reserve: called twice");
   if (ranks != ranks_) throw std::logic_error("HostBackend::reserve: not the ranks that the backend was made for");
   workspace_ = std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads);
 }
 
-std::unique_ptr<Communicator> HostBackend::connect(Team& world, Team& group) {
+std::unique_ptr<Communicator> SharedMemoryBackend::connect(Team& world, Team& group) {
   if (!workspace_) throw std::logic_error("HostBackend::connect: nothing was reserved");
-  return std::make_unique<HostCommunicator>(*workspace_, world, world_ranks_of(world, group), group.rank(),
+  return std::make_unique<SharedMemoryCommunicator>(*workspace_, world, world_ranks_of(world, group), group.rank(),
                                             cache_bytes_, faults_);
 }
 

@@ -9,10 +9,10 @@
 
 namespace busbw {
 
-class HostBackend final : public Backend {
+class SharedMemoryBackend final : public Backend {
  public:
   /// `version` is the program's own. Throws UsageError when a fault names a rank that does not exist.
-  HostBackend(int processes, int threads_per_process, std::string version, Faults faults = {});
+  SharedMemoryBackend(int processes, int threads_per_process, std::string version, Faults faults = {});
 
   std::string name() const override { return "host"; }
   std::string version() const override { return version_; }
@@ -20,7 +20,7 @@ class HostBackend final : public Backend {
   std::size_t available_bytes(int ranks) const override;
   std::size_t work_bytes(int ranks) const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
-  void enter(Phase phase, int world_rank) override { strike(faults_, phase, world_rank); }
+  void enter(Phase phase, int world_rank) override { trigger_faults(faults_, phase, world_rank); }
   /// One communicator at a time for each rank. `world` and this must outlive it.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
 

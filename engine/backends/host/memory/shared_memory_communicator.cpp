@@ -14,9 +14,9 @@ constexpr std::size_t kLeastClaimBytes = std::size_t{2} << 10;
 
 }  // namespace
 
-HostCommunicator::HostCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
+SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
                                    std::size_t cache_bytes, std::span<const Fault> faults)
-    : HostRank(std::move(members), rank, faults),
+    : HostMemoryCommunicator(std::move(members), rank, faults),
       workspace_(workspace),
       world_(world),
       cache_bytes_(cache_bytes),
@@ -26,7 +26,7 @@ HostCommunicator::HostCommunicator(const Workspace& workspace, const Team& world
 // Small data is copied to the rank's staging area, large data is shown where it lies. Staged, one barrier is enough:
 // nobody's own memory is read, and there are two staging areas in turn. A rank writes to one again only two staged
 // operations later, past the barrier of the one between, at which no rank arrives before it is done with the first.
-void HostCommunicator::meet(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t most_bytes) {
+void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t most_bytes) {
   staged_ = most_bytes <= kStagingBytes;
   RankControl& mine = control(rank_);
   if (staged_) {
@@ -45,14 +45,14 @@ void HostCommunicator::meet(const std::byte* send, std::size_t send_bytes, std::
   }
 }
 
-void HostCommunicator::part() {
+void SharedMemoryCommunicator::leave_collective() {
   if (!staged_) barrier();
 }
 
 // Elements are claimed from a common counter. Each is read and written by the one rank that claimed it, which is why
 // in place is right.
-void HostCommunicator::reduce_together(std::span<std::byte* const> destinations, std::size_t count, Dtype dtype,
-                                       Redop redop, StoreMode store) {
+void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count, Dtype dtype,
+                                       Redop redop, WriteMode store) {
   const std::size_t bytes = count * size_bytes(dtype);
   const std::size_t fair = bytes / (2 * members_.size()) / 64 * 64;
   const std::size_t claim = std::clamp(fair, kLeastClaimBytes, kMostClaimBytes) / size_bytes(dtype);
@@ -65,96 +65,96 @@ void HostCommunicator::reduce_together(std::span<std::byte* const> destinations,
 }
 
 // In place, the lines to write were just read. Where all fits into the cache, the next reader finds it there.
-StoreMode HostCommunicator::store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const {
-  return send == recv || touched_bytes <= cache_bytes_ ? StoreMode::cached : StoreMode::streamed;
+WriteMode SharedMemoryCommunicator::store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const {
+  return send == recv || touched_bytes <= cache_bytes_ ? WriteMode::cached : WriteMode::streamed;
 }
 
-void HostCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
+void SharedMemoryCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
-  meet(send, bytes, recv, bytes);
+  enter_collective(send, bytes, recv, bytes);
   if (staged_) {
-    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, StoreMode::cached);
+    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, WriteMode::cached);
   } else {
-    reduce_together(destinations_, count, dtype, redop, store_for(send, recv, 2 * bytes * members_.size()));
+    reduce_cooperatively(destinations_, count, dtype, redop, store_for(send, recv, 2 * bytes * members_.size()));
   }
-  part();
+  leave_collective();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
-void HostCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
+void SharedMemoryCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
                               int root) {
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
-  meet(send, bytes, recv, bytes);
+  enter_collective(send, bytes, recv, bytes);
   if (!staged_) {
     const std::span destination(&destinations_[static_cast<std::size_t>(root)], 1);
-    reduce_together(destination, count, dtype, redop, StoreMode::cached);
+    reduce_cooperatively(destination, count, dtype, redop, WriteMode::cached);
   } else if (rank_ == root) {
-    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, StoreMode::cached);
+    reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, WriteMode::cached);
   }
-  part();
+  leave_collective();
   if (rank_ == root) faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
-void HostCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
+void SharedMemoryCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                                       Redop redop) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
   const std::size_t send_bytes = bytes * members_.size();
   faults_.before_operation();
-  meet(send, send_bytes, recv, send_bytes);
+  enter_collective(send, send_bytes, recv, send_bytes);
   // In place, recv is this rank's own share of send, which only this rank reads.
   for (const std::byte*& source : sources_) source += bytes * static_cast<std::size_t>(rank_);
-  reduce_elements(sources_, {&recv, 1}, 0, recv_count, dtype, redop, StoreMode::cached);
-  part();
+  reduce_elements(sources_, {&recv, 1}, 0, recv_count, dtype, redop, WriteMode::cached);
+  leave_collective();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
-void HostCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
+void SharedMemoryCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
   const std::size_t bytes = send_count * size_bytes(dtype);
   faults_.before_operation();
-  meet(send, bytes, recv, bytes);
+  enter_collective(send, bytes, recv, bytes);
   for (std::size_t peer = 0; peer < members_.size(); ++peer) {
     // In place, this rank's own share is where it belongs, and peers are reading it: it must not be written.
     if (recv + peer * bytes != send) move_bytes(recv + peer * bytes, sources_[peer], bytes);
   }
-  part();
+  leave_collective();
   faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
 }
 
-void HostCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
+void SharedMemoryCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
-  meet(send, rank_ == root ? bytes : 0, recv, bytes);
+  enter_collective(send, rank_ == root ? bytes : 0, recv, bytes);
   if (rank_ != root || send != recv) move_bytes(recv, sources_[static_cast<std::size_t>(root)], bytes);
-  part();
+  leave_collective();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
-void HostCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) {
+void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) {
   const std::size_t bytes = send_count * size_bytes(dtype);
   faults_.before_operation();
-  meet(send, bytes, recv, bytes);
+  enter_collective(send, bytes, recv, bytes);
   if (rank_ == root) {
     for (std::size_t peer = 0; peer < members_.size(); ++peer) {
       if (recv + peer * bytes != send) move_bytes(recv + peer * bytes, sources_[peer], bytes);
     }
   }
-  part();
+  leave_collective();
   if (rank_ == root) faults_.after_operation({recv, bytes * members_.size()}, size_bytes(dtype));
 }
 
-void HostCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) {
+void SharedMemoryCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) {
   const std::size_t bytes = recv_count * size_bytes(dtype);
   const std::size_t send_bytes = bytes * members_.size();
   faults_.before_operation();
-  meet(send, rank_ == root ? send_bytes : 0, recv, send_bytes);
+  enter_collective(send, rank_ == root ? send_bytes : 0, recv, send_bytes);
   move_bytes(recv, sources_[static_cast<std::size_t>(root)] + static_cast<std::size_t>(rank_) * bytes, bytes);
-  part();
+  leave_collective();
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 
-void HostCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
+void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
   const std::size_t bytes = count * size_bytes(dtype);
   if (send == recv) {
     // Peers would overwrite what others still have to read: through the channels, which hold copies.
@@ -166,15 +166,15 @@ void HostCommunicator::alltoall(const std::byte* send, std::byte* recv, std::siz
   }
   const std::size_t all_bytes = bytes * members_.size();
   faults_.before_operation();
-  meet(send, all_bytes, recv, all_bytes);
+  enter_collective(send, all_bytes, recv, all_bytes);
   for (std::size_t peer = 0; peer < members_.size(); ++peer) {
     move_bytes(recv + peer * bytes, sources_[peer] + static_cast<std::size_t>(rank_) * bytes, bytes);
   }
-  part();
+  leave_collective();
   faults_.after_operation({recv, all_bytes}, size_bytes(dtype));
 }
 
-void HostCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
+void SharedMemoryCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   faults_.before_operation();
   exchange_chunks(workspace_.channels(), members_, rank_, sends, recvs, size_bytes(dtype), world_);
   faults_.after_operation(result_of(recvs, size_bytes(dtype)), size_bytes(dtype));

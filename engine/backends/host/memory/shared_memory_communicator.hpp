@@ -11,10 +11,10 @@ namespace busbw {
 
 /// What peers read or write must lie in the workspace where ranks are processes. All ranks of a collective are in
 /// place, or none.
-class HostCommunicator final : public HostRank {
+class SharedMemoryCommunicator final : public HostMemoryCommunicator {
  public:
   /// `members`: the world ranks of the communicator's ranks. The workspace and `world` must outlive this.
-  HostCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
+  SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> members, int rank,
                    std::size_t cache_bytes, std::span<const Fault> faults);
 
   std::span<std::byte> send_buffer() override { return workspace_.send_buffer(world_rank(rank_)); }
@@ -37,12 +37,12 @@ class HostCommunicator final : public HostRank {
 
   /// From here to `part`, sources_[r] is rank r's data to send and, unless staged_, destinations_[r] where it receives.
   /// `most_bytes`: the most that any rank sends; the same at all ranks.
-  void meet(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t most_bytes);
+  void enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t most_bytes);
   /// Returns when no peer uses this rank's memory any more.
-  void part();
+  void leave_collective();
   /// Reduces all sources into all `destinations`, shared out among the ranks.
-  void reduce_together(std::span<std::byte* const> destinations, std::size_t count, Dtype, Redop, StoreMode);
-  StoreMode store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const;
+  void reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count, Dtype, Redop, WriteMode);
+  WriteMode store_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const;
 
   const Workspace& workspace_;
   const Team& world_;

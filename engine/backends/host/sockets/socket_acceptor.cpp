@@ -27,32 +27,32 @@ Descriptor listen_on_loopback() {
 
 }  // namespace
 
-SocketVisitors::SocketVisitors(int rank, Listening where)
+SocketAcceptor::SocketAcceptor(int rank, ListenScope where)
     : rank_(rank),
-      listener_(where == Listening::this_host ? listen_on_loopback() : listen_everywhere(0)),
-      door_(new_door(static_cast<std::uint16_t>(local_endpoint(listener_).port()))) {}
+      listener_(where == ListenScope::this_host ? listen_on_loopback() : listen_everywhere(0)),
+      door_(new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener_).port()))) {}
 
-void SocketVisitors::add_interests(std::vector<pollfd>& interests) const {
+void SocketAcceptor::add_interests(std::vector<pollfd>& interests) const {
   interests.push_back({listener_.number(), POLLIN, 0});
-  for (const Visitor& visitor : visitors_) interests.push_back({visitor.connection.number(), POLLIN, 0});
+  for (const PendingConnection& visitor : visitors_) interests.push_back({visitor.connection.number(), POLLIN, 0});
 }
 
-void SocketVisitors::proceed(std::span<const pollfd> polled) {
-  std::vector<Visitor> staying;
+void SocketAcceptor::proceed(std::span<const pollfd> polled) {
+  std::vector<PendingConnection> staying;
   for (std::size_t i = 0; i < visitors_.size(); ++i) {
     const bool silent = polled[i + 1].revents == 0;  // the listener is the first
-    if (silent || hear(visitors_[i]) == Then::stays) staying.push_back(std::move(visitors_[i]));
+    if (silent || receive(visitors_[i]) == Disposition::stays) staying.push_back(std::move(visitors_[i]));
   }
   visitors_ = std::move(staying);
-  if (polled[0].revents != 0) let_in();
+  if (polled[0].revents != 0) accept_pending();
 }
 
-void SocketVisitors::tick() {
+void SocketAcceptor::tick() {
   shut_out_ +=
-      std::erase_if(visitors_, [](Visitor& visitor) { return visitor.rank < 0 && ++visitor.ticks >= kPatienceTicks; });
+      std::erase_if(visitors_, [](PendingConnection& visitor) { return visitor.rank < 0 && ++visitor.ticks >= kGreetingLimitTicks; });
 }
 
-void SocketVisitors::let_in() {
+void SocketAcceptor::accept_pending() {
   for (int turn = 0; turn < kMostAtOnce; ++turn) {
     Descriptor connection(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!connection.is_open()) {
@@ -60,56 +60,56 @@ void SocketVisitors::let_in() {
       if (error == EINTR || error == ECONNABORTED) continue;
       if (error != EMFILE && error != ENFILE) return;
       // Strangers must not take the descriptors away from those who belong here.
-      if (visitors_.empty()) too_many_descriptors(error);
-      shut_out_first();
+      if (visitors_.empty()) throw_out_of_descriptors(error);
+      reject_oldest();
       continue;
     }
-    prepare(connection);
-    if (visitors_.size() >= static_cast<std::size_t>(rank_) + kMostStrangers) shut_out_first();
-    Visitor visitor;
+    set_nonblocking_nodelay(connection);
+    if (visitors_.size() >= static_cast<std::size_t>(rank_) + kMaxPendingConnections) reject_oldest();
+    PendingConnection visitor;
     visitor.connection = std::move(connection);
-    if (hear(visitor) == Then::stays) visitors_.push_back(std::move(visitor));
+    if (receive(visitor) == Disposition::stays) visitors_.push_back(std::move(visitor));
   }
 }
 
-SocketVisitors::Then SocketVisitors::hear(Visitor& visitor) {
+SocketAcceptor::Disposition SocketAcceptor::receive(PendingConnection& visitor) {
   const bool greeted = visitor.rank >= 0;
   // Not a byte more than belongs here: data may follow at once.
   std::byte confirmation{};
   std::byte* const into = greeted ? &confirmation : visitor.said.data() + visitor.said_bytes;
   const std::size_t room = greeted ? 1 : visitor.said.size() - visitor.said_bytes;
   const ssize_t got = recv(visitor.connection.number(), into, room, 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Then::stays;
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Disposition::stays;
   if (got <= 0 || (greeted && confirmation != kConfirmation)) {
     ++shut_out_;
-    return Then::goes;
+    return Disposition::goes;
   }
   if (greeted) {
     guests_.push_back({visitor.rank, std::move(visitor.connection)});
-    return Then::goes;
+    return Disposition::goes;
   }
   visitor.said_bytes += static_cast<std::size_t>(got);
-  return visitor.said_bytes < visitor.said.size() ? Then::stays : answer(visitor);
+  return visitor.said_bytes < visitor.said.size() ? Disposition::stays : answer(visitor);
 }
 
-SocketVisitors::Then SocketVisitors::answer(Visitor& visitor) {
-  const auto greeting = greeting_of(visitor.said);
+SocketAcceptor::Disposition SocketAcceptor::answer(PendingConnection& visitor) {
+  const auto greeting = decode_connect_request(visitor.said);
   const bool right = greeting && greeting->to == rank_ && greeting->from >= 0 && greeting->from < rank_ &&
-                     same_secret(greeting->secret, door_.secret);
+                     constant_time_equal(greeting->secret, door_.secret);
   const auto& word = door_.answer;
   // A new connection has room for so little.
   if (!right ||
       send(visitor.connection.number(), word.data(), word.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(word.size())) {
     ++shut_out_;
-    return Then::goes;
+    return Disposition::goes;
   }
   visitor.rank = greeting->from;
-  return Then::stays;
+  return Disposition::stays;
 }
 
-void SocketVisitors::shut_out_first() {
+void SocketAcceptor::reject_oldest() {
   // Who has greeted rightly stays as long as there is anybody else.
-  auto first = std::ranges::find_if(visitors_, [](const Visitor& visitor) { return visitor.rank < 0; });
+  auto first = std::ranges::find_if(visitors_, [](const PendingConnection& visitor) { return visitor.rank < 0; });
   if (first == visitors_.end()) first = visitors_.begin();
   visitors_.erase(first);
   ++shut_out_;

@@ -51,7 +51,7 @@ std::string names_of(std::span<const Interface> interfaces) {
 
 }  // namespace
 
-std::vector<Interface> chosen_interfaces(std::vector<Interface> all, std::string_view prefixes,
+std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string_view prefixes,
                                          std::string_view variable) {
   if (prefixes.empty()) return all;
   std::vector<Interface> chosen;
@@ -71,11 +71,11 @@ std::vector<Interface> chosen_interfaces(std::vector<Interface> all, std::string
     throw UsageError(
         fmt::format("{}={}: no interface of this host that is up and has an address begins like that; "
                     "there are: {}",
-                    variable, shown(prefixes), names_of(all)));
+                    variable, printable_value(prefixes), names_of(all)));
   return chosen;
 }
 
-std::vector<Endpoint> worth_trying(std::span<const Interface> theirs, std::span<const Interface> ours, bool same_host) {
+std::vector<Endpoint> candidate_addresses(std::span<const Interface> theirs, std::span<const Interface> ours, bool same_host) {
   const auto is_ours = [&](const Endpoint& address) {
     return std::ranges::any_of(ours, [&](const Interface& own) { return same_ip(own.address, address); });
   };
@@ -93,7 +93,7 @@ std::vector<Endpoint> worth_trying(std::span<const Interface> theirs, std::span<
   return tried;
 }
 
-std::string loopback_place() {
+std::string loopback_namespace_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
   std::array<char, 64> network{};

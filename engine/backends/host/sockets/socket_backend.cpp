@@ -31,7 +31,7 @@ SocketBackend::SocketBackend(int first_rank, int ranks, std::string version, Fau
       ranks_(ranks),
       version_(std::move(version)),
       faults_(std::move(faults)),
-      interfaces_(chosen_interfaces(interfaces(), wanted_prefixes(), kInterfacesVariable)),
+      interfaces_(select_interfaces(interfaces(), wanted_prefixes(), kInterfacesVariable)),
       cpu_name_(busbw::cpu_name()) {}
 
 Device SocketBackend::device(int index) const { return {index, "cpu", cpu_name_}; }
@@ -64,7 +64,7 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   {
     const std::lock_guard lock(mutex_);
     // Where that is too few, the socket that cannot be made is the error.
-    allow_open_files(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) + kOtherDescriptors);
+    raise_open_file_limit(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) + kOtherDescriptors);
   }
   SocketMesh mesh(group, world.rank(), interfaces_);
   remember(mesh.local_ends());

@@ -28,7 +28,7 @@ class SocketBackend final : public Backend {
   /// The transport and, once ranks are connected, over which addresses of this host.
   std::vector<std::pair<std::string, std::string>> facts() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
-  void enter(Phase phase, int world_rank) override { strike(faults_, phase, world_rank); }
+  void enter(Phase phase, int world_rank) override { trigger_faults(faults_, phase, world_rank); }
   /// One communicator at a time for each rank. `world` and this must outlive it. Throws UsageError when a fault names a
   /// rank that does not exist, and what SocketMesh throws.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;

@@ -26,13 +26,13 @@ bool overlap(const Transfer& a, const Transfer& b, std::size_t element_bytes) {
 
 }  // namespace
 
-std::size_t SocketCommunicator::Shares::first_byte(int rank) const {
+std::size_t SocketCommunicator::RankShares::first_byte(int rank) const {
   return std::min(static_cast<std::size_t>(rank) * per_rank, count) * element_bytes;
 }
 
 SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::span<std::byte> send_buffer,
                                        std::span<std::byte> recv_buffer, std::span<const Fault> faults)
-    : HostRank(mesh.world_ranks(), mesh.rank(), faults),
+    : HostMemoryCommunicator(mesh.world_ranks(), mesh.rank(), faults),
       mesh_(std::move(mesh)),
       send_buffer_(send_buffer),
       recv_buffer_(recv_buffer),
@@ -43,22 +43,22 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
 
 void SocketCommunicator::enter(Phase phase) {
   exchange_.enter(phase);
-  HostRank::enter(phase);
+  HostMemoryCommunicator::enter(phase);
 }
 
-SocketCommunicator::Shares SocketCommunicator::even_shares(std::size_t count, std::size_t element_bytes) const {
+SocketCommunicator::RankShares SocketCommunicator::even_shares(std::size_t count, std::size_t element_bytes) const {
   const std::size_t fair = (count + members_.size() - 1) / members_.size();
   return {count, rounded_up(fair, kLineBytes / element_bytes), element_bytes};
 }
 
 void SocketCommunicator::reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count,
                                     Dtype dtype, Redop redop) {
-  reduce_elements(sources, {&result, 1}, 0, count, dtype, redop, StoreMode::cached);
+  reduce_elements(sources, {&result, 1}, 0, count, dtype, redop, WriteMode::cached);
 }
 
 // Every rank sends every other one its part of that rank's share. The bytes are as many as round a ring, but nothing is
 // rounded on the way, and averages and scalars are applied once.
-void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* result, const Shares& shares, Dtype dtype,
+void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* result, const RankShares& shares, Dtype dtype,
                                           Redop redop) {
   for (int distance = 1; distance < size(); ++distance) {
     const int to = peer(distance);
@@ -79,13 +79,13 @@ void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* resu
   }
 }
 
-void SocketCommunicator::gather_shares(std::byte* all, const Shares& shares) {
-  shares.count* shares.element_bytes <= kSmallBytes ? gather_in_doubling_steps(all, shares)
-                                                    : gather_round_the_ring(all, shares);
+void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares) {
+  shares.count* shares.element_bytes <= kSmallBytes ? all_gather_doubling(all, shares)
+                                                    : all_gather_ring(all, shares);
 }
 
 // After each step a rank holds the shares of twice as many ranks: its own and those that follow.
-void SocketCommunicator::gather_in_doubling_steps(std::byte* all, const Shares& shares) {
+void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& shares) {
   const auto pieces = [&](int first, int ranks, const auto& move) {
     const int end = first + ranks;
     const auto piece = [&](int from, int to) {
@@ -105,7 +105,7 @@ void SocketCommunicator::gather_in_doubling_steps(std::byte* all, const Shares& 
 }
 
 // Shares go round as a stream: each rank passes on what it receives while it comes.
-void SocketCommunicator::gather_round_the_ring(std::byte* all, const Shares& shares) {
+void SocketCommunicator::all_gather_ring(std::byte* all, const RankShares& shares) {
   const int next = peer(1);
   const int previous = peer(size() - 1);
   exchange_.send(next, all + shares.first_byte(rank_), shares.bytes(rank_));
@@ -118,7 +118,7 @@ void SocketCommunicator::gather_round_the_ring(std::byte* all, const Shares& sha
   exchange_.finish();
 }
 
-void SocketCommunicator::broadcast_down_a_tree(std::byte* data, std::size_t bytes, int root) {
+void SocketCommunicator::broadcast_tree(std::byte* data, std::size_t bytes, int root) {
   const int place = (rank_ - root + size()) % size();  // counted from the root
   const auto rank_at = [&](int at) { return (at + root) % size(); };
   int bit = 1;
@@ -133,7 +133,7 @@ void SocketCommunicator::broadcast_down_a_tree(std::byte* data, std::size_t byte
   exchange_.finish();
 }
 
-void SocketCommunicator::broadcast_along_a_chain(std::byte* data, std::size_t bytes, int root) {
+void SocketCommunicator::broadcast_chain(std::byte* data, std::size_t bytes, int root) {
   const int next = peer(1);
   if (rank_ == root) {
     exchange_.send(next, data, bytes);
@@ -154,11 +154,11 @@ void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std:
   } else if (bytes <= kSmallBytes / members_.size()) {
     std::byte* const all = work_.data();
     move_bytes(all + static_cast<std::size_t>(rank_) * bytes, send, bytes);
-    gather_in_doubling_steps(all, {count * members_.size(), count, width});
+    all_gather_doubling(all, {count * members_.size(), count, width});
     for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i] = all + i * bytes;
     reduce_all(sources_, recv, count, dtype, redop);
   } else {
-    const Shares shares = even_shares(count, width);
+    const RankShares shares = even_shares(count, width);
     reduce_own_share(send, recv + shares.first_byte(rank_), shares, dtype, redop);
     exchange_.finish();  // in place, what comes next overwrites what is sent
     gather_shares(recv, shares);
@@ -192,7 +192,7 @@ void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::siz
       reduce_all(sources_, result, part, dtype, redop);
       continue;
     }
-    const Shares shares = even_shares(part, width);
+    const RankShares shares = even_shares(part, width);
     std::byte* const reduced = is_root ? result + shares.first_byte(rank_) : slot(rank_);
     reduce_own_share(data, reduced, shares, dtype, redop);
     if (!is_root) exchange_.send(root, reduced, shares.bytes(rank_));
@@ -215,7 +215,7 @@ void SocketCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, 
 }
 
 void SocketCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
-  const Shares shares{send_count * members_.size(), send_count, size_bytes(dtype)};
+  const RankShares shares{send_count * members_.size(), send_count, size_bytes(dtype)};
   faults_.before_operation();
   move_bytes(recv + shares.first_byte(rank_), send, shares.bytes(rank_));
   gather_shares(recv, shares);
@@ -226,7 +226,7 @@ void SocketCommunicator::broadcast(const std::byte* send, std::byte* recv, std::
   const std::size_t bytes = count * size_bytes(dtype);
   faults_.before_operation();
   if (rank_ == root) move_bytes(recv, send, bytes);
-  bytes <= kWholeBytes ? broadcast_down_a_tree(recv, bytes, root) : broadcast_along_a_chain(recv, bytes, root);
+  bytes <= kWholeBytes ? broadcast_tree(recv, bytes, root) : broadcast_chain(recv, bytes, root);
   faults_.after_operation({recv, bytes}, size_bytes(dtype));
 }
 

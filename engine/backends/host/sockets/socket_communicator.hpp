@@ -13,7 +13,7 @@ namespace busbw {
 /// Every element is reduced once, by one rank or by each that wants it, from all ranks' data in rank order: results
 /// have the same bits at every rank and are those of ranks that share memory. All ranks of a collective are in place,
 /// or none.
-class SocketCommunicator final : public HostRank {
+class SocketCommunicator final : public HostMemoryCommunicator {
  public:
   /// Memory beside the buffers.
   static constexpr std::size_t kWorkBytes = std::size_t{1} << 20;
@@ -39,7 +39,7 @@ class SocketCommunicator final : public HostRank {
 
  private:
   /// What each rank has of an array of `count` elements: `per_rank`, the last ones fewer or none.
-  struct Shares {
+  struct RankShares {
     std::size_t count;
     std::size_t per_rank;
     std::size_t element_bytes;
@@ -47,7 +47,7 @@ class SocketCommunicator final : public HostRank {
     std::size_t first_byte(int rank) const;
     std::size_t bytes(int rank) const { return first_byte(rank + 1) - first_byte(rank); }
   };
-  Shares even_shares(std::size_t count, std::size_t element_bytes) const;
+  RankShares even_shares(std::size_t count, std::size_t element_bytes) const;
 
   /// The other ranks, the next one first, so that not all turn to the same one at once.
   int peer(int distance) const { return (rank_ + distance) % size(); }
@@ -55,12 +55,12 @@ class SocketCommunicator final : public HostRank {
   std::byte* slot(int rank) { return work_.data() + static_cast<std::size_t>(rank) * slot_bytes_; }
 
   void reduce_all(std::span<const std::byte* const> sources, std::byte* result, std::size_t count, Dtype, Redop);
-  void reduce_own_share(const std::byte* send, std::byte* result, const Shares&, Dtype, Redop);
-  void gather_shares(std::byte* all, const Shares&);
-  void gather_in_doubling_steps(std::byte* all, const Shares&);
-  void gather_round_the_ring(std::byte* all, const Shares&);
-  void broadcast_down_a_tree(std::byte* data, std::size_t bytes, int root);
-  void broadcast_along_a_chain(std::byte* data, std::size_t bytes, int root);
+  void reduce_own_share(const std::byte* send, std::byte* result, const RankShares&, Dtype, Redop);
+  void gather_shares(std::byte* all, const RankShares&);
+  void all_gather_doubling(std::byte* all, const RankShares&);
+  void all_gather_ring(std::byte* all, const RankShares&);
+  void broadcast_tree(std::byte* data, std::size_t bytes, int root);
+  void broadcast_chain(std::byte* data, std::size_t bytes, int root);
 
   SocketMesh mesh_;
   std::span<std::byte> send_buffer_;

@@ -15,7 +15,7 @@ namespace busbw {
 
 /// Calls the addresses of a peer one after the other until somebody answers who knows the peer's secret. Never blocks:
 /// its owner polls, and ticks ten times a second.
-class SocketCaller {
+class SocketConnector {
  public:
   /// Ticks until a connection that is not made is given up, in each round over all addresses; between two rounds; and
   /// until a peer that is connected must have answered. The first round passes quickly over addresses that lead
@@ -24,12 +24,12 @@ class SocketCaller {
   static constexpr int kPauseTicks = 5;
   static constexpr int kAnswerTicks = 100;
 
-  SocketCaller(const std::vector<Endpoint>& addresses, const Door& door, int from, int to);
+  SocketConnector(const std::vector<Endpoint>& addresses, const ListenerCredentials& door, int from, int to);
 
   /// What to poll for; negative descriptors are no error to poll.
   pollfd interest() const;
   /// After poll said that something happened.
-  void proceed();
+  void on_ready();
   void tick();
 
   int to() const { return greeting_.to; }
@@ -42,7 +42,7 @@ class SocketCaller {
 
  private:
   enum class State { pausing, connecting, waiting, connected, failed };
-  struct Try {
+  struct ConnectAttempt {
     Endpoint endpoint;
     std::string outcome;
   };
@@ -52,19 +52,19 @@ class SocketCaller {
   void greet();
   void hear();
 
-  std::vector<Try> tries_;
-  Door door_;
-  CallGreeting greeting_;
+  std::vector<ConnectAttempt> tries_;
+  ListenerCredentials door_;
+  ConnectRequest greeting_;
   State state_ = State::pausing;
   std::size_t next_ = 0;
   std::size_t round_ = 0;
   int ticks_ = 0;
   Descriptor connection_;
-  Door::Secret answer_{};
+  ListenerCredentials::Secret answer_{};
   std::size_t heard_bytes_ = 0;
 };
 
 /// The process may have no more sockets.
-[[noreturn]] void too_many_descriptors(int error);
+[[noreturn]] void throw_out_of_descriptors(int error);
 
 }  // namespace busbw

@@ -21,9 +21,9 @@ constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 10;
 SocketExchange::SocketExchange(const SocketMesh& mesh, const Team& team, int ticks_for_reason)
     : mesh_(mesh), team_(team), ticks_for_reason_(ticks_for_reason) {}
 
-void SocketExchange::add(std::vector<Stream>& streams, int peer, std::byte* data, std::size_t bytes,
-                         std::optional<Flow> source) {
-  Stream added;
+void SocketExchange::add(std::vector<FlowState>& streams, int peer, std::byte* data, std::size_t bytes,
+                         std::optional<FlowId> source) {
+  FlowState added;
   added.peer = peer;
   added.connection = mesh_.connection(peer);
   added.data = data;
@@ -41,12 +41,12 @@ void SocketExchange::send(int peer, const std::byte* data, std::size_t bytes) {
   add(sends_, peer, const_cast<std::byte*>(data), bytes, std::nullopt);
 }
 
-SocketExchange::Flow SocketExchange::receive(int peer, std::byte* data, std::size_t bytes) {
+SocketExchange::FlowId SocketExchange::receive(int peer, std::byte* data, std::size_t bytes) {
   add(recvs_, peer, data, bytes, std::nullopt);
   return recvs_.size() - 1;
 }
 
-void SocketExchange::forward(int peer, const std::byte* data, std::size_t bytes, Flow source) {
+void SocketExchange::forward(int peer, const std::byte* data, std::size_t bytes, FlowId source) {
   add(sends_, peer, const_cast<std::byte*>(data), bytes, source);
 }
 
@@ -64,27 +64,27 @@ void SocketExchange::finish_in_place() {
   in_place_ = false;
 }
 
-bool SocketExchange::complete(const std::vector<Stream>& streams) const {
-  return std::ranges::all_of(streams, [](const Stream& stream) { return stream.done == stream.bytes; });
+bool SocketExchange::complete(const std::vector<FlowState>& streams) const {
+  return std::ranges::all_of(streams, [](const FlowState& stream) { return stream.done == stream.bytes; });
 }
 
 void SocketExchange::run(bool sends_too) {
   while (!complete(recvs_) || (sends_too && !complete(sends_))) {
-    if (team_.aborted()) throw Aborted{};
+    if (team_.aborted()) throw JobAborted{};
     if (!progress()) wait();
   }
   recvs_.clear();
   if (sends_too) sends_.clear();
 }
 
-std::size_t SocketExchange::sendable(const Stream& send) const {
+std::size_t SocketExchange::sendable(const FlowState& send) const {
   return send.source ? recvs_[*send.source].done : send.bytes;
 }
 
-std::size_t SocketExchange::receivable(const Stream& recv) const {
+std::size_t SocketExchange::receivable(const FlowState& recv) const {
   if (!in_place_) return recv.bytes;
   const std::byte* limit = recv.data + recv.bytes;
-  for (const Stream& send : sends_) {
+  for (const FlowState& send : sends_) {
     const std::byte* const unsent = send.data + send.done;
     const std::byte* const end = send.data + send.bytes;
     if (unsent != end && std::less{}(unsent, limit) && std::less{}(recv.data + recv.done, end)) limit = unsent;
@@ -92,22 +92,22 @@ std::size_t SocketExchange::receivable(const Stream& recv) const {
   return std::less{}(limit, recv.data + recv.done) ? recv.done : static_cast<std::size_t>(limit - recv.data);
 }
 
-bool SocketExchange::turn(const std::vector<Stream>& streams, const Stream& stream) const {
+bool SocketExchange::is_next(const std::vector<FlowState>& streams, const FlowState& stream) const {
   return !stream.previous || streams[*stream.previous].done == streams[*stream.previous].bytes;
 }
 
 bool SocketExchange::progress() {
   bool any = false;
-  for (Stream& send : sends_) {
-    if (send.ready && send.done < send.bytes && turn(sends_, send)) any |= progress(send, true, sendable(send));
+  for (FlowState& send : sends_) {
+    if (send.ready && send.done < send.bytes && is_next(sends_, send)) any |= progress(send, true, sendable(send));
   }
-  for (Stream& recv : recvs_) {
-    if (recv.ready && recv.done < recv.bytes && turn(recvs_, recv)) any |= progress(recv, false, receivable(recv));
+  for (FlowState& recv : recvs_) {
+    if (recv.ready && recv.done < recv.bytes && is_next(recvs_, recv)) any |= progress(recv, false, receivable(recv));
   }
   return any;
 }
 
-bool SocketExchange::progress(Stream& stream, bool sending, std::size_t limit) {
+bool SocketExchange::progress(FlowState& stream, bool sending, std::size_t limit) {
   if (stream.done >= limit) return false;
   const std::size_t wanted = std::min(limit - stream.done, kMostBytesAtOnce);
   std::byte* const at = stream.data + stream.done;
@@ -118,9 +118,9 @@ bool SocketExchange::progress(Stream& stream, bool sending, std::size_t limit) {
     stream.ready = static_cast<std::size_t>(moved) == wanted;
     return true;
   }
-  if (moved == 0) lost(stream.peer, "it closed the connection");
+  if (moved == 0) throw_peer_lost(stream.peer, "it closed the connection");
   if (errno == EINTR) return true;
-  if (errno != EAGAIN) lost(stream.peer, std::strerror(errno));
+  if (errno != EAGAIN) throw_peer_lost(stream.peer, std::strerror(errno));
   stream.ready = false;
   return false;
 }
@@ -128,15 +128,15 @@ bool SocketExchange::progress(Stream& stream, bool sending, std::size_t limit) {
 void SocketExchange::wait() {
   polled_.clear();
   polled_streams_.clear();
-  const auto look_at = [&](Stream& stream, short event) {
+  const auto look_at = [&](FlowState& stream, short event) {
     polled_.push_back({stream.connection, event, 0});
     polled_streams_.push_back(&stream);
   };
-  for (Stream& send : sends_) {
-    if (send.done < sendable(send) && turn(sends_, send)) look_at(send, POLLOUT);
+  for (FlowState& send : sends_) {
+    if (send.done < sendable(send) && is_next(sends_, send)) look_at(send, POLLOUT);
   }
-  for (Stream& recv : recvs_) {
-    if (recv.done < receivable(recv) && turn(recvs_, recv)) look_at(recv, POLLIN);
+  for (FlowState& recv : recvs_) {
+    if (recv.done < receivable(recv) && is_next(recvs_, recv)) look_at(recv, POLLIN);
   }
   if (poll(polled_.data(), polled_.size(), kTickMs) <= 0) return;
   for (std::size_t i = 0; i < polled_.size(); ++i) {
@@ -144,13 +144,13 @@ void SocketExchange::wait() {
   }
 }
 
-void SocketExchange::lost(int peer, const char* how) const {
+void SocketExchange::throw_peer_lost(int peer, const char* how) const {
   // The end of a process reaches its peers faster than the job's word for it; that word says more.
   for (int tick = 0; tick < ticks_for_reason_; ++tick) {
-    if (team_.aborted()) throw Aborted{};
+    if (team_.aborted()) throw JobAborted{};
     poll(nullptr, 0, kTickMs);
   }
-  throw Error(Exit::rank_lost,
+  throw Error(ExitCode::rank_lost,
               fmt::format("{} was lost in phase {}: {}; look at its messages and whether its host is up",
                           mesh_.name_of(peer), name(phase_), how));
 }

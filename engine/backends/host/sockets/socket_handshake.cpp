@@ -14,16 +14,16 @@ constexpr std::string_view kMagic = "busbwhi1";
 
 }  // namespace
 
-Bytes Introduction::encoded() const {
+Bytes PeerInfo::encoded() const {
   MessageWriter writer;
   writer.add(world_rank).add(host).add(place).add(interfaces.size());
   for (const Interface& one : interfaces) writer.add(one.name).add(one.address.host()).add(one.mask.host());
   return writer.bytes();
 }
 
-Introduction introduction_of(std::span<const std::byte> bytes) {
+PeerInfo decode_peer_info(std::span<const std::byte> bytes) {
   MessageReader reader(bytes);
-  Introduction read;
+  PeerInfo read;
   read.world_rank = reader.take<int>();
   read.host = reader.take_text();
   read.place = reader.take_text();
@@ -35,22 +35,22 @@ Introduction introduction_of(std::span<const std::byte> bytes) {
   return read;
 }
 
-Bytes Door::encoded() const { return MessageWriter().add(port).add(secret).add(answer).bytes(); }
+Bytes ListenerCredentials::encoded() const { return MessageWriter().add(port).add(secret).add(answer).bytes(); }
 
-Door door_of(std::span<const std::byte> bytes) {
+ListenerCredentials decode_listener_credentials(std::span<const std::byte> bytes) {
   MessageReader reader(bytes);
-  Door door;
+  ListenerCredentials door;
   door.port = reader.take<std::uint16_t>();
-  door.secret = reader.take<Door::Secret>();
-  door.answer = reader.take<Door::Secret>();
+  door.secret = reader.take<ListenerCredentials::Secret>();
+  door.answer = reader.take<ListenerCredentials::Secret>();
   return door;
 }
 
-Door new_door(std::uint16_t port) {
-  return {port, random_bytes<sizeof(Door::Secret)>(), random_bytes<sizeof(Door::Secret)>()};
+ListenerCredentials new_listener_credentials(std::uint16_t port) {
+  return {port, random_bytes<sizeof(ListenerCredentials::Secret)>(), random_bytes<sizeof(ListenerCredentials::Secret)>()};
 }
 
-CallGreeting::Encoded CallGreeting::encoded() const {
+ConnectRequest::Encoded ConnectRequest::encoded() const {
   Encoded bytes;
   static_assert(kMagic.size() + sizeof from + sizeof to + sizeof secret == kBytes);
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
@@ -60,9 +60,9 @@ CallGreeting::Encoded CallGreeting::encoded() const {
   return bytes;
 }
 
-std::optional<CallGreeting> greeting_of(const CallGreeting::Encoded& bytes) {
+std::optional<ConnectRequest> decode_connect_request(const ConnectRequest::Encoded& bytes) {
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return std::nullopt;
-  CallGreeting read;
+  ConnectRequest read;
   std::memcpy(&read.from, bytes.data() + kMagic.size(), sizeof read.from);
   std::memcpy(&read.to, bytes.data() + kMagic.size() + sizeof read.from, sizeof read.to);
   std::memcpy(read.secret.data(), bytes.data() + kMagic.size() + sizeof read.from + sizeof read.to, sizeof read.secret);

@@ -21,8 +21,8 @@ namespace {
 
 bool is_loopback(const Interface& interface) { return interface.address.is_loopback(); }
 
-bool all_on_this_host(const std::vector<Introduction>& members) {
-  return std::ranges::all_of(members, [&](const Introduction& member) {
+bool all_on_this_host(const std::vector<PeerInfo>& members) {
+  return std::ranges::all_of(members, [&](const PeerInfo& member) {
     return member.same_host(members.front()) && std::ranges::any_of(member.interfaces, is_loopback);
   });
 }
@@ -31,22 +31,22 @@ bool all_on_this_host(const std::vector<Introduction>& members) {
 
 SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> ours)
     : ours_(ours.begin(), ours.end()), rank_(group.rank()), connections_(static_cast<std::size_t>(group.size())) {
-  const Introduction mine{world_rank, host_name(), loopback_place(), ours_};
-  for (const Bytes& theirs : share(group, mine.encoded())) members_.push_back(introduction_of(theirs));
+  const PeerInfo mine{world_rank, host_name(), loopback_namespace_id(), ours_};
+  for (const Bytes& theirs : all_gather_bytes(group, mine.encoded())) members_.push_back(decode_peer_info(theirs));
 
-  SocketVisitors visitors(rank_, all_on_this_host(members_) ? Listening::this_host : Listening::every_where);
-  std::vector<Door> doors;
-  for (const Bytes& theirs : share(group, visitors.door().encoded())) doors.push_back(door_of(theirs));
+  SocketAcceptor visitors(rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::every_where);
+  std::vector<ListenerCredentials> doors;
+  for (const Bytes& theirs : all_gather_bytes(group, visitors.door().encoded())) doors.push_back(decode_listener_credentials(theirs));
   connect_all(group, visitors, doors);
 }
 
-void SocketMesh::connect_all(const Team& group, SocketVisitors& visitors, std::span<const Door> doors) {
-  const Introduction& mine = members_[static_cast<std::size_t>(rank_)];
-  std::vector<SocketCaller> callers;
+void SocketMesh::connect_all(const Team& group, SocketAcceptor& visitors, std::span<const ListenerCredentials> doors) {
+  const PeerInfo& mine = members_[static_cast<std::size_t>(rank_)];
+  std::vector<SocketConnector> callers;
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
-    const Introduction& theirs = members_[index];
-    callers.emplace_back(worth_trying(theirs.interfaces, ours_, theirs.same_host(mine)), doors[index], rank_, peer);
+    const PeerInfo& theirs = members_[index];
+    callers.emplace_back(candidate_addresses(theirs.interfaces, ours_, theirs.same_host(mine)), doors[index], rank_, peer);
   }
 
   const Ticker ticker;
@@ -56,23 +56,23 @@ void SocketMesh::connect_all(const Team& group, SocketVisitors& visitors, std::s
                                                     [](const Descriptor& connection) { return connection.is_open(); });
   };
   while (waited_for()) {
-    if (group.aborted()) throw Aborted{};
+    if (group.aborted()) throw JobAborted{};
     polled.assign({{ticker.number(), POLLIN, 0}});
-    for (const SocketCaller& caller : callers) polled.push_back(caller.interest());
+    for (const SocketConnector& caller : callers) polled.push_back(caller.interest());
     visitors.add_interests(polled);
     if (poll(polled.data(), polled.size(), -1) <= 0) continue;  // a signal
 
     for (std::size_t i = 0; i < callers.size(); ++i)
-      if (polled[i + 1].revents != 0) callers[i].proceed();
+      if (polled[i + 1].revents != 0) callers[i].on_ready();
     visitors.proceed(std::span(polled).subspan(1 + callers.size()));
-    for (std::uint64_t ticks = ticker.passed(); ticks > 0; --ticks) {
-      for (SocketCaller& caller : callers) caller.tick();
+    for (std::uint64_t ticks = ticker.take_elapsed(); ticks > 0; --ticks) {
+      for (SocketConnector& caller : callers) caller.tick();
       visitors.tick();
     }
 
-    for (auto& guest : visitors.take_guests())
+    for (auto& guest : visitors.take_accepted())
       connections_[static_cast<std::size_t>(guest.rank)] = std::move(guest.connection);
-    std::erase_if(callers, [&](SocketCaller& caller) {
+    std::erase_if(callers, [&](SocketConnector& caller) {
       if (caller.failed())
         throw EnvironmentError(
             fmt::format("cannot reach {} over TCP: {}; let the hosts connect to each other on all ports "
@@ -87,12 +87,12 @@ void SocketMesh::connect_all(const Team& group, SocketVisitors& visitors, std::s
 
 std::vector<int> SocketMesh::world_ranks() const {
   std::vector<int> ranks;
-  for (const Introduction& member : members_) ranks.push_back(member.world_rank);
+  for (const PeerInfo& member : members_) ranks.push_back(member.world_rank);
   return ranks;
 }
 
 std::string SocketMesh::name_of(int peer) const {
-  const Introduction& member = members_[static_cast<std::size_t>(peer)];
+  const PeerInfo& member = members_[static_cast<std::size_t>(peer)];
   return fmt::format("rank {} on host {}", member.world_rank, member.host);
 }
 

@@ -34,11 +34,11 @@ class SocketMesh {
   std::vector<Interface> local_ends() const;
 
  private:
-  void connect_all(const Team& group, class SocketVisitors& visitors, std::span<const Door> doors);
+  void connect_all(const Team& group, class SocketAcceptor& visitors, std::span<const ListenerCredentials> doors);
 
   std::vector<Interface> ours_;
   int rank_;
-  std::vector<Introduction> members_;
+  std::vector<PeerInfo> members_;
   std::vector<Descriptor> connections_;
 };
 

@@ -16,20 +16,20 @@ namespace busbw {
 /// Throws EnvironmentError: where (such as "rank 3 on GPU 0000:0f:00"), in doing what, what CUDA says, the remedy.
 inline void check_cuda(cudaError_t error, std::string_view where, const char* doing) {
   if (error == cudaSuccess) return;
-  throw EnvironmentError(device_error_sentence(where, doing, cudaGetErrorName(error), cudaGetErrorString(error)));
+  throw EnvironmentError(device_error_message(where, doing, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
 /// Another current device of this thread, for as long as this lives.
-class OnDevice {
+class ScopedDevice {
  public:
-  explicit OnDevice(int device) {
+  explicit ScopedDevice(int device) {
     changed_ = cudaGetDevice(&before_) == cudaSuccess && before_ != device && cudaSetDevice(device) == cudaSuccess;
   }
-  ~OnDevice() {
+  ~ScopedDevice() {
     if (changed_) cudaSetDevice(before_);
   }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
+  ScopedDevice(const ScopedDevice&) = delete;
+  ScopedDevice& operator=(const ScopedDevice&) = delete;
 
  private:
   int before_ = 0;
@@ -49,7 +49,7 @@ class DeviceMemory {
       std::size_t free = 0, total = 0;
       const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
       throw EnvironmentError(
-          out_of_memory_sentence(where, what, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
+          out_of_memory_message(where, what, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
     }
     check_cuda(error, where, "allocating GPU memory");
     memory_ = static_cast<std::byte*>(memory);
@@ -92,12 +92,12 @@ class CudaStream {
 };
 
 /// A point in a stream's order, with a time.
-class Event {
+class CudaEvent {
  public:
-  explicit Event(std::string_view where) { check_cuda(cudaEventCreate(&event_), where, "making a CUDA event"); }
-  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-  Event& operator=(Event&&) = delete;
-  ~Event() {
+  explicit CudaEvent(std::string_view where) { check_cuda(cudaEventCreate(&event_), where, "making a CUDA event"); }
+  CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  CudaEvent& operator=(CudaEvent&&) = delete;
+  ~CudaEvent() {
     if (event_) cudaEventDestroy(event_);
   }
   cudaEvent_t get() const { return event_; }
@@ -107,19 +107,19 @@ class Event {
 };
 
 /// Operations of one stream that were recorded, ready to be launched as often as wanted.
-class Graph {
+class CudaGraph {
  public:
   /// Brings what was recorded to the current device; `recorded` stays the caller's.
-  Graph(cudaGraph_t recorded, cudaStream_t stream, std::string_view where) {
+  CudaGraph(cudaGraph_t recorded, cudaStream_t stream, std::string_view where) {
     check_cuda(cudaGraphInstantiate(&launched_, recorded, 0), where, "instantiating a CUDA graph");
     const cudaError_t uploaded = cudaGraphUpload(launched_, stream);
     if (uploaded == cudaSuccess) return;
     cudaGraphExecDestroy(launched_);
     check_cuda(uploaded, where, "uploading a CUDA graph");
   }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  ~Graph() { cudaGraphExecDestroy(launched_); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  ~CudaGraph() { cudaGraphExecDestroy(launched_); }
   cudaGraphExec_t get() const { return launched_; }
 
  private:

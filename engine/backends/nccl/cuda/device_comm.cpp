@@ -52,7 +52,7 @@ ncclDevCommRequirements requirements_of(const DeviceKernelInfo& kernel, int ctas
 }  // namespace
 
 DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where,
-                       const NcclFlags& flags, const NcclRegistration& buffers)
+                       const NcclOptions& flags, const NcclRegistration& buffers)
     : library_(library),
       comm_(comm),
       where_(std::move(where)),
@@ -60,7 +60,7 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
       kernel_(*flags.kernel),
       ctas_(flags.kernel_ctas),
       device_(std::make_unique<ncclDevComm>()) {
-  std::string why = first_of_all(group, why_not(group.size()));
+  std::string why = first_of_all(group, kernel_error(group.size()));
   if (!why.empty()) throw EnvironmentError(why);
   const ncclDevCommRequirements needs = requirements_of(kernel_, ctas_);
   const ncclResult_t result = library.call.dev_comm_create(comm.get(), &needs, device_.get());
@@ -84,8 +84,8 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
   if (!why.empty()) throw EnvironmentError(why);
 }
 
-std::string DeviceComm::why_not(int ranks) const {
-  if (const int near = library_.call.team_lsa(comm_.get()).nRanks; kernel_.reaches_all && near != ranks)
+std::string DeviceComm::kernel_error(int ranks) const {
+  if (const int near = library_.call.team_lsa(comm_.get()).nRanks; kernel_.needs_peer_memory && near != ranks)
     return fmt::format(
         "{}: {} loads and stores the memory of all {} ranks, of which this one reaches {}; use GPUs that "
         "reach each other (see nvidia-smi topo -p2p r), or leave -D out",
@@ -109,9 +109,9 @@ DeviceComm::~DeviceComm() {
 
 void DeviceComm::run(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
                      cudaStream_t stream) const {
-  const WindowPlace from = buffers_.place(send);
-  const WindowPlace to = buffers_.place(recv);
-  const DeviceCall call{from.window, from.offset_bytes,           to.window, to.offset_bytes, count, dtype,
+  const WindowAddress from = buffers_.locate(send);
+  const WindowAddress to = buffers_.locate(recv);
+  const KernelArguments call{from.window, from.offset_bytes,           to.window, to.offset_bytes, count, dtype,
                         redop,       static_cast<unsigned>(ctas_)};
   const auto launch = [&] {
     switch (kernel_.kernel) {

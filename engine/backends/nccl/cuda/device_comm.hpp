@@ -20,7 +20,7 @@ class DeviceComm {
  public:
   /// Throws EnvironmentError on all ranks where one of them cannot run the kernel. Everything named must outlive this.
   /// `flags.kernel` is there.
-  DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where, const NcclFlags& flags,
+  DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where, const NcclOptions& flags,
              const NcclRegistration& buffers);
   ~DeviceComm();
   DeviceComm(const DeviceComm&) = delete;
@@ -33,7 +33,7 @@ class DeviceComm {
 
  private:
   /// Why this rank's machine cannot run the kernel, as far as that is known before NCCL is asked; empty where it can.
-  std::string why_not(int ranks) const;
+  std::string kernel_error(int ranks) const;
 
   const NcclLibrary& library_;
   const NcclComm& comm_;

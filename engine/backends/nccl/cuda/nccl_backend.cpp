@@ -38,13 +38,13 @@ namespace {
 constexpr std::size_t kNcclBytes = std::size_t{1} << 30;
 
 /// Throws where a rank would have no GPU of its own.
-std::vector<Gpu> enough(const std::vector<Gpu>& gpus, const NcclRequest& request) {
+std::vector<Gpu> enough(const std::vector<Gpu>& gpus, const NcclBackendConfig& request) {
   if (request.first_device > static_cast<int>(gpus.size()) - request.ranks)
     throw EnvironmentError(fmt::format(
         "GPUs {} to {} are needed for the ranks here, one each, and this process sees {}{}; ask for fewer ranks "
         "or processes (-t, -g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
         request.first_device, std::int64_t{request.first_device} + request.ranks - 1, gpus.size(),
-        visible_devices_doubt(process_environment("CUDA_VISIBLE_DEVICES"), static_cast<int>(gpus.size()))));
+        visible_devices_hint(process_environment("CUDA_VISIBLE_DEVICES"), static_cast<int>(gpus.size()))));
   return gpus;
 }
 
@@ -66,18 +66,18 @@ bool any_says(Team& world, bool mine) {
 class NcclBackend final : public Backend {
  public:
   /// Where no forks follow, CUDA's contexts are made while the library is loaded.
-  NcclBackend(const NcclRequest& request, const GpuSurvey& survey)
+  NcclBackend(const NcclBackendConfig& request, const GpuSurvey& survey)
       : request_(request),
         gpus_(enough(survey.gpus, request)),
-        without_access_(survey.without_access),
-        memory_(look_for_free_memory(request.first_device, request.forks ? 0 : request.ranks)),
+        without_access_(survey.pairs_without_access),
+        memory_(start_free_memory_queries(request.first_device, request.forks ? 0 : request.ranks)),
         library_(load_nccl(request.library)),
         hash_(library_.path) {
     if (request.forks) hash_.get();
-    const std::string why_not = lacking(needs_of(request.flags, NCCL_VERSION_CODE), library_.version, library_.path,
+    const std::string why_not = unmet_requirement(flag_requirements(request.flags, NCCL_VERSION_CODE), library_.version, library_.path,
                                         [&](const char* function) { return library_.find(function) != nullptr; });
     if (!why_not.empty()) throw EnvironmentError(why_not);
-    if (const std::string off = switched_off(request.flags, process_environment); !off.empty())
+    if (const std::string off = disabled_by_environment(request.flags, process_environment); !off.empty())
       throw EnvironmentError(off);
     // Waited for here, where somebody watches the time: of a GPU that is sick NVML may never answer.
     std::future<void> nvml_opening;
@@ -111,13 +111,13 @@ class NcclBackend final : public Backend {
     }
     return least * static_cast<std::size_t>(ranks);
   }
-  std::optional<Lack> lack_of(Dtype dtype, bool reduces) const override {
+  std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override {
     const auto gpus = std::span(gpus_).subspan(static_cast<std::size_t>(request_.first_device),
                                                static_cast<std::size_t>(request_.ranks));
     // A kernel of -D reduces by itself.
-    return lack_of_type(dtype, library_, gpus, request_.first_device, reduces && !request_.flags.kernel);
+    return type_limitation(dtype, library_, gpus, request_.first_device, reduces && !request_.flags.kernel);
   }
-  std::string scarcest_memory() const override {
+  std::string least_free_device() const override {
     const auto first = gpus_.begin() + request_.first_device;
     const auto least = std::min_element(first, first + request_.ranks, [](const Gpu& one, const Gpu& other) {
       return one.free_bytes.value_or(0) < other.free_bytes.value_or(0);
@@ -151,14 +151,14 @@ class NcclBackend final : public Backend {
     std::vector<std::string> sentences;
     for (const auto& [state, ranks] : ranks_by_state)
       if (is_first || state != ncclSuccess)  // many processes that all say that they are well help nobody
-        sentences.push_back(fmt::format("NCCL's asynchronous state of rank {}: {}", list_of(ranks),
+        sentences.push_back(fmt::format("NCCL's asynchronous state of rank {}: {}", number_list_text(ranks),
                                         library_.call.get_error_string(state)));
     if (const std::string last = library_.last_error(); !last.empty())
       sentences.push_back("NCCL's last error: " + last);
     // It speaks for the whole job, so that one process asks.
     const auto ras = is_first ? ras_address(process_environment) : std::nullopt;
     if (ras)
-      for (const std::string& line : ask_ras(*ras)) sentences.push_back("NCCL's RAS service: " + line);
+      for (const std::string& line : query_ras(*ras)) sentences.push_back("NCCL's RAS service: " + line);
     return sentences;
   }
   std::vector<std::string> warnings() const override {
@@ -180,13 +180,13 @@ class NcclBackend final : public Backend {
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     const int index = world.rank() - request_.first_rank;
-    NcclRank rank;
+    NcclRankConfig rank;
     rank.device = device(index);
     rank.buffer_bytes = buffer_bytes_;
     rank.flags = request_.flags;
     rank.null_stream = request_.null_stream;
-    rank.holds_back = !any_says(world, launching_waits());
-    rank.all_here = world.size() == request_.ranks;
+    rank.gate_enabled = !any_says(world, launching_waits());
+    rank.is_single_machine = world.size() == request_.ranks;
     rank.launch_group = launch_groups_.at(static_cast<std::size_t>(index / request_.gpus_per_thread)).get();
     rank.place = index % request_.gpus_per_thread;
     rank.live = &live_;
@@ -203,7 +203,7 @@ class NcclBackend final : public Backend {
     return nvml_;
   }
 
-  NcclRequest request_;
+  NcclBackendConfig request_;
   std::vector<Gpu> gpus_;
   std::vector<std::pair<int, int>> without_access_;
   std::vector<std::future<std::optional<std::size_t>>> memory_;
@@ -220,14 +220,14 @@ class NcclBackend final : public Backend {
 
 std::string nccl_headers() { return nccl_version_text(NCCL_VERSION_CODE); }
 
-std::unique_ptr<Backend> make_nccl_backend(const NcclRequest& request, const GpuSurvey& survey) {
-  if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.why_none);
+std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig& request, const GpuSurvey& survey) {
+  if (survey.gpus.empty()) throw EnvironmentError("--backend nccl: " + survey.no_gpu_reason);
   const auto copy = [](std::byte* to, const std::byte* from, std::size_t bytes) {
     check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "--fault", "copying a result");
     // To a GPU it returns before the data have arrived there, and the ranks' streams do not wait for this one.
     check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "--fault", "copying a result");
   };
-  return with_faults(std::make_unique<NcclBackend>(request, survey), request.faults, copy);
+  return inject_faults(std::make_unique<NcclBackend>(request, survey), request.faults, copy);
 }
 
 }  // namespace busbw

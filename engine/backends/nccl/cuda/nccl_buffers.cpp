@@ -48,7 +48,7 @@ NcclBuffer::NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::strin
     const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
     if (!known || free < bytes)
       throw EnvironmentError(
-          out_of_memory_sentence(where, what, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
+          out_of_memory_message(where, what, bytes, known ? std::optional<std::size_t>(free) : std::nullopt));
     throw EnvironmentError(
         fmt::format("{}: allocating {} of {} bytes failed: {}; run with NCCL_DEBUG=WARN for NCCL's own account", where,
                     what, bytes, why));
@@ -65,7 +65,7 @@ NcclBuffer::~NcclBuffer() {
 }
 
 NcclRegistration::NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where,
-                                   Registration kind, const NcclBuffer& send, const NcclBuffer& recv)
+                                   RegistrationMode kind, const NcclBuffer& send, const NcclBuffer& recv)
     : library_(library), comm_(comm), where_(std::move(where)), kind_(kind), send_{&send}, recv_{&recv} {
   enter(send_);
   enter(recv_);
@@ -73,17 +73,17 @@ NcclRegistration::NcclRegistration(const NcclLibrary& library, const NcclComm& c
 
 NcclRegistration::~NcclRegistration() {
   if (!comm_.ends_in_order()) return;
-  for (const Registered* one : {&send_, &recv_}) {
+  for (const RegisteredBuffer* one : {&send_, &recv_}) {
     if (one->handle) library_.call.comm_deregister(comm_.get(), one->handle);
     if (one->window) library_.call.comm_window_deregister(comm_.get(), one->window);
   }
 }
 
-void NcclRegistration::enter(Registered& one) {
-  if (kind_ == Registration::local) {
+void NcclRegistration::enter(RegisteredBuffer& one) {
+  if (kind_ == RegistrationMode::local) {
     comm_.check(library_.call.comm_register(comm_.get(), one.buffer->data(), one.buffer->size(), &one.handle),
                 "ncclCommRegister");
-  } else if (kind_ == Registration::symmetric) {
+  } else if (kind_ == RegistrationMode::symmetric) {
     comm_.check(library_.call.comm_window_register(comm_.get(), one.buffer->data(), one.buffer->size(), &one.window,
                                                    NCCL_WIN_COLL_SYMMETRIC),
                 "ncclCommWindowRegister");
@@ -96,8 +96,8 @@ void NcclRegistration::enter(Registered& one) {
   }
 }
 
-WindowPlace NcclRegistration::place(const std::byte* at) const {
-  for (const Registered* one : {&send_, &recv_})
+WindowAddress NcclRegistration::locate(const std::byte* at) const {
+  for (const RegisteredBuffer* one : {&send_, &recv_})
     if (one->buffer->contains(at)) return {one->window, static_cast<std::size_t>(at - one->buffer->data())};
   throw std::logic_error("NcclRegistration::place: an address in neither buffer");
 }

@@ -35,7 +35,7 @@ class NcclBuffer {
 };
 
 /// A place in a registered buffer, as kernels name it.
-struct WindowPlace {
+struct WindowAddress {
   ncclWindow_t window = nullptr;
   std::size_t offset_bytes = 0;
 };
@@ -45,30 +45,30 @@ struct WindowPlace {
 class NcclRegistration {
  public:
   /// Throws EnvironmentError. Everything named must outlive this.
-  NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where, Registration kind,
+  NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where, RegistrationMode kind,
                    const NcclBuffer& send, const NcclBuffer& recv);
   ~NcclRegistration();
   NcclRegistration(const NcclRegistration&) = delete;
   NcclRegistration& operator=(const NcclRegistration&) = delete;
 
   /// Where in a symmetric window an address lies. Throws std::logic_error for one in neither buffer.
-  WindowPlace place(const std::byte* at) const;
+  WindowAddress locate(const std::byte* at) const;
 
  private:
-  struct Registered {
+  struct RegisteredBuffer {
     const NcclBuffer* buffer;
     void* handle = nullptr;         // -R 1
     ncclWindow_t window = nullptr;  // -R 2
   };
 
-  void enter(Registered& one);
+  void enter(RegisteredBuffer& one);
 
   const NcclLibrary& library_;
   const NcclComm& comm_;
   std::string where_;
-  Registration kind_;
-  Registered send_;
-  Registered recv_;
+  RegistrationMode kind_;
+  RegisteredBuffer send_;
+  RegisteredBuffer recv_;
 };
 
 }  // namespace busbw

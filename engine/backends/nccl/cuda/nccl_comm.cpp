@@ -32,7 +32,7 @@ ncclDataType_t nccl_type(Dtype dtype) {
   throw std::logic_error("nccl_type: not a Dtype");
 }
 
-NcclComm::NcclComm(const NcclLibrary& library, const NcclFlags& flags, const Team& world, Team& group,
+NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group,
                    std::string where, LiveCommunicators& live)
     : library_(library), world_(world), where_(std::move(where)), live_(live) {
   ncclUniqueId id{};
@@ -67,7 +67,7 @@ void NcclComm::check(ncclResult_t result, const char* doing) const {
   // It is asked, since NCCL's copy of CUDA's runtime keeps its last error to itself.
   if (const cudaError_t cuda = result == ncclUnhandledCudaError ? cudaStreamQuery(cudaStreamPerThread) : cudaSuccess;
       is_device_lost(cudaGetErrorName(cuda)))
-    throw EnvironmentError(device_error_sentence(where_, doing, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));
+    throw EnvironmentError(device_error_message(where_, doing, cudaGetErrorName(cuda), cudaGetErrorString(cuda)));
   throw EnvironmentError(failure_text(result, doing));
 }
 
@@ -80,7 +80,7 @@ std::string NcclComm::failure_text(ncclResult_t result, const char* doing) const
 void NcclComm::check_async() const {
   ncclResult_t noticed = ncclSuccess;
   check(library_.call.comm_get_async_error(comm_, &noticed), "ncclCommGetAsyncError");
-  if (noticed == ncclRemoteError) throw Error(Exit::rank_lost, failure_text(noticed, "a collective"));
+  if (noticed == ncclRemoteError) throw Error(ExitCode::rank_lost, failure_text(noticed, "a collective"));
   check(noticed, "a collective");
 }
 

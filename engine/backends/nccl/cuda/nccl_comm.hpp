@@ -17,7 +17,7 @@ class NcclComm {
  public:
   /// Joins `group` under the id that its first member makes, on the current device. The library, `world`, `live` and
   /// what is in `where`, "rank 3 on GPU 0000:0f:00", are for as long as this lives.
-  NcclComm(const NcclLibrary& library, const NcclFlags& flags, const Team& world, Team& group, std::string where,
+  NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string where,
            LiveCommunicators& live);
   /// Of an aborted job: aborts, which waits for nobody. Where this rank failed before it had joined for good, nobody
   /// knows why yet: nothing is done to the communicator, which goes with the process.

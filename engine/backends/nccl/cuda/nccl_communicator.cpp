@@ -30,28 +30,28 @@ std::string place_of(const Team& world, const Device& device) {
 }  // namespace
 
 /// What `end_recording` hands out.
-class NcclCommunicator::GraphRecording final : public Recording {
+class NcclCommunicator::GraphRecording final : public OperationGraph {
  public:
-  GraphRecording(std::shared_ptr<Graph> graph, LaunchGroup::Member& member)
+  GraphRecording(std::shared_ptr<CudaGraph> graph, LaunchGroup::Member& member)
       : graph_(std::move(graph)), member_(member) {}
   void issue() override {
-    Launch& launch = member_.draft();
-    launch.kind = Launch::Kind::issue_recording;
+    IssueRequest& launch = member_.next_request();
+    launch.kind = IssueRequest::Kind::issue_recording;
     launch.recording = graph_;
     member_.submit();
   }
 
  private:
-  std::shared_ptr<Graph> graph_;
+  std::shared_ptr<CudaGraph> graph_;
   LaunchGroup::Member& member_;
 };
 
-NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRank& rank)
+NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank)
     : world_(world),
       group_(group),
       where_(place_of(world, rank.device)),
-      all_here_(rank.all_here),
-      holds_back_(rank.holds_back),
+      all_here_(rank.is_single_machine),
+      holds_back_(rank.gate_enabled),
       nvml_(rank.nvml),
       memory_(rank.flags.reports_memory, rank.nvml),
       send_(library, rank.buffer_bytes, where_, "a send buffer"),
@@ -66,21 +66,21 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
                 {rank.device.index, where_, group.rank(), group.size(), stream_.get(), events_, kernel_.get()}, gate_),
       member_(*rank.launch_group, rank.place, launcher_, world) {}
 
-NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRank& rank) {
+NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank) {
   memory_.buffers_made();
   return NcclComm(library, rank.flags, world_, group_, where_, *rank.live);
 }
 
 std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclLibrary& library,
-                                                                     const NcclFlags& flags) {
+                                                                     const NcclOptions& flags) {
   memory_.library_joined();
-  if (flags.registration == Registration::none) return nullptr;
+  if (flags.registration == RegistrationMode::none) return nullptr;
   auto made = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, send_, recv_);
   memory_.buffers_made();
   return made;
 }
 
-std::unique_ptr<DeviceComm> NcclCommunicator::make_kernel(const NcclLibrary& library, const NcclFlags& flags) {
+std::unique_ptr<DeviceComm> NcclCommunicator::make_kernel(const NcclLibrary& library, const NcclOptions& flags) {
   if (!flags.kernel) return nullptr;
   auto made = std::make_unique<DeviceComm>(library, comm_, group_, where_, flags, *registration_);
   memory_.library_joined();
@@ -92,16 +92,16 @@ NcclCommunicator::~NcclCommunicator() {
   gate_.open_for_good();
 }
 
-void NcclCommunicator::submit(Launch::Kind kind, std::size_t count) {
-  Launch& launch = member_.draft();
+void NcclCommunicator::submit(IssueRequest::Kind kind, std::size_t count) {
+  IssueRequest& launch = member_.next_request();
   launch.kind = kind;
   launch.count = count;
   member_.submit();
 }
 
-void NcclCommunicator::submit(Launch::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
+void NcclCommunicator::submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
                               Redop redop, int root) {
-  Launch& launch = member_.draft();
+  IssueRequest& launch = member_.next_request();
   launch.kind = kind;
   launch.send = send;
   launch.recv = recv;
@@ -113,42 +113,42 @@ void NcclCommunicator::submit(Launch::Kind kind, const std::byte* send, std::byt
 }
 
 void NcclCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
-  submit(Launch::Kind::all_reduce, send, recv, count, dtype, redop);
+  submit(IssueRequest::Kind::all_reduce, send, recv, count, dtype, redop);
 }
 
 void NcclCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
                               int root) {
-  submit(Launch::Kind::reduce, send, recv, count, dtype, redop, root);
+  submit(IssueRequest::Kind::reduce, send, recv, count, dtype, redop, root);
 }
 
 void NcclCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
                                       Redop redop) {
-  submit(Launch::Kind::reduce_scatter, send, recv, recv_count, dtype, redop);
+  submit(IssueRequest::Kind::reduce_scatter, send, recv, recv_count, dtype, redop);
 }
 
 void NcclCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
-  submit(Launch::Kind::all_gather, send, recv, send_count, dtype);
+  submit(IssueRequest::Kind::all_gather, send, recv, send_count, dtype);
 }
 
 void NcclCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
-  submit(Launch::Kind::broadcast, send, recv, count, dtype, Redop::sum, root);
+  submit(IssueRequest::Kind::broadcast, send, recv, count, dtype, Redop::sum, root);
 }
 
 void NcclCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) {
-  submit(Launch::Kind::gather, send, recv, send_count, dtype, Redop::sum, root);
+  submit(IssueRequest::Kind::gather, send, recv, send_count, dtype, Redop::sum, root);
 }
 
 void NcclCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) {
-  submit(Launch::Kind::scatter, send, recv, recv_count, dtype, Redop::sum, root);
+  submit(IssueRequest::Kind::scatter, send, recv, recv_count, dtype, Redop::sum, root);
 }
 
 void NcclCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
-  submit(Launch::Kind::alltoall, send, recv, count, dtype);
+  submit(IssueRequest::Kind::alltoall, send, recv, count, dtype);
 }
 
 void NcclCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
-  Launch& launch = member_.draft();
-  launch.kind = Launch::Kind::exchange;
+  IssueRequest& launch = member_.next_request();
+  launch.kind = IssueRequest::Kind::exchange;
   launch.dtype = dtype;
   launch.sends.assign(sends.begin(), sends.end());
   launch.recvs.assign(recvs.begin(), recvs.end());
@@ -156,17 +156,17 @@ void NcclCommunicator::exchange(std::span<const Transfer> sends, std::span<const
 }
 
 void NcclCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (to != from && bytes > 0) submit(Launch::Kind::copy, from, to, bytes, Dtype::uint8);
+  if (to != from && bytes > 0) submit(IssueRequest::Kind::copy, from, to, bytes, Dtype::uint8);
 }
 
 void NcclCommunicator::synchronize() {
-  submit(Launch::Kind::synchronize);
+  submit(IssueRequest::Kind::synchronize);
   member_.flush();
 }
 
-std::unique_ptr<Recording> NcclCommunicator::end_recording() {
-  submit(Launch::Kind::end_recording);
-  submit(Launch::Kind::make_ready);
+std::unique_ptr<OperationGraph> NcclCommunicator::end_capture() {
+  submit(IssueRequest::Kind::end_recording);
+  submit(IssueRequest::Kind::instantiate_graph);
   member_.flush();
   return std::make_unique<GraphRecording>(launcher_.take_graph(), member_);
 }
@@ -177,20 +177,20 @@ void NcclCommunicator::reset(std::size_t count) {
   while (events_.size() < count) events_.emplace_back(where_);
 }
 
-double NcclCommunicator::between_s(std::size_t from, std::size_t to) const {
+double NcclCommunicator::seconds_between(std::size_t from, std::size_t to) const {
   float elapsed_ms = 0;
   check_cuda(cudaEventElapsedTime(&elapsed_ms, events_[from].get(), events_[to].get()), where_, "reading CUDA events");
   return elapsed_ms * 1e-3;
 }
 
-std::size_t NcclCommunicator::room() const { return all_here_ ? kRoomHere : kRoomOverNetwork; }
+std::size_t NcclCommunicator::capacity() const { return all_here_ ? kRoomHere : kRoomOverNetwork; }
 
-void NcclCommunicator::wait_for_own() {
+void NcclCommunicator::wait_for_own_stream() {
   for (unsigned look = 1;; ++look) {
     const cudaError_t state = cudaStreamQuery(stream_.get());
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) check_cuda(state, where_, "waiting for the GPU");
-    if (look % kLooksPerAbortCheck == 0 && world_.aborted()) throw Aborted();
+    if (look % kLooksPerAbortCheck == 0 && world_.aborted()) throw JobAborted();
     std::this_thread::yield();
   }
 }
@@ -199,7 +199,7 @@ const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
   const auto known = tiles_.find(tile);
   if (known == tiles_.end()) {
     if (tiles_.size() >= kMostTiles) {
-      wait_for_own();
+      wait_for_own_stream();
       tiles_.clear();
     }
     DeviceMemory copy(tile->size() + kTilePaddingBytes, where_, "a tile of data");
@@ -212,7 +212,7 @@ const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
   return reinterpret_cast<const unsigned char*>(tiles_.at(tile).data());
 }
 
-void NcclCommunicator::fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) {
+void NcclCommunicator::fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) {
   member_.flush();  // what was issued before comes before this
   const DeviceRange range{
       reinterpret_cast<unsigned char*>(at),       tile_on_device(stream.tile), stream.seed, first, elements,
@@ -220,7 +220,7 @@ void NcclCommunicator::fill(std::byte* at, const Stream& stream, std::uint64_t f
   check_cuda(launch_fill(range, stream_.get()), where_, "filling a buffer");
 }
 
-void NcclCommunicator::compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+void NcclCommunicator::compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                                std::uint64_t index_base, Mismatches& mismatches) {
   if (elements == 0) return;
   member_.flush();
@@ -234,7 +234,7 @@ void NcclCommunicator::compare(const std::byte* at, const Stream& stream, std::u
   check_cuda(launch_compare(range, counter, stream_.get()), where_, "comparing a buffer");
   check_cuda(cudaMemcpyAsync(&differing, counter, sizeof(differing), cudaMemcpyDeviceToHost, stream_.get()), where_,
              "reading a counter");
-  wait_for_own();
+  wait_for_own_stream();
   if (differing == 0) return;
   // Something is wrong: the host, which has time now, says what, by the same definition as everywhere.
   const std::uint64_t known = mismatches.count;
@@ -249,7 +249,7 @@ void NcclCommunicator::compare(const std::byte* at, const Stream& stream, std::u
   }
   // Data that arrive after the operation has ended are wrong, though nobody can say any more which.
   const std::uint64_t found = mismatches.count - known;
-  if (found < differing) mismatches.add_gone(index_base, differing - found);
+  if (found < differing) mismatches.add_vanished(index_base, differing - found);
 }
 
 }  // namespace busbw

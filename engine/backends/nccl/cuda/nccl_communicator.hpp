@@ -22,13 +22,13 @@
 namespace busbw {
 
 /// What the backend decides for one rank.
-struct NcclRank {
+struct NcclRankConfig {
   Device device;
   std::size_t buffer_bytes = 0;
   bool null_stream = false;
-  bool holds_back = true;  // operations can be held back: launching does not wait for what is launched, on any rank
-  NcclFlags flags;
-  bool all_here = true;  // the communicator has no ranks but those that this process, and what it forks, runs
+  bool gate_enabled = true;  // operations can be held back: launching does not wait for what is launched, on any rank
+  NcclOptions flags;
+  bool is_single_machine = true;  // the communicator has no ranks but those that this process, and what it forks, runs
   LaunchGroup* launch_group = nullptr;
   int place = 0;  // in the launch group
   std::optional<NvmlGpu> nvml;
@@ -38,10 +38,10 @@ struct NcclRank {
 /// Belongs to the thread that made it, whose current device is the rank's GPU. What is issued goes through the rank's
 /// launch group; filling and comparing, which nobody times, is this thread's own. Every call throws EnvironmentError
 /// with NCCL's or CUDA's own words, and waits throw Aborted once the job is.
-class NcclCommunicator final : public Communicator, private Stamps, private Gate {
+class NcclCommunicator final : public Communicator, private Timestamps, private Gate {
  public:
   /// Allocates both buffers and joins `group` under NCCL. All but `rank` must outlive this.
-  NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRank& rank);
+  NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -61,45 +61,45 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void begin_group() override { submit(Launch::Kind::begin_group); }
-  void end_group() override { submit(Launch::Kind::end_group); }
+  void begin_group() override { submit(IssueRequest::Kind::begin_group); }
+  void end_group() override { submit(IssueRequest::Kind::end_group); }
   void flush() override { member_.flush(); }
   void synchronize() override;
-  Stamps* stamps() override { return this; }
-  std::optional<DeviceCondition> condition() override {
+  Timestamps* stamps() override { return this; }
+  std::optional<DeviceClockState> condition() override {
     return nvml_ ? std::optional(nvml_->condition()) : std::nullopt;
   }
   std::optional<MemoryUse> memory() override { return memory_.use(); }
   Gate* gate() override { return holds_back_ ? this : nullptr; }
   /// The null stream cannot be recorded.
-  bool can_record() const override { return !stream_.is_null(); }
-  void begin_recording() override { submit(Launch::Kind::begin_recording); }
-  std::unique_ptr<Recording> end_recording() override;
+  bool can_capture() const override { return !stream_.is_null(); }
+  void begin_capture() override { submit(IssueRequest::Kind::begin_recording); }
+  std::unique_ptr<OperationGraph> end_capture() override;
 
-  void fill(std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements) override;
-  void compare(const std::byte* at, const Stream& stream, std::uint64_t first, std::size_t elements,
+  void fill(std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
+  void compare(const std::byte* at, const DataStream& stream, std::uint64_t first, std::size_t elements,
                std::uint64_t index_base, Mismatches&) override;
 
  private:
   class GraphRecording;
 
   void reset(std::size_t count) override;
-  void set(std::size_t index) override { submit(Launch::Kind::stamp, index); }
-  double between_s(std::size_t from, std::size_t to) const override;
+  void set(std::size_t index) override { submit(IssueRequest::Kind::stamp, index); }
+  double seconds_between(std::size_t from, std::size_t to) const override;
 
-  void close() override { submit(Launch::Kind::close_gate, ++closings_); }
+  void close() override { submit(IssueRequest::Kind::close_gate, ++closings_); }
   void open() override { gate_.open(closings_); }
-  std::size_t room() const override;
+  std::size_t capacity() const override;
 
-  void submit(Launch::Kind kind, std::size_t count = 0);
-  void submit(Launch::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
+  void submit(IssueRequest::Kind kind, std::size_t count = 0);
+  void submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
               Redop redop = Redop::sum, int root = 0);
   /// Waits for what this rank's own thread has put into its stream.
-  void wait_for_own();
+  void wait_for_own_stream();
   // The steps of joining, in this order.
-  NcclComm join(const NcclLibrary& library, const NcclRank& rank);
-  std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclFlags& flags);
-  std::unique_ptr<DeviceComm> make_kernel(const NcclLibrary& library, const NcclFlags& flags);
+  NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank);
+  std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclOptions& flags);
+  std::unique_ptr<DeviceComm> make_kernel(const NcclLibrary& library, const NcclOptions& flags);
   const unsigned char* tile_on_device(const Tile& tile);
 
   Team& world_;
@@ -108,19 +108,19 @@ class NcclCommunicator final : public Communicator, private Stamps, private Gate
   bool all_here_;
   bool holds_back_;
   std::optional<NvmlGpu> nvml_;
-  MemoryBook memory_;
+  MemoryTracker memory_;
   NcclBuffer send_;
   NcclBuffer recv_;
   DeviceMemory differing_;  // one counter of `compare`
   std::map<Tile, DeviceMemory> tiles_;
   CudaStream stream_;
-  std::vector<Event> events_;  // the stamps, kept for the next batch
+  std::vector<CudaEvent> events_;  // the stamps, kept for the next batch
   CudaGate gate_;
   std::uint64_t closings_ = 0;
   NcclComm comm_;
   std::unique_ptr<NcclRegistration> registration_;  // with -R
   std::unique_ptr<DeviceComm> kernel_;              // with -D
-  NcclLauncher launcher_;
+  NcclIssuer launcher_;
   LaunchGroup::Member member_;  // goes first: until then the launcher may be at work
 };
 

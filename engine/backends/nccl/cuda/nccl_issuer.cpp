@@ -27,88 +27,88 @@ T element_of(double value) {
 
 }  // namespace
 
-NcclLauncher::NcclLauncher(const NcclLibrary& library, const NcclComm& comm, DeviceSeat seat, CudaGate& gate)
+NcclIssuer::NcclIssuer(const NcclLibrary& library, const NcclComm& comm, RankResources seat, CudaGate& gate)
     : call_(library.call), comm_(comm), seat_(std::move(seat)), gate_(gate) {}
 
-NcclLauncher::~NcclLauncher() {
+NcclIssuer::~NcclIssuer() {
   for (const auto& [dtype, redop] : premulsums_) call_.redop_destroy(redop, comm_.get());
 }
 
-void NcclLauncher::run(const Launch& launch) {
+void NcclIssuer::run(const IssueRequest& launch) {
   // Only the null stream depends on what device is current: each has one.
-  std::optional<OnDevice> on_device;
+  std::optional<ScopedDevice> on_device;
   if (!seat_.stream) on_device.emplace(seat_.device);
   call(launch);
 }
 
-void NcclLauncher::call(const Launch& launch) {
+void NcclIssuer::call(const IssueRequest& launch) {
   const ncclComm_t comm = comm_.get();
   const cudaStream_t stream = seat_.stream;
   switch (launch.kind) {
-    case Launch::Kind::all_reduce:
+    case IssueRequest::Kind::all_reduce:
       if (seat_.kernel) return run_kernel(launch);
       comm_.check(call_.all_reduce(launch.send, launch.recv, launch.count, nccl_type(launch.dtype),
                                    redop_of(launch.redop, launch.dtype), comm, stream),
                   "ncclAllReduce");
       return;
-    case Launch::Kind::reduce:
+    case IssueRequest::Kind::reduce:
       comm_.check(call_.reduce(launch.send, launch.recv, launch.count, nccl_type(launch.dtype),
                                redop_of(launch.redop, launch.dtype), launch.root, comm, stream),
                   "ncclReduce");
       return;
-    case Launch::Kind::reduce_scatter:
+    case IssueRequest::Kind::reduce_scatter:
       comm_.check(call_.reduce_scatter(launch.send, launch.recv, launch.count, nccl_type(launch.dtype),
                                        redop_of(launch.redop, launch.dtype), comm, stream),
                   "ncclReduceScatter");
       return;
-    case Launch::Kind::all_gather:
+    case IssueRequest::Kind::all_gather:
       comm_.check(call_.all_gather(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), comm, stream),
                   "ncclAllGather");
       return;
-    case Launch::Kind::broadcast:
+    case IssueRequest::Kind::broadcast:
       comm_.check(
           call_.broadcast(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), launch.root, comm, stream),
           "ncclBroadcast");
       return;
-    case Launch::Kind::gather: gather(launch); return;
-    case Launch::Kind::scatter: scatter(launch); return;
-    case Launch::Kind::alltoall: alltoall(launch); return;
-    case Launch::Kind::exchange: exchange(launch.sends, launch.recvs, launch.dtype); return;
-    case Launch::Kind::copy: {
-      const OnDevice on_device(seat_.device);
+    case IssueRequest::Kind::gather: gather(launch); return;
+    case IssueRequest::Kind::scatter: scatter(launch); return;
+    case IssueRequest::Kind::alltoall: alltoall(launch); return;
+    case IssueRequest::Kind::exchange: exchange(launch.sends, launch.recvs, launch.dtype); return;
+    case IssueRequest::Kind::copy: {
+      const ScopedDevice on_device(seat_.device);
       check_cuda(launch_copy(reinterpret_cast<unsigned char*>(launch.recv),
                              reinterpret_cast<const unsigned char*>(launch.send), launch.count, stream),
                  seat_.where, "copying on the GPU");
       return;
     }
-    case Launch::Kind::stamp: stamp(launch.count); return;
-    case Launch::Kind::begin_recording: begin_recording(); return;
-    case Launch::Kind::end_recording: end_recording(); return;
-    case Launch::Kind::make_ready: make_ready(); return;
-    case Launch::Kind::issue_recording:
-      check_cuda(cudaGraphLaunch(static_cast<Graph*>(launch.recording.get())->get(), stream), seat_.where,
+    case IssueRequest::Kind::stamp: stamp(launch.count); return;
+    case IssueRequest::Kind::begin_recording: begin_recording(); return;
+    case IssueRequest::Kind::end_recording: end_recording(); return;
+    case IssueRequest::Kind::instantiate_graph: make_ready(); return;
+    case IssueRequest::Kind::issue_recording:
+      check_cuda(cudaGraphLaunch(static_cast<CudaGraph*>(launch.recording.get())->get(), stream), seat_.where,
                  "launching a CUDA graph");
       return;
-    case Launch::Kind::close_gate: {
-      const OnDevice on_device(seat_.device);
+    case IssueRequest::Kind::close_gate: {
+      const ScopedDevice on_device(seat_.device);
       gate_.close(launch.count, stream);
       return;
     }
-    case Launch::Kind::begin_group:
-    case Launch::Kind::end_group:
-    case Launch::Kind::synchronize: break;
+    case IssueRequest::Kind::begin_group:
+    case IssueRequest::Kind::end_group:
+    case IssueRequest::Kind::synchronize: break;
   }
   throw std::logic_error("NcclLauncher: what concerns all of a launch group is no rank's own");
 }
 
-void NcclLauncher::run_kernel(const Launch& launch) {
-  const OnDevice on_device(seat_.device);
+void NcclIssuer::run_kernel(const IssueRequest& launch) {
+  const ScopedDevice on_device(seat_.device);
   seat_.kernel->run(launch.send, launch.recv, launch.count, launch.dtype, launch.redop, seat_.stream);
 }
 
-void NcclLauncher::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
+void NcclIssuer::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   const ncclDataType_t type = nccl_type(dtype);
-  begin_joint();
+  begin_nccl_group();
   try {
     for (const Transfer& each : sends)
       if (each.count > 0)
@@ -117,16 +117,16 @@ void NcclLauncher::exchange(std::span<const Transfer> sends, std::span<const Tra
       if (each.count > 0)
         comm_.check(call_.recv(each.data, each.count, type, each.peer, comm_.get(), seat_.stream), "ncclRecv");
   } catch (...) {
-    abandon_joint();
+    abort_nccl_group();
     throw;
   }
-  end_joint();
+  end_nccl_group();
 }
 
 // These are made of sends and receives, which only read what is sent, where the library has no operation of its own; as
 // in nccl-tests.
 
-void NcclLauncher::gather(const Launch& launch) {
+void NcclIssuer::gather(const IssueRequest& launch) {
   if (call_.gather)
     return comm_.check(call_.gather(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), launch.root,
                                     comm_.get(), seat_.stream),
@@ -138,7 +138,7 @@ void NcclLauncher::gather(const Launch& launch) {
   exchange({&mine, 1}, recvs_, launch.dtype);
 }
 
-void NcclLauncher::scatter(const Launch& launch) {
+void NcclIssuer::scatter(const IssueRequest& launch) {
   if (call_.scatter)
     return comm_.check(call_.scatter(launch.send, launch.recv, launch.count, nccl_type(launch.dtype), launch.root,
                                      comm_.get(), seat_.stream),
@@ -151,7 +151,7 @@ void NcclLauncher::scatter(const Launch& launch) {
   exchange(sends_, {&mine, 1}, launch.dtype);
 }
 
-void NcclLauncher::alltoall(const Launch& launch) {
+void NcclIssuer::alltoall(const IssueRequest& launch) {
   if (seat_.kernel) return run_kernel(launch);
   if (call_.alltoall)
     return comm_.check(
@@ -169,47 +169,47 @@ void NcclLauncher::alltoall(const Launch& launch) {
 }
 
 /// In a recording the event is one of the graph's nodes, and each launch of it gives the event a new time.
-void NcclLauncher::stamp(std::size_t number) {
+void NcclIssuer::stamp(std::size_t number) {
   const unsigned flags = recording_ ? cudaEventRecordExternal : cudaEventRecordDefault;
   check_cuda(cudaEventRecordWithFlags(seat_.stamps[number].get(), seat_.stream, flags), seat_.where,
              "recording a CUDA event");
 }
 
 /// Other threads may allocate and copy meanwhile: only this one's calls are held to what a recording allows.
-void NcclLauncher::begin_recording() {
+void NcclIssuer::begin_recording() {
   check_cuda(cudaStreamBeginCapture(seat_.stream, cudaStreamCaptureModeThreadLocal), seat_.where,
              "beginning to record a CUDA graph");
   recording_ = true;
 }
 
-void NcclLauncher::end_recording() {
+void NcclIssuer::end_recording() {
   recording_ = false;
   check_cuda(cudaStreamEndCapture(seat_.stream, &recorded_), seat_.where, "ending the recording of a CUDA graph");
 }
 
 /// Allocates, which this thread may not while it records for another rank.
-void NcclLauncher::make_ready() {
-  const OnDevice on_device(seat_.device);
-  graph_ = std::make_shared<Graph>(recorded_, seat_.stream, seat_.where);
+void NcclIssuer::make_ready() {
+  const ScopedDevice on_device(seat_.device);
+  graph_ = std::make_shared<CudaGraph>(recorded_, seat_.stream, seat_.where);
   cudaGraphDestroy(std::exchange(recorded_, nullptr));
 }
 
-void NcclLauncher::begin_joint() { comm_.check(call_.group_start(), "ncclGroupStart"); }
-void NcclLauncher::end_joint() { comm_.check(call_.group_end(), "ncclGroupEnd"); }
+void NcclIssuer::begin_nccl_group() { comm_.check(call_.group_start(), "ncclGroupStart"); }
+void NcclIssuer::end_nccl_group() { comm_.check(call_.group_end(), "ncclGroupEnd"); }
 
 /// Starting what is in the group could wait for ranks that are gone. With a call in it that fails the group fails as a
 /// whole, and its end starts nothing.
-void NcclLauncher::abandon_joint() noexcept {
+void NcclIssuer::abort_nccl_group() noexcept {
   if (call_.all_reduce) call_.all_reduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, nullptr, nullptr);
   call_.group_end();
 }
 
-bool NcclLauncher::finished() {
-  std::optional<OnDevice> on_device;
+bool NcclIssuer::finished() {
+  std::optional<ScopedDevice> on_device;
   if (!seat_.stream) on_device.emplace(seat_.device);
   const cudaError_t state = cudaStreamQuery(seat_.stream);
   if (state == cudaErrorNotReady) {
-    if (++looks_ % kLooksPerAsyncCheck == 0) comm_.check_async();
+    if (++poll_count_ % kLooksPerAsyncCheck == 0) comm_.check_async();
     return false;
   }
   check_cuda(state, seat_.where, "waiting for the GPU");
@@ -217,13 +217,13 @@ bool NcclLauncher::finished() {
   return true;
 }
 
-void NcclLauncher::recover() noexcept {
+void NcclIssuer::recover() noexcept {
   gate_.open_for_good();
   if (std::exchange(recording_, false)) cudaStreamEndCapture(seat_.stream, &recorded_);
   if (recorded_) cudaGraphDestroy(std::exchange(recorded_, nullptr));
 }
 
-ncclRedOp_t NcclLauncher::redop_of(Redop redop, Dtype dtype) {
+ncclRedOp_t NcclIssuer::redop_of(Redop redop, Dtype dtype) {
   switch (redop) {
     case Redop::sum: return ncclSum;
     case Redop::prod: return ncclProd;

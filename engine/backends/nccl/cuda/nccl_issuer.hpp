@@ -15,41 +15,41 @@
 namespace busbw {
 
 /// A rank's things on its GPU, all of them owned by its communicator.
-struct DeviceSeat {
+struct RankResources {
   int device;
   std::string where;  // "rank 3 on GPU 0000:0f:00"
   int rank;           // in the communicator
   int ranks;
   cudaStream_t stream;
-  const std::vector<Event>& stamps;
+  const std::vector<CudaEvent>& stamps;
   const DeviceComm* kernel;  // what runs instead of NCCL's operation; null without -D
 };
 
-class NcclLauncher final : public Launcher {
+class NcclIssuer final : public OperationIssuer {
  public:
   /// All must outlive this.
-  NcclLauncher(const NcclLibrary& library, const NcclComm& comm, DeviceSeat seat, CudaGate& gate);
-  ~NcclLauncher() override;
-  NcclLauncher(const NcclLauncher&) = delete;
-  NcclLauncher& operator=(const NcclLauncher&) = delete;
+  NcclIssuer(const NcclLibrary& library, const NcclComm& comm, RankResources seat, CudaGate& gate);
+  ~NcclIssuer() override;
+  NcclIssuer(const NcclIssuer&) = delete;
+  NcclIssuer& operator=(const NcclIssuer&) = delete;
 
-  void run(const Launch&) override;
-  void begin_joint() override;
-  void end_joint() override;
-  void abandon_joint() noexcept override;
+  void run(const IssueRequest&) override;
+  void begin_nccl_group() override;
+  void end_nccl_group() override;
+  void abort_nccl_group() noexcept override;
   bool finished() override;
   void recover() noexcept override;
 
   /// What the last end_recording made; once.
-  std::shared_ptr<Graph> take_graph() { return std::move(graph_); }
+  std::shared_ptr<CudaGraph> take_graph() { return std::move(graph_); }
 
  private:
-  void call(const Launch&);
-  void run_kernel(const Launch&);
+  void call(const IssueRequest&);
+  void run_kernel(const IssueRequest&);
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype);
-  void gather(const Launch&);
-  void scatter(const Launch&);
-  void alltoall(const Launch&);
+  void gather(const IssueRequest&);
+  void scatter(const IssueRequest&);
+  void alltoall(const IssueRequest&);
   void stamp(std::size_t number);
   void begin_recording();
   void end_recording();
@@ -58,15 +58,15 @@ class NcclLauncher final : public Launcher {
 
   const NcclFunctions& call_;
   const NcclComm& comm_;
-  DeviceSeat seat_;
+  RankResources seat_;
   CudaGate& gate_;
   bool recording_ = false;
   cudaGraph_t recorded_ = nullptr;  // until it is made ready
-  std::shared_ptr<Graph> graph_;
+  std::shared_ptr<CudaGraph> graph_;
   std::map<Dtype, ncclRedOp_t> premulsums_;
   std::vector<Transfer> sends_;  // of the operations that are made of them
   std::vector<Transfer> recvs_;
-  unsigned looks_ = 0;
+  unsigned poll_count_ = 0;
 };
 
 }  // namespace busbw

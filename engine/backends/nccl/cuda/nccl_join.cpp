@@ -12,8 +12,8 @@ constexpr int kHasMostPeers = 23000;
 
 /// ncclConfig_t of NCCL 2.30, which older headers do not have. It only ever grows at its end, and a library reads of it
 /// what `version` says.
-struct ConfigOf2_30 {
-  std::size_t size = sizeof(ConfigOf2_30);
+struct NcclConfigV2_30 {
+  std::size_t size = sizeof(NcclConfigV2_30);
   unsigned magic = ncclConfig_t(NCCL_CONFIG_INITIALIZER).magic;
   unsigned version = kHasMostPeers;
   int blocking = NCCL_CONFIG_UNDEF_INT;
@@ -35,17 +35,17 @@ struct ConfigOf2_30 {
   int max_p2p_peers = NCCL_CONFIG_UNDEF_INT;
   int of_later_versions = NCCL_CONFIG_UNDEF_INT;
 };
-static_assert(offsetof(ConfigOf2_30, cta_policy) == offsetof(ncclConfig_t, CTAPolicy));
-static_assert(sizeof(ConfigOf2_30) == 96);
+static_assert(offsetof(NcclConfigV2_30, cta_policy) == offsetof(ncclConfig_t, CTAPolicy));
+static_assert(sizeof(NcclConfigV2_30) == 96);
 
 }  // namespace
 
-ncclResult_t join_communicator(const NcclLibrary& library, const NcclFlags& flags, const ncclUniqueId& id, int rank,
+ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, const ncclUniqueId& id, int rank,
                                int ranks, ncclComm_t* comm) {
   // A library reads of a longer configuration what it knows, from 2.27 on for sure.
   if (!library.call.comm_init_rank_config || library.version < kHasCtaPolicy)
     return library.call.comm_init_rank(comm, ranks, id, rank);
-  ConfigOf2_30 config;
+  NcclConfigV2_30 config;
   config.version = static_cast<unsigned>(std::min(library.version, kHasMostPeers));
   if (flags.cta_policy) config.cta_policy = *flags.cta_policy;
   // nccl-tests sets both, too; without them the same library is measured in another way.

@@ -8,7 +8,7 @@
 namespace busbw {
 
 /// Joins under `id`; all `ranks` do so at the same time. The current device is the rank's. Returns NCCL's own result.
-ncclResult_t join_communicator(const NcclLibrary& library, const NcclFlags& flags, const ncclUniqueId& id, int rank,
+ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, const ncclUniqueId& id, int rank,
                                int ranks, ncclComm_t* comm);
 
 }  // namespace busbw

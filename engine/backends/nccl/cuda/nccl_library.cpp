@@ -4,7 +4,7 @@
 
 namespace busbw {
 
-std::string lacking_text(const OpenedLibrary& library, const char* name) {
+std::string missing_function_error(const OpenedLibrary& library, const char* name) {
   return fmt::format("{} is needed here, and {} lacks it; name another library with --library", name, library.named());
 }
 

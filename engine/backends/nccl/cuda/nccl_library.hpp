@@ -16,7 +16,7 @@ struct ncclTeam;
 namespace busbw {
 
 /// What is said where `library` lacks a function that is called.
-std::string lacking_text(const OpenedLibrary& library, const char* name);
+std::string missing_function_error(const OpenedLibrary& library, const char* name);
 
 template <class Pointer>
 class NcclFunction;
@@ -27,18 +27,18 @@ class NcclFunction<Result (*)(Arguments...)> {
  public:
   explicit operator bool() const { return function_ != nullptr; }
   Result operator()(Arguments... arguments) const {
-    if (!function_) throw EnvironmentError(lacking_);
+    if (!function_) throw EnvironmentError(missing_error_);
     return function_(arguments...);
   }
   /// Takes the function of that name, which NCCL has since that version.
   void take(const OpenedLibrary& library, const char* name, int since = 0) {
     function_ = reinterpret_cast<Result (*)(Arguments...)>(library.find(name, since));
-    if (!function_) lacking_ = lacking_text(library, name);
+    if (!function_) missing_error_ = missing_function_error(library, name);
   }
 
  private:
   Result (*function_)(Arguments...) = nullptr;
-  std::string lacking_;
+  std::string missing_error_;
 };
 
 /// The functions that the backend calls. Those that every collective needs are there.

@@ -22,7 +22,7 @@ namespace busbw {
 namespace {
 
 /// A GPU as it comes through a pipe.
-struct PlainGpu {
+struct PackedGpu {
   char name[256];
   char bus_id[16];
   int compute_capability;  // 0: not known
@@ -30,14 +30,14 @@ struct PlainGpu {
   std::size_t free_bytes;
 };
 
-struct PlainSurvey {
+struct PackedSurvey {
   int count;  // negative: CUDA's error
-  PlainGpu gpus[64];
+  PackedGpu gpus[64];
   bool out_of_reach[64][64];  // neither sees the other's memory
 };
 
 /// Whether two GPUs lack access, in either direction. Asking makes no context.
-bool lack_access(int one, int other) {
+bool without_access(int one, int other) {
   for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
     int can = 0;
     if (cudaDeviceCanAccessPeer(&can, from, to) == cudaSuccess && !can) return true;
@@ -52,21 +52,21 @@ std::optional<std::size_t> free_memory(int device) {
 }
 
 /// Everything here may initialise CUDA.
-PlainSurvey look(bool with_memory) {
-  PlainSurvey survey{};
+PackedSurvey look(bool with_memory) {
+  PackedSurvey survey{};
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
     return {-static_cast<int>(error), {}, {}};
   survey.count = std::min<int>(count, std::size(survey.gpus));
-  auto memory = look_for_free_memory(0, with_memory ? survey.count : 0);
+  auto memory = start_free_memory_queries(0, with_memory ? survey.count : 0);
   for (int i = 0; i < survey.count; ++i) {
     cudaDeviceProp properties{};
-    PlainGpu& gpu = survey.gpus[i];
+    PackedGpu& gpu = survey.gpus[i];
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
     std::memcpy(gpu.name, properties.name, sizeof(gpu.name) - 1);
     gpu.compute_capability = 10 * properties.major + properties.minor;
     cudaDeviceGetPCIBusId(gpu.bus_id, sizeof(gpu.bus_id), i);
-    for (int other = 0; other < i; ++other) survey.out_of_reach[other][i] = lack_access(other, i);
+    for (int other = 0; other < i; ++other) survey.out_of_reach[other][i] = without_access(other, i);
   }
   for (std::size_t i = 0; i < memory.size(); ++i) {
     const auto free = memory[i].get();
@@ -77,19 +77,19 @@ PlainSurvey look(bool with_memory) {
 }
 
 /// The same from a child process; nothing where that could not be made or did not come back.
-std::optional<PlainSurvey> look_in_child() {
+std::optional<PackedSurvey> look_in_child() {
   int ends[2];
   if (pipe(ends) != 0) return std::nullopt;
   const pid_t child = fork();
   if (child == 0) {
     // A driver that does not answer would keep it for ever, and it would keep the parent's output open.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const PlainSurvey survey = look(true);
+    const PackedSurvey survey = look(true);
     const bool whole = write(ends[1], &survey, sizeof(survey)) == static_cast<ssize_t>(sizeof(survey));
     _exit(whole ? 0 : 1);
   }
   close(ends[1]);
-  PlainSurvey survey{};
+  PackedSurvey survey{};
   std::size_t got = 0;
   while (child > 0 && got < sizeof(survey)) {
     const ssize_t part = read(ends[0], reinterpret_cast<char*>(&survey) + got, sizeof(survey) - got);
@@ -110,37 +110,37 @@ std::string printed_bus_id(std::string bus_id) {
 
 }  // namespace
 
-std::vector<std::future<std::optional<std::size_t>>> look_for_free_memory(int first_device, int devices) {
+std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(int first_device, int devices) {
   std::vector<std::future<std::optional<std::size_t>>> found;
   for (int i = 0; i < devices; ++i) found.push_back(std::async(std::launch::async, free_memory, first_device + i));
   return found;
 }
 
 GpuSurvey survey_gpus(bool forks_follow) {
-  const std::optional<PlainSurvey> found = forks_follow ? look_in_child() : look(false);
+  const std::optional<PackedSurvey> found = forks_follow ? look_in_child() : look(false);
   if (!found)
     return {{}, "the child process that looks for GPUs did not come back; run nvidia-smi and see what it says", true};
   if (found->count < 0) {
     const auto error = static_cast<cudaError_t>(-found->count);
-    GpuLook look{cudaGetErrorName(error), cudaGetErrorString(error), 0, 0, process_environment("CUDA_VISIBLE_DEVICES")};
+    GpuProbe look{cudaGetErrorName(error), cudaGetErrorString(error), 0, 0, process_environment("CUDA_VISIBLE_DEVICES")};
     // Asking for versions starts nothing that a fork could not carry.
     if (cudaDriverGetVersion(&look.driver_version) != cudaSuccess) look.driver_version = 0;
     if (cudaRuntimeGetVersion(&look.runtime_version) != cudaSuccess) look.runtime_version = 0;
-    return {{}, no_gpu_sentence(look), true};
+    return {{}, no_gpu_message(look), true};
   }
   GpuSurvey survey;
-  survey.has_engine = true;
+  survey.has_gpu_support = true;
   for (int i = 0; i < found->count; ++i) {
-    const PlainGpu& gpu = found->gpus[i];
+    const PackedGpu& gpu = found->gpus[i];
     survey.gpus.push_back({gpu.name, printed_bus_id(gpu.bus_id),
                            gpu.free_known ? std::optional<std::size_t>(gpu.free_bytes) : std::nullopt,
                            gpu.compute_capability ? std::optional<int>(gpu.compute_capability) : std::nullopt});
   }
   for (int i = 0; i < found->count; ++i)
     for (int other = 0; other < i; ++other)
-      if (found->out_of_reach[other][i]) survey.without_access.emplace_back(other, i);
+      if (found->out_of_reach[other][i]) survey.pairs_without_access.emplace_back(other, i);
   if (survey.gpus.empty())
-    survey.why_none = no_gpu_sentence({"cudaErrorNoDevice", "", 1, 1, process_environment("CUDA_VISIBLE_DEVICES")});
+    survey.no_gpu_reason = no_gpu_message({"cudaErrorNoDevice", "", 1, 1, process_environment("CUDA_VISIBLE_DEVICES")});
   return survey;
 }
 

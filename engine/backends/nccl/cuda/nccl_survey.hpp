@@ -9,6 +9,6 @@ namespace busbw {
 
 /// Begins to look, each GPU in a thread of its own: the first look makes CUDA's context on it, which takes a fraction
 /// of a second and is needed anyway. Nothing where CUDA does not say.
-std::vector<std::future<std::optional<std::size_t>>> look_for_free_memory(int first_device, int devices);
+std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(int first_device, int devices);
 
 }  // namespace busbw

@@ -12,7 +12,7 @@ namespace {
 
 template <class Reduction>
 __global__ void __launch_bounds__(kKernelThreads)
-    all_reduce_lsa(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
+    all_reduce_lsa(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm,
                    const Reduction reduction) {
   using Element = typename Reduction::Element;
   using Stored = typename Element::Stored;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kKernelThreads)
 
 }  // namespace
 
-cudaError_t launch_all_reduce_lsa(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+cudaError_t launch_all_reduce_lsa(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
   const bool can = with_reduction(call.dtype, call.redop, [&](const auto& reduction) {
     all_reduce_lsa<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, reduction);
   });

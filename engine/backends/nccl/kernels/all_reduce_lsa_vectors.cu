@@ -23,12 +23,12 @@ template <class Reduction>
 struct Work {
   using Element = typename Reduction::Element;
   using Stored = typename Element::Stored;
-  using Wide = typename Element::Wide;
+  using Accumulator = typename Element::Accumulator;
   static constexpr unsigned kElements = kVectorBytes / sizeof(Stored);
   /// Vectors of one thread under way at a time.
   static constexpr unsigned kRows = Reduction::kAtOnce > kElements ? Reduction::kAtOnce / kElements : 1;
 
-  const DeviceCall& call;
+  const KernelArguments& call;
   const Reduction& reduction;
   int ranks;
 
@@ -40,7 +40,7 @@ struct Work {
   }
 
   __device__ void one(std::size_t at) const {
-    Wide value = Element::widen(from(0)[at]);
+    Accumulator value = Element::widen(from(0)[at]);
 #pragma unroll 1
     for (int peer = 1; peer < ranks; ++peer) value = reduction.combine(value, Element::widen(from(peer)[at]));
     const Stored result = Element::round(reduction.finish(value, ranks));
@@ -51,7 +51,7 @@ struct Work {
   /// `rows` vectors, `apart` from each other, from number `at` on of those that begin at element `head`.
   template <unsigned rows>
   __device__ void vectors(std::size_t head, std::size_t at, std::size_t apart) const {
-    Wide values[rows][kElements];
+    Accumulator values[rows][kElements];
 #pragma unroll 1
     for (int peer = 0; peer < ranks; ++peer) {
       const auto* data = reinterpret_cast<const uint4*>(from(peer) + head) + at;
@@ -62,7 +62,7 @@ struct Work {
       for (unsigned row = 0; row < rows; ++row)
 #pragma unroll
         for (unsigned i = 0; i < kElements; ++i) {
-          const Wide value = Element::widen(loaded[row].elements[i]);
+          const Accumulator value = Element::widen(loaded[row].elements[i]);
           values[row][i] = peer == 0 ? value : reduction.combine(values[row][i], value);
         }
     }
@@ -83,14 +83,14 @@ struct Work {
 
 template <class Reduction>
 __global__ void __launch_bounds__(kKernelThreads, 1)
-    all_reduce_lsa_vectors(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
+    all_reduce_lsa_vectors(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm,
                            const Reduction reduction) {
   constexpr unsigned kRows = Work<Reduction>::kRows;
   const Work<Reduction> work{call, reduction, comm.nRanks};
   const VectorRange range =
       split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Work<Reduction>::kElements);
   const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
-  const std::size_t whole = in_whole_turns(range.vectors, worker, kRows);
+  const std::size_t whole = vectors_in_full_strides(range.vectors, worker, kRows);
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
 
 }  // namespace
 
-cudaError_t launch_all_reduce_lsa_vectors(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+cudaError_t launch_all_reduce_lsa_vectors(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
   const bool can = with_reduction(call.dtype, call.redop, [&](const auto& reduction) {
     all_reduce_lsa_vectors<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, reduction);
   });

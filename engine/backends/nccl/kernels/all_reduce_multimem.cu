@@ -13,7 +13,7 @@ namespace {
 
 template <class Number>
 __global__ void __launch_bounds__(kKernelThreads)
-    all_reduce_multimem(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
+    all_reduce_multimem(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, true};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
 
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kKernelThreads)
 
 }  // namespace
 
-cudaError_t launch_all_reduce_multimem(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+cudaError_t launch_all_reduce_multimem(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
   if (call.redop != Redop::sum) return cudaErrorInvalidValue;
   if (call.dtype == Dtype::float32) {
     all_reduce_multimem<float><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);

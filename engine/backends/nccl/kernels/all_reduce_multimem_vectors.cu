@@ -27,7 +27,7 @@ __device__ void reduce_units(const Unit* from, Unit* to, std::size_t units, cons
   }
 }
 
-__device__ void reduce_all(const DeviceCall& call, const float* from, float* to, const Worker& worker) {
+__device__ void reduce_all(const KernelArguments& call, const float* from, float* to, const Worker& worker) {
   const VectorRange range = split_by_vectors(call.send_offset, call.recv_offset, call.count, sizeof(float));
   for (std::size_t at = worker.index; at < range.head; at += worker.count)
     store_to_all(to + at, load_sum_of_all(from + at));
@@ -37,13 +37,13 @@ __device__ void reduce_all(const DeviceCall& call, const float* from, float* to,
     store_to_all(to + at, load_sum_of_all(from + at));
 }
 
-__device__ void reduce_all(const DeviceCall& call, const double* from, double* to, const Worker& worker) {
+__device__ void reduce_all(const KernelArguments& call, const double* from, double* to, const Worker& worker) {
   reduce_units(from, to, call.count, worker);
 }
 
 template <class Number>
 __global__ void __launch_bounds__(kKernelThreads)
-    all_reduce_multimem_vectors(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
+    all_reduce_multimem_vectors(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x, true};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acq_rel);
   const Worker worker = worker_of_all(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kKernelThreads)
 
 }  // namespace
 
-cudaError_t launch_all_reduce_multimem_vectors(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+cudaError_t launch_all_reduce_multimem_vectors(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
   if (call.redop != Redop::sum) return cudaErrorInvalidValue;
   if (call.dtype == Dtype::float32) {
     all_reduce_multimem_vectors<float><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);

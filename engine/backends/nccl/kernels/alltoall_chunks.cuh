@@ -17,8 +17,8 @@ inline constexpr unsigned kLoads = 8;
 
 /// One rank's parts for all `ranks`, or a range of the same `units` in each.
 template <class Unit>
-struct Parts {
-  const DeviceCall& call;
+struct PeerChunks {
+  const KernelArguments& call;
   std::size_t part_bytes;
   std::size_t skip_bytes;  // before the range, in each part
   std::size_t units;
@@ -37,11 +37,11 @@ struct Parts {
 
 /// What a thread moves at a time: `rows` units, as far from each other as there are threads, for each of some peers.
 template <class Unit, unsigned rows>
-class Batch {
+class LoadBatch {
  public:
   static constexpr int kPeers = kLoads / rows;
 
-  __device__ Batch(const Parts<Unit>& parts, const Worker& worker)
+  __device__ LoadBatch(const PeerChunks<Unit>& parts, const Worker& worker)
       : parts_(parts),
         from_first_(reinterpret_cast<const char*>(parts.from(0))),
         row_units_(static_cast<unsigned>(worker.count)),
@@ -80,7 +80,7 @@ class Batch {
     return left < rows * row_units_ ? static_cast<unsigned>(left) : rows * row_units_;
   }
 
-  const Parts<Unit>& parts_;
+  const PeerChunks<Unit>& parts_;
   const char* from_first_;  // the part for rank 0
   unsigned row_units_;
   int first_;
@@ -91,8 +91,8 @@ class Batch {
 
 /// Moves all parts. Calls `wait` once, in every thread, before anything is stored.
 template <unsigned rows, class Unit, class Wait>
-__device__ void move_by(const Parts<Unit>& parts, const Worker& worker, const Wait& wait) {
-  Batch<Unit, rows> batch(parts, worker);
+__device__ void move_by(const PeerChunks<Unit>& parts, const Worker& worker, const Wait& wait) {
+  LoadBatch<Unit, rows> batch(parts, worker);
   std::size_t at = worker.index;
   int step = 0;
   batch.load(at, step);
@@ -100,7 +100,7 @@ __device__ void move_by(const Parts<Unit>& parts, const Worker& worker, const Wa
 #pragma unroll 1
   while (at < parts.units) {
     batch.store();
-    step += Batch<Unit, rows>::kPeers;
+    step += LoadBatch<Unit, rows>::kPeers;
     if (step >= parts.ranks) {
       step = 0;
       at += worker.count * rows;
@@ -111,7 +111,7 @@ __device__ void move_by(const Parts<Unit>& parts, const Worker& worker, const Wa
 
 /// The same, with as many rows as there is work for: what a batch does not need for rows it has for peers.
 template <class Unit, class Wait>
-__device__ void move_parts(const Parts<Unit>& parts, const Worker& worker, const Wait& wait) {
+__device__ void move_chunks(const PeerChunks<Unit>& parts, const Worker& worker, const Wait& wait) {
   if (parts.units > worker.count * 4) {
     move_by<kLoads>(parts, worker, wait);
   } else if (parts.units > worker.count) {

@@ -11,7 +11,7 @@ namespace busbw {
 namespace {
 
 __global__ void __launch_bounds__(kKernelThreads)
-    alltoall_gin(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
+    alltoall_gin(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm,
                  const std::size_t part_bytes) {
   // A block has a signal of its own. Read before the barrier: no peer raises it before all have passed.
   const unsigned signal = blockIdx.x;
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kKernelThreads)
 
 }  // namespace
 
-cudaError_t launch_alltoall_gin(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+cudaError_t launch_alltoall_gin(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
   alltoall_gin<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, call.count * size_bytes(call.dtype));
   return cudaGetLastError();
 }

@@ -11,7 +11,7 @@ namespace {
 
 /// This rank's parts for the ranks within reach, which begin with number `first_near` of all.
 template <class Word>
-__device__ void store_near(const DeviceCall& call, const ncclTeam& world, const ncclTeam& near, int first_near,
+__device__ void store_near(const KernelArguments& call, const ncclTeam& world, const ncclTeam& near, int first_near,
                            const Worker& worker) {
   const auto* const send = static_cast<const Word*>(ncclGetLocalPointer(call.send_window, call.send_offset));
 #pragma unroll 1
@@ -24,7 +24,7 @@ __device__ void store_near(const DeviceCall& call, const ncclTeam& world, const 
 }
 
 __global__ void __launch_bounds__(kKernelThreads)
-    alltoall_hybrid(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm,
+    alltoall_hybrid(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm,
                     const unsigned element_bytes) {
   const unsigned signal = blockIdx.x;
   ncclGin gin{comm, 0};
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kKernelThreads)
 
 }  // namespace
 
-cudaError_t launch_alltoall_hybrid(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+cudaError_t launch_alltoall_hybrid(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
   const auto element_bytes = static_cast<unsigned>(size_bytes(call.dtype));
   alltoall_hybrid<<<call.ctas, kKernelThreads, 0, stream>>>(call, comm, element_bytes);
   return cudaGetLastError();

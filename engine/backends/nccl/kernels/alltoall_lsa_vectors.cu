@@ -13,7 +13,7 @@ namespace {
 
 template <class Word>
 __global__ void __launch_bounds__(kKernelThreads, 1)
-    alltoall_lsa_vectors(const __grid_constant__ DeviceCall call, const __grid_constant__ ncclDevComm comm) {
+    alltoall_lsa_vectors(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
   // A peer stores here once this rank's earlier work is over, which it is where this kernel runs.
   barrier.arrive(ncclCoopCta{}, cuda::memory_order_relaxed);
@@ -26,9 +26,9 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
   const VectorRange range = split_by_vectors(call.send_offset, call.recv_offset, call.count, sizeof(Word));
   // Where parts are no whole vectors, each is aligned in its own way.
   if (range.vectors > 0 && part_bytes % kVectorBytes == 0) {
-    move_parts(Parts<uint4>{call, part_bytes, range.head * sizeof(Word), range.vectors, rank, ranks}, worker, wait);
+    move_chunks(PeerChunks<uint4>{call, part_bytes, range.head * sizeof(Word), range.vectors, rank, ranks}, worker, wait);
     // What lies before and after the vectors.
-    const Parts<Word> all{call, part_bytes, 0, call.count, rank, ranks};
+    const PeerChunks<Word> all{call, part_bytes, 0, call.count, rank, ranks};
     const auto rest = static_cast<unsigned>(range.head + range.tail);
     for (std::size_t i = worker.index; i < static_cast<std::size_t>(rest) * ranks; i += worker.count) {
       const unsigned peer = static_cast<unsigned>(i) / rest;
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
       all.to(peer)[at] = all.from(peer)[at];
     }
   } else {
-    move_parts(Parts<Word>{call, part_bytes, 0, call.count, rank, ranks}, worker, wait);
+    move_chunks(PeerChunks<Word>{call, part_bytes, 0, call.count, rank, ranks}, worker, wait);
   }
   // What is stored has arrived when the barrier is passed. Only later kernels read it.
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
 
 }  // namespace
 
-cudaError_t launch_alltoall_lsa_vectors(const DeviceCall& call, const ncclDevComm& comm, cudaStream_t stream) {
+cudaError_t launch_alltoall_lsa_vectors(const KernelArguments& call, const ncclDevComm& comm, cudaStream_t stream) {
   with_word(call.dtype, [&](auto word) {
     alltoall_lsa_vectors<decltype(word)><<<call.ctas, kKernelThreads, 0, stream>>>(call, comm);
   });

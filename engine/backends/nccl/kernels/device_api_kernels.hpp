@@ -16,7 +16,7 @@ enum class Redop;
 inline constexpr unsigned kKernelThreads = 512;
 
 /// The arguments of every kernel. Offsets are in bytes from a window's start, and multiples of the element.
-struct DeviceCall {
+struct KernelArguments {
   ncclWindow_t send_window;
   std::size_t send_offset;
   ncclWindow_t recv_window;
@@ -29,13 +29,13 @@ struct DeviceCall {
 
 // Each is one algorithm, in a .cu file of its name that says what it needs. cudaErrorInvalidValue: not of that type or
 // operator (support/device_kernels.hpp says of which).
-cudaError_t launch_all_reduce_lsa(const DeviceCall&, const ncclDevComm&, cudaStream_t);
-cudaError_t launch_all_reduce_lsa_vectors(const DeviceCall&, const ncclDevComm&, cudaStream_t);
-cudaError_t launch_all_reduce_multimem(const DeviceCall&, const ncclDevComm&, cudaStream_t);
-cudaError_t launch_all_reduce_multimem_vectors(const DeviceCall&, const ncclDevComm&, cudaStream_t);
-cudaError_t launch_alltoall_lsa(const DeviceCall&, const ncclDevComm&, cudaStream_t);
-cudaError_t launch_alltoall_lsa_vectors(const DeviceCall&, const ncclDevComm&, cudaStream_t);
-cudaError_t launch_alltoall_gin(const DeviceCall&, const ncclDevComm&, cudaStream_t);
-cudaError_t launch_alltoall_hybrid(const DeviceCall&, const ncclDevComm&, cudaStream_t);
+cudaError_t launch_all_reduce_lsa(const KernelArguments&, const ncclDevComm&, cudaStream_t);
+cudaError_t launch_all_reduce_lsa_vectors(const KernelArguments&, const ncclDevComm&, cudaStream_t);
+cudaError_t launch_all_reduce_multimem(const KernelArguments&, const ncclDevComm&, cudaStream_t);
+cudaError_t launch_all_reduce_multimem_vectors(const KernelArguments&, const ncclDevComm&, cudaStream_t);
+cudaError_t launch_alltoall_lsa(const KernelArguments&, const ncclDevComm&, cudaStream_t);
+cudaError_t launch_alltoall_lsa_vectors(const KernelArguments&, const ncclDevComm&, cudaStream_t);
+cudaError_t launch_alltoall_gin(const KernelArguments&, const ncclDevComm&, cudaStream_t);
+cudaError_t launch_alltoall_hybrid(const KernelArguments&, const ncclDevComm&, cudaStream_t);
 
 }  // namespace busbw

@@ -15,28 +15,28 @@ namespace busbw {
 template <class T, class Unsigned>
 struct IntegerElement {
   using Stored = T;
-  using Wide = T;
-  static __device__ Wide widen(Stored value) { return value; }
-  static __device__ Stored round(Wide value) { return value; }
-  static __device__ Wide sum(Wide a, Wide b) { return static_cast<T>(Unsigned(a) + Unsigned(b)); }
-  static __device__ Wide prod(Wide a, Wide b) { return static_cast<T>(Unsigned(a) * Unsigned(b)); }
-  static __device__ Wide larger(Wide a, Wide b) { return a < b ? b : a; }
-  static __device__ Wide smaller(Wide a, Wide b) { return b < a ? b : a; }
-  static __device__ Wide share(Wide sum, int ranks) { return static_cast<T>(sum / ranks); }
+  using Accumulator = T;
+  static __device__ Accumulator widen(Stored value) { return value; }
+  static __device__ Stored round(Accumulator value) { return value; }
+  static __device__ Accumulator sum(Accumulator a, Accumulator b) { return static_cast<T>(Unsigned(a) + Unsigned(b)); }
+  static __device__ Accumulator prod(Accumulator a, Accumulator b) { return static_cast<T>(Unsigned(a) * Unsigned(b)); }
+  static __device__ Accumulator larger(Accumulator a, Accumulator b) { return a < b ? b : a; }
+  static __device__ Accumulator smaller(Accumulator a, Accumulator b) { return b < a ? b : a; }
+  static __device__ Accumulator share(Accumulator sum, int ranks) { return static_cast<T>(sum / ranks); }
 };
 
 template <class F>
 struct FloatArithmetic {
-  using Wide = F;
-  static __device__ Wide sum(Wide a, Wide b) { return a + b; }
-  static __device__ Wide prod(Wide a, Wide b) { return a * b; }
-  static __device__ Wide larger(Wide a, Wide b) { return a < b ? b : a; }
-  static __device__ Wide smaller(Wide a, Wide b) { return b < a ? b : a; }
-  static __device__ Wide share(Wide sum, int ranks) { return sum / static_cast<F>(ranks); }
+  using Accumulator = F;
+  static __device__ Accumulator sum(Accumulator a, Accumulator b) { return a + b; }
+  static __device__ Accumulator prod(Accumulator a, Accumulator b) { return a * b; }
+  static __device__ Accumulator larger(Accumulator a, Accumulator b) { return a < b ? b : a; }
+  static __device__ Accumulator smaller(Accumulator a, Accumulator b) { return b < a ? b : a; }
+  static __device__ Accumulator share(Accumulator sum, int ranks) { return sum / static_cast<F>(ranks); }
 };
 
 template <class F>
-struct PlainFloat : FloatArithmetic<F> {
+struct NativeFloatElement : FloatArithmetic<F> {
   using Stored = F;
   static __device__ F widen(F value) { return value; }
   static __device__ F round(F value) { return value; }
@@ -64,24 +64,24 @@ struct Fp8Element : FloatArithmetic<float> {
 
 /// The sum, which is what most people ask for: kernels are unrolled for it. `kAtOnce`: values that a thread holds.
 template <class E>
-struct SumOf {
+struct SumReduction {
   using Element = E;
-  using Wide = typename E::Wide;
-  static constexpr unsigned kAtOnce = sizeof(Wide) == 8 || sizeof(typename E::Stored) == 1 ? 16 : 32;
+  using Accumulator = typename E::Accumulator;
+  static constexpr unsigned kAtOnce = sizeof(Accumulator) == 8 || sizeof(typename E::Stored) == 1 ? 16 : 32;
   static constexpr int kPeersAtOnce = 4;
-  __device__ Wide combine(Wide a, Wide b) const { return E::sum(a, b); }
-  __device__ Wide finish(Wide value, int) const { return value; }
+  __device__ Accumulator combine(Accumulator a, Accumulator b) const { return E::sum(a, b); }
+  __device__ Accumulator finish(Accumulator value, int) const { return value; }
 };
 
 /// Any operator, chosen when the kernel runs: one small kernel for all of them keeps the program small.
 template <class E>
-struct ByOperator {
+struct RuntimeReduction {
   using Element = E;
-  using Wide = typename E::Wide;
+  using Accumulator = typename E::Accumulator;
   static constexpr unsigned kAtOnce = 1;
   static constexpr int kPeersAtOnce = 1;
   Redop redop;
-  __device__ Wide combine(Wide a, Wide b) const {
+  __device__ Accumulator combine(Accumulator a, Accumulator b) const {
     switch (redop) {
       case Redop::prod: return E::prod(a, b);
       case Redop::max: return E::larger(a, b);
@@ -89,24 +89,24 @@ struct ByOperator {
       default: return E::sum(a, b);
     }
   }
-  __device__ Wide finish(Wide value, int ranks) const { return redop == Redop::avg ? E::share(value, ranks) : value; }
+  __device__ Accumulator finish(Accumulator value, int ranks) const { return redop == Redop::avg ? E::share(value, ranks) : value; }
 };
 
 /// Integers that are summed modulo 2^bits need no sign.
 template <class E>
-struct Summed {
+struct SumElement {
   using Element = E;
 };
 template <>
-struct Summed<IntegerElement<std::int8_t, std::uint32_t>> {
+struct SumElement<IntegerElement<std::int8_t, std::uint32_t>> {
   using Element = IntegerElement<std::uint8_t, std::uint32_t>;
 };
 template <>
-struct Summed<IntegerElement<std::int32_t, std::uint32_t>> {
+struct SumElement<IntegerElement<std::int32_t, std::uint32_t>> {
   using Element = IntegerElement<std::uint32_t, std::uint32_t>;
 };
 template <>
-struct Summed<IntegerElement<std::int64_t, std::uint64_t>> {
+struct SumElement<IntegerElement<std::int64_t, std::uint64_t>> {
   using Element = IntegerElement<std::uint64_t, std::uint64_t>;
 };
 
@@ -115,9 +115,9 @@ template <class Element, class F>
 bool with_operator(Redop redop, const F& f) {
   if (redop == Redop::mulsum) return false;
   if (redop == Redop::sum) {
-    f(SumOf<typename Summed<Element>::Element>{});
+    f(SumReduction<typename SumElement<Element>::Element>{});
   } else {
-    f(ByOperator<Element>{redop});
+    f(RuntimeReduction<Element>{redop});
   }
   return true;
 }
@@ -133,8 +133,8 @@ bool with_reduction(Dtype dtype, Redop redop, const F& f) {
     case Dtype::int64: return with_operator<IntegerElement<std::int64_t, std::uint64_t>>(redop, f);
     case Dtype::uint64: return with_operator<IntegerElement<std::uint64_t, std::uint64_t>>(redop, f);
     case Dtype::float16: return with_operator<HalfElement>(redop, f);
-    case Dtype::float32: return with_operator<PlainFloat<float>>(redop, f);
-    case Dtype::float64: return with_operator<PlainFloat<double>>(redop, f);
+    case Dtype::float32: return with_operator<NativeFloatElement<float>>(redop, f);
+    case Dtype::float64: return with_operator<NativeFloatElement<double>>(redop, f);
     case Dtype::bfloat16: return with_operator<Bfloat16Element>(redop, f);
     case Dtype::f8e4m3: return with_operator<Fp8Element<__nv_fp8_e4m3>>(redop, f);
     case Dtype::f8e5m2: return with_operator<Fp8Element<__nv_fp8_e5m2>>(redop, f);

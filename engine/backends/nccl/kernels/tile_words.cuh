@@ -13,20 +13,20 @@ inline constexpr unsigned kWordsOfLane = 4;
 inline constexpr unsigned kStripWords = kWordsOfLane * kLanes;
 
 /// Where a byte of the range is found.
-struct Place {
+struct TilePosition {
   unsigned offset;  // bytes into the tile
-  unsigned left;    // bytes from it on that are consecutive in the tile
+  unsigned contiguous_bytes;    // bytes from it on that are consecutive in the tile
 };
 
 /// Where a block starts takes longer to work out than to copy a word of it: one thread's last block is remembered.
-class Places {
+class TileLocator {
  public:
-  __device__ explicit Places(const DeviceRange& range) : range_(range) {
+  __device__ explicit TileLocator(const DeviceRange& range) : range_(range) {
     while (1u << shift_ < range.element_bytes) ++shift_;
   }
 
   /// Of the byte of that number, counted from the begin of the range.
-  __device__ Place of(std::uint64_t byte) {
+  __device__ TilePosition of(std::uint64_t byte) {
     const std::uint64_t position = range_.first + (byte >> shift_);
     const unsigned in_element = static_cast<unsigned>(byte) & (range_.element_bytes - 1);
     const unsigned in_block = static_cast<unsigned>(position % kBlockElements);
@@ -61,13 +61,13 @@ __device__ inline uint4 tile_word(const unsigned char* tile, unsigned offset) {
 }
 
 /// What belongs into the word that begins with that byte; it may end in the block after.
-__device__ inline uint4 expected_word(const DeviceRange& range, Places& places, std::uint64_t byte) {
-  const Place here = places.of(byte);
-  if (here.left >= kWordBytes) return tile_word(range.tile, here.offset);
-  const Place next = places.of(byte + here.left);
+__device__ inline uint4 expected_word(const DeviceRange& range, TileLocator& places, std::uint64_t byte) {
+  const TilePosition here = places.of(byte);
+  if (here.contiguous_bytes >= kWordBytes) return tile_word(range.tile, here.offset);
+  const TilePosition next = places.of(byte + here.contiguous_bytes);
   unsigned parts[4] = {};
   for (unsigned i = 0; i < kWordBytes; ++i) {
-    const unsigned offset = i < here.left ? here.offset + i : next.offset + i - here.left;
+    const unsigned offset = i < here.contiguous_bytes ? here.offset + i : next.offset + i - here.contiguous_bytes;
     parts[i / 4] |= static_cast<unsigned>(range.tile[offset]) << (i % 4 * 8);
   }
   return make_uint4(parts[0], parts[1], parts[2], parts[3]);
@@ -82,7 +82,7 @@ __device__ void over_range(const DeviceRange& range, std::size_t thread, std::si
   const std::size_t to_aligned = static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(range.at)) % kWordBytes;
   const std::size_t head = to_aligned < bytes ? to_aligned : bytes;
   const std::size_t words = (bytes - head) / kWordBytes;
-  Places places(range);
+  TileLocator places(range);
   if (thread < 2 * kWordBytes) {
     const bool at_begin = thread < kWordBytes;
     const std::size_t number = at_begin ? thread : head + words * kWordBytes + thread - kWordBytes;

@@ -65,7 +65,7 @@ constexpr std::size_t first_vector(const Worker& worker, unsigned unroll) {
 constexpr std::size_t vector_stride(const Worker& worker, unsigned unroll) { return worker.count * unroll; }
 
 /// How many of `vectors` are taken by turns in which every thread has all its rows.
-constexpr std::size_t in_whole_turns(std::size_t vectors, const Worker& worker, unsigned unroll) {
+constexpr std::size_t vectors_in_full_strides(std::size_t vectors, const Worker& worker, unsigned unroll) {
   return vectors - vectors % vector_stride(worker, unroll);
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t kFirst = 3;  // elements before the reduced ones, which mu
 constexpr std::size_t kAfter = 5;
 
 /// Reduces elements kFirst .. kFirst + count of `ranks` sources; says what is wrong.
-std::string reduce_and_compare(Dtype dtype, Redop redop, int ranks, std::size_t count, bool in_place, StoreMode store,
+std::string reduce_and_compare(Dtype dtype, Redop redop, int ranks, std::size_t count, bool in_place, WriteMode store,
                                std::size_t shift_bytes = 0) {
   const std::size_t width = size_bytes(dtype);
   const std::size_t all = kFirst + count + kAfter;
@@ -93,7 +93,7 @@ TEST_CASE("reduce_elements: every type and operator, any number of ranks, around
       for (const int ranks : {1, 2, 3, 4, 7, 8}) {
         for (const std::size_t count : {0, 1, 255, 256, 257, 1000}) {
           for (const bool in_place : {false, true}) {
-            CHECK(reduce_and_compare(dtype, redop, ranks, count, in_place, StoreMode::cached) == "");
+            CHECK(reduce_and_compare(dtype, redop, ranks, count, in_place, WriteMode::cached) == "");
           }
         }
       }
@@ -106,8 +106,8 @@ TEST_CASE("reduce_elements: streamed stores give the same, aligned or not") {
     for (const std::size_t count : {1, 256, 257, 5000}) {
       for (const std::size_t shift_elements : {0, 1}) {
         const std::size_t shift_bytes = shift_elements * size_bytes(dtype);
-        CHECK(reduce_and_compare(dtype, Redop::sum, 3, count, false, StoreMode::streamed, shift_bytes) == "");
-        CHECK(reduce_and_compare(dtype, Redop::sum, 3, count, true, StoreMode::streamed, shift_bytes) == "");
+        CHECK(reduce_and_compare(dtype, Redop::sum, 3, count, false, WriteMode::streamed, shift_bytes) == "");
+        CHECK(reduce_and_compare(dtype, Redop::sum, 3, count, true, WriteMode::streamed, shift_bytes) == "");
       }
     }
   }
@@ -120,7 +120,7 @@ TEST_CASE("reduce_elements: the number of ranks need not fit into the type that 
   for (const std::int8_t& value : data) sources.push_back(reinterpret_cast<const std::byte*>(&value));
   std::byte result{0x77};
   std::byte* const destination = &result;
-  reduce_elements(sources, {&destination, 1}, 0, 1, Dtype::int8, Redop::avg, StoreMode::cached);
+  reduce_elements(sources, {&destination, 1}, 0, 1, Dtype::int8, Redop::avg, WriteMode::cached);
   CHECK(result == std::byte{0});
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("reduce_elements: half is summed in float and rounded once") {
   for (const Float16& value : values) sources.push_back(reinterpret_cast<const std::byte*>(&value));
   Float16 result;
   std::byte* const destination = reinterpret_cast<std::byte*>(&result);
-  reduce_elements(sources, {&destination, 1}, 0, 1, Dtype::float16, Redop::sum, StoreMode::cached);
+  reduce_elements(sources, {&destination, 1}, 0, 1, Dtype::float16, Redop::sum, WriteMode::cached);
   CHECK(static_cast<float>(result) == 2050.0f);
 }
 

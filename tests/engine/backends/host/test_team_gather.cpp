@@ -12,7 +12,7 @@ TEST_CASE("share: everybody gets everybody's bytes in rank order, empty ones too
   for (const int ranks : {1, 2, 5}) {
     const std::string complaints = run_threads(ranks, [&](Team& world) -> std::string {
       const auto bytes_of = [](int rank) { return Bytes(static_cast<std::size_t>(rank * 1000), std::byte(rank)); };
-      const auto parts = share(world, bytes_of(world.rank()));
+      const auto parts = all_gather_bytes(world, bytes_of(world.rank()));
       if (parts.size() != static_cast<std::size_t>(ranks)) return "how many; ";
       for (int rank = 0; rank < ranks; ++rank) {
         if (parts[static_cast<std::size_t>(rank)] != bytes_of(rank)) return "rank " + std::to_string(rank) + "; ";

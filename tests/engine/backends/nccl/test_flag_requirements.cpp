@@ -36,25 +36,25 @@ const std::set<std::string_view> kOf228{"ncclCommInitRankConfig",
                                         "ncclDevCommDestroy",
                                         "ncclTeamLsa"};
 
-std::string sentence(const NcclFlags& flags, const MadeUpLibrary& library, int headers = kHeaders) {
-  return lacking(needs_of(flags, headers), library.version, "/lib/libnccl.so.2",
+std::string sentence(const NcclOptions& flags, const MadeUpLibrary& library, int headers = kHeaders) {
+  return unmet_requirement(flag_requirements(flags, headers), library.version, "/lib/libnccl.so.2",
                  [&](const char* function) { return library.functions.contains(function); });
 }
 
-NcclFlags registering(Registration kind) {
-  NcclFlags flags;
+NcclOptions registering(RegistrationMode kind) {
+  NcclOptions flags;
   flags.registration = kind;
   return flags;
 }
 
-NcclFlags with_policy(int policy) {
-  NcclFlags flags;
+NcclOptions with_policy(int policy) {
+  NcclOptions flags;
   flags.cta_policy = policy;
   return flags;
 }
 
-NcclFlags with_kernel() {
-  NcclFlags flags = registering(Registration::symmetric);
+NcclOptions with_kernel() {
+  NcclOptions flags = registering(RegistrationMode::symmetric);
   flags.kernel = find_device_kernel("all_reduce", 1);
   return flags;
 }
@@ -62,22 +62,22 @@ NcclFlags with_kernel() {
 }  // namespace
 
 TEST_CASE("needs_of: without a flag nothing is needed, and every library does") {
-  CHECK(needs_of({}, kHeaders).empty());
+  CHECK(flag_requirements({}, kHeaders).empty());
   CHECK(sentence({}, {21800, {}}).empty());
 }
 
 TEST_CASE("lacking: -R 1 needs 2.19") {
-  check_names(sentence(registering(Registration::local), {21803, kOf218}),
+  check_names(sentence(registering(RegistrationMode::local), {21803, kOf218}),
               {"-R 1 (--local_register)", "ncclMemAlloc", "ncclCommRegister", "NCCL 2.18.3", "/lib/libnccl.so.2",
                "2.19 or later", "leave -R out"});
-  CHECK(sentence(registering(Registration::local), {21903, kOf219}).empty());
+  CHECK(sentence(registering(RegistrationMode::local), {21903, kOf219}).empty());
 }
 
 TEST_CASE("lacking: -R 2 needs 2.27; only what is missing is named") {
-  const std::string said = sentence(registering(Registration::symmetric), {22605, kOf219});
+  const std::string said = sentence(registering(RegistrationMode::symmetric), {22605, kOf219});
   check_names(said, {"-R 2", "ncclCommWindowRegister", "NCCL 2.26.5", "2.27 or later", "leave -R out"});
   CHECK(said.find("ncclMemAlloc") == std::string::npos);
-  CHECK(sentence(registering(Registration::symmetric), {22703, kOf227}).empty());
+  CHECK(sentence(registering(RegistrationMode::symmetric), {22703, kOf227}).empty());
 }
 
 TEST_CASE("lacking: -x needs 2.27, and -x 2 needs 2.28, though the function is older") {
@@ -103,23 +103,23 @@ TEST_CASE("lacking: -D needs the device API, which 2.29 changed") {
 }
 
 TEST_CASE("lacking: of several flags the first is named") {
-  NcclFlags flags = with_kernel();
+  NcclOptions flags = with_kernel();
   flags.cta_policy = 2;
   check_names(sentence(flags, {21803, kOf218}), {"-R 2"});
 }
 
 TEST_CASE("switched_off: multicast, by NCCL_NVLS_ENABLE=0, and nothing else") {
-  NcclFlags flags = with_kernel();
+  NcclOptions flags = with_kernel();
   for (const int number : {1, 2, 3, 4}) {
     flags.kernel = find_device_kernel("all_reduce", number);
     made_up_environment() = {{"NCCL_NVLS_ENABLE", "0"}};
-    CHECK(switched_off(flags, look_up).empty() == (number <= 2));
+    CHECK(disabled_by_environment(flags, look_up).empty() == (number <= 2));
     made_up_environment() = {{"NCCL_NVLS_ENABLE", "1"}};
-    CHECK(switched_off(flags, look_up).empty());
+    CHECK(disabled_by_environment(flags, look_up).empty());
     made_up_environment() = {};
-    CHECK(switched_off(flags, look_up).empty());
+    CHECK(disabled_by_environment(flags, look_up).empty());
   }
   made_up_environment() = {{"NCCL_NVLS_ENABLE", "0"}};
-  check_names(switched_off(flags, look_up), {"-D 4", "NCCL_NVLS_ENABLE=0", "-D 1 or 2"});
-  CHECK(switched_off({}, look_up).empty());
+  check_names(disabled_by_environment(flags, look_up), {"-D 4", "NCCL_NVLS_ENABLE=0", "-D 1 or 2"});
+  CHECK(disabled_by_environment({}, look_up).empty());
 }

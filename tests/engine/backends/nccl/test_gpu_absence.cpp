@@ -10,7 +10,7 @@ namespace {
 
 std::string sentence(const std::string& error, int driver_version = 13000,
                      const std::optional<std::string>& visible = {}) {
-  return no_gpu_sentence({error, "what CUDA says", driver_version, 13000, visible});
+  return no_gpu_message({error, "what CUDA says", driver_version, 13000, visible});
 }
 
 }  // namespace
@@ -36,11 +36,11 @@ TEST_CASE("no_gpu_sentence: what else CUDA says is said, with its remedy") {
 }
 
 TEST_CASE("visible_devices_doubt: where more are named than are seen") {
-  CHECK(visible_devices_doubt({}, 2).empty());
-  CHECK(visible_devices_doubt("", 0).empty());
-  CHECK(visible_devices_doubt("0,1", 2).empty());
-  check_names(visible_devices_doubt("0,9,1", 1), {"CUDA_VISIBLE_DEVICES=0,9,1", "names 3"});
-  check_names(visible_devices_doubt("0,\x1b", 1), {"CUDA_VISIBLE_DEVICES=0,\\x1b names 2"});
+  CHECK(visible_devices_hint({}, 2).empty());
+  CHECK(visible_devices_hint("", 0).empty());
+  CHECK(visible_devices_hint("0,1", 2).empty());
+  check_names(visible_devices_hint("0,9,1", 1), {"CUDA_VISIBLE_DEVICES=0,9,1", "names 3"});
+  check_names(visible_devices_hint("0,\x1b", 1), {"CUDA_VISIBLE_DEVICES=0,\\x1b names 2"});
 }
 
 TEST_CASE("cuda_version_text: as CUDA counts") {

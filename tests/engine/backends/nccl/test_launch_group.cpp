@@ -14,7 +14,7 @@ using namespace busbw;
 
 namespace {
 
-using Kind = Launch::Kind;
+using Kind = IssueRequest::Kind;
 
 /// What the launchers of a group were asked to do, in order, and by which threads.
 struct Diary {
@@ -29,22 +29,22 @@ struct Diary {
   }
 };
 
-class DiaryLauncher final : public Launcher {
+class DiaryLauncher final : public OperationIssuer {
  public:
   DiaryLauncher(Diary& diary, int number) : diary_(diary), number_(number) {}
 
-  void run(const Launch& launch) override {
+  void run(const IssueRequest& launch) override {
     if (launch.count == fails_at) throw EnvironmentError("the device is lost");
     sum += launch.count;
     for (const Transfer& send : launch.sends) sum += send.count;
     if (keeps_diary) diary_.add(std::to_string(number_) + name(launch.kind) + std::to_string(launch.count));
   }
-  void begin_joint() override { note("("); }
-  void end_joint() override {
+  void begin_nccl_group() override { note("("); }
+  void end_nccl_group() override {
     note(")");
     if (fails_to_start) throw EnvironmentError("the device is lost");
   }
-  void abandon_joint() noexcept override { note("!)"); }
+  void abort_nccl_group() noexcept override { note("!)"); }
   bool finished() override { return ++looks > looks_until_finished; }
   void recover() noexcept override { ++recovered; }
 
@@ -65,7 +65,7 @@ class DiaryLauncher final : public Launcher {
 };
 
 void ask(LaunchGroup::Member& member, Kind kind, std::size_t count = 0) {
-  Launch& launch = member.draft();
+  IssueRequest& launch = member.next_request();
   launch.kind = kind;
   launch.count = count;
   launch.sends.clear();
@@ -84,7 +84,7 @@ struct Ranks {
       team.barrier();
       try {
         body(member, team);
-      } catch (const Aborted&) {
+      } catch (const JobAborted&) {
         complaint = "aborted; ";
       } catch (const std::exception& error) {
         complaint = std::string(error.what()) + "; ";
@@ -143,7 +143,7 @@ TEST_CASE("LaunchGroup: a member has finished when all devices have, however far
   }
   CHECK(ranks.run([&](LaunchGroup::Member& member, Team&) {
     for (std::size_t i = 0; i < kLaunches; ++i) {
-      Launch& launch = member.draft();
+      IssueRequest& launch = member.next_request();
       launch.kind = Kind::exchange;
       launch.count = 0;
       launch.sends.assign(i % 4, Transfer{0, nullptr, 1});
@@ -174,7 +174,7 @@ TEST_CASE("LaunchGroup: a recording is let go of as soon as it is issued") {
   Ranks ranks(2);
   const auto recording = std::make_shared<int>(0);
   CHECK(ranks.run([&](LaunchGroup::Member& member, Team&) {
-    Launch& launch = member.draft();
+    IssueRequest& launch = member.next_request();
     launch.kind = Kind::issue_recording;
     launch.recording = recording;
     member.submit();
@@ -304,7 +304,7 @@ TEST_CASE("LaunchGroup: where a member has failed before the first one came, the
   {
     const LaunchGroup::Member gone(group, 1, second, *teams[1]);
   }
-  CHECK_THROWS_AS(LaunchGroup::Member(group, 0, first, *teams[0]), Aborted);
+  CHECK_THROWS_AS(LaunchGroup::Member(group, 0, first, *teams[0]), JobAborted);
 }
 
 TEST_CASE("Launch: every kind has a name of its own") {

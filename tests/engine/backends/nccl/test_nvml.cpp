@@ -19,14 +19,14 @@ Nvml opened(const char* library) {
 TEST_CASE("Nvml: clocks in hertz, and in words what holds them back") {
   const auto gpu = opened(BUSBW_FAKE_NVML).gpu(kBusId);
   REQUIRE(gpu);
-  const DeviceCondition now = gpu->condition();
+  const DeviceClockState now = gpu->condition();
   CHECK(now.clock_hz == 1.83e9);
-  CHECK(now.most_clock_hz == 1.98e9);
-  CHECK(now.slowed_by == std::vector<std::string>{"power limit", "temperature (hardware)"});
+  CHECK(now.max_clock_hz == 1.98e9);
+  CHECK(now.throttle_reasons == std::vector<std::string>{"power limit", "temperature (hardware)"});
 }
 
 TEST_CASE("Nvml: drivers before 535 name the reasons otherwise") {
-  CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->condition().slowed_by.size() == 2);
+  CHECK(opened(BUSBW_FAKE_NVML_OLD_NAME).gpu(kBusId)->condition().throttle_reasons.size() == 2);
 }
 
 TEST_CASE("Nvml: which driver, which GPU, how many links are up") {
@@ -43,10 +43,10 @@ TEST_CASE("Nvml: what a library does not have is missing, never zero") {
   CHECK_FALSE(nvml.driver_version());
   const auto gpu = nvml.gpu(kBusId);
   REQUIRE(gpu);
-  const DeviceCondition now = gpu->condition();
+  const DeviceClockState now = gpu->condition();
   CHECK(now.clock_hz == 1.83e9);
-  CHECK_FALSE(now.most_clock_hz);
-  CHECK(now.slowed_by.empty());
+  CHECK_FALSE(now.max_clock_hz);
+  CHECK(now.throttle_reasons.empty());
   CHECK_FALSE(gpu->uuid());
   CHECK_FALSE(gpu->nvlinks());
   CHECK_FALSE(gpu->used_here_bytes());

@@ -80,11 +80,11 @@ TEST_CASE("open_nccl: a library that is not NCCL, a file that is no library, and
 TEST_CASE("open_nccl: the environment's library goes before the system's, and is not passed over when it is broken") {
   LibrarySearch search{{}, {}, {BUSBW_FAKE_NCCL_2_18}, BUSBW_FAKE_NCCL};
   CHECK(open_nccl(search).version == 21805);
-  search.in_environment = {"/nonexistent/libnccl.so.2"};
+  search.wheel_files = {"/nonexistent/libnccl.so.2"};
   check_names(refusal_of(search), {"the wheel's library", "/nonexistent/libnccl.so.2"});
-  search.in_environment.clear();
+  search.wheel_files.clear();
   CHECK(open_nccl(search).version == 22809);
-  search.of_system = "libbusbw-none.so";
+  search.system_library = "libbusbw-none.so";
   check_names(refusal_of(search), {"there is no NCCL library", "pip install", "--library", "BUSBW_NCCL_LIBRARY"});
 }
 
@@ -108,6 +108,6 @@ TEST_CASE("nccl_version_text: as NCCL counts, as it counted, and as others count
 }
 
 TEST_CASE("counts_as_nccl: NCCL's versions before and after it changed its count, and no others") {
-  for (const int version : {2000, 2804, 20906, 21805, 22403, 23001}) CHECK(counts_as_nccl(version));
-  for (const int version : {1, 900, 1999, 3000, 20899}) CHECK_FALSE(counts_as_nccl(version));
+  for (const int version : {2000, 2804, 20906, 21805, 22403, 23001}) CHECK(is_nccl_version(version));
+  for (const int version : {1, 900, 1999, 3000, 20899}) CHECK_FALSE(is_nccl_version(version));
 }

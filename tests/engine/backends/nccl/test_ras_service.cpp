@@ -87,7 +87,7 @@ std::optional<RasAddress> address_with(const Variables& variables) {
 
 TEST_CASE("ask_ras: the lines of errors and warnings, without headings") {
   const Listener listener("SERVER PROTOCOL 2\n", std::string(kHead) + kMismatch);
-  const auto lines = ask_ras(listener.where());
+  const auto lines = query_ras(listener.where());
   REQUIRE(lines.size() == 6);
   CHECK(lines[0] == "DEAD");
   CHECK(lines[1] == "  1 job process is considered dead");
@@ -96,16 +96,16 @@ TEST_CASE("ask_ras: the lines of errors and warnings, without headings") {
 
 TEST_CASE("ask_ras: nothing found is said, and so is an answer that did not come whole") {
   const Listener well("SERVER PROTOCOL 2\n", std::string(kHead) + "\nErrors\n======\n\nWarnings\n========\n\n");
-  CHECK(ask_ras(well.where()) == std::vector<std::string>{"no errors or warnings"});
+  CHECK(query_ras(well.where()) == std::vector<std::string>{"no errors or warnings"});
   const Listener slow("SERVER PROTOCOL 2\n", kHead, false);
-  CHECK(ask_ras(slow.where(), 15) == std::vector<std::string>{"its answer did not come in time"});
+  CHECK(query_ras(slow.where(), 15) == std::vector<std::string>{"its answer did not come in time"});
 }
 
 TEST_CASE("ask_ras: a long answer is cut, and what is shown holds no commands to a terminal") {
   std::string many = "\nErrors\n======\n\n";
   for (int i = 0; i < 100; ++i) many += "\x1b[2J line " + std::to_string(i) + std::string(1000, 'x') + "\n";
   const Listener listener("SERVER PROTOCOL 2\n", kHead + many);
-  const auto lines = ask_ras(listener.where());
+  const auto lines = query_ras(listener.where());
   REQUIRE(lines.size() == kMostRasLines);
   CHECK(lines[0].starts_with("?[2J line 0x"));
   CHECK(lines[0].size() < 300);
@@ -118,22 +118,22 @@ TEST_CASE("ask_ras: nobody there, and somebody else") {
     const Descriptor closed = listen_at(endpoint_of("127.0.0.1", 0));
     port = local_endpoint(closed).port();
   }
-  CHECK(ask_ras({"127.0.0.1", port}).empty());
+  CHECK(query_ras({"127.0.0.1", port}).empty());
   const Listener stranger("HTTP/1.1 400 Bad Request\n", "");
-  CHECK(ask_ras(stranger.where()).empty());
-  CHECK(ask_ras({"no such host", 28028}, 5).empty());
+  CHECK(query_ras(stranger.where()).empty());
+  CHECK(query_ras({"no such host", 28028}, 5).empty());
 }
 
 TEST_CASE(
     "ask_ras: who says nothing is asked again, since another process may answer at the same port, and then left") {
   const Listener silent("", "", false);
-  CHECK(ask_ras(silent.where(), 25).empty());
+  CHECK(query_ras(silent.where(), 25).empty());
   CHECK(silent.visitors() >= 2);
 }
 
 TEST_CASE("ask_ras: who hangs up at once is asked again, but once a tick") {
   const Listener rude("", "");
-  CHECK(ask_ras(rude.where(), 10).empty());
+  CHECK(query_ras(rude.where(), 10).empty());
   CHECK(rude.visitors() >= 2);
   CHECK(rude.visitors() <= 11);
 }

@@ -49,18 +49,18 @@ TEST_CASE("FileStore: the folder is opened anew on each look, as NFS asks its se
   const std::string path = folder.path() + "/store";
   FileStore waiting(path, 1, [] {}, false);
   Openings of_parent(folder.path());
-  CHECK_FALSE(waiting.find("where"));
+  CHECK_FALSE(waiting.try_get("where"));
   CHECK(of_parent.count() == 1);  // the store's folder is not there yet
 
   FileStore first(path, 1);
   Openings of_folder(path);
   for (int look = 0; look < 3; ++look) {
-    CHECK_FALSE(waiting.find("where"));
+    CHECK_FALSE(waiting.try_get("where"));
     CHECK(of_folder.count() == 1);
   }
   first.set("where", bytes_of("here"));
   of_folder.count();
-  const auto found = waiting.find("where");
+  const auto found = waiting.try_get("where");
   REQUIRE(found);
   CHECK(text_of(*found) == "here");
   CHECK(of_folder.count() == 1);

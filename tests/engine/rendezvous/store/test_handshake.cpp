@@ -6,22 +6,22 @@ using namespace busbw;
 
 namespace {
 
-using Kind = ClientHandshake::Verdict::Kind;
+using Kind = ClientHandshake::HandshakeResult::Kind;
 
-const Greeting kWho{true, 3, 8, 2, 4711, "n3"};
+const ClientInfo kWho{true, 3, 8, 2, 4711, "n3"};
 
 /// Both ends up to the greeting's proof.
 struct Ends {
   Ends(const std::string& client_token, const std::string& server_token)
       : client(client_token), server(client.hello()), token(server_token) {
     greeting = client.greeting(server.challenge(), kWho);
-    greeted = server.greeted(token, greeting);
+    greeted = server.read_greeting(token, greeting);
   }
   ClientHandshake client;
   ServerHandshake server;
   std::string token;
   Bytes greeting;
-  ServerHandshake::Greeted greeted;
+  ServerHandshake::ClientIdentity greeted;
 };
 
 }  // namespace
@@ -31,12 +31,12 @@ TEST_CASE("handshake: two that know the token believe each other") {
     const Ends ends(token, token);
     CHECK(ends.greeted.knows_token);
     CHECK(ends.greeted.who.packed() == kWho.packed());
-    const auto welcome = ends.client.verdict(Frame::welcome, ends.server.welcome(token, "n0"));
+    const auto welcome = ends.client.result_of(FrameKind::welcome, ends.server.welcome(token, "n0"));
     CHECK(welcome.kind == Kind::welcome);
     CHECK(welcome.host == "n0");
-    const auto refused = ends.client.verdict(Frame::refused, ends.server.refused(token, {Exit::usage, "other -t"}));
+    const auto refused = ends.client.result_of(FrameKind::refused, ends.server.refused(token, {ExitCode::usage, "other -t"}));
     CHECK(refused.kind == Kind::refused);
-    CHECK(refused.why.exit == Exit::usage);
+    CHECK(refused.why.exit == ExitCode::usage);
     CHECK(refused.why.message == "other -t");
   }
 }
@@ -44,9 +44,9 @@ TEST_CASE("handshake: two that know the token believe each other") {
 TEST_CASE("handshake: neither believes one that does not know the token") {
   const Ends ends("a token", "another");
   CHECK_FALSE(ends.greeted.knows_token);
-  CHECK(ends.client.verdict(Frame::refused, {}).kind == Kind::other_token);
-  CHECK(ends.client.verdict(Frame::welcome, ends.server.welcome("another", "n0")).kind == Kind::stranger);
-  CHECK(ends.client.verdict(Frame::refused, ends.server.refused("another", {Exit::usage, "no"})).kind ==
+  CHECK(ends.client.result_of(FrameKind::refused, {}).kind == Kind::other_token);
+  CHECK(ends.client.result_of(FrameKind::welcome, ends.server.welcome("another", "n0")).kind == Kind::stranger);
+  CHECK(ends.client.result_of(FrameKind::refused, ends.server.refused("another", {ExitCode::usage, "no"})).kind ==
         Kind::stranger);
 }
 
@@ -63,13 +63,13 @@ TEST_CASE("handshake: the token is in nothing that is said") {
 TEST_CASE("handshake: what was heard on one connection is worth nothing on another") {
   const std::string token = "a token";
   const Ends one(token, token), other(token, token);
-  CHECK_FALSE(other.server.greeted(token, one.greeting).knows_token);
-  CHECK(other.client.verdict(Frame::welcome, one.server.welcome(token, "n0")).kind == Kind::stranger);
+  CHECK_FALSE(other.server.read_greeting(token, one.greeting).knows_token);
+  CHECK(other.client.result_of(FrameKind::welcome, one.server.welcome(token, "n0")).kind == Kind::stranger);
   // Nor is what one end says a proof of the other.
   const Bytes& echoed = one.greeting;
-  CHECK(one.client.verdict(Frame::welcome, echoed).kind == Kind::stranger);
+  CHECK(one.client.result_of(FrameKind::welcome, echoed).kind == Kind::stranger);
   const Bytes welcome = one.server.welcome(token, "n0");
-  CHECK(one.client.verdict(Frame::refused, welcome).kind == Kind::stranger);
+  CHECK(one.client.result_of(FrameKind::refused, welcome).kind == Kind::stranger);
 }
 
 TEST_CASE("handshake: every bit of what is proved counts") {
@@ -80,7 +80,7 @@ TEST_CASE("handshake: every bit of what is proved counts") {
     changed[i] ^= std::byte{0x10};
     bool is_believed = false;
     try {
-      is_believed = ends.server.greeted(token, changed).knows_token;
+      is_believed = ends.server.read_greeting(token, changed).knows_token;
     } catch (const BrokenMessage&) {  // its lengths are no lengths any more
     }
     CHECK_FALSE(is_believed);
@@ -89,7 +89,7 @@ TEST_CASE("handshake: every bit of what is proved counts") {
   for (std::size_t i = 0; i < welcome.size(); ++i) {
     Bytes changed = welcome;
     changed[i] ^= std::byte{0x10};
-    CHECK(ends.client.verdict(Frame::welcome, changed).kind == Kind::stranger);
+    CHECK(ends.client.result_of(FrameKind::welcome, changed).kind == Kind::stranger);
   }
 }
 
@@ -106,18 +106,18 @@ TEST_CASE("handshake: what is too short is broken or a stranger's, and other fra
   const Bytes challenge = ends.server.challenge();
   CHECK_THROWS_AS(client.greeting(std::span(challenge).first(15), kWho), BrokenMessage);
   for (std::size_t length = 0; length < 32; ++length)
-    CHECK_THROWS_AS(ends.server.greeted(token, std::span(ends.greeting).first(length)), BrokenMessage);
+    CHECK_THROWS_AS(ends.server.read_greeting(token, std::span(ends.greeting).first(length)), BrokenMessage);
   const Bytes welcome = ends.server.welcome(token, "n0");
   for (std::size_t length = 0; length < welcome.size(); ++length)
-    CHECK(ends.client.verdict(Frame::welcome, std::span(welcome).first(length)).kind == Kind::stranger);
-  for (const Frame kind : {Frame::hello, Frame::challenge, Frame::greeting, Frame::answer, static_cast<Frame>(200)})
-    CHECK(ends.client.verdict(kind, welcome).kind == Kind::stranger);
+    CHECK(ends.client.result_of(FrameKind::welcome, std::span(welcome).first(length)).kind == Kind::stranger);
+  for (const FrameKind kind : {FrameKind::hello, FrameKind::challenge, FrameKind::greeting, FrameKind::answer, static_cast<FrameKind>(200)})
+    CHECK(ends.client.result_of(kind, welcome).kind == Kind::stranger);
 }
 
 TEST_CASE("handshake: the ends of two versions know both") {
   const Bytes own = ClientHandshake("a token").hello();
   CHECK(version_of_hello(own) == kWireVersion);
-  CHECK(version_of_hello(answer_to_other_version()) == kWireVersion);
+  CHECK(version_of_hello(version_mismatch_hello()) == kWireVersion);
   const ClientHandshake client("a token");
   for (const char other : {'1', '9', 'a', 'Z'}) {
     Bytes hello = own;
@@ -125,7 +125,7 @@ TEST_CASE("handshake: the ends of two versions know both") {
     CHECK(version_of_hello(hello) == other);
     CHECK_THROWS_AS(ServerHandshake{hello}, BrokenMessage);
     hello.resize(8);
-    const auto verdict = client.verdict(Frame::hello, hello);
+    const auto verdict = client.result_of(FrameKind::hello, hello);
     CHECK(verdict.kind == Kind::other_version);
     CHECK(verdict.version == other);
   }
@@ -133,24 +133,24 @@ TEST_CASE("handshake: the ends of two versions know both") {
     Bytes hello = own;
     hello[7] = static_cast<std::byte>(none);
     CHECK_THROWS_AS(version_of_hello(hello), BrokenMessage);
-    CHECK(client.verdict(Frame::hello, hello).kind == Kind::stranger);
+    CHECK(client.result_of(FrameKind::hello, hello).kind == Kind::stranger);
   }
   for (std::size_t length = 0; length < 8; ++length) {
     CHECK_THROWS_AS(version_of_hello(std::span(own).first(length)), BrokenMessage);
-    CHECK(client.verdict(Frame::hello, std::span(own).first(length)).kind == Kind::stranger);
+    CHECK(client.result_of(FrameKind::hello, std::span(own).first(length)).kind == Kind::stranger);
   }
-  CHECK(client.verdict(Frame::hello, own).kind == Kind::stranger);  // of this version nobody says it
+  CHECK(client.result_of(FrameKind::hello, own).kind == Kind::stranger);  // of this version nobody says it
   const Ends ends("a token", "a token");
   Bytes late = own;
   late[7] = std::byte{'9'};
-  CHECK(ends.client.verdict(Frame::hello, late).kind == Kind::stranger);
+  CHECK(ends.client.result_of(FrameKind::hello, late).kind == Kind::stranger);
 }
 
 TEST_CASE("handshake: a client answers one challenge, and believes nothing before it has greeted") {
   ClientHandshake client("a token");
   ServerHandshake server(client.hello());
-  CHECK(client.verdict(Frame::refused, {}).kind == Kind::stranger);
+  CHECK(client.result_of(FrameKind::refused, {}).kind == Kind::stranger);
   static_cast<void>(client.greeting(server.challenge(), kWho));
-  CHECK(client.verdict(Frame::refused, {}).kind == Kind::other_token);
+  CHECK(client.result_of(FrameKind::refused, {}).kind == Kind::other_token);
   CHECK_THROWS_AS(client.greeting(server.challenge(), kWho), BrokenMessage);
 }

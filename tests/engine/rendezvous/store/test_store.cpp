@@ -197,7 +197,7 @@ TEST_CASE("stores: a wait that takes too long says for what, and for whom") {
         wait();
         FAIL_CHECK("it did not wait");
       } catch (const Error& error) {
-        CHECK(error.exit() == Exit::rank_lost);
+        CHECK(error.exit() == ExitCode::rank_lost);
         check_names(error.what(), parts);
         check_names(error.what(), {"waited 0.5 s", "-T"});
       }
@@ -223,8 +223,8 @@ TEST_CASE("stores: an abort ends every wait, and none begins after it; the first
       switch (member) {
         case 0:
           while (store.add("here", 0) < 4) std::this_thread::yield();
-          store.abort({Exit::interrupted, "stop"});
-          store.abort({Exit::wrong_data, "too late"});
+          store.abort({ExitCode::interrupted, "stop"});
+          store.abort({ExitCode::wrong_data, "too late"});
           return;
         case 1: store.get("never"); return;
         case 2: store.get_all(keys); return;
@@ -236,12 +236,12 @@ TEST_CASE("stores: an abort ends every wait, and none begins after it; the first
       Store& store = stores.of(member);
       const auto why = store.failure();
       REQUIRE(why);
-      CHECK(why->exit == Exit::interrupted);
+      CHECK(why->exit == ExitCode::interrupted);
       CHECK(why->message == "stop");
-      CHECK_THROWS_AS(store.set("k", {}), Aborted);
-      CHECK_THROWS_AS(store.get("k"), Aborted);
-      CHECK_THROWS_AS(store.add("k", 1), Aborted);
-      CHECK_THROWS_AS(store.barrier("k", 0, 1), Aborted);
+      CHECK_THROWS_AS(store.set("k", {}), JobAborted);
+      CHECK_THROWS_AS(store.get("k"), JobAborted);
+      CHECK_THROWS_AS(store.add("k", 1), JobAborted);
+      CHECK_THROWS_AS(store.barrier("k", 0, 1), JobAborted);
     }
   });
 }

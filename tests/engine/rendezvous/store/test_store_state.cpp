@@ -27,16 +27,16 @@ StoreRequest come(const std::string& key, std::int32_t member, std::int64_t memb
   return {Op::barrier, number, key, {}, members, member};
 }
 
-std::set<Who> clients_of(const std::vector<StoreAnswer>& answers) {
+std::set<Who> clients_of(const std::vector<StoreReply>& answers) {
   std::set<Who> all;
-  for (const StoreAnswer& answer : answers)
-    if (answer.kind == StoreAnswer::Kind::done) all.insert({answer.client, answer.number});
+  for (const StoreReply& answer : answers)
+    if (answer.kind == StoreReply::Kind::done) all.insert({answer.client, answer.number});
   return all;
 }
 
-std::string refusal_of(std::vector<StoreAnswer> answers) {
+std::string refusal_of(std::vector<StoreReply> answers) {
   REQUIRE(answers.size() == 1);
-  REQUIRE(answers[0].kind == StoreAnswer::Kind::refused);
+  REQUIRE(answers[0].kind == StoreReply::Kind::refused);
   return text_of(answers[0].value);
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("StoreState: a barrier asks for no more members than there are") {
   barrier.amount = 5;
   const auto answers = state.take(1, barrier);
   REQUIRE(answers.size() == 1);
-  CHECK(answers[0].kind == StoreAnswer::Kind::refused);
+  CHECK(answers[0].kind == StoreReply::Kind::refused);
   CHECK(state.bytes() == 0);
   barrier.amount = 4;
   CHECK(state.take(1, barrier).empty());
@@ -98,7 +98,7 @@ TEST_CASE("StoreState: all values together are bounded") {
   StoreState state;
   const std::string big(Store::kMostValueBytes, 'x');
   int kept = 0;
-  while (state.take(0, set("k" + std::to_string(kept), big))[0].kind == StoreAnswer::Kind::done) ++kept;
+  while (state.take(0, set("k" + std::to_string(kept), big))[0].kind == StoreReply::Kind::done) ++kept;
   CHECK(kept <= static_cast<int>(StoreState::kMostBytes / big.size()));
   CHECK(kept >= static_cast<int>(StoreState::kMostBytes / big.size()) - 1);
   CHECK(state.bytes() <= StoreState::kMostBytes);

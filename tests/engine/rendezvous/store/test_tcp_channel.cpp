@@ -15,7 +15,7 @@ struct Pair {
     pollfd waiting{listener.number(), POLLIN, 0};
     REQUIRE(poll(&waiting, 1, kPatienceMs) == 1);
     Descriptor socket(accept(listener.number(), nullptr, nullptr));
-    prepare(socket);
+    set_nonblocking_nodelay(socket);
     return socket;
   }
   Descriptor listener;
@@ -28,20 +28,20 @@ struct Pair {
 TEST_CASE("TcpChannel: frames come whole and in order, however they are cut on the way") {
   Pair pair;
   Bytes frames;
-  append_frame(frames, Frame::beat, {});
-  append_frame(frames, Frame::answer, bytes_of("hello"));
-  append_frame(frames, Frame::leave, bytes_of(std::string(100'000, 'x')));
+  append_frame(frames, FrameKind::heartbeat, {});
+  append_frame(frames, FrameKind::answer, bytes_of("hello"));
+  append_frame(frames, FrameKind::leave, bytes_of(std::string(100'000, 'x')));
   std::thread sender([&] {
     for (std::size_t i = 0; i < 30; ++i) pair.stranger.say(std::span(frames).subspan(i, 1));
     pair.stranger.say(std::span(frames).subspan(30));
   });
   auto received = next_frame(pair.channel);
   REQUIRE(received);
-  CHECK(received->kind == Frame::beat);
+  CHECK(received->kind == FrameKind::heartbeat);
   CHECK(received->body.empty());
   received = next_frame(pair.channel);
   REQUIRE(received);
-  CHECK(received->kind == Frame::answer);
+  CHECK(received->kind == FrameKind::answer);
   CHECK(text_of(received->body) == "hello");
   received = next_frame(pair.channel);
   REQUIRE(received);
@@ -69,20 +69,20 @@ TEST_CASE("TcpChannel: a frame too long, or of no length, ends it, whatever else
 
 TEST_CASE("TcpChannel: the other side's end is seen, after what it said") {
   Pair pair;
-  pair.stranger.say(Frame::leave, {});
+  pair.stranger.say(FrameKind::leave, {});
   pair.stranger.reset();
   while (pair.channel.receive(100)) {
   }
   CHECK_FALSE(next_frame(pair.channel));
   CHECK(pair.channel.ended());
-  pair.channel.send(Frame::beat, {});  // no signal, no error
+  pair.channel.send(FrameKind::heartbeat, {});  // no signal, no error
 }
 
 TEST_CASE("TcpChannel: what is sent faster than it is read is kept and comes") {
   Pair pair;
   const Bytes part(kMostFrameBytes - 1);
   constexpr int kFrames = 16;
-  for (int i = 0; i < kFrames; ++i) pair.channel.send(Frame::answer, part);
+  for (int i = 0; i < kFrames; ++i) pair.channel.send(FrameKind::answer, part);
   std::thread flusher([&] {
     // The other side reads, then closes: only then this ends.
     while (!pair.channel.ended()) pair.channel.receive(100);

@@ -22,9 +22,9 @@ class ByHand {
     pollfd waiting{listener_.number(), POLLIN, 0};
     REQUIRE(poll(&waiting, 1, kPatienceMs) == 1);
     Descriptor accepted(accept(listener_.number(), nullptr, nullptr));
-    prepare(accepted);
+    set_nonblocking_nodelay(accepted);
     server_ = std::make_unique<TcpChannel>(std::move(accepted));
-    const JobState job{[] { return false; }, [this](const Failure& why) { told = why; },
+    const StoreCallbacks job{[] { return false; }, [this](const Failure& why) { told = why; },
                        [this](const std::string&) { ++losses; }};
     store = std::make_unique<TcpStore>(TcpChannel(std::move(client)), job, limit_s);
   }
@@ -32,13 +32,13 @@ class ByHand {
   StoreRequest next_request() {
     const auto received = next_frame(*server_);
     REQUIRE(received);
-    REQUIRE(received->kind == Frame::request);
+    REQUIRE(received->kind == FrameKind::request);
     return StoreRequest::unpack(received->body);
   }
   void answer(std::uint32_t number, std::string_view value) {
-    server_->send(Frame::answer, MessageWriter()
+    server_->send(FrameKind::answer, MessageWriter()
                                      .add(number)
-                                     .add(StoreAnswer::Kind::done)
+                                     .add(StoreReply::Kind::done)
                                      .add(std::span<const std::byte>(bytes_of(value)))
                                      .bytes());
   }
@@ -90,15 +90,15 @@ TEST_CASE("TcpStore: a long value that comes in many parts is not waited for lon
 TEST_CASE("TcpStore: the end of the connection ends a wait, once the job knows") {
   ByHand hand(kPatient);
   hand.close();
-  CHECK_THROWS_AS(hand.store->get("k"), Aborted);
+  CHECK_THROWS_AS(hand.store->get("k"), JobAborted);
   CHECK(hand.losses == 1);
 }
 
 TEST_CASE("TcpStore: what the store said before it closed is heard") {
   ByHand hand(kPatient);
-  hand.server().send(Frame::failure, packed(Failure{Exit::rank_lost, "rank 5 is gone"}));
+  hand.server().send(FrameKind::failure, packed(Failure{ExitCode::rank_lost, "rank 5 is gone"}));
   hand.close();
-  CHECK_THROWS_AS(hand.store->get("k"), Aborted);
+  CHECK_THROWS_AS(hand.store->get("k"), JobAborted);
   CHECK(hand.losses == 0);
   REQUIRE(hand.told);
   CHECK(hand.told->message == "rank 5 is gone");
@@ -110,24 +110,24 @@ TEST_CASE("TcpStore: a server that talks nonsense is a server lost") {
     ByHand hand(kPatient);
     Bytes body(random() % 40);
     for (std::byte& one : body) one = static_cast<std::byte>(random());
-    hand.server().send(static_cast<Frame>(random() % 12), body);
+    hand.server().send(static_cast<FrameKind>(random() % 12), body);
     hand.close();
-    CHECK_THROWS_AS(hand.store->get("k"), Aborted);
+    CHECK_THROWS_AS(hand.store->get("k"), JobAborted);
   }
 }
 
 TEST_CASE("TcpStore: an abort and a phase are told") {
   ByHand hand(kPatient);
-  hand.store->abort({Exit::interrupted, "stop"});
-  hand.store->tell_phase(3, Phase::check);
+  hand.store->abort({ExitCode::interrupted, "stop"});
+  hand.store->report_phase(3, Phase::check);
   auto received = next_frame(hand.server());
   REQUIRE(received);
-  CHECK(received->kind == Frame::abort);
+  CHECK(received->kind == FrameKind::abort);
   MessageReader abort(received->body);
   CHECK(unpack_failure(abort).message == "stop");
   received = next_frame(hand.server());
   REQUIRE(received);
-  CHECK(received->kind == Frame::phase);
+  CHECK(received->kind == FrameKind::phase);
   MessageReader phase(received->body);
   CHECK(phase.take<std::uint32_t>() == 3);
   CHECK(phase.take<std::uint8_t>() == static_cast<std::uint8_t>(Phase::check));

@@ -21,11 +21,11 @@ ServerSettings settings(int processes, int ranks_per_process = 1, int silence_ti
   return {kToken, processes, ranks_per_process, silence_ticks, "first"};
 }
 
-Greeting process_greeting(int process, int processes, int ranks_per_process = 1) {
+ClientInfo process_greeting(int process, int processes, int ranks_per_process = 1) {
   return {true, process, processes, ranks_per_process, 1000 + process, "host" + std::to_string(process)};
 }
-Greeting rank_greeting(int process, int processes, int ranks_per_process = 1) {
-  Greeting greeting = process_greeting(process, processes, ranks_per_process);
+ClientInfo rank_greeting(int process, int processes, int ranks_per_process = 1) {
+  ClientInfo greeting = process_greeting(process, processes, ranks_per_process);
   greeting.is_process = false;
   return greeting;
 }
@@ -35,7 +35,7 @@ class Served {
  public:
   explicit Served(const ServerSettings& settings) : Served(settings, listen_at(loopback())) {}
   Endpoint where;
-  TcpServer server;
+  TcpStoreServer server;
 
  private:
   Served(const ServerSettings& settings, Descriptor listener)
@@ -47,9 +47,9 @@ class Served {
   }
 };
 
-std::unique_ptr<TcpStore> store_of(const Endpoint& where, const Greeting& greeting) {
+std::unique_ptr<TcpStore> store_of(const Endpoint& where, const ClientInfo& greeting) {
   return std::make_unique<TcpStore>(welcomed(where, greeting),
-                                    JobState{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}},
+                                    StoreCallbacks{[] { return false; }, [](const Failure&) {}, [](const std::string&) {}},
                                     kPatienceMs * 1e-3);
 }
 
@@ -70,7 +70,7 @@ class Pair {
            server().attendance().missing().empty();
   }
   const Endpoint& where() const { return served_.where; }
-  TcpServer& server() { return served_.server; }
+  TcpStoreServer& server() { return served_.server; }
   void close_rank_of(int process) { stores_[static_cast<std::size_t>(process)].reset(); }
   TcpStore& store(int process) { return *stores_[static_cast<std::size_t>(process)]; }
 
@@ -86,9 +86,9 @@ void wait_until(const std::function<bool()>& condition) {
   REQUIRE(condition());
 }
 
-std::string failure_sentence(TcpServer& server) {
+std::string failure_sentence(TcpStoreServer& server) {
   wait_until([&] { return server.attendance().failure().has_value(); });
-  CHECK(server.attendance().failure()->exit == Exit::rank_lost);
+  CHECK(server.attendance().failure()->exit == ExitCode::rank_lost);
   return server.attendance().failure()->message;
 }
 
@@ -107,15 +107,15 @@ TEST_CASE("TcpServer: strangers who talk are turned away, and the job goes on") 
   std::string noise(65536, '\0');
   for (char& one : noise) one = static_cast<char>(random());
   Pair pair;
-  const Greeting right = rank_greeting(1, 2);
+  const ClientInfo right = rank_greeting(1, 2);
   const auto say = [](const Bytes& bytes) { return [bytes](Stranger& it) { it.say(bytes); }; };
   const auto greet_with = [&](const std::string& token) {
     return [=](Stranger& it) { it.say(it.greeting(right, token)); };
   };
   Bytes wrong_magic;
-  append_frame(wrong_magic, Frame::hello, ClientHandshake(kToken).hello());
+  append_frame(wrong_magic, FrameKind::hello, ClientHandshake(kToken).hello());
   wrong_magic[kLengthBytes + 1] ^= std::byte{1};
-  const Failure mine{Exit::wrong_data, "I say so"};
+  const Failure mine{ExitCode::wrong_data, "I say so"};
   std::string nearly = kToken;
   nearly[5] ^= 1;
   Stranger earlier(pair.where());
@@ -134,7 +134,7 @@ TEST_CASE("TcpServer: strangers who talk are turned away, and the job goes on") 
       greet_with(""),
       [&](Stranger& it) {  // and goes on as if it were in
         Bytes frames = it.greeting(right, "guess");
-        append_frame(frames, Frame::abort, packed(mine));
+        append_frame(frames, FrameKind::abort, packed(mine));
         it.say(frames);
       },
       [&](Stranger& it) { it.say(overheard); },  // without a hello
@@ -149,15 +149,15 @@ TEST_CASE("TcpServer: strangers who talk are turned away, and the job goes on") 
       },
       [&](Stranger& it) {
         static_cast<void>(it.greeting(right));
-        it.say(Frame::hello, ClientHandshake(kToken).hello());
+        it.say(FrameKind::hello, ClientHandshake(kToken).hello());
       },
       [&](Stranger& it) {
         static_cast<void>(it.greeting(right));
-        it.say(Frame::greeting, bytes_of("short"));
+        it.say(FrameKind::greeting, bytes_of("short"));
       },
-      [&](Stranger& it) { it.say(Frame::hello, bytes_of("short")); },
-      [&](Stranger& it) { it.say(Frame::abort, packed(mine)); },
-      [&](Stranger& it) { it.say(static_cast<Frame>(200), bytes_of("x")); }};
+      [&](Stranger& it) { it.say(FrameKind::hello, bytes_of("short")); },
+      [&](Stranger& it) { it.say(FrameKind::abort, packed(mine)); },
+      [&](Stranger& it) { it.say(static_cast<FrameKind>(200), bytes_of("x")); }};
   for (std::size_t i = 0; i < sayings.size(); ++i) {
     CAPTURE(i);
     Stranger stranger(pair.where());
@@ -165,27 +165,27 @@ TEST_CASE("TcpServer: strangers who talk are turned away, and the job goes on") 
     CHECK(stranger.is_turned_away());
     CHECK(pair.goes_on());
   }
-  CHECK(pair.server().strangers() == static_cast<int>(sayings.size()));
+  CHECK(pair.server().rejected_connections() == static_cast<int>(sayings.size()));
   CHECK_FALSE(pair.server().attendance().first_refusal());
 }
 
 TEST_CASE("TcpServer: a stranger learns nothing but that the token differs") {
   Pair pair;
   TcpChannel channel(connected_to(pair.where()));
-  const Greeting wrong_in_other_ways = process_greeting(1, 3);
-  CHECK(greet(channel, wrong_in_other_ways, "guess").kind == ClientHandshake::Verdict::Kind::other_token);
+  const ClientInfo wrong_in_other_ways = process_greeting(1, 3);
+  CHECK(greet(channel, wrong_in_other_ways, "guess").kind == ClientHandshake::HandshakeResult::Kind::other_token);
   Stranger stranger(pair.where());
   stranger.say(stranger.greeting(wrong_in_other_ways, "guess"));
   const auto heard = stranger.hear();
   REQUIRE(heard.has_value());
-  CHECK(heard->kind == Frame::refused);
+  CHECK(heard->kind == FrameKind::refused);
   CHECK(heard->body.empty());
 }
 
 TEST_CASE("TcpServer: strangers who are silent, stop in the middle or go without a word disturb nobody") {
   Pair pair;
   Bytes hello;
-  append_frame(hello, Frame::hello, ClientHandshake(kToken).hello());
+  append_frame(hello, FrameKind::hello, ClientHandshake(kToken).hello());
   std::vector<Stranger> there;
   for (std::size_t length = 0; length < hello.size(); length += 5) {
     there.emplace_back(pair.where());
@@ -212,7 +212,7 @@ TEST_CASE("TcpServer: more strangers than there is room for give way, and a late
   const auto late = store_of(pair.where(), rank_greeting(1, 2));
   pair.store(0).set("for the late", bytes_of("x"));
   CHECK(text_of(late->get("for the late")) == "x");
-  wait_until([&] { return pair.server().strangers() >= 300; });
+  wait_until([&] { return pair.server().rejected_connections() >= 300; });
   CHECK(crowd.front().is_turned_away());  // the one that has been there longest
   CHECK(pair.goes_on());
 }
@@ -244,9 +244,9 @@ TEST_CASE("TcpServer: a process of many ranks that dies costs one loss and littl
 
 TEST_CASE("TcpServer: who came with another token is named, but nothing follows from it") {
   Served served(settings(2));
-  const Attendance& attendance = served.server.attendance();
+  const ProcessTracker& attendance = served.server.attendance();
   CHECK(attendance.other_token().empty());
-  Greeting wrong = process_greeting(1, 2);
+  ClientInfo wrong = process_greeting(1, 2);
   wrong.host = "\x1b[2Jhost1";
   Stranger stranger(served.where);
   stranger.say(stranger.greeting(wrong, "another"));
@@ -262,18 +262,18 @@ TEST_CASE("TcpServer: one of another version hears this one, is named once, and 
   Pair pair;
   for (int i = 0; i < 2; ++i) {
     Stranger stranger(pair.where());
-    stranger.say(Frame::hello, bytes_of("bswbrol1 and a number"));
+    stranger.say(FrameKind::hello, bytes_of("bswbrol1 and a number"));
     const auto answer = stranger.hear();
     REQUIRE(answer);
-    CHECK(answer->kind == Frame::hello);
+    CHECK(answer->kind == FrameKind::hello);
     CHECK(text_of(answer->body) == "bswbrol2");
     CHECK(stranger.is_turned_away());
     CHECK(pair.goes_on());
   }
-  CHECK(pair.server().strangers() == 1);
+  CHECK(pair.server().rejected_connections() == 1);
   check_names(pair.server().attendance().other_version(), {"127.0.0.1", "version 1 ", "version 2;"});
   Stranger hostile(pair.where());
-  hostile.say(Frame::hello, bytes_of("bswbrol\x1b[2J"));
+  hostile.say(FrameKind::hello, bytes_of("bswbrol\x1b[2J"));
   CHECK(text_of(hostile.hear_to_the_end().value_or(bytes_of("?"))).empty());
   CHECK(pair.goes_on());
 }
@@ -282,7 +282,7 @@ TEST_CASE("TcpServer: a greeting may come one byte at a time") {
   Pair pair;
   Stranger slow(pair.where());
   for (const std::byte one : slow.greeting(rank_greeting(0, 2))) slow.say(std::span(&one, 1));
-  slow.say(Frame::request, StoreRequest{StoreRequest::Op::set, 0, "slow", bytes_of("but sure"), 0, 0}.packed());
+  slow.say(FrameKind::request, StoreRequest{StoreRequest::Op::set, 0, "slow", bytes_of("but sure"), 0, 0}.packed());
   CHECK(text_of(pair.store(1).get("slow")) == "but sure");
   CHECK(pair.goes_on());
 }
@@ -291,17 +291,17 @@ TEST_CASE("TcpServer: a member whose words make no sense any more is cut off; as
   Pair pair;
   std::vector<std::function<void(Stranger&)>> sayings{
       [](Stranger& it) { it.say("what is this"); },
-      [](Stranger& it) { it.say(Frame::request, bytes_of("short")); },
-      [](Stranger& it) { it.say(Frame::phase, MessageWriter().add(std::uint32_t{0}).add(std::uint8_t{99}).bytes()); },
-      [](Stranger& it) { it.say(Frame::phase, MessageWriter().add(std::uint32_t{1}).add(std::uint8_t{0}).bytes()); },
-      [](Stranger& it) { it.say(Frame::beat, {}); },
-      [](Stranger& it) { it.say(Frame::abort, bytes_of("x")); },
-      [](Stranger& it) { it.say(Frame::abort, packed(Failure{Exit::good, "all is well"})); },
-      [](Stranger& it) { it.say(Frame::abort, packed(Failure{static_cast<Exit>(77), "no such end"})); },
-      [](Stranger& it) { it.say(Frame::abort, packed(Failure{static_cast<Exit>(256), "0 to a shell"})); },
-      [](Stranger& it) { it.say(Frame::leave, {}); },
-      [](Stranger& it) { it.say(Frame::welcome, {}); },
-      [](Stranger& it) { it.say(Frame::greeting, {}); },
+      [](Stranger& it) { it.say(FrameKind::request, bytes_of("short")); },
+      [](Stranger& it) { it.say(FrameKind::phase, MessageWriter().add(std::uint32_t{0}).add(std::uint8_t{99}).bytes()); },
+      [](Stranger& it) { it.say(FrameKind::phase, MessageWriter().add(std::uint32_t{1}).add(std::uint8_t{0}).bytes()); },
+      [](Stranger& it) { it.say(FrameKind::heartbeat, {}); },
+      [](Stranger& it) { it.say(FrameKind::abort, bytes_of("x")); },
+      [](Stranger& it) { it.say(FrameKind::abort, packed(Failure{ExitCode::good, "all is well"})); },
+      [](Stranger& it) { it.say(FrameKind::abort, packed(Failure{static_cast<ExitCode>(77), "no such end"})); },
+      [](Stranger& it) { it.say(FrameKind::abort, packed(Failure{static_cast<ExitCode>(256), "0 to a shell"})); },
+      [](Stranger& it) { it.say(FrameKind::leave, {}); },
+      [](Stranger& it) { it.say(FrameKind::welcome, {}); },
+      [](Stranger& it) { it.say(FrameKind::greeting, {}); },
       [](Stranger& it) { it.say(MessageWriter().add(std::uint32_t{kMostFrameBytes + 1}).bytes()); }};
   for (std::size_t i = 0; i < sayings.size(); ++i) {
     CAPTURE(i);
@@ -335,12 +335,12 @@ TEST_CASE("TcpServer: random words of one that knows the token never disturb the
     if (random() % 4 == 0) body.resize(random() % body.size());
     return body;
   };
-  const std::vector<std::pair<Frame, Bytes>> known{
-      {Frame::request, StoreRequest{StoreRequest::Op::get, 0, "a key", {}, 0, 0}.packed()},
-      {Frame::request, StoreRequest{StoreRequest::Op::set, 0, "another key", bytes_of("value"), 1, 0}.packed()},
-      {Frame::phase, MessageWriter().add(std::uint32_t{0}).add(std::uint8_t{1}).bytes()},
-      {Frame::answer, bytes_of("it is not for a member to answer")},
-      {Frame::welcome, bytes_of("nor to welcome")}};
+  const std::vector<std::pair<FrameKind, Bytes>> known{
+      {FrameKind::request, StoreRequest{StoreRequest::Op::get, 0, "a key", {}, 0, 0}.packed()},
+      {FrameKind::request, StoreRequest{StoreRequest::Op::set, 0, "another key", bytes_of("value"), 1, 0}.packed()},
+      {FrameKind::phase, MessageWriter().add(std::uint32_t{0}).add(std::uint8_t{1}).bytes()},
+      {FrameKind::answer, bytes_of("it is not for a member to answer")},
+      {FrameKind::welcome, bytes_of("nor to welcome")}};
   for (int round = 0; round < 300; ++round) {
     Stranger member(pair.where());
     member.say(member.greeting(rank_greeting(1, 2)));
@@ -358,7 +358,7 @@ TEST_CASE("TcpServer: a member that asks and never reads costs only itself") {
   Stranger lazy(pair.where());
   lazy.say(lazy.greeting(rank_greeting(1, 2)));
   for (std::uint32_t i = 0; i < 40; ++i)
-    lazy.say(Frame::request, StoreRequest{StoreRequest::Op::get, i, "big", {}, 0, 0}.packed());
+    lazy.say(FrameKind::request, StoreRequest{StoreRequest::Op::get, i, "big", {}, 0, 0}.packed());
   CHECK(text_of(pair.store(1).get("big")) == big);
   CHECK(pair.goes_on());
 }
@@ -371,7 +371,7 @@ TEST_CASE("TcpServer: without files to open, strangers make room and members sti
   ChildProcess child([&]() -> std::string {
     std::vector<Descriptor> listeners;
     listeners.emplace_back(dup(listener.number()));
-    TcpServer server(std::move(listeners), settings(1));
+    TcpStoreServer server(std::move(listeners), settings(1));
     rlimit few{};
     getrlimit(RLIMIT_NOFILE, &few);
     few.rlim_cur = open_files() + 8;
@@ -395,23 +395,23 @@ TEST_CASE("TcpServer: a member of another size, number or layout is told why; th
   {
     Pair pair;
     const Failure why = refused(pair.where(), process_greeting(1, 3));
-    CHECK(why.exit == Exit::environment);
+    CHECK(why.exit == ExitCode::environment);
     check_names(why.message, {"process 1 on host1", "told of 3 processes", "process 0 of 2", "BUSBW_SIZE"});
     CHECK(pair.goes_on());
     REQUIRE(pair.server().attendance().first_refusal());
     CHECK(pair.server().attendance().first_refusal()->message == why.message);
     CHECK(refused(pair.where(), process_greeting(1, 4)).message != why.message);
     CHECK(pair.server().attendance().first_refusal()->message == why.message);
-    CHECK(pair.server().strangers() == 0);
+    CHECK(pair.server().rejected_connections() == 0);
   }
   Pair pair;
   const Failure layout = refused(pair.where(), process_greeting(1, 2, 8));
-  CHECK(layout.exit == Exit::usage);
+  CHECK(layout.exit == ExitCode::usage);
   check_names(layout.message, {"process 1 on host1", "8 ranks", "process 0 has 1", "-t"});
   for (const int number : {-1, 2, 1 << 30})
     check_names(refused(pair.where(), process_greeting(number, 2)).message,
                 {"no process " + std::to_string(number), "job of 2", "BUSBW_RANK"});
-  Greeting twin = process_greeting(1, 2);
+  ClientInfo twin = process_greeting(1, 2);
   twin.host = "elsewhere";
   check_names(refused(pair.where(), twin).message,
               {"rank 1 (process 1, pid 1001 on host1)", "here already", "elsewhere", "BUSBW_RANK"});
@@ -438,8 +438,8 @@ TEST_CASE("TcpServer: a process that dies is named with its host and phase, to a
     TcpChannel one = welcomed(served.where, process_greeting(1, 3, 2));
     auto rank = store_of(served.where, rank_greeting(1, 3, 2));
     auto waits = store_of(served.where, rank_greeting(0, 3, 2));
-    rank->tell_phase(0, phase);
-    rank->tell_phase(1, phase);
+    rank->report_phase(0, phase);
+    rank->report_phase(1, phase);
     rank.reset();
     {
       const TcpChannel dies = std::move(one);
@@ -449,17 +449,17 @@ TEST_CASE("TcpServer: a process that dies is named with its host and phase, to a
                            "its connection closed", "host1"});
     const auto told = next_frame(zero);
     REQUIRE(told);
-    CHECK(told->kind == Frame::failure);
+    CHECK(told->kind == FrameKind::failure);
     MessageReader reader(told->body);
     CHECK(unpack_failure(reader).message == sentence);
-    CHECK_THROWS_AS(waits->get("never set"), Aborted);
+    CHECK_THROWS_AS(waits->get("never set"), JobAborted);
     REQUIRE(waits->failure());
     CHECK(waits->failure()->message == sentence);
     // Who comes only now is told, too.
     TcpChannel late = welcomed(served.where, rank_greeting(2, 3, 2));
     const auto told_late = next_frame(late);
     REQUIRE(told_late);
-    CHECK(told_late->kind == Frame::failure);
+    CHECK(told_late->kind == FrameKind::failure);
   }
 }
 
@@ -474,7 +474,7 @@ TEST_CASE("TcpServer: a process that is silent for too long is lost, one that be
                          .add(std::uint64_t{1024})
                          .bytes();
   for (int i = 0; i < 600 && !served.server.attendance().failure(); ++i) {
-    beats.send(Frame::beat, beat);
+    beats.send(FrameKind::heartbeat, beat);
     beats.receive(kTickMs);
     std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs));
   }
@@ -491,14 +491,14 @@ TEST_CASE("TcpServer: a process that leaves is not lost when its connection ends
   TcpChannel zero = welcomed(served.where, process_greeting(0, 2));
   TcpChannel one = welcomed(served.where, process_greeting(1, 2));
   CHECK_FALSE(served.server.wait_until_all_left(0));
-  one.send(Frame::leave, {});
+  one.send(FrameKind::leave, {});
   const auto goodbye = next_frame(one);
   REQUIRE(goodbye);
-  CHECK(goodbye->kind == Frame::leave);
+  CHECK(goodbye->kind == FrameKind::leave);
   {
     const TcpChannel ends = std::move(one);
   }
-  zero.send(Frame::leave, {});
+  zero.send(FrameKind::leave, {});
   CHECK(served.server.wait_until_all_left(kPatienceMs / kTickMs));
   CHECK_FALSE(served.server.attendance().failure());
 }
@@ -507,21 +507,21 @@ TEST_CASE("TcpServer: an abort reaches everyone once, whoever says it; the first
   Served served(settings(2));
   TcpChannel zero = welcomed(served.where, process_greeting(0, 2));
   TcpChannel one = welcomed(served.where, process_greeting(1, 2));
-  one.send(Frame::abort, packed(Failure{Exit::wrong_data, "process 1 gives up"}));
+  one.send(FrameKind::abort, packed(Failure{ExitCode::wrong_data, "process 1 gives up"}));
   for (TcpChannel* channel : {&zero, &one}) {
     const auto told = next_frame(*channel);
     REQUIRE(told);
-    CHECK(told->kind == Frame::failure);
+    CHECK(told->kind == FrameKind::failure);
     MessageReader reader(told->body);
     const Failure why = unpack_failure(reader);
-    CHECK(why.exit == Exit::wrong_data);
+    CHECK(why.exit == ExitCode::wrong_data);
     CHECK(why.message == "process 1 gives up");
   }
-  served.server.abort({Exit::interrupted, "too late"});
-  zero.send(Frame::leave, {});
+  served.server.abort({ExitCode::interrupted, "too late"});
+  zero.send(FrameKind::leave, {});
   const auto next = next_frame(zero);
   REQUIRE(next);
-  CHECK(next->kind == Frame::leave);
+  CHECK(next->kind == FrameKind::leave);
   CHECK(served.server.attendance().failure()->message == "process 1 gives up");
 }
 
@@ -531,7 +531,7 @@ TEST_CASE("TcpServer: it may end at any time, and leaves no files open") {
     auto served = std::make_unique<Served>(settings(2));
     TcpChannel member = welcomed(served->where, process_greeting(0, 2));
     Stranger stranger(served->where);
-    if (round % 2 == 0) served->server.abort({Exit::interrupted, "stop"});
+    if (round % 2 == 0) served->server.abort({ExitCode::interrupted, "stop"});
     served.reset();
     CHECK(stranger.is_turned_away());
     while (next_frame(member)) {

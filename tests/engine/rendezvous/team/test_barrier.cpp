@@ -52,12 +52,12 @@ class AbortedBehindTheBarrier final : public Team {
   Bytes broadcast(std::span<const std::byte>) override { return {}; }
   std::unique_ptr<Team> split(int) override { return {}; }
   void enter(Phase) override {}
-  Issued& issued() override { return issued_; }
+  IssuedOperations& issued() override { return issued_; }
 
  private:
   Barrier& barrier_;
   mutable bool other_has_come_ = false;
-  Issued issued_;
+  IssuedOperations issued_;
 };
 
 }  // namespace
@@ -82,7 +82,7 @@ TEST_CASE("Barrier: an abort ends the wait for one who never comes") {
   std::thread waits([&] {
     try {
       barrier.arrive_and_wait(2, *teams[0]);
-    } catch (const Aborted&) {
+    } catch (const JobAborted&) {
       ended = true;
     }
   });
@@ -95,5 +95,5 @@ TEST_CASE("Barrier: it is passed once all have come, though the abort was seen f
   Barrier barrier;
   AbortedBehindTheBarrier team(barrier);
   CHECK_NOTHROW(team.barrier());
-  CHECK_THROWS_AS(team.barrier(), Aborted);
+  CHECK_THROWS_AS(team.barrier(), JobAborted);
 }

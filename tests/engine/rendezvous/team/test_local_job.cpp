@@ -67,7 +67,7 @@ std::vector<std::string> abort_while_others(const std::function<void(Team&)>& ca
   LocalJob job(4);
   return run_as_threads(job, [&](Team& world) {
     if (world.rank() != 0) return call(world);
-    job.abort(Exit::interrupted, "stop");
+    job.abort(ExitCode::interrupted, "stop");
   });
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("LocalJob: an abort ends the waits of groups too") {
   LocalJob job(4);
   const auto ends = run_as_threads(job, [&](Team& world) {
     const auto group = world.split(world.rank() % 2);
-    if (world.rank() == 0) job.abort(Exit::interrupted, "stop");
+    if (world.rank() == 0) job.abort(ExitCode::interrupted, "stop");
     // The other group waits for nobody in this one: it goes on until it sees the abort.
     while (world.rank() != 0) group->barrier();
     CHECK(group->aborted());
@@ -169,13 +169,13 @@ TEST_CASE("LocalJob: what all have come to is not lost by an abort behind it") {
     LocalJob at_barrier(kRanks);
     CHECK(run_as_threads(at_barrier, [&](Team& world) {
             world.barrier();
-            at_barrier.abort(Exit::rank_lost, "gone");
+            at_barrier.abort(ExitCode::rank_lost, "gone");
           }) == all_well);
     LocalJob at_gather(kRanks);
     std::vector<Bytes> gathered;
     CHECK(run_as_threads(at_gather, [&](Team& world) {
             auto all = world.gather(message(world.rank(), 100));
-            at_gather.abort(Exit::rank_lost, "gone");
+            at_gather.abort(ExitCode::rank_lost, "gone");
             if (world.rank() == 0) gathered = std::move(all);
           }) == all_well);
     REQUIRE(gathered.size() == kRanks);
@@ -189,18 +189,18 @@ TEST_CASE("LocalJob: after an abort no wait begins") {
   team->barrier();
   CHECK_FALSE(team->aborted());
   CHECK_FALSE(job.failure());
-  job.abort(Exit::rank_lost, "gone");
+  job.abort(ExitCode::rank_lost, "gone");
   CHECK(team->aborted());
-  CHECK_THROWS_AS(team->barrier(), Aborted);
-  CHECK_THROWS_AS(team->gather({}), Aborted);
+  CHECK_THROWS_AS(team->barrier(), JobAborted);
+  CHECK_THROWS_AS(team->gather({}), JobAborted);
 }
 
 TEST_CASE("LocalJob: the first reason stands") {
   LocalJob job(2);
-  job.abort(Exit::wrong_data, "first");
-  job.abort(Exit::interrupted, "second");
+  job.abort(ExitCode::wrong_data, "first");
+  job.abort(ExitCode::interrupted, "second");
   REQUIRE(job.failure());
-  CHECK(job.failure()->exit == Exit::wrong_data);
+  CHECK(job.failure()->exit == ExitCode::wrong_data);
   CHECK(job.failure()->message == "first");
 }
 
@@ -208,7 +208,7 @@ TEST_CASE("LocalJob: many who abort at once leave one whole reason") {
   for (int round = 0; round < 50; ++round) {
     LocalJob job(8);
     run_as_threads(job, [&](Team& world) {
-      job.abort(Exit::environment, std::string(1000, static_cast<char>('a' + world.rank())));
+      job.abort(ExitCode::environment, std::string(1000, static_cast<char>('a' + world.rank())));
     });
     REQUIRE(job.failure());
     const std::string message = job.failure()->message;
@@ -219,7 +219,7 @@ TEST_CASE("LocalJob: many who abort at once leave one whole reason") {
 TEST_CASE("LocalJob: an abort in one process reaches the others, with its reason") {
   LocalJob job(2);
   ChildProcess child([&] {
-    job.abort(Exit::rank_lost, "a process gave up");
+    job.abort(ExitCode::rank_lost, "a process gave up");
     return std::string();
   });
   CHECK(run_as_threads(job, [&](Team& world) {
@@ -227,12 +227,12 @@ TEST_CASE("LocalJob: an abort in one process reaches the others, with its reason
         })[0] == "aborted");
   CHECK(child.said() == "");
   CHECK(job.failure()->message == "a process gave up");
-  CHECK(job.failure()->exit == Exit::rank_lost);
+  CHECK(job.failure()->exit == ExitCode::rank_lost);
 }
 
 TEST_CASE("LocalJob: a reason too long to keep is cut") {
   LocalJob job(1);
-  job.abort(Exit::environment, std::string(100'000, 'x'));
+  job.abort(ExitCode::environment, std::string(100'000, 'x'));
   const std::string kept = job.failure()->message;
   CHECK(kept.size() >= 1000);
   CHECK(kept.size() < 100'000);

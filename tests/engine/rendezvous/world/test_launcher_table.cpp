@@ -10,13 +10,13 @@ using namespace busbw;
 
 TEST_CASE("launcher table: every row says enough to be found, read and asked for") {
   std::set<std::string_view> names;
-  for (const LauncherRow& row : launcher_table()) {
+  for (const LauncherEntry& row : launcher_table()) {
     CAPTURE(row.name);
     CHECK(names.insert(row.name).second);
     CHECK(row.name != "none");
     CHECK_FALSE(row.title.empty());
-    CHECK_FALSE(row.start.empty());
-    CHECK_FALSE(row.marks.empty());
+    CHECK_FALSE(row.start_remedy.empty());
+    CHECK_FALSE(row.required_any.empty());
     CHECK_FALSE(row.rank.empty());
     CHECK_FALSE(row.size.empty());
   }
@@ -24,8 +24,8 @@ TEST_CASE("launcher table: every row says enough to be found, read and asked for
 }
 
 TEST_CASE("launcher table: torchrun's agent has the port for itself where workers share its store") {
-  const LauncherRow* torchrun = nullptr;
-  for (const LauncherRow& row : launcher_table())
+  const LauncherEntry* torchrun = nullptr;
+  for (const LauncherEntry& row : launcher_table())
     if (row.name == "torchrun") torchrun = &row;
   REQUIRE(torchrun != nullptr);
   const auto port = [&](const Variables& variables) {

@@ -21,7 +21,7 @@ Ancestors& made_up_ancestors() {
 World world(const Variables& variables, const Ancestors& ancestors = {}) {
   made_up_environment() = variables;
   made_up_ancestors() = ancestors;
-  return find_world(look_up, [] { return made_up_ancestors(); });
+  return detect_world(look_up, [] { return made_up_ancestors(); });
 }
 std::string refusal(const Variables& variables, const Ancestors& ancestors = {}) {
   return sentence_of<UsageError>([&] { world(variables, ancestors); });
@@ -411,15 +411,15 @@ TEST_CASE("world: an empty variable of a launcher is none") {
 
 TEST_CASE("world: the place alone needs neither store nor token") {
   made_up_environment() = kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_TOKEN_FILE", "/nowhere"}};
-  const World found = find_place(look_up, [] { return Ancestors{}; });
+  const World found = detect_process(look_up, [] { return Ancestors{}; });
   CHECK(found.rank == 1);
   CHECK(found.size == 4);
   CHECK(found.local_size == 2);
   CHECK(std::holds_alternative<NoStore>(found.store));
   made_up_environment() = {};
-  CHECK(find_place(look_up, [] { return Ancestors{}; }).size == 1);
+  CHECK(detect_process(look_up, [] { return Ancestors{}; }).size == 1);
   made_up_environment() = kSlurmBatch;
-  CHECK_THROWS_AS(find_place(look_up, [] { return Ancestors{}; }), UsageError);
+  CHECK_THROWS_AS(detect_process(look_up, [] { return Ancestors{}; }), UsageError);
 }
 
 TEST_CASE("world: how long processes may take to come") {

@@ -111,9 +111,9 @@ TEST_CASE("exchange_chunks: an abort ends the wait for a message that never come
   teams[1]->abort();
   std::byte byte{};
   const Transfer recv{1, &byte, 1};
-  CHECK_THROWS_AS(exchange_chunks(channels, identity(2), 0, {}, {&recv, 1}, 1, *teams[0]), Aborted);
+  CHECK_THROWS_AS(exchange_chunks(channels, identity(2), 0, {}, {&recv, 1}, 1, *teams[0]), JobAborted);
   // Two chunks wait in the channel, a third has no room.
   std::vector<std::byte> data(3 * channels.chunk_bytes());
   const Transfer send{1, data.data(), data.size()};
-  CHECK_THROWS_AS(exchange_chunks(channels, identity(2), 0, {&send, 1}, {}, 1, *teams[0]), Aborted);
+  CHECK_THROWS_AS(exchange_chunks(channels, identity(2), 0, {&send, 1}, {}, 1, *teams[0]), JobAborted);
 }

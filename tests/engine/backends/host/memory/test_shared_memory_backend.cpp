@@ -13,7 +13,7 @@
 using namespace busbw;
 
 TEST_CASE("HostBackend: says what it is") {
-  const HostBackend backend(1, 2, "1.2.3");
+  const SharedMemoryBackend backend(1, 2, "1.2.3");
   CHECK(backend.name() == "host");
   CHECK(backend.version() == "1.2.3");
   CHECK(backend.device(1).index == 1);
@@ -25,12 +25,12 @@ TEST_CASE("HostBackend: says what it is") {
 }
 
 TEST_CASE("HostBackend: a fault of a rank that does not exist is refused") {
-  CHECK_THROWS_AS(HostBackend(1, 2, "0", {parse_fault("overrun:rank=2")}), UsageError);
-  HostBackend(2, 2, "0", {parse_fault("overrun:rank=3")});
+  CHECK_THROWS_AS(SharedMemoryBackend(1, 2, "0", {parse_fault("overrun:rank=2")}), UsageError);
+  SharedMemoryBackend(2, 2, "0", {parse_fault("overrun:rank=3")});
 }
 
 TEST_CASE("HostBackend: reserve comes once, before connect, for all ranks") {
-  HostBackend backend(1, 1, "0");
+  SharedMemoryBackend backend(1, 1, "0");
   const auto teams = ThreadTeam::make(1);
   CHECK_THROWS_AS(backend.connect(*teams[0], *teams[0]), std::logic_error);
   CHECK_THROWS_AS(backend.reserve(2, 100), std::logic_error);
@@ -39,7 +39,7 @@ TEST_CASE("HostBackend: reserve comes once, before connect, for all ranks") {
 }
 
 TEST_CASE("HostBackend: buffers are each rank's own and as long as reserved") {
-  HostBackend backend(1, 3, "0");
+  SharedMemoryBackend backend(1, 3, "0");
   backend.reserve(3, 12345);
   const std::string complaints = run_threads(3, [&](Team& world) -> std::string {
     const auto communicator = backend.connect(world, world);
@@ -61,7 +61,7 @@ TEST_CASE("HostBackend: buffers are each rank's own and as long as reserved") {
 }
 
 TEST_CASE("HostBackend: groups work side by side, and a new communicator follows an old one") {
-  const auto body = [](HostBackend& backend, Team& world) {
+  const auto body = [](SharedMemoryBackend& backend, Team& world) {
     std::string complaint =
         sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5, kStagingBytes);
     const int colour = world.rank() % 2;
@@ -73,16 +73,16 @@ TEST_CASE("HostBackend: groups work side by side, and a new communicator follows
     world.barrier();
     return complaint + sum_of_ranks(*backend.connect(world, world), world.rank(), 0 + 1 + 2 + 3 + 4 + 5, kStagingBytes);
   };
-  HostBackend threads(1, 6, "0");
+  SharedMemoryBackend threads(1, 6, "0");
   threads.reserve(6, 4 * kStagingBytes);
   CHECK(run_threads(6, [&](Team& world) { return body(threads, world); }) == "");
-  HostBackend processes(3, 2, "0");
+  SharedMemoryBackend processes(3, 2, "0");
   processes.reserve(6, 4 * kStagingBytes);
   CHECK(run_processes(3, 2, [&](Team& world) { return body(processes, world); }) == "");
 }
 
 TEST_CASE("HostBackend: a fault may strike before there is a communicator") {
-  HostBackend backend(1, 2, "0", {parse_fault("die:rank=1,phase=rendezvous")});
+  SharedMemoryBackend backend(1, 2, "0", {parse_fault("die:rank=1,phase=rendezvous")});
   backend.enter(Phase::rendezvous, 0);
   backend.enter(Phase::initialisation, 1);
   const pid_t child = fork();

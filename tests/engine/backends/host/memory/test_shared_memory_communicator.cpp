@@ -60,7 +60,7 @@ TEST_CASE("HostCommunicator: every collective, type, operator and placement, ran
 
 TEST_CASE("HostCommunicator: every collective, type, operator and placement, ranks as processes") {
   for (const auto& [processes, threads] : {std::pair{2, 1}, std::pair{3, 1}, std::pair{2, 2}}) {
-    HostBackend backend(processes, threads, "0");
+    SharedMemoryBackend backend(processes, threads, "0");
     backend.reserve(processes * threads, kBufferBytes);
     const std::string complaints =
         run_processes(processes, threads, [&](Team& world) { return run_all(*backend.connect(world, world)); });
@@ -93,7 +93,7 @@ TEST_CASE("HostCommunicator: results that do not fit into the cache are streamed
   // A cache of one byte makes every reduction a streamed one.
   const Workspace workspace(3, 100'000, Sharing::threads);
   const std::string complaints = run_threads(3, [&](Team& world) {
-    HostCommunicator communicator(workspace, world, {0, 1, 2}, world.rank(), 1, {});
+    SharedMemoryCommunicator communicator(workspace, world, {0, 1, 2}, world.rank(), 1, {});
     return CaseRunner(communicator, {"all_reduce", Dtype::float32, Redop::sum, 20'001, 0, false}).run();
   });
   CHECK(complaints == "");
@@ -149,11 +149,11 @@ TEST_CASE("HostCommunicator: a ring of sends and receives, in and out of place; 
 }
 
 TEST_CASE("HostCommunicator: fill and compare agree, and a difference is found") {
-  HostBackend backend(1, 1, "0");
+  SharedMemoryBackend backend(1, 1, "0");
   backend.reserve(1, 1 << 20);
   const auto teams = ThreadTeam::make(1);
   const auto communicator = backend.connect(*teams[0], *teams[0]);
-  const Stream stream = moved_stream(Dtype::float32, 0, 7);
+  const DataStream stream = moved_stream(Dtype::float32, 0, 7);
   auto* const at = communicator->recv_buffer().data();
   communicator->fill(at, stream, 5, 10'000);
   Mismatches mismatches;
@@ -196,7 +196,7 @@ TEST_CASE("HostCommunicator: a rank that never comes is no hang once the job is 
       try {
         communicator->all_reduce(communicator->send_buffer().data(), communicator->recv_buffer().data(), 1,
                                  Dtype::int32, Redop::sum);
-      } catch (const Aborted&) {
+      } catch (const JobAborted&) {
         return {};
       }
       return "did not throw; ";

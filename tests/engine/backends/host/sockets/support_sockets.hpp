@@ -35,7 +35,7 @@ inline bool is_shut_out(const Descriptor& connection) {
 }
 
 /// Waits for something to happen at the door, for a tick at most, and serves it.
-inline void serve(SocketVisitors& visitors, int wait_ms = kTickMs) {
+inline void serve(SocketAcceptor& visitors, int wait_ms = kTickMs) {
   std::vector<pollfd> polled;
   visitors.add_interests(polled);
   poll(polled.data(), polled.size(), wait_ms);
@@ -44,7 +44,7 @@ inline void serve(SocketVisitors& visitors, int wait_ms = kTickMs) {
 
 /// Serves until `until()` holds, for a minute at most; says whether it does. `until` is not asked again then.
 template <class Until>
-bool serve_until(SocketVisitors& visitors, Until until) {
+bool serve_until(SocketAcceptor& visitors, Until until) {
   for (int round = 0; round < 600; ++round) {
     if (until()) return true;
     serve(visitors);
@@ -52,9 +52,9 @@ bool serve_until(SocketVisitors& visitors, Until until) {
   return false;
 }
 
-inline void proceed(SocketCaller& caller) {
+inline void proceed(SocketConnector& caller) {
   pollfd polled = caller.interest();
-  if (poll(&polled, 1, kTickMs) > 0) caller.proceed();
+  if (poll(&polled, 1, kTickMs) > 0) caller.on_ready();
 }
 
 }  // namespace busbw

@@ -32,7 +32,7 @@ const Interface kEthernet = interface("eth0", "192.0.2.2", "255.255.255.0");
 
 TEST_CASE("worth_trying: loopback first on the same host") {
   const std::vector<Interface> theirs{kEthernet, kLoopback, kLoopback6};
-  CHECK(hosts(worth_trying(theirs, theirs, true)) == Texts{"127.0.0.1", "::1", "192.0.2.2"});
+  CHECK(hosts(candidate_addresses(theirs, theirs, true)) == Texts{"127.0.0.1", "::1", "192.0.2.2"});
 }
 
 TEST_CASE("worth_trying: of another host the same subnet first, never loopback or an address of our own") {
@@ -49,9 +49,9 @@ TEST_CASE("worth_trying: of another host the same subnet first, never loopback o
                                       interface("eth0", "10.0.1.2", "255.255.255.0"),
                                       kLoopback,
                                       kLoopback6};
-  CHECK(hosts(worth_trying(theirs, ours, false)) ==
+  CHECK(hosts(candidate_addresses(theirs, ours, false)) ==
         Texts{"10.0.47.2", "2001:db8:0:7::2", "10.0.1.2", "203.0.113.9", "10.0.48.2", "2001:db8:0:8::2"});
-  CHECK(worth_trying(std::vector{kLoopback}, ours, false).empty());
+  CHECK(candidate_addresses(std::vector{kLoopback}, ours, false).empty());
 }
 
 TEST_CASE("chosen_interfaces: by the beginning of their names; none is an error that says what there is") {
@@ -59,7 +59,7 @@ TEST_CASE("chosen_interfaces: by the beginning of their names; none is an error 
                                    kEthernet, kLoopback};
   const auto names = [&](std::string_view prefixes) {
     Texts chosen;
-    for (const Interface& one : chosen_interfaces(all, prefixes, "VARIABLE")) chosen.push_back(one.name);
+    for (const Interface& one : select_interfaces(all, prefixes, "VARIABLE")) chosen.push_back(one.name);
     return chosen;
   };
   CHECK(names("") == Texts{"ib0", "ib1", "eth0", "lo"});
@@ -72,8 +72,8 @@ TEST_CASE("chosen_interfaces: by the beginning of their names; none is an error 
 }
 
 TEST_CASE("loopback_place: the same twice, and of this network namespace") {
-  CHECK(loopback_place() == loopback_place());
-  CHECK(loopback_place().find("net:[") != std::string::npos);
+  CHECK(loopback_namespace_id() == loopback_namespace_id());
+  CHECK(loopback_namespace_id().find("net:[") != std::string::npos);
 }
 
 TEST_CASE("local_interface: found by the address, also of an IPv4 connection to a socket for both families") {

@@ -22,10 +22,10 @@ std::vector<Endpoint> addresses(const std::vector<std::string>& texts) {
 
 /// Polls and ticks until the caller has come to an end, as its owner does.
 template <class EachRound>
-void run(SocketCaller& caller, EachRound each_round) {
+void run(SocketConnector& caller, EachRound each_round) {
   for (int round = 0; round < 1000 && !caller.connected() && !caller.failed(); ++round) {
     pollfd polled = caller.interest();
-    if (poll(&polled, 1, 1) > 0) caller.proceed();
+    if (poll(&polled, 1, 1) > 0) caller.on_ready();
     each_round();
     caller.tick();
   }
@@ -34,14 +34,14 @@ void run(SocketCaller& caller, EachRound each_round) {
 }  // namespace
 
 TEST_CASE("SocketCaller: goes from one address to the next until the right peer answers") {
-  SocketVisitors visitors(1, Listening::this_host);
+  SocketAcceptor visitors(1, ListenScope::this_host);
   const int port = visitors.door().port;
   // The same port on other addresses of loopback: one refuses, one says nothing, one says something else.
   const Descriptor silent = listen_at(endpoint_of("127.0.0.3", port));
   const Descriptor other = listen_at(endpoint_of("127.0.0.4", port));
   std::vector<Descriptor> answered;
-  SocketCaller caller(addresses({"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.1"}), visitors.door(), 0, 1);
-  std::vector<SocketVisitors::Guest> guests;
+  SocketConnector caller(addresses({"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.1"}), visitors.door(), 0, 1);
+  std::vector<SocketAcceptor::AcceptedConnection> guests;
   const auto world = [&] {
     Descriptor accepted(accept(other.number(), nullptr, nullptr));
     if (accepted.is_open()) {
@@ -49,7 +49,7 @@ TEST_CASE("SocketCaller: goes from one address to the next until the right peer 
       answered.push_back(std::move(accepted));
     }
     serve(visitors, 1);
-    for (auto& guest : visitors.take_guests()) guests.push_back(std::move(guest));
+    for (auto& guest : visitors.take_accepted()) guests.push_back(std::move(guest));
   };
   run(caller, world);
   REQUIRE(caller.connected());
@@ -69,16 +69,16 @@ TEST_CASE("SocketCaller: goes from one address to the next until the right peer 
 }
 
 TEST_CASE("SocketCaller: an address from which nothing comes is passed over quickly at first") {
-  SocketVisitors visitors(1, Listening::this_host);
+  SocketAcceptor visitors(1, ListenScope::this_host);
   // A listener whose queue is full answers no more, as an address behind a firewall does.
   const Endpoint full = endpoint_of("127.0.0.2", visitors.door().port);
   const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(bind(listener.number(), reinterpret_cast<const sockaddr*>(&full.address), full.length) == 0);
   REQUIRE(listen(listener.number(), 0) == 0);
-  const Connected queued = connect_to(full, kTicksPerS, [] { return false; });
+  const ConnectResult queued = connect_to(full, kTicksPerS, [] { return false; });
   REQUIRE(queued.socket.is_open());
   REQUIRE_FALSE(connect_to(full, 1, [] { return false; }).socket.is_open());
-  SocketCaller caller(addresses({"127.0.0.2", "127.0.0.1"}), visitors.door(), 0, 1);
+  SocketConnector caller(addresses({"127.0.0.2", "127.0.0.1"}), visitors.door(), 0, 1);
   int rounds = 0;
   int passed_over = 0;
   run(caller, [&] {
@@ -87,47 +87,47 @@ TEST_CASE("SocketCaller: an address from which nothing comes is passed over quic
     serve(visitors, 1);
   });
   CHECK(caller.connected());
-  CHECK(passed_over == SocketCaller::kConnectTicks[0] + 1);
+  CHECK(passed_over == SocketConnector::kConnectTicks[0] + 1);
 }
 
 TEST_CASE("SocketCaller: a connection that was made while the process had no turn is not given up") {
-  SocketVisitors visitors(1, Listening::this_host);
-  SocketCaller caller(addresses({"127.0.0.1", "127.0.0.2"}), visitors.door(), 0, 1);
-  for (int tick = 0; tick < SocketCaller::kConnectTicks[0]; ++tick) caller.tick();
+  SocketAcceptor visitors(1, ListenScope::this_host);
+  SocketConnector caller(addresses({"127.0.0.1", "127.0.0.2"}), visitors.door(), 0, 1);
+  for (int tick = 0; tick < SocketConnector::kConnectTicks[0]; ++tick) caller.tick();
   CHECK(caller.tried().find("no answer") == std::string::npos);
   run(caller, [&] { serve(visitors, 1); });
   CHECK(caller.connected());
 }
 
 TEST_CASE("SocketCaller: fails when every address has failed in every round, and says how") {
-  Door door;
+  ListenerCredentials door;
   {
     const Descriptor listener = listen_at(endpoint_of("127.0.0.1", 0));
-    door = new_door(static_cast<std::uint16_t>(local_endpoint(listener).port()));
+    door = new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener).port()));
   }
-  SocketCaller caller(addresses({"127.0.0.1", "127.0.0.2"}), door, 0, 1);
+  SocketConnector caller(addresses({"127.0.0.1", "127.0.0.2"}), door, 0, 1);
   int rounds = 0;
   run(caller, [&] { ++rounds; });
   CHECK(caller.failed());
   CHECK_FALSE(caller.connected());
-  const int pauses = static_cast<int>(SocketCaller::kConnectTicks.size()) - 1;
-  CHECK(rounds >= pauses * SocketCaller::kPauseTicks);
+  const int pauses = static_cast<int>(SocketConnector::kConnectTicks.size()) - 1;
+  CHECK(rounds >= pauses * SocketConnector::kPauseTicks);
   check_names(caller.tried(), {"127.0.0.1:" + std::to_string(door.port) + " (Connection refused)", "127.0.0.2:"});
 }
 
 TEST_CASE("SocketCaller: a peer that closes is tried again; one without addresses has failed") {
   const Descriptor listener = listen_at(endpoint_of("127.0.0.1", 0));
-  const Door door = new_door(static_cast<std::uint16_t>(local_endpoint(listener).port()));
-  SocketCaller caller(addresses({"127.0.0.1"}), door, 0, 1);
+  const ListenerCredentials door = new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener).port()));
+  SocketConnector caller(addresses({"127.0.0.1"}), door, 0, 1);
   int accepted = 0;
   run(caller, [&] { accepted += Descriptor(accept(listener.number(), nullptr, nullptr)).is_open() ? 1 : 0; });
   CHECK(caller.failed());
-  CHECK(accepted == static_cast<int>(SocketCaller::kConnectTicks.size()) - 1);  // no quick round for one address
-  SocketCaller nowhere({}, door, 0, 1);
+  CHECK(accepted == static_cast<int>(SocketConnector::kConnectTicks.size()) - 1);  // no quick round for one address
+  SocketConnector nowhere({}, door, 0, 1);
   CHECK(nowhere.failed());
   CHECK(nowhere.tried() == "it has no address to try");
 }
 
 TEST_CASE("too_many_descriptors: says what to raise") {
-  check_names(sentence_of<EnvironmentError>([] { too_many_descriptors(EMFILE); }), {"ulimit -n"});
+  check_names(sentence_of<EnvironmentError>([] { throw_out_of_descriptors(EMFILE); }), {"ulimit -n"});
 }

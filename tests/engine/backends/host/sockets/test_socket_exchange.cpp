@@ -96,7 +96,7 @@ TEST_CASE("SocketExchange: a peer that stalls is no hang once the job is aborted
       sending ? exchange.send(1, data.data(), data.size()) : void(exchange.receive(1, data.data(), data.size()));
       try {
         exchange.finish();
-      } catch (const Aborted&) {
+      } catch (const JobAborted&) {
         return {};
       }
       return "did not throw; ";
@@ -122,7 +122,7 @@ TEST_CASE("SocketExchange: a peer that is gone is named with its host and the ph
         exchange.finish();
       } catch (const Error& error) {
         sentence = error.what();
-        return error.exit() == Exit::rank_lost ? "" : "wrong exit code; ";
+        return error.exit() == ExitCode::rank_lost ? "" : "wrong exit code; ";
       }
       return "did not throw; ";
     });
@@ -146,7 +146,7 @@ TEST_CASE("SocketExchange: a peer that is gone in a job that was aborted only un
     exchange.receive(1, &byte, 1);
     try {
       exchange.finish();
-    } catch (const Aborted&) {
+    } catch (const JobAborted&) {
       return {};
     }
     return "did not throw; ";

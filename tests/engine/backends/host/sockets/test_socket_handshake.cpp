@@ -12,7 +12,7 @@ using namespace busbw;
 
 namespace {
 
-Introduction example() {
+PeerInfo example() {
   return {7,
           "node07",
           "boot net:[1]",
@@ -23,7 +23,7 @@ Introduction example() {
 }  // namespace
 
 TEST_CASE("Introduction: through bytes and back") {
-  const Introduction read = introduction_of(example().encoded());
+  const PeerInfo read = decode_peer_info(example().encoded());
   CHECK(read.world_rank == 7);
   CHECK(read.host == "node07");
   CHECK(read.place == "boot net:[1]");
@@ -34,7 +34,7 @@ TEST_CASE("Introduction: through bytes and back") {
 }
 
 TEST_CASE("Introduction: the same host is a place that is known and equal") {
-  Introduction one = example(), other = example();
+  PeerInfo one = example(), other = example();
   other.host = "called otherwise";
   CHECK(one.same_host(other));
   other.place = "boot net:[2]";
@@ -46,37 +46,37 @@ TEST_CASE("Introduction: the same host is a place that is known and equal") {
 TEST_CASE("Introduction and Door: what is too short is refused at every length") {
   const Bytes introduction = example().encoded();
   for (std::size_t length = 0; length < introduction.size(); ++length)
-    CHECK_THROWS(introduction_of(std::span(introduction).first(length)));
-  const Bytes door = new_door(4711).encoded();
-  for (std::size_t length = 0; length < door.size(); ++length) CHECK_THROWS(door_of(std::span(door).first(length)));
-  Introduction strange = example();
+    CHECK_THROWS(decode_peer_info(std::span(introduction).first(length)));
+  const Bytes door = new_listener_credentials(4711).encoded();
+  for (std::size_t length = 0; length < door.size(); ++length) CHECK_THROWS(decode_listener_credentials(std::span(door).first(length)));
+  PeerInfo strange = example();
   Bytes bytes = strange.encoded();
   std::ranges::fill(std::span(bytes).last(8), std::byte{'x'});
-  CHECK_THROWS_AS(introduction_of(bytes), EnvironmentError);
+  CHECK_THROWS_AS(decode_peer_info(bytes), EnvironmentError);
 }
 
 TEST_CASE("Door: through bytes and back; every one has secrets of its own") {
-  const Door door = new_door(65535), other = new_door(65535);
-  const Door read = door_of(door.encoded());
+  const ListenerCredentials door = new_listener_credentials(65535), other = new_listener_credentials(65535);
+  const ListenerCredentials read = decode_listener_credentials(door.encoded());
   CHECK(read.port == 65535);
-  CHECK(same_secret(read.secret, door.secret));
-  CHECK(same_secret(read.answer, door.answer));
-  CHECK_FALSE(same_secret(door.secret, door.answer));
-  CHECK_FALSE(same_secret(door.secret, other.secret));
-  CHECK_FALSE(same_secret(door.answer, other.answer));
+  CHECK(constant_time_equal(read.secret, door.secret));
+  CHECK(constant_time_equal(read.answer, door.answer));
+  CHECK_FALSE(constant_time_equal(door.secret, door.answer));
+  CHECK_FALSE(constant_time_equal(door.secret, other.secret));
+  CHECK_FALSE(constant_time_equal(door.answer, other.answer));
 }
 
 TEST_CASE("CallGreeting: through bytes and back; other bytes are none") {
-  const CallGreeting greeting{3, 70'000, new_door(1).secret};
+  const ConnectRequest greeting{3, 70'000, new_listener_credentials(1).secret};
   auto bytes = greeting.encoded();
-  const auto read = greeting_of(bytes);
+  const auto read = decode_connect_request(bytes);
   REQUIRE(read.has_value());
   CHECK(read->from == 3);
   CHECK(read->to == 70'000);
-  CHECK(same_secret(read->secret, greeting.secret));
+  CHECK(constant_time_equal(read->secret, greeting.secret));
   for (std::size_t i = 0; i < 8; ++i) {
     bytes = greeting.encoded();
     bytes[i] ^= std::byte{1};
-    CHECK_FALSE(greeting_of(bytes).has_value());
+    CHECK_FALSE(decode_connect_request(bytes).has_value());
   }
 }

@@ -18,17 +18,17 @@ using namespace busbw;
 namespace {
 
 /// What a rank that the test plays itself has to say, and what it hears: the doors of all.
-std::vector<Door> introduce(Team& team, int world_rank, const Door& door, const std::string& place = loopback_place()) {
-  share(team, Introduction{world_rank, "elsewhere", place, interfaces()}.encoded());
-  std::vector<Door> doors;
-  for (const Bytes& theirs : share(team, door.encoded())) doors.push_back(door_of(theirs));
+std::vector<ListenerCredentials> introduce(Team& team, int world_rank, const ListenerCredentials& door, const std::string& place = loopback_namespace_id()) {
+  all_gather_bytes(team, PeerInfo{world_rank, "elsewhere", place, interfaces()}.encoded());
+  std::vector<ListenerCredentials> doors;
+  for (const Bytes& theirs : all_gather_bytes(team, door.encoded())) doors.push_back(decode_listener_credentials(theirs));
   return doors;
 }
 
 /// A port at which nobody listens.
-Door closed_door() {
+ListenerCredentials closed_door() {
   const Descriptor listener = listen_at(endpoint_of("127.0.0.1", 0));
-  return new_door(static_cast<std::uint16_t>(local_endpoint(listener).port()));
+  return new_listener_credentials(static_cast<std::uint16_t>(local_endpoint(listener).port()));
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ TEST_CASE("SocketMesh: strangers at the port while ranks connect are shrugged of
       return std::string(text) == "hello" ? "" : "wrong data; ";
     }
     // Rank 0 is played here: it knows rank 1's door, and lets strangers go first.
-    const Door door = introduce(world, 0, closed_door())[1];
+    const ListenerCredentials door = introduce(world, 0, closed_door())[1];
     std::vector<Descriptor> strangers;
     for (int i = 0; i < 100; ++i) {
       strangers.push_back(stranger_at(door.port));
@@ -83,7 +83,7 @@ TEST_CASE("SocketMesh: strangers at the port while ranks connect are shrugged of
       if (i % 4 == 2) say(strangers.back(), "busbwhi1");
       if (i % 4 == 3) strangers.back().close();
     }
-    SocketCaller caller({endpoint_of("127.0.0.1", 0)}, door, 0, 1);
+    SocketConnector caller({endpoint_of("127.0.0.1", 0)}, door, 0, 1);
     for (int round = 0; round < 600 && !caller.connected(); ++round) proceed(caller);
     if (!caller.connected()) return "not let in: " + caller.tried();
     const Descriptor connection = caller.take_connection();
@@ -135,7 +135,7 @@ TEST_CASE("SocketMesh: who waits for a rank that never calls ends once the job i
     }
     try {
       const SocketMesh mesh(world, 1, interfaces());
-    } catch (const Aborted&) {
+    } catch (const JobAborted&) {
       return {};
     }
     return "did not throw; ";

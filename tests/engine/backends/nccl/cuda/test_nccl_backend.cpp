@@ -10,8 +10,8 @@ using namespace busbw;
 TEST_CASE("survey_gpus: GPUs, or a sentence why there are none and what to do") {
   for (const bool forks_follow : {true, false}) {
     const GpuSurvey survey = survey_gpus(forks_follow);
-    CHECK(survey.gpus.empty() != survey.why_none.empty());
-    if (survey.gpus.empty()) check_names(survey.why_none, {"--backend host"});
+    CHECK(survey.gpus.empty() != survey.no_gpu_reason.empty());
+    if (survey.gpus.empty()) check_names(survey.no_gpu_reason, {"--backend host"});
   }
 }
 

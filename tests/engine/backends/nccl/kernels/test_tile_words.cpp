@@ -69,7 +69,7 @@ TEST_CASE("over_range: bit for bit the host's data, nothing beside them, and eve
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
   };
   for (const Dtype dtype : {Dtype::int8, Dtype::float16, Dtype::float32, Dtype::float64}) {
-    const Stream stream = moved_stream(dtype, 1, 5);
+    const DataStream stream = moved_stream(dtype, 1, 5);
     Memory tile(stream.tile->size() + kTilePaddingBytes);
     std::memcpy(tile.data(), stream.tile->data(), stream.tile->size());
     for (int trial = 0; trial < 300; ++trial) {

@@ -126,7 +126,7 @@ TEST_CASE("worker_across_all: every thread of every rank has a number of its own
 TEST_CASE("in_whole_turns: every thread has all its rows, and fewer than a turn's are left") {
   for (const std::size_t vectors : {std::size_t{0}, std::size_t{511}, std::size_t{512}, std::size_t{1300}}) {
     const Worker worker{.index = 5, .count = 64};
-    const std::size_t whole = in_whole_turns(vectors, worker, 8);
+    const std::size_t whole = vectors_in_full_strides(vectors, worker, 8);
     CHECK(whole % 512 == 0);
     CHECK(whole <= vectors);
     CHECK(vectors - whole < 512);
