@@ -103,7 +103,7 @@ def plan(found: Sequence[list[tuple[What, str]]], ways: dict[str, Way], rounds: 
                     yield Start(number, what, band, name)
 
 
-def least_size(collective: str, asked: str, ranks: Sequence[str]) -> str:
+def min_size(collective: str, asked: str, ranks: Sequence[str]) -> str:
     """The first size at which every rank has something to send."""
     count = prod(int(word) for word in ranks if word.isdigit())
     if collective not in EVERY_RANK_A_SHARE or not asked.isdigit():
@@ -117,7 +117,7 @@ def least_size(collective: str, asked: str, ranks: Sequence[str]) -> str:
 def flags(what: What, band: str, ranks: Sequence[str], *, trial: bool) -> tuple[str, ...]:
     """The engine's, for one start."""
     (least, most), iterations, graphs = TRIAL if trial else BANDS[band]
-    sweep = ("-b", least_size(what.collective, least, ranks), "-e", most, "-f", "2", *iterations)
+    sweep = ("-b", min_size(what.collective, least, ranks), "-e", most, "-f", "2", *iterations)
     recorded = ("-G", graphs) if what.launch == "graph" and not trial else ()
     return (*ranks, "-d", what.dtype, *sweep, *recorded, "-T", "60")
 

@@ -26,7 +26,7 @@ MEDIAN_MARGIN = 0.01
 MET, NOT_MET, CANNOT_BE_TOLD = "met", "not met", "cannot be told"
 _ALPHA = 0.05
 _DRAWS = 2000
-_LEAST_ROUNDS = 3
+_MIN_ROUNDS = 3
 """Fewer cannot say how far the least of a program's runs lie apart."""
 
 
@@ -71,7 +71,7 @@ def of_least(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
     if min(*ours, *theirs) <= 0:
         return None
     ratio = min(ours) / min(theirs)
-    if min(len(ours), len(theirs)) < _LEAST_ROUNDS:
+    if min(len(ours), len(theirs)) < _MIN_ROUNDS:
         return Estimate(ratio)
     chance = random.Random(0)
     drawn = sorted(

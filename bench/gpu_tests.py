@@ -21,7 +21,7 @@ from typing import Any
 from gpu_programs import nccl_settings, version_text, without_paths
 
 FAULT = "--fault"
-MOST_SAID = 300
+MAX_SAID = 300
 """Characters of what a program said that stand in the page."""
 
 
@@ -94,7 +94,7 @@ def said_in(records: Path) -> dict[str, str]:
         if sentence := " ".join(path.read_text().split()):
             sentences.setdefault(path.parent.name, []).append(without_paths(sentence))
     said = {name: "; ".join(dict.fromkeys(own)).replace("|", "\\|") for name, own in sentences.items()}
-    return {name: text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}..." for name, text in said.items()}
+    return {name: text if len(text) <= MAX_SAID else f"{text[:MAX_SAID]}..." for name, text in said.items()}
 
 
 def list_of_tests(report: str, records: Path) -> list[str]:

@@ -9,7 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-MOST_BYTES = {"busbw-engine": 12_000_000, "libbusbw_nccl.so": 24_000_000}
+MAX_BYTES = {"busbw-engine": 12_000_000, "libbusbw_nccl.so": 24_000_000}
 """Unpacked. The library holds a kernel for each method, type and operator, for every kind of GPU."""
 LIBRARY = "busbw/lib/libbusbw_nccl.so"
 """Beside the package and not among the programs, whose folder is no place for a library."""
@@ -31,8 +31,8 @@ def complaints(wheel: Path) -> list[str]:
         found.append("it lacks the tables of the fast path")
     found += [f"{name} belongs in busbw/lib" for name in programs if ".so" in name]
     for what, name in (("busbw-engine", programs.get("busbw-engine", "")), ("libbusbw_nccl.so", LIBRARY)):
-        if (size := sizes.get(name, 0)) > MOST_BYTES[what]:
-            found.append(f"{what} has {size} bytes, more than {MOST_BYTES[what]}")
+        if (size := sizes.get(name, 0)) > MAX_BYTES[what]:
+            found.append(f"{what} has {size} bytes, more than {MAX_BYTES[what]}")
         elif size:
             print(f"{what}: {size} bytes", file=sys.stderr)
     return found

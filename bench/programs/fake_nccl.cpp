@@ -101,7 +101,7 @@ ncclResult_t done(cudaStream_t stream) {
 }
 
 /// What NCCL from 2.30 on reads behind the configuration that these headers know; UNDEF where it is shorter.
-int most_p2p_peers(const ncclConfig_t& config) {
+int max_p2p_peers(const ncclConfig_t& config) {
   constexpr std::size_t kAt = 88;
   int peers = NCCL_CONFIG_UNDEF_INT;
   if (config.size >= kAt + sizeof peers)
@@ -120,7 +120,7 @@ void note(const ncclConfig_t& config) {
   std::FILE* const file = name ? std::fopen(name, "a") : nullptr;
   if (!file) return;
   std::fprintf(file, "version %u nvlinkCentricSched %d maxP2pPeers %d\n", config.version, config.nvlinkCentricSched,
-               most_p2p_peers(config));
+               max_p2p_peers(config));
   std::fclose(file);
 }
 

@@ -10,7 +10,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kMost = 64;  // a chain of starters is a few long; one that does not end is no chain
+constexpr std::size_t kMax = 64;  // a chain of starters is a few long; one that does not end is no chain
 
 struct Status {
   std::string command;
@@ -36,7 +36,7 @@ std::optional<Status> status_of(long pid, const std::filesystem::path& proc) {
 Ancestors ancestors_of(long pid, const std::filesystem::path& proc) {
   Ancestors found;
   auto status = status_of(pid, proc);
-  while (status && status->parent > 0 && found.size() < kMost) {
+  while (status && status->parent > 0 && found.size() < kMax) {
     const long parent = status->parent;
     status = status_of(parent, proc);
     if (status) found.push_back({parent, status->command});

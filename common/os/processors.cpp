@@ -9,9 +9,9 @@
 namespace busbw {
 
 std::vector<int> allowed_processors() {
-  constexpr std::size_t kMost = std::size_t{1} << 20;
+  constexpr std::size_t kMax = std::size_t{1} << 20;
   // The kernel refuses a set that is smaller than its own.
-  for (std::size_t count = CPU_SETSIZE; count <= kMost; count *= 2) {
+  for (std::size_t count = CPU_SETSIZE; count <= kMax; count *= 2) {
     std::vector<cpu_set_t> set(count / CPU_SETSIZE);
     const std::size_t bytes = set.size() * sizeof set[0];
     if (sched_getaffinity(0, bytes, set.data()) != 0) {

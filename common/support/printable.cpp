@@ -6,7 +6,7 @@ namespace busbw {
 namespace {
 
 /// Longer than any honest name, path or address.
-constexpr std::size_t kMostBytes = 200;
+constexpr std::size_t kMaxBytes = 200;
 
 /// UTF-8's way to write the control characters from U+0080 to U+009F, which some terminals obey.
 bool is_upper_control(unsigned char first, unsigned char second) {
@@ -40,8 +40,8 @@ std::string printable(std::string_view text) {
 }
 
 std::string printable_value(std::string_view value) {
-  if (value.size() <= kMostBytes) return printable(value);
-  std::size_t end = kMostBytes;
+  if (value.size() <= kMaxBytes) return printable(value);
+  std::size_t end = kMaxBytes;
   while (end > 0 && goes_on(static_cast<unsigned char>(value[end]))) --end;  // no letter is cut in two
   return fmt::format("{}... ({} bytes)", printable(value.substr(0, end)), value.size());
 }

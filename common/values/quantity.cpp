@@ -9,7 +9,7 @@
 namespace busbw {
 namespace {
 
-constexpr double kLargestSizeBytes = 0x1p62;
+constexpr double kMaxSizeBytes = 0x1p62;
 
 /// The number that `text` starts with, which is then removed from it. No sign, no hexadecimal.
 std::optional<double> take_number(std::string_view& text) {
@@ -36,7 +36,7 @@ std::optional<std::uint64_t> parse_size_bytes(std::string_view text) {
   const auto unit = size_unit(text);
   if (!value || !unit) return std::nullopt;
   const double bytes = *value * *unit;
-  if (bytes != std::floor(bytes) || bytes > kLargestSizeBytes) return std::nullopt;
+  if (bytes != std::floor(bytes) || bytes > kMaxSizeBytes) return std::nullopt;
   return static_cast<std::uint64_t>(bytes);
 }
 

@@ -171,7 +171,7 @@ class Backend {
   virtual std::optional<Limitation> limitation_of(Dtype, bool /*reduces*/) const { return std::nullopt; }
   /// Whose memory is the least, where ranks have memories of their own: "GPU 2 (0000:0f:00), which has the least free".
   /// Empty where all share one.
-  virtual std::string least_free_device() const { return {}; }
+  virtual std::string min_free_device() const { return {}; }
   /// Bytes that the backend itself needs for `ranks` ranks beside their buffers.
   virtual std::size_t work_bytes(int ranks) const = 0;
   /// Facts for the record: which library from where, which driver.

@@ -139,7 +139,7 @@ class FaultyBackend final : public Backend {
   Device device(int index) const override { return inner_->device(index); }
   std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
   std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override { return inner_->limitation_of(dtype, reduces); }
-  std::string least_free_device() const override { return inner_->least_free_device(); }
+  std::string min_free_device() const override { return inner_->min_free_device(); }
   std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
   std::vector<std::string> warnings() const override { return inner_->warnings(); }

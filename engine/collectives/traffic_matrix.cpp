@@ -12,7 +12,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::uintmax_t kLargestFileBytes = 256 << 20;  // 1,024 ranks with cells of 256 characters
+constexpr std::uintmax_t kMaxFileBytes = 256 << 20;  // 1,024 ranks with cells of 256 characters
 constexpr std::uint64_t kAlignBytes = 16;  // nccl-tests rounds every cell down to this
 
 std::uint64_t cell_bytes(const std::string& text, double scale, const std::string& path, std::size_t row,
@@ -42,9 +42,9 @@ std::uint64_t cell_bytes(const std::string& text, double scale, const std::strin
 TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
-  if (!regular || std::filesystem::file_size(path, error) > kLargestFileBytes)
+  if (!regular || std::filesystem::file_size(path, error) > kMaxFileBytes)
     throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {}; allowed is a text file of up to {} bytes",
-                                 path, regular ? "the file is too large" : "there is no such file", kLargestFileBytes));
+                                 path, regular ? "the file is too large" : "there is no such file", kMaxFileBytes));
   std::ifstream file(path);
   if (!file) throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file cannot be read", path));
   TrafficMatrix matrix;

@@ -28,7 +28,7 @@ constexpr std::size_t kIterationsHideAsking = 4;
 // Iterations between two signs of life to the watch over progress, where every nanosecond counts.
 constexpr std::size_t kUnstampedStride = 256;
 // Where few iterations fit behind the gate, it is closed so often.
-constexpr std::size_t kMostGatedBatches = 8;
+constexpr std::size_t kMaxGatedBatches = 8;
 // Graphs are launched and read one by one until there are this many samples.
 constexpr std::size_t kGraphSamples = 100'000;
 
@@ -346,7 +346,7 @@ void Sampler::gated_total_batches(Samples& samples) {
   samples.device_s = 0;
   samples.device_operations = 0;
   std::size_t done = 0;
-  for (std::size_t batch = 0; batch < kMostGatedBatches && done < iterations(); ++batch) {
+  for (std::size_t batch = 0; batch < kMaxGatedBatches && done < iterations(); ++batch) {
     const std::size_t count = std::min(most, iterations() - done);
     samples.device_s += gated_batch_s(*gate, done, count);
     samples.device_operations += count * static_cast<std::uint64_t>(operations_per_iteration());

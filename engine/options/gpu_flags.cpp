@@ -18,7 +18,7 @@ void read_values(const FlagValues& given, Options& options) {
   if (given.has("--cta_policy")) settings.cta_policy = given.integer("--cta_policy", 0, 0, 2);
   options.null_stream = given.on("--stream_null");
   settings.device_implementation = given.integer("--device_implementation", 0, 0, 4);
-  const auto ctas = given.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMostDeviceCtas);
+  const auto ctas = given.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMaxDeviceCtas);
   if (settings.device_implementation > 0) settings.device_cta_count = ctas;
   settings.report_memory = given.on("--memory");
   settings.gpus_per_thread = given.integer("--ngpus", 1, 1, kMaxHostRanks);

@@ -92,11 +92,11 @@ void read_sizes(const FlagValues& given, Options& options) {
     throw UsageError(
         fmt::format("-b {} (--minbytes) is more than -e {} (--maxbytes, 32M if not given); allowed is at most as much",
                     given.text("--minbytes", "32M"), given.text("--maxbytes", "32M")));
-  constexpr std::uint64_t kMostSizes = 10'000'000;
-  if (settings.step_factor == 1 && (settings.max_bytes - settings.min_bytes) / settings.step_bytes >= kMostSizes)
+  constexpr std::uint64_t kMaxSizes = 10'000'000;
+  if (settings.step_factor == 1 && (settings.max_bytes - settings.min_bytes) / settings.step_bytes >= kMaxSizes)
     throw UsageError(
         fmt::format("-i {} (--stepbytes) from {} to {} bytes makes more than {} sizes; allowed is a larger step",
-                    given.text("--stepbytes", "1M"), settings.min_bytes, settings.max_bytes, kMostSizes));
+                    given.text("--stepbytes", "1M"), settings.min_bytes, settings.max_bytes, kMaxSizes));
   if (given.has("--stepfactor") && settings.step_factor == 1)
     options.notes.push_back(
         fmt::format("-f 1 is no factor: sizes grow by the fixed step of {} bytes (-i)", settings.step_bytes));

@@ -8,7 +8,7 @@ namespace busbw {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;  // the smallest page of any system; larger ones are multiples of it
-constexpr std::uint64_t kLeastBlanks = 64 * 1024;
+constexpr std::uint64_t kMinBlanks = 64 * 1024;
 constexpr std::uint64_t kCopyBytes = 256 * 1024;
 
 bool within_one_page(std::uint64_t offset, std::uint64_t size) {
@@ -20,7 +20,7 @@ bool within_one_page(std::uint64_t offset, std::uint64_t size) {
 void CrashSafeDocument::start(std::string_view opening, std::string_view closing) {
   pieces_.clear();
   closing_ = closing;
-  rewrite(opening, kLeastBlanks);
+  rewrite(opening, kMinBlanks);
 }
 
 void CrashSafeDocument::insert(std::string_view text) {
@@ -31,7 +31,7 @@ void CrashSafeDocument::insert(std::string_view text) {
     file_.overwrite(at, text);
     add_piece(at, text.size());
   } else {
-    rewrite(text, text.size() > kPageBytes ? 0 : std::max(kLeastBlanks, file_.size_bytes()));
+    rewrite(text, text.size() > kPageBytes ? 0 : std::max(kMinBlanks, file_.size_bytes()));
   }
 }
 

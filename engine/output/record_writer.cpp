@@ -107,7 +107,7 @@ void write_ranks(JsonBuilder& line, const std::vector<RankInfo>& ranks) {
     line.field("bus_id", rank.bus_id);
     line.field("device_name", rank.device_name);
     write_library(line, rank.library);
-    line.field("most_clock_mhz", scaled(rank.most_clock_hz, kPerMega));
+    line.field("most_clock_mhz", scaled(rank.max_clock_hz, kPerMega));
     line.close_object();
   });
 }

@@ -280,9 +280,9 @@ void LaunchedJob::run_control_thread() noexcept {
 
 /// Tells the store how far the ranks are, and hears from it when the job is aborted.
 void LaunchedJob::exchange_control_frames() {
-  const int most_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
+  const int max_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
   const int ticks_a_beat =
-      std::clamp(most_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kBeatsATick));
+      std::clamp(max_silent_ticks / 8, 1, std::max(kTicksPerS / 2, membership_.processes / kBeatsATick));
   int silent_ticks = 0;
   int since_beat = ticks_a_beat;
   int leaving_ticks = 0;
@@ -316,11 +316,11 @@ void LaunchedJob::exchange_control_frames() {
       }
       if (!control_->idle()) continue;
       if (said_goodbye) ++leaving_ticks;
-      if (++silent_ticks <= most_silent_ticks) continue;
+      if (++silent_ticks <= max_silent_ticks) continue;
       control_is_silent_ = true;
       if (!said_goodbye)
         on_store_lost(fmt::format("nothing was heard from it for {:g} s; it is stopped, or the network to its host is cut",
-                               most_silent_ticks * kTickMs * 1e-3));
+                               max_silent_ticks * kTickMs * 1e-3));
       return;
     }
     silent_ticks = 0;

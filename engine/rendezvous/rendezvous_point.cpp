@@ -23,7 +23,7 @@ constexpr int kFirstTryTicks = 3;             // at first, where there are sever
 constexpr int kRetryTicks = 10 * kTicksPerS;  // while an earlier job may still be closing the same port
 constexpr int kFirstSayTicks = 3 * kTicksPerS;
 constexpr int kSayTicks = 10 * kTicksPerS;
-constexpr std::uint64_t kMostTicks = 1'000'000;
+constexpr std::uint64_t kMaxTicks = 1'000'000;
 
 constexpr const char* kAddressKey = "address of process 0";
 
@@ -219,7 +219,7 @@ TcpChannel RendezvousPoint::join(bool is_process) {
   Backoff pace(membership_.process, places_.empty(), limit);
   const Ticker ticker;
   int tick = 0;
-  const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMostTicks)); };
+  const auto count = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMaxTicks)); };
   while (count(), tick < limit) {
     look();
     const std::string said_before = std::exchange(tried.turned_away, {});

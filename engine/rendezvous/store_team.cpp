@@ -8,11 +8,11 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kLeastPartBytes = 4096;
-constexpr std::size_t kBroadcastPartBytes = Store::kMostValueBytes - 64;
+constexpr std::size_t kMinPartBytes = 4096;
+constexpr std::size_t kBroadcastPartBytes = Store::kMaxValueBytes - 64;
 
 std::size_t part_bytes(std::size_t members) {
-  return std::clamp(StoreTeam::kRoundBytes / members, kLeastPartBytes, Store::kMostValueBytes - 64);
+  return std::clamp(StoreTeam::kRoundBytes / members, kMinPartBytes, Store::kMaxValueBytes - 64);
 }
 
 }  // namespace

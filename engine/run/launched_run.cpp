@@ -22,7 +22,7 @@ namespace busbw {
 namespace {
 
 /// A process that says nothing for so long is lost, however patient -T is.
-constexpr double kMostSilenceS = 30;
+constexpr double kMaxSilenceS = 30;
 
 int ranks_per_process(const Options& options) { return options.settings.threads * options.settings.gpus_per_thread; }
 
@@ -35,7 +35,7 @@ Membership membership_of(const Options& options, const World& world) {
           world.token,
           std::min(world.join_limit_s, limit),
           limit,
-          std::min(kMostSilenceS, limit)};
+          std::min(kMaxSilenceS, limit)};
 }
 
 /// The first of this process's GPUs, as nccl-tests has it: the variable says it for the process. A launcher may show
@@ -110,7 +110,7 @@ class LaunchedProcess {
     const auto lacked = unsupported_types(options_.data, *collective_, *backend_);
     const int sharing = world_.local_size * ranks_per_process(options_);
     MemoryPlan memory = plan_memory(options_.settings, sharing, backend_->available_bytes(sharing),
-                                    backend_->work_bytes(sharing), backend_->least_free_device());
+                                    backend_->work_bytes(sharing), backend_->min_free_device());
     require_room_for_samples(options_.settings, options_.ranks(), available_memory_bytes());
     const DataChoice data = agree(memory, lacked);
     RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);

@@ -55,8 +55,8 @@ RankInfo read_rank_info(const Bytes& bytes, int rank) {
   info.bus_id = reader.take_text();
   info.device_name = reader.take_text();
   const bool tells_clock = reader.take<bool>();
-  const auto most_clock_hz = reader.take<double>();
-  if (tells_clock) info.most_clock_hz = most_clock_hz;
+  const auto max_clock_hz = reader.take<double>();
+  if (tells_clock) info.max_clock_hz = max_clock_hz;
   if (reader.take<bool>()) {
     LibraryInfo library{reader.take_text(), reader.take_text(), {}};
     const bool has_hash = reader.take<bool>();

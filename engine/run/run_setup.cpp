@@ -39,7 +39,7 @@ NcclOptions nccl_flags(const Options& options) {
   flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
   flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
   flags.reports_memory = settings.report_memory;
-  flags.most_peers = make_collective(options.collective, options.collective_settings)->max_peers();
+  flags.max_peers = make_collective(options.collective, options.collective_settings)->max_peers();
   return flags;
 }
 

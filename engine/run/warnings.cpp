@@ -92,22 +92,22 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 void clock_moved(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {
   std::vector<int> moved;
-  double least_hz = 0;
-  double most_hz = 0;
+  double min_hz = 0;
+  double max_hz = 0;
   for (std::size_t i = 0; i < measurement.rank_clocks.size(); ++i) {
     const DeviceClock& clock = measurement.rank_clocks[i];
     if (!clock.before_hz || !clock.after_hz) continue;
     const auto [low_hz, high_hz] = std::minmax(*clock.before_hz, *clock.after_hz);
     if (high_hz - low_hz <= std::max(kClockMoved * high_hz, kClockMovedHz)) continue;
-    least_hz = moved.empty() ? low_hz : std::min(least_hz, low_hz);
-    most_hz = std::max(most_hz, high_hz);
+    min_hz = moved.empty() ? low_hz : std::min(min_hz, low_hz);
+    max_hz = std::max(max_hz, high_hz);
     moved.push_back(ranks[i]);
   }
   if (moved.empty()) return;
   warnings.push_back(
       fmt::format("the clock of {} moved between {:.0f} and {:.0f} MHz; warm up longer (-w), or lock the clocks "
                   "(nvidia-smi -lgc) and measure again",
-                  ranks_text(moved), least_hz / 1e6, most_hz / 1e6));
+                  ranks_text(moved), min_hz / 1e6, max_hz / 1e6));
 }
 
 void slowed(const Measurement& measurement, const std::vector<int>& ranks, std::vector<std::string>& warnings) {

@@ -50,7 +50,7 @@ inline constexpr std::array kDeviceKernels{
                      "stores within reach, transfers over the network beyond", false, false, true}};
 
 /// CTAs of a kernel: what -V allows, and what nccl-tests takes without it.
-inline constexpr int kMostDeviceCtas = 128;
+inline constexpr int kMaxDeviceCtas = 128;
 inline constexpr int kDefaultDeviceCtas = 16;
 
 /// The kernel that -D `number` names for a collective; nothing where there is none.

@@ -24,7 +24,7 @@ struct RankInfo {
   std::string bus_id;       // "0000:0f:00"; "cpu" on the host backend
   std::string device_name;  // "NVIDIA H200"; the processor's name on the host backend
   std::optional<LibraryInfo> library = {};  // that this rank measures; missing on the host backend
-  std::optional<double> most_clock_hz = {};  // that the device may reach; missing where nothing tells
+  std::optional<double> max_clock_hz = {};  // that the device may reach; missing where nothing tells
 };
 
 /// The settings of a run that its header shows and its record keeps.

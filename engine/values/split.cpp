@@ -56,10 +56,10 @@ std::optional<std::uint64_t> number_with_prefix(std::string_view text) {
   return number(text, 10);
 }
 
-constexpr std::uint64_t kMostOperand = std::numeric_limits<int>::max();
+constexpr std::uint64_t kMaxOperand = std::numeric_limits<int>::max();
 
 /// Of a mask, however long, those bits count that the number of a process can have.
-int mask_of(std::uint64_t bits) { return static_cast<int>(bits & kMostOperand); }
+int mask_of(std::uint64_t bits) { return static_cast<int>(bits & kMaxOperand); }
 
 }  // namespace
 
@@ -96,7 +96,7 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
         number_with_prefix(without_blanks_around(std::string_view(*split).substr(spelling.text.size())));
     if (operand && spelling.op == Split::Op::bit_and) return {spelling.op, mask_of(*operand)};
     const bool divides = spelling.op == Split::Op::modulo || spelling.op == Split::Op::divide;
-    if (operand && *operand <= kMostOperand && !(divides && *operand == 0))
+    if (operand && *operand <= kMaxOperand && !(divides && *operand == 0))
       return {spelling.op, static_cast<int>(*operand)};
   }
   throw UsageError(

@@ -11,7 +11,7 @@ MethodConfig MethodSelector::select(Collective collective, int ranks, std::size_
   if (mode(collective) == Mode::off) return {};
   if (!settings_.forced) {
     MethodConfig choice = table_.choose(collective, ranks, size_bytes, in_windows);
-    choice.blocks = std::min(choice.blocks, most_blocks_);
+    choice.blocks = std::min(choice.blocks, max_blocks_);
     return choice;
   }
   const Method method = settings_.forced->method;
@@ -31,7 +31,7 @@ bool MethodSelector::verifies_any() const noexcept {
 }
 
 std::uint64_t MethodSelector::hash() const noexcept {
-  std::string text = std::to_string(table_.hash()) + ' ' + std::to_string(most_blocks_);
+  std::string text = std::to_string(table_.hash()) + ' ' + std::to_string(max_blocks_);
   for (const Mode mode : settings_.modes) text += ' ' + std::to_string(static_cast<int>(mode));
   if (settings_.forced)
     text += ' ' + std::string(name(settings_.forced->method)) + ' ' + std::to_string(settings_.forced->blocks) + ' ' +

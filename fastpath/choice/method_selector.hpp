@@ -10,14 +10,14 @@ namespace busbw::fastpath {
 
 /// Blocks of a call, none of which takes more than half of a multiprocessor, so that kernels of three communicators
 /// find room side by side on a GPU with this many, whatever they do: two times these and one more (docs/fastpath.md).
-constexpr int most_blocks_on(int multiprocessors) { return multiprocessors > 2 ? multiprocessors - 1 : 1; }
+constexpr int max_blocks_on(int multiprocessors) { return multiprocessors > 2 ? multiprocessors - 1 : 1; }
 
 /// Immutable; the same on all ranks of a communicator, or they have no fast path.
 class MethodSelector {
  public:
-  /// What the table chooses takes `most_blocks` at most; what is forced, what it says.
-  MethodSelector(const Settings& settings, Table table, int most_blocks = MethodConfig::kMostBlocks)
-      : settings_(settings), table_(std::move(table)), most_blocks_(most_blocks) {}
+  /// What the table chooses takes `max_blocks` at most; what is forced, what it says.
+  MethodSelector(const Settings& settings, Table table, int max_blocks = kMaxBlocks)
+      : settings_(settings), table_(std::move(table)), max_blocks_(max_blocks) {}
 
   Mode mode(Collective collective) const noexcept { return settings_.mode(collective); }
   /// Whether any collective's results are to be checked.
@@ -40,7 +40,7 @@ class MethodSelector {
  private:
   Settings settings_;
   Table table_;
-  int most_blocks_;
+  int max_blocks_;
 };
 
 }  // namespace busbw::fastpath

@@ -73,7 +73,7 @@ std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept {
   return call.bytes;
 }
 
-Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int most_cells) {
+Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int max_cells) {
   Operation operation = begun(call, choice);
   Buffers& b = operation.buffers;
   b.rank = rank;
@@ -107,7 +107,7 @@ Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, i
       break;
   }
   const std::size_t bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
-  operation.grid = grid_for(bytes, choice.blocks, choice.threads, most_cells);
+  operation.grid = grid_for(bytes, choice.blocks, choice.threads, max_cells);
   return operation;
 }
 
@@ -117,20 +117,20 @@ bool supports_direct(const CollectiveCall& call) noexcept {
   return supports(call.collective, Method::direct) && bits % kCellBytes == 0;
 }
 
-Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int most_cells,
+Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int max_cells,
                               const PeerBuffers& reach) {
   Operation operation = begun(call, choice);
   DirectTransfer& share = operation.share;
   share.rank = rank;
   share.ranks = ranks;
   const auto cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
-  std::int64_t most_of_share = cells;
+  std::int64_t max_of_share = cells;
   std::int64_t first = 0;  // of this rank's cells within a buffer
   if (call.collective == Collective::all_reduce) {
     // Slices of whole lines, the last ones shorter or empty.
-    most_of_share = (cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine;
-    first = std::min(cells, rank * most_of_share);
-    share.cells = std::min(most_of_share, cells - first);
+    max_of_share = (cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine;
+    first = std::min(cells, rank * max_of_share);
+    share.cells = std::min(max_of_share, cells - first);
   } else {
     first = rank * cells;
     share.cells = cells;
@@ -151,7 +151,7 @@ Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& ch
       if (!is_there) share.targets[share.target_count++] = target;
     }
   }
-  operation.grid = direct_grid(most_of_share, choice.blocks, choice.threads, most_cells);
+  operation.grid = direct_grid(max_of_share, choice.blocks, choice.threads, max_cells);
   return operation;
 }
 

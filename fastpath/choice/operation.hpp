@@ -51,16 +51,16 @@ struct PeerBuffers {
   char* receive[kMaxRanks] = {};
 };
 
-/// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `most_cells` cells.
+/// The operation of rank `rank` of `ranks`; `choice` is a possible method, and there are slots for `max_cells` cells.
 /// The same grid on every rank.
-Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int most_cells);
+Operation operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int max_cells);
 
 /// Whether `direct` does such calls at all: with whole cells, at addresses that they can be read and written at. The
 /// same on every rank where buffers lie in symmetric windows.
 bool supports_direct(const CollectiveCall& call) noexcept;
 
 /// The direct operation, for a call that is for it.
-Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int most_cells,
+Operation direct_operation_of(const CollectiveCall& call, const MethodConfig& choice, int rank, int ranks, int max_cells,
                               const PeerBuffers& reach);
 
 }  // namespace busbw::fastpath

@@ -14,7 +14,7 @@
 namespace busbw::fastpath {
 namespace {
 
-constexpr int kMostMib = 1 << 20;
+constexpr int kMaxMib = 1 << 20;
 
 /// "exchange,8,512", or "nccl".
 std::optional<MethodConfig> choice_in(std::string_view text) {
@@ -26,8 +26,8 @@ std::optional<MethodConfig> choice_in(std::string_view text) {
   const auto rest = text.substr(first + 1);
   const auto second = rest.find(',');
   if (second == rest.npos) return std::nullopt;
-  const auto blocks = number_between(rest.substr(0, second), 1, MethodConfig::kMostBlocks);
-  const auto threads = number_between(rest.substr(second + 1), kWarpThreads, MethodConfig::kMostThreads);
+  const auto blocks = number_between(rest.substr(0, second), 1, kMaxBlocks);
+  const auto threads = number_between(rest.substr(second + 1), kWarpThreads, kMaxThreads);
   if (!blocks || !threads || *threads % kWarpThreads != 0) return std::nullopt;
   return MethodConfig{*method, *blocks, *threads};
 }
@@ -66,7 +66,7 @@ class VariableReader {
       add_complaint(
           variable, value,
           fmt::format("nccl, or a method, blocks up to {} and threads up to {}, a multiple of {}, as in exchange,8,512",
-                      MethodConfig::kMostBlocks, MethodConfig::kMostThreads, kWarpThreads));
+                      kMaxBlocks, kMaxThreads, kWarpThreads));
     return choice;
   }
 
@@ -119,7 +119,7 @@ ParsedSettings read_settings(Environment environment) {
   settings.log = reader.text("BUSBW_FASTPATH_LOG");
   settings.table = reader.text("BUSBW_FASTPATH_TABLE");
   const int usual_mib = static_cast<int>(settings.scratch_bytes >> 20);
-  settings.scratch_bytes = std::size_t(reader.number("BUSBW_FASTPATH_MIB", usual_mib, kMostMib)) << 20;
+  settings.scratch_bytes = std::size_t(reader.number("BUSBW_FASTPATH_MIB", usual_mib, kMaxMib)) << 20;
   settings.nvls_is_off = nccl_number("NCCL_NVLS_ENABLE", environment) == 0;
   settings.forced = reader.choice("BUSBW_FASTPATH_METHOD");
   auto complaints = std::move(reader).complaints();

@@ -20,13 +20,13 @@
 namespace busbw::fastpath {
 namespace {
 
-constexpr std::size_t kMostTextBytes = 1 << 20;
+constexpr std::size_t kMaxTextBytes = 1 << 20;
 constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
 
-constexpr std::size_t kLadders = 2 * kCollectives.size() * (Table::kMostRanks + 1);
+constexpr std::size_t kLadders = 2 * kCollectives.size() * (Table::kMaxTableRanks + 1);
 
 std::size_t ladder(Collective collective, int ranks, bool in_windows) {
-  const auto both = static_cast<std::size_t>(collective) * (Table::kMostRanks + 1) + static_cast<std::size_t>(ranks);
+  const auto both = static_cast<std::size_t>(collective) * (Table::kMaxTableRanks + 1) + static_cast<std::size_t>(ranks);
   return 2 * both + (in_windows ? 1 : 0);
 }
 
@@ -40,7 +40,7 @@ std::string contents(const std::string& path) {
   struct stat status{};
   if (!file.is_open() || fstat(file.number(), &status) != 0) refuse(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) refuse("it is no regular file");
-  std::string text(kMostTextBytes + 1, '\0');
+  std::string text(kMaxTextBytes + 1, '\0');
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t got = ::read(file.number(), text.data() + size, text.size() - size);
@@ -49,7 +49,7 @@ std::string contents(const std::string& path) {
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
   }
-  if (size > kMostTextBytes) refuse("it has more than 1 MiB");
+  if (size > kMaxTextBytes) refuse("it has more than 1 MiB");
   text.resize(size);
   return text;
 }
@@ -129,7 +129,7 @@ Table Table::parse(std::string_view text, const std::string& source) {
     const auto line = lines.next(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line) continue;
-    for (int ranks = line->least_ranks; ranks <= line->most_ranks; ++ranks) {
+    for (int ranks = line->min_ranks; ranks <= line->max_ranks; ++ranks) {
       auto& ranges = ladders[ladder(*line->collective, ranks, line->is_for_windows)].ranges;
       if (!ranges.empty() && ranges.back().up_to_bytes >= line->up_to_bytes) {
         lines.throw_error(fmt::format("{} of {} ranks{} has a line up to {} already", name(*line->collective), ranks,
@@ -145,7 +145,7 @@ Table Table::parse(std::string_view text, const std::string& source) {
 Table Table::read(const std::string& path) { return parse(contents(path), path); }
 
 MethodConfig Table::choose(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept {
-  if (ranks < 0 || ranks > kMostRanks) return {};
+  if (ranks < 0 || ranks > kMaxTableRanks) return {};
   const RangeList& found = ladders_[ladder(collective, ranks, in_windows)];
   std::size_t index = found.first[std::bit_width(size_bytes)];
   while (found.ranges[index].up_to_bytes < size_bytes) ++index;
@@ -153,7 +153,7 @@ MethodConfig Table::choose(Collective collective, int ranks, std::size_t size_by
 }
 
 bool Table::selects_any(Collective collective, int ranks) const noexcept {
-  if (ranks < 0 || ranks > kMostRanks) return false;
+  if (ranks < 0 || ranks > kMaxTableRanks) return false;
   const auto does = [](const Range& range) { return range.choice.method != Method::nccl; };
   return std::ranges::any_of(std::array{false, true}, [&](bool in_windows) {
     return std::ranges::any_of(ladders_[ladder(collective, ranks, in_windows)].ranges, does);
@@ -161,7 +161,7 @@ bool Table::selects_any(Collective collective, int ranks) const noexcept {
 }
 
 bool Table::regards_windows(Collective collective, int ranks) const noexcept {
-  if (ranks < 0 || ranks > kMostRanks) return false;
+  if (ranks < 0 || ranks > kMaxTableRanks) return false;
   return ladders_[ladder(collective, ranks, true)].is_own;
 }
 
@@ -180,7 +180,7 @@ std::string Table::lines(const std::string& begin, const std::vector<Range>& ran
 std::string Table::text() const {
   std::string text;
   for (const Collective collective : kCollectives) {
-    for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+    for (int ranks = 2; ranks <= kMaxTableRanks; ++ranks) {
       const auto& everywhere = ladders_[ladder(collective, ranks, false)].ranges;
       const auto& in_windows = ladders_[ladder(collective, ranks, true)].ranges;
       text += lines(fmt::format("{} ranks={}", name(collective), ranks), everywhere);

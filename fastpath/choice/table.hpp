@@ -29,9 +29,6 @@ bool supports(Collective collective, Method method);
 
 /// A method and the shape of its kernel; no blocks and no threads where the operation is handed over.
 struct MethodConfig {
-  static constexpr int kMostBlocks = kMaxBlocks;
-  static constexpr int kMostThreads = kMaxThreads;  // of a block; multiples of a warp's 32
-
   Method method = Method::nccl;
   int blocks = 0;
   int threads = 0;
@@ -55,7 +52,7 @@ struct MethodConfig {
 ///     all_gather ranks=4 windows up_to=64M direct blocks=64 threads=512
 class Table {
  public:
-  static constexpr int kMostRanks = 64;
+  static constexpr int kMaxTableRanks = 64;
 
   /// The table in which everything is handed over.
   Table();

@@ -80,17 +80,17 @@ void TableLineParser::parse_word(std::string_view word, TableLine& line) const {
 
 void TableLineParser::assign(std::string_view word, std::string_view key, std::string_view value, TableLine& line) const {
   if (key == "ranks") {
-    once(line.most_ranks, key);
+    once(line.max_ranks, key);
     const std::size_t dash = value.find('-');
     const bool is_range = dash != std::string_view::npos;
-    const auto least = number_between(value.substr(0, dash), 2, Table::kMostRanks);
-    const auto most = is_range ? number_between(value.substr(dash + 1), 2, Table::kMostRanks) : least;
+    const auto least = number_between(value.substr(0, dash), 2, Table::kMaxTableRanks);
+    const auto most = is_range ? number_between(value.substr(dash + 1), 2, Table::kMaxTableRanks) : least;
     if (!least || !most || *least > *most) {
       throw_error(fmt::format("\"{}\" is no number of ranks", printable_value(word)),
-             fmt::format("give a number from 2 to {} or a range such as ranks=2-8", Table::kMostRanks));
+             fmt::format("give a number from 2 to {} or a range such as ranks=2-8", Table::kMaxTableRanks));
     }
-    line.least_ranks = *least;
-    line.most_ranks = *most;
+    line.min_ranks = *least;
+    line.max_ranks = *most;
   } else if (key == "up_to") {
     once(line.up_to_bytes, key);
     const auto bytes = parse_size_bytes(value);
@@ -100,18 +100,18 @@ void TableLineParser::assign(std::string_view word, std::string_view key, std::s
     line.up_to_bytes = *bytes;
   } else if (key == "blocks") {
     once(line.blocks, key);
-    const auto blocks = number_between(value, 1, MethodConfig::kMostBlocks);
+    const auto blocks = number_between(value, 1, kMaxBlocks);
     if (!blocks) {
       throw_error(fmt::format("\"{}\" is no number of blocks", printable_value(word)),
-             fmt::format("give one from 1 to {}", MethodConfig::kMostBlocks));
+             fmt::format("give one from 1 to {}", kMaxBlocks));
     }
     line.blocks = *blocks;
   } else if (key == "threads") {
     once(line.threads, key);
-    const auto threads = number_between(value, kWarpThreads, MethodConfig::kMostThreads);
+    const auto threads = number_between(value, kWarpThreads, kMaxThreads);
     if (!threads || *threads % kWarpThreads != 0) {
       throw_error(fmt::format("\"{}\" is no number of threads", printable_value(word)),
-             fmt::format("give a multiple of {} up to {}", kWarpThreads, MethodConfig::kMostThreads));
+             fmt::format("give a multiple of {} up to {}", kWarpThreads, kMaxThreads));
     }
     line.threads = *threads;
   } else {
@@ -121,7 +121,7 @@ void TableLineParser::assign(std::string_view word, std::string_view key, std::s
 
 void TableLineParser::require_whole(const TableLine& line) const {
   const bool has_shape = line.blocks != 0 || line.threads != 0;
-  if (!line.collective || !line.method || line.most_ranks == 0 || line.up_to_bytes == 0) {
+  if (!line.collective || !line.method || line.max_ranks == 0 || line.up_to_bytes == 0) {
     throw_error("something is missing", fmt::format("write a line as in \"{}\"", kForm));
   }
   if (!supports(*line.collective, *line.method)) {

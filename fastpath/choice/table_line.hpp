@@ -14,8 +14,8 @@ struct TableLine {
   std::optional<Collective> collective;
   std::optional<Method> method;
   bool is_for_windows = false;
-  int least_ranks = 0;
-  int most_ranks = 0;
+  int min_ranks = 0;
+  int max_ranks = 0;
   std::size_t up_to_bytes = 0;
   int blocks = 0;
   int threads = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{5};
 constexpr int kQuietLooks = 10;
-constexpr int kMostLooks = 400;  // two seconds
+constexpr int kMaxLooks = 400;  // two seconds
 
 }  // namespace
 
@@ -59,7 +59,7 @@ void CliqueRank::drain_windows() noexcept {
   // leaves must do.
   using Words = std::array<std::uint64_t, kMaxBlocks>;
   Words before{};
-  for (int look = 0, quiet = 0; look < kMostLooks && quiet < kQuietLooks; ++look) {
+  for (int look = 0, quiet = 0; look < kMaxLooks && quiet < kQuietLooks; ++look) {
     Words calls{};
     Words graphs{};
     cudaMemcpyAsync(calls.data(), scratch_->lane(LaneKind::calls).tags, sizeof calls, cudaMemcpyDeviceToHost, stream);

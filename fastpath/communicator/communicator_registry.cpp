@@ -81,7 +81,7 @@ std::shared_ptr<const MethodSelector> CommunicatorRegistry::choices(int capabili
   } catch (const std::exception& error) {
     print_stderr(kWho, fmt::format("{}; without a table all is handed over to NCCL", error.what()));
   }
-  choices = std::make_shared<const MethodSelector>(settings(), std::move(table), most_blocks_on(multiprocessors));
+  choices = std::make_shared<const MethodSelector>(settings(), std::move(table), max_blocks_on(multiprocessors));
   return choices;
 }
 

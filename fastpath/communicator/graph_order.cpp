@@ -117,7 +117,7 @@ cudaError_t GraphOrder::before(cudaStream_t stream, const QueueAfterCalls& behin
   }
   captures_[capture.id] = {turn, nullptr};
   is_empty_.store(false, std::memory_order_release);
-  if (captures_.size() > kMostCaptures) captures_.erase(captures_.begin());
+  if (captures_.size() > kMaxCaptures) captures_.erase(captures_.begin());
   return cudaSuccess;
 }
 

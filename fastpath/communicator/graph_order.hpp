@@ -55,7 +55,7 @@ class GraphOrder {
     cudaGraphNode_t record = nullptr;  ///< of launched_, behind it; null: none yet, or graphs do not take turns
   };
   /// So many captures are remembered, as nobody says when one has ended; of older ones nothing is known any more.
-  static constexpr std::size_t kMostCaptures = 4096;
+  static constexpr std::size_t kMaxCaptures = 4096;
 
   void make_event(const QueueAfterCalls& behind_calls);
 

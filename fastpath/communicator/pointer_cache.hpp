@@ -11,7 +11,7 @@ namespace busbw::fastpath {
 template <class Value>
 class PointerCache {
  public:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMax = 64;
 
   /// Null where it is not known.
   const Value* find(const void* key) const noexcept {
@@ -22,7 +22,7 @@ class PointerCache {
 
   /// `key` is not null and not known. With too many all others are forgotten.
   void insert(const void* key, Value value) noexcept {
-    if (count_ == kMost) clear();
+    if (count_ == kMax) clear();
     std::size_t at = home_slot(key);
     while (places_[at].key != nullptr) at = (at + 1) % kPlaces;
     places_[at] = {key, value};
@@ -38,7 +38,7 @@ class PointerCache {
   static constexpr int kDigits = 7;
   static constexpr std::size_t kPlaces = std::size_t{1}
                                          << kDigits;  // half of them stay empty, so that searches are short
-  static_assert(kMost * 2 == kPlaces);
+  static_assert(kMax * 2 == kPlaces);
 
   struct CacheEntry {
     const void* key = nullptr;

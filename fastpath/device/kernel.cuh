@@ -8,22 +8,22 @@ namespace busbw::fastpath {
 /// Blocks of kMaxThreads threads that find room on a multiprocessor, so that kernels of several communicators can run
 /// side by side (docs/fastpath.md): `exchange` with cells of up to four ranks is held to 64 registers a thread, at the
 /// price of a few bytes that it spills; what else there is takes up to 128.
-template <int kMost, Method kMethod>
-inline constexpr int kBlocksSideBySide = kMost <= 4 && kMethod == Method::exchange ? 2 : 1;
+template <int kMax, Method kMethod>
+inline constexpr int kBlocksSideBySide = kMax <= 4 && kMethod == Method::exchange ? 2 : 1;
 
 /// Tags live in GPU memory, a word for each block, and the kernels advance them: so an operation in a graph goes on
 /// from wherever the lane stands when it is replayed. All blocks' words are alike between kernels: block b reads word b
 /// and writes the words b, b + blocks, b + 2 blocks, ... and no two blocks touch the same one. Kernels of other streams
 /// that wait for it look at them meanwhile (launch.cu).
-template <int kMost, class Work, Method kMethod>
-__global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMost, kMethod>))
+template <int kMax, class Work, Method kMethod>
+__global__ void __launch_bounds__(kMaxThreads, (kBlocksSideBySide<kMax, kMethod>))
     run(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch, const int steps) {
 #if __CUDA_ARCH__ >= 900
   // This kernel may have taken its place on the GPU before the one before it has ended.
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
   const std::uint64_t last = *static_cast<const volatile std::uint64_t*>(lane.tags + blockIdx.x);
-  PeerTransport<kMost> fabric{lane, work.buffers.rank, work.buffers.ranks, batch};
+  PeerTransport<kMax> fabric{lane, work.buffers.rank, work.buffers.ranks, batch};
   if constexpr (kMethod == Method::direct)
     direct(fabric, work, last + 1);
   else if constexpr (kMethod == Method::two_shot)

@@ -5,10 +5,10 @@
 
 namespace busbw::fastpath {
 
-template <int kMost>
+template <int kMax>
 class PeerTransport {
  public:
-  static constexpr int kMaxRanks = kMost;
+  static constexpr int kMaxRanks = kMax;
 
   __device__ PeerTransport(const Lane& lane, int rank, int ranks, int batch)
       : lane_(lane),
@@ -32,13 +32,13 @@ class PeerTransport {
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(cell.low), "l"(high) : "memory");
   }
 
-  __device__ __forceinline__ bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMost]) const {
+  __device__ __forceinline__ bool take(int region, int turn, std::uint64_t tag, Cell (&cells)[kMax]) const {
     __syncwarp();  // and read by one; after the vote below the warp is together anyway
     const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, turn, tag, 0);
     for (unsigned polls = 1;; ++polls) {
       bool arrived = true;
 #pragma unroll
-      for (int source = 0; source < kMost; ++source) {
+      for (int source = 0; source < kMax; ++source) {
         if (source >= ranks_ || source == rank_) continue;
         Cell& cell = cells[source];
         asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
@@ -60,9 +60,9 @@ class PeerTransport {
     if (threadIdx.x < kWarpThreads) {
       fence();
 #pragma unroll
-      for (int peer = 0; peer < kMost; ++peer)
+      for (int peer = 0; peer < kMax; ++peer)
         if (peer < ranks_ && peer != rank_) put(peer, 0, 0, tag, Cell{});
-      Cell cells[kMost];
+      Cell cells[kMax];
       came = take(0, 0, tag, cells);
       fence();
     }

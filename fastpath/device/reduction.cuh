@@ -43,8 +43,8 @@ struct Float32Reduction {
   Redop reduce;
   float factor;  ///< of the result: one over the ranks for an average
 
-  template <int kMost>
-  __device__ __forceinline__ Cell of(const Cell (&cells)[kMost], int ranks) const {
+  template <int kMax>
+  __device__ __forceinline__ Cell of(const Cell (&cells)[kMax], int ranks) const {
     Cell result;
     switch (reduce) {
       case Redop::sum:
@@ -57,8 +57,8 @@ struct Float32Reduction {
   }
 
  private:
-  template <int kMost, class Combine>
-  __device__ __forceinline__ Cell with(const Cell (&cells)[kMost], int ranks, Combine combine) const {
+  template <int kMax, class Combine>
+  __device__ __forceinline__ Cell with(const Cell (&cells)[kMax], int ranks, Combine combine) const {
     float low[Type::kOfUnit];
     float high[Type::kOfUnit];
 #pragma unroll
@@ -67,7 +67,7 @@ struct Float32Reduction {
       high[i] = Type::widen(cells[0].high, i);
     }
 #pragma unroll
-    for (int source = 1; source < kMost; ++source) {
+    for (int source = 1; source < kMax; ++source) {
       if (source >= ranks) break;
 #pragma unroll
       for (int i = 0; i < Type::kOfUnit; ++i) {

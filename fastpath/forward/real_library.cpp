@@ -24,7 +24,7 @@ constexpr const char* kVariableOfEngine = "BUSBW_NCCL_LIBRARY";
 constexpr const char* kFileName = "libnccl.so.2";
 constexpr const char* kInPackages = "nvidia/nccl/lib/libnccl.so.2";
 /// From <packages>/busbw/lib to the packages.
-constexpr int kMostLevels = 3;
+constexpr int kMaxLevels = 3;
 
 std::string file_of(const void* address) {
   Dl_info where{};
@@ -123,7 +123,7 @@ std::vector<std::string> wheels_near(const std::vector<std::string>& files) {
   std::error_code error;
   for (const auto& file : files) {
     fs::path folder = fs::canonical(file, error).parent_path();
-    for (int level = 0; !error && level < kMostLevels && folder.has_relative_path(); ++level) {
+    for (int level = 0; !error && level < kMaxLevels && folder.has_relative_path(); ++level) {
       add_wheels(folder, found);
       folder = folder.parent_path();
     }

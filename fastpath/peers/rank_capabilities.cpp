@@ -11,8 +11,8 @@ namespace busbw::fastpath {
 namespace {
 
 // As many cells take NVLink 11 us at its full rate (16 bytes x 2^18 / 365 GB/s), several times its latency.
-constexpr int kMostCellsTimesRanks = 1 << 18;
-constexpr int kLeastCells = 1 << 11;
+constexpr int kMaxCellsTimesRanks = 1 << 18;
+constexpr int kMinCells = 1 << 11;
 
 template <std::size_t n>
 std::string_view text(const std::array<char, n>& bytes) {
@@ -61,9 +61,9 @@ int common_cells(const std::vector<RankCapabilities>& ranks) {
 }
 
 int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells)) {
-  int cells = kMostCellsTimesRanks;
+  int cells = kMaxCellsTimesRanks;
   for (int power = 1; power < ranks; power *= 2) cells /= 2;
-  for (; cells >= kLeastCells; cells /= 2)
+  for (; cells >= kMinCells; cells /= 2)
     if (bytes_for(ranks, cells) <= left_bytes / 8 * 5) return cells;
   return 0;
 }

@@ -84,9 +84,9 @@ struct DirectReduction {
 
   template <class Fabric>
   BUSBW_HOST_DEVICE void move(const Fabric& fabric) const {
-    constexpr int kMost = Fabric::kMaxRanks;
+    constexpr int kMax = Fabric::kMaxRanks;
     // Up to 16 pieces of 16 bytes are under way for each thread; more takes more registers than there are.
-    work::move_cells<kMost, kMost, 16 / kMost>(buffers, reduction, fabric.thread(), fabric.threads());
+    work::move_cells<kMax, kMax, 16 / kMax>(buffers, reduction, fabric.thread(), fabric.threads());
   }
 };
 

@@ -18,20 +18,20 @@ struct GridLimits {
   std::int64_t blocks_at_most;  ///< of so many warps each
 };
 
-GridLimits limits_of(int most_blocks, int threads_of_block, int most_cells) {
-  const std::int64_t slots = std::max(1, most_cells / kWarpThreads);
+GridLimits limits_of(int max_blocks, int threads_of_block, int max_cells) {
+  const std::int64_t slots = std::max(1, max_cells / kWarpThreads);
   const std::int64_t of_block =
       std::min<std::int64_t>(std::clamp(threads_of_block, kWarpThreads, kMaxThreads) / kWarpThreads, slots);
   const std::int64_t blocks_at_most =
-      std::clamp<std::int64_t>(most_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
+      std::clamp<std::int64_t>(max_blocks, 1, std::min<std::int64_t>(kMaxBlocks, slots / of_block));
   return {slots, of_block, blocks_at_most};
 }
 
 }  // namespace
 
-Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most_cells) {
+Grid grid_for(std::size_t bytes, int max_blocks, int threads_of_block, int max_cells) {
   const std::int64_t cells = divided_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
-  const auto [slots, of_block, blocks_at_most] = limits_of(most_blocks, threads_of_block, most_cells);
+  const auto [slots, of_block, blocks_at_most] = limits_of(max_blocks, threads_of_block, max_cells);
   const std::int64_t threads_at_most = blocks_at_most * of_block;
   const std::int64_t steps = divided_up(cells, slots / threads_at_most * threads_at_most);
   const std::int64_t batch = divided_up(cells, steps * threads_at_most);
@@ -41,9 +41,9 @@ Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most
           static_cast<int>(batch), static_cast<int>(steps)};
 }
 
-Grid direct_grid(std::int64_t cells, int most_blocks, int threads_of_block, int most_cells) {
+Grid direct_grid(std::int64_t cells, int max_blocks, int threads_of_block, int max_cells) {
   // A block's first warp has slots to meet its likes; slots are counted by threads.
-  const auto [slots, of_block, blocks_at_most] = limits_of(most_blocks, threads_of_block, most_cells);
+  const auto [slots, of_block, blocks_at_most] = limits_of(max_blocks, threads_of_block, max_cells);
   const std::int64_t blocks = std::clamp<std::int64_t>(divided_up(cells, of_block * kWarpThreads), 1, blocks_at_most);
   return {static_cast<int>(blocks), static_cast<int>(of_block) * kWarpThreads, 1, kDirectSteps};
 }

@@ -18,12 +18,12 @@ struct Grid {
 };
 
 /// The grid for slices of `bytes`: at most so many blocks of at most so many threads, in a step no more than
-/// `most_cells` (for which there are slots), no more threads than there are cells, and spread evenly over the steps. A
+/// `max_cells` (for which there are slots), no more threads than there are cells, and spread evenly over the steps. A
 /// function of its arguments alone, so that all ranks come to the same one.
-Grid grid_for(std::size_t bytes, int most_blocks, int threads_of_block, int most_cells);
+Grid grid_for(std::size_t bytes, int max_blocks, int threads_of_block, int max_cells);
 
 /// The grid for a direct operation in which a rank moves `cells` cells, by the same limits: a thread for each cell, or
 /// fewer.
-Grid direct_grid(std::int64_t cells, int most_blocks, int threads_of_block, int most_cells);
+Grid direct_grid(std::int64_t cells, int max_blocks, int threads_of_block, int max_cells);
 
 }  // namespace busbw::fastpath

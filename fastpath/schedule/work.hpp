@@ -20,18 +20,18 @@ struct Buffers {
 namespace work {
 
 /// The same cell for everybody.
-template <int kMost>
-BUSBW_HOST_DEVICE void load_one(const Buffers& b, std::int64_t index, Cell (&cells)[kMost]) {
+template <int kMax>
+BUSBW_HOST_DEVICE void load_one(const Buffers& b, std::int64_t index, Cell (&cells)[kMax]) {
   const Cell own = load_cell(b.in, 0, index);
   BUSBW_UNROLL
-  for (int p = 0; p < kMost; ++p) cells[p] = own;
+  for (int p = 0; p < kMax; ++p) cells[p] = own;
 }
 
 /// A slice for each. Without a branch for each slice, so that all are on their way before the first is there.
-template <int kMost>
-BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&cells)[kMost]) {
+template <int kMax>
+BUSBW_HOST_DEVICE void load_each(const Buffers& b, std::int64_t index, Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMost; ++p)
+  for (int p = 0; p < kMax; ++p)
     if (p < b.ranks) cells[p] = load_cell(b.in, p, index);
 }
 
@@ -41,34 +41,34 @@ BUSBW_HOST_DEVICE Cell chosen(bool first, const Cell& one, const Cell& other) {
 }
 
 /// Into its own rank's place, which is no constant.
-template <int kMost>
-BUSBW_HOST_DEVICE void set_own(const Buffers& b, const Cell& own, Cell (&cells)[kMost]) {
+template <int kMax>
+BUSBW_HOST_DEVICE void set_own(const Buffers& b, const Cell& own, Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMost; ++p) cells[p] = chosen(p == b.rank, own, cells[p]);
+  for (int p = 0; p < kMax; ++p) cells[p] = chosen(p == b.rank, own, cells[p]);
 }
 
 /// A slice from each.
-template <int kMost>
-BUSBW_HOST_DEVICE void store_each(const Buffers& b, std::int64_t index, const Cell (&cells)[kMost]) {
+template <int kMax>
+BUSBW_HOST_DEVICE void store_each(const Buffers& b, std::int64_t index, const Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMost; ++p)
+  for (int p = 0; p < kMax; ++p)
     if (p < b.ranks && !(p == b.rank && b.own_is_there)) store_cell(b.out, p, index, cells[p]);
 }
 
 /// A slice from each other rank.
-template <int kMost>
-BUSBW_HOST_DEVICE void store_others(const Buffers& b, std::int64_t index, const Cell (&cells)[kMost]) {
+template <int kMax>
+BUSBW_HOST_DEVICE void store_others(const Buffers& b, std::int64_t index, const Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int p = 0; p < kMost; ++p)
+  for (int p = 0; p < kMax; ++p)
     if (p < b.ranks && p != b.rank) store_cell(b.out, p, index, cells[p]);
 }
 
 /// What the root sent; others' cells are there to say that their slots are free.
-template <int kMost>
-BUSBW_HOST_DEVICE Cell from_root(const Buffers& b, const Cell (&cells)[kMost]) {
+template <int kMax>
+BUSBW_HOST_DEVICE Cell from_root(const Buffers& b, const Cell (&cells)[kMax]) {
   Cell cell;
   BUSBW_UNROLL
-  for (int p = 0; p < kMost; ++p) cell = chosen(p == b.root, cells[p], cell);
+  for (int p = 0; p < kMax; ++p) cell = chosen(p == b.root, cells[p], cell);
   return cell;
 }
 
@@ -80,16 +80,16 @@ struct AllReduceOneShot {
   Buffers buffers;
   Reduction reduction;
 
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
     work::load_one(buffers, index, cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
     work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
     store_cell(buffers.out, 0, index, reduction.of(cells, buffers.ranks));
   }
 };
@@ -100,23 +100,23 @@ struct AllReduceTwoShot {
   Buffers buffers;
   Reduction reduction;
 
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
     work::load_each(buffers, index, cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
     work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMax]) const {
     return reduction.of(cells, buffers.ranks);
   }
   BUSBW_HOST_DEVICE void keep(std::int64_t index, const Cell& cell) const {
     store_cell(buffers.out, buffers.rank, index, cell);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void store_others(std::int64_t index, const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void store_others(std::int64_t index, const Cell (&cells)[kMax]) const {
     work::store_others(buffers, index, cells);
   }
 };
@@ -127,16 +127,16 @@ struct ReduceScatter {
   Buffers buffers;
   Reduction reduction;
 
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
     work::load_each(buffers, index, cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
     work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
     store_cell(buffers.out, 0, index, reduction.of(cells, buffers.ranks));
   }
 };
@@ -145,16 +145,16 @@ struct ReduceScatter {
 struct AllGather {
   Buffers buffers;
 
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
     work::load_one(buffers, index, cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
     if (!buffers.own_is_there) work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
     work::store_each(buffers, index, cells);
   }
 };
@@ -163,16 +163,16 @@ struct AllGather {
 struct AllToAll {
   Buffers buffers;
 
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
     work::load_each(buffers, index, cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
     if (!buffers.own_is_there) work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
     work::store_each(buffers, index, cells);
   }
 };
@@ -181,17 +181,17 @@ struct AllToAll {
 struct BroadcastOneShot {
   Buffers buffers;
 
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
     if (buffers.rank == buffers.root) work::load_one(buffers, index, cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
     if (buffers.rank == buffers.root && !buffers.own_is_there)
       work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
     if (!buffers.own_is_there) store_cell(buffers.out, 0, index, work::from_root(buffers, cells));
   }
 };
@@ -200,23 +200,23 @@ struct BroadcastOneShot {
 struct BroadcastTwoShot {
   Buffers buffers;
 
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load(std::int64_t index, Cell (&cells)[kMax]) const {
     if (buffers.rank == buffers.root) work::load_each(buffers, index, cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
     if (buffers.rank == buffers.root) work::set_own(buffers, load_cell(buffers.in, buffers.rank, index), cells);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE Cell reduce(const Cell (&cells)[kMax]) const {
     return work::from_root(buffers, cells);
   }
   BUSBW_HOST_DEVICE void keep(std::int64_t index, const Cell& cell) const {
     if (!buffers.own_is_there) store_cell(buffers.out, buffers.rank, index, cell);
   }
-  template <int kMost>
-  BUSBW_HOST_DEVICE void store_others(std::int64_t index, const Cell (&cells)[kMost]) const {
+  template <int kMax>
+  BUSBW_HOST_DEVICE void store_others(std::int64_t index, const Cell (&cells)[kMax]) const {
     if (!buffers.own_is_there) work::store_others(buffers, index, cells);
   }
 };

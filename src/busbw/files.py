@@ -6,7 +6,7 @@ from contextlib import suppress
 from errno import EFBIG, EINVAL
 from pathlib import Path
 
-_MOST_BYTES = 2**20
+_MAX_BYTES = 2**20
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -35,7 +35,7 @@ def read_user_file(path: Path) -> bytes:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(EINVAL, "it is no regular file", str(path))
-        content = stream.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
+        content = stream.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
         raise OSError(EFBIG, "it is larger than 1 MiB", str(path))
     return content

@@ -39,7 +39,7 @@ class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
 
   std::vector<std::string> log;
   std::function<void()> when_flushed;
-  std::size_t most_behind_gate = 0;  // operations and stamps
+  std::size_t max_behind_gate = 0;  // operations and stamps
 
   int count(const std::string& word) const {
     int found = 0;
@@ -104,7 +104,7 @@ class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
   void open() override {
     log.push_back("open");
     is_closed_ = false;
-    most_behind_gate = std::max(most_behind_gate, held_.size());
+    max_behind_gate = std::max(max_behind_gate, held_.size());
     for (const auto& each : std::exchange(held_, {})) each();
   }
   std::size_t capacity() const override { return device_.room; }

@@ -88,7 +88,7 @@ class Stranger {
   std::optional<TcpChannel::ReceivedFrame> hear() {
     FrameReader reader;
     std::span<const std::byte> body;
-    while (!reader.next(body, kMostFrameBytes)) {
+    while (!reader.next(body, kMaxFrameBytes)) {
       pollfd waiting{socket_.number(), POLLIN, 0};
       if (poll(&waiting, 1, kPatienceMs) <= 0) return std::nullopt;
       std::byte one{};  // not more than belongs to it

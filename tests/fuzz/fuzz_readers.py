@@ -18,7 +18,7 @@ with atheris.instrument_imports(include=["busbw.readers", "busbw.logs"]):
 
 import msgspec
 
-MOST_BYTES = 20_000
+MAX_BYTES = 20_000
 
 
 def read_all(data: bytes) -> None:
@@ -36,7 +36,7 @@ def read_all(data: bytes) -> None:
 
 
 def one_input(data: bytes) -> None:
-    read_all(data[:MOST_BYTES])
+    read_all(data[:MAX_BYTES])
 
 
 if __name__ == "__main__":

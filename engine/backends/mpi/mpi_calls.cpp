@@ -21,10 +21,10 @@ void require_mpi(int code, const char* call) {
 }
 
 int mpi_count(std::size_t count) {
-  constexpr std::size_t kMost = std::numeric_limits<int>::max();
-  if (count > kMost)
+  constexpr std::size_t kMax = std::numeric_limits<int>::max();
+  if (count > kMax)
     throw UsageError(
-        fmt::format("{} elements in one operation: MPI counts up to {}; use a smaller -e or a wider -d", count, kMost));
+        fmt::format("{} elements in one operation: MPI counts up to {}; use a smaller -e or a wider -d", count, kMax));
   return static_cast<int>(count);
 }
 

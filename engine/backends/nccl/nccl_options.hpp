@@ -15,7 +15,7 @@ struct NcclOptions {
   std::optional<DeviceKernelInfo> kernel;          // -D; NCCL's own operation without
   int kernel_ctas = kDefaultDeviceCtas;            // -V
   bool reports_memory = false;                     // -M
-  std::optional<int> most_peers;  // with whom a rank exchanges messages, where that is known to be few
+  std::optional<int> max_peers;  // with whom a rank exchanges messages, where that is known to be few
 };
 
 }  // namespace busbw

@@ -16,7 +16,7 @@ namespace {
 constexpr int kSuccess = 0;
 constexpr int kClockOfMultiprocessors = 1;  // NVML_CLOCK_SM
 constexpr unsigned kActive = 1;             // NVML_FEATURE_ENABLED
-constexpr unsigned kMostLinks = 36;         // more than any GPU has; asking for one too many is only refused
+constexpr unsigned kMaxLinks = 36;         // more than any GPU has; asking for one too many is only refused
 constexpr double kHzPerMhz = 1e6;
 constexpr unsigned kTextBytes = 96;         // NVML's own limits are 80 and 96
 
@@ -43,7 +43,7 @@ struct GpuProcess {
   unsigned long long used_bytes;
   unsigned instances[2];
 };
-constexpr unsigned kMostProcesses = 128;
+constexpr unsigned kMaxProcesses = 128;
 constexpr unsigned long long kNotTold = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
 
 }  // namespace
@@ -54,7 +54,7 @@ struct NvmlFunctions {
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*gpu_by_bus_id)(const char*, void**) = nullptr;
   int (*clock)(void*, int, unsigned*) = nullptr;
-  int (*most_clock)(void*, int, unsigned*) = nullptr;
+  int (*max_clock)(void*, int, unsigned*) = nullptr;
   int (*clock_event_reasons)(void*, unsigned long long*) = nullptr;
   int (*uuid)(void*, char*, unsigned) = nullptr;
   int (*nvlink_state)(void*, unsigned, unsigned*) = nullptr;
@@ -65,7 +65,7 @@ struct NvmlFunctions {
     load_symbol(library, "nvmlSystemGetDriverVersion", driver_version);
     load_symbol(library, "nvmlDeviceGetHandleByPciBusId_v2", gpu_by_bus_id);
     load_symbol(library, "nvmlDeviceGetClockInfo", clock);
-    load_symbol(library, "nvmlDeviceGetMaxClockInfo", most_clock);
+    load_symbol(library, "nvmlDeviceGetMaxClockInfo", max_clock);
     load_symbol(library, "nvmlDeviceGetCurrentClocksEventReasons", clock_event_reasons);
     // Drivers before 535 have it under its old name.
     if (!clock_event_reasons) load_symbol(library, "nvmlDeviceGetCurrentClocksThrottleReasons", clock_event_reasons);
@@ -99,7 +99,7 @@ std::optional<double> clock_hz_of(int (*function)(void*, int, unsigned*), void* 
 }  // namespace
 
 DeviceClockState NvmlGpu::condition() const {
-  DeviceClockState now{clock_hz_of(call_->clock, handle_), clock_hz_of(call_->most_clock, handle_), {}};
+  DeviceClockState now{clock_hz_of(call_->clock, handle_), clock_hz_of(call_->max_clock, handle_), {}};
   unsigned long long reasons = 0;
   if (call_->clock_event_reasons && call_->clock_event_reasons(handle_, &reasons) == kSuccess)
     now.throttle_reasons = clock_event_words(reasons);
@@ -114,7 +114,7 @@ std::optional<std::string> NvmlGpu::uuid() const {
 std::optional<int> NvmlGpu::nvlinks() const {
   if (!call_->nvlink_state) return std::nullopt;
   std::optional<int> active;
-  for (unsigned link = 0; link < kMostLinks; ++link) {
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
     unsigned state = 0;
     if (call_->nvlink_state(handle_, link, &state) != kSuccess) continue;
     active = active.value_or(0) + (state == kActive ? 1 : 0);
@@ -123,10 +123,10 @@ std::optional<int> NvmlGpu::nvlinks() const {
 }
 
 std::optional<std::int64_t> NvmlGpu::used_here_bytes() const {
-  std::array<GpuProcess, kMostProcesses> processes{};
-  unsigned count = kMostProcesses;
+  std::array<GpuProcess, kMaxProcesses> processes{};
+  unsigned count = kMaxProcesses;
   if (!call_->processes || call_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;
-  const auto end = processes.begin() + std::min(count, kMostProcesses);
+  const auto end = processes.begin() + std::min(count, kMaxProcesses);
   auto own = std::find_if(processes.begin(), end,
                           [](const GpuProcess& each) { return each.pid == static_cast<unsigned>(getpid()); });
   if (own == end && count == 1) own = processes.begin();

@@ -14,7 +14,7 @@
 namespace busbw {
 namespace {
 
-constexpr int kLeastVersion = 21800;
+constexpr int kMinVersion = 21800;
 // NCCL counted 2804 up to 2.8.4 and 20906 from 2.9.6 on. Below that, and between, are counts of other libraries.
 constexpr int kFirstOldCount = 2000;
 constexpr int kLastOldCount = 2999;
@@ -71,7 +71,7 @@ std::string file_of(void* function) {
   return error ? std::string(where.dli_fname) : whole.string();
 }
 
-bool is_too_old(int version) { return is_nccl_version(version) && version < kLeastVersion; }
+bool is_too_old(int version) { return is_nccl_version(version) && version < kMinVersion; }
 
 }  // namespace
 

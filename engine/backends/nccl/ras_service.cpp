@@ -21,8 +21,8 @@ constexpr std::string_view kGreetingBack = "SERVER PROTOCOL ";
 constexpr std::string_view kQuestion = "TIMEOUT 1\nSTATUS\n";
 // All processes of a host listen at one port, and one that is stopped may be asked: then another may answer.
 constexpr int kGreetingTicks = kTicksPerS;
-constexpr std::size_t kMostBytes = std::size_t{256} << 10;
-constexpr std::size_t kMostLineBytes = 240;
+constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
+constexpr std::size_t kMaxLineBytes = 240;
 
 /// A conversation with what listens there, within a time that is given for all of it.
 class RasConnection {
@@ -47,7 +47,7 @@ class RasConnection {
   template <class Enough>
   bool listen(int ticks, Enough enough) {
     const int until = left_ - ticks;
-    while (!is_over() && left_ > until && heard_.size() < kMostBytes) {
+    while (!is_over() && left_ > until && heard_.size() < kMaxBytes) {
       if (enough(heard_)) return true;
       pollfd waiting{socket_.number(), POLLIN, 0};
       if (poll(&waiting, 1, kTickMs) <= 0) continue;
@@ -71,7 +71,7 @@ bool is_greeted_back(const std::string& heard) { return heard.find('\n') != hear
 
 /// What comes from elsewhere is shown without anything that a terminal would take for a command.
 std::string shown(std::string_view line) {
-  std::string text(line.substr(0, kMostLineBytes));
+  std::string text(line.substr(0, kMaxLineBytes));
   std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
   return text;
 }
@@ -90,7 +90,7 @@ std::vector<std::string> findings(std::string_view answer) {
     const std::string_view line = left.substr(0, left.find('\n'));
     left.remove_prefix(std::min(line.size() + 1, left.size()));
     if (is_ornament(line)) continue;
-    if (lines.size() + 1 < kMostRasLines) {
+    if (lines.size() + 1 < kMaxRasLines) {
       lines.push_back(shown(line));
     } else {
       ++more;

@@ -20,9 +20,9 @@ struct RasAddress {
 /// address is not one.
 std::optional<RasAddress> ras_address(Environment environment);
 
-/// The lines of its errors and warnings, or that it has none, or that it took too long; at most kMostRasLines. Empty
+/// The lines of its errors and warnings, or that it has none, or that it took too long; at most kMaxRasLines. Empty
 /// where nobody, or nobody like it, answers. Takes `ticks` at most.
-inline constexpr std::size_t kMostRasLines = 24;
+inline constexpr std::size_t kMaxRasLines = 24;
 std::vector<std::string> query_ras(const RasAddress& where, int ticks = 6 * kTicksPerS);
 
 }  // namespace busbw

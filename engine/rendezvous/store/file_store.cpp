@@ -22,7 +22,7 @@ namespace busbw {
 namespace {
 
 constexpr std::string_view kSuffix = ".busbw";
-constexpr std::size_t kMostNameBytes = 160;  // of the key's part; file systems allow 255 for all
+constexpr std::size_t kMaxNameBytes = 160;  // of the key's part; file systems allow 255 for all
 constexpr int kFirstPauseMs = 1;
 constexpr int kLongestPauseMs = 50;
 
@@ -86,7 +86,7 @@ std::optional<Bytes> read_file(const std::string& folder, const std::string& pat
     if (got < 0) fail("cannot read", path);
     if (got == 0) return all;
     all.insert(all.end(), part, part + got);
-    if (all.size() > Store::kMostValueBytes + sizeof(int)) {
+    if (all.size() > Store::kMaxValueBytes + sizeof(int)) {
       errno = EFBIG;
       fail("cannot use", path);
     }
@@ -127,8 +127,8 @@ FileStore::FileStore(std::string folder, double limit_s, std::function<void()> l
 }
 
 std::string FileStore::path_of(const std::string& key, const std::string& what) const {
-  if (key.empty() || key.size() > kMostKeyBytes)
-    throw EnvironmentError(fmt::format("a key of {} bytes; allowed are 1 to {}", key.size(), kMostKeyBytes));
+  if (key.empty() || key.size() > kMaxKeyBytes)
+    throw EnvironmentError(fmt::format("a key of {} bytes; allowed are 1 to {}", key.size(), kMaxKeyBytes));
   std::string name;
   for (const char letter : key) {
     if (std::isalnum(static_cast<unsigned char>(letter)) || letter == '-') {
@@ -137,7 +137,7 @@ std::string FileStore::path_of(const std::string& key, const std::string& what) 
       name += fmt::format("_{:02x}", static_cast<unsigned char>(letter));
     }
   }
-  if (name.size() > kMostNameBytes) name = fmt::format("{}~{:016x}", name.substr(0, kMostNameBytes), fnv1a(key));
+  if (name.size() > kMaxNameBytes) name = fmt::format("{}~{:016x}", name.substr(0, kMaxNameBytes), fnv1a(key));
   return fmt::format("{}/{}{}{}", folder_, name, what, kSuffix);
 }
 
@@ -165,8 +165,8 @@ auto FileStore::wait_for(const Look& look, const StoreRequest& what) {
 
 void FileStore::set(const std::string& key, std::span<const std::byte> value, int reads) {
   if (failure()) throw JobAborted();
-  if (value.size() > kMostValueBytes)
-    throw EnvironmentError(fmt::format("{}: a value of {} bytes; allowed are {}", key, value.size(), kMostValueBytes));
+  if (value.size() > kMaxValueBytes)
+    throw EnvironmentError(fmt::format("{}: a value of {} bytes; allowed are {}", key, value.size(), kMaxValueBytes));
   Bytes file = MessageWriter().add(reads).bytes();
   file.insert(file.end(), value.begin(), value.end());
   if (!create_whole(folder_, path_of(key), file))

@@ -15,11 +15,11 @@ namespace busbw {
 /// limit: then Error (Exit::rank_lost) names who or what is missing. Once the job is aborted every call throws Aborted.
 class Store {
  public:
-  static constexpr std::size_t kMostKeyBytes = 256;
-  static constexpr std::size_t kMostValueBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kMaxKeyBytes = 256;
+  static constexpr std::size_t kMaxValueBytes = std::size_t{1} << 20;
 
   virtual ~Store() = default;
-  /// Keeps `value`, at most kMostValueBytes, under `key`; after `reads` gets it is forgotten (0: never).
+  /// Keeps `value`, at most kMaxValueBytes, under `key`; after `reads` gets it is forgotten (0: never).
   virtual void set(const std::string& key, std::span<const std::byte> value, int reads = 0) = 0;
   /// The value under `key`, once there is one.
   virtual Bytes get(const std::string& key) = 0;

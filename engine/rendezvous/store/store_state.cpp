@@ -10,7 +10,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::int64_t kMostMembers = 1 << 24;
+constexpr std::int64_t kMaxMembers = 1 << 24;
 
 /// What a key and its value take; the rest of a node of a hash table is estimated.
 std::size_t room_for(const std::string& key, std::size_t value_bytes) { return 64 + key.size() + value_bytes; }
@@ -47,24 +47,24 @@ StoreRequest StoreRequest::unpack(std::span<const std::byte> bytes) {
 }
 
 std::string StoreState::refusal(const StoreRequest& request) const {
-  if (request.key.empty() || request.key.size() > Store::kMostKeyBytes)
-    return fmt::format("a key of {} bytes; allowed are 1 to {}", request.key.size(), Store::kMostKeyBytes);
-  if (request.value.size() > Store::kMostValueBytes)
+  if (request.key.empty() || request.key.size() > Store::kMaxKeyBytes)
+    return fmt::format("a key of {} bytes; allowed are 1 to {}", request.key.size(), Store::kMaxKeyBytes);
+  if (request.value.size() > Store::kMaxValueBytes)
     return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(),
-                       Store::kMostValueBytes);
+                       Store::kMaxValueBytes);
   const std::size_t more = request.op == StoreRequest::Op::barrier
-                               ? static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMostMembers)) / 8
+                               ? static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMaxMembers)) / 8
                                : 0;
-  if (bytes_ + room_for(request.key, request.value.size()) + more > kMostBytes)
-    return fmt::format("the store is full ({} bytes); the processes do not read what is set", kMostBytes);
+  if (bytes_ + room_for(request.key, request.value.size()) + more > kMaxBytes)
+    return fmt::format("the store is full ({} bytes); the processes do not read what is set", kMaxBytes);
   switch (request.op) {
     case StoreRequest::Op::set:
       if (entries_.contains(request.key)) return fmt::format("{} is set twice", request.key);
-      if (request.amount < 0 || request.amount > kMostMembers)
+      if (request.amount < 0 || request.amount > kMaxMembers)
         return fmt::format("{}: bad number of reads", request.key);
       return {};
     case StoreRequest::Op::barrier:
-      if (request.amount < 1 || request.amount > most_members_ || request.member < 0 ||
+      if (request.amount < 1 || request.amount > max_members_ || request.member < 0 ||
           request.member >= request.amount)
         return fmt::format("{}: member {} of {}", request.key, request.member, request.amount);
       return {};

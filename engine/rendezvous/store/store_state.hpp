@@ -40,10 +40,10 @@ struct StoreReply {
 class StoreState {
  public:
   /// All values, with their keys, may take this much; more is refused.
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
-  /// `most_members`: what a barrier may ask for.
-  explicit StoreState(std::int64_t most_members = 1 << 24) : most_members_(most_members) {}
+  /// `max_members`: what a barrier may ask for.
+  explicit StoreState(std::int64_t max_members = 1 << 24) : max_members_(max_members) {}
 
   /// Takes a request and gives the answers that it makes possible: to nobody, to its client, or to many that waited.
   std::vector<StoreReply> take(std::uint64_t client, StoreRequest request);
@@ -75,7 +75,7 @@ class StoreState {
   std::unordered_map<std::string, std::int64_t> sums_;
   std::unordered_map<std::string, std::vector<Waiter>> waiting_;
   std::unordered_map<std::string, BarrierState> barriers_;
-  std::int64_t most_members_;
+  std::int64_t max_members_;
   std::size_t bytes_ = 0;
 };
 

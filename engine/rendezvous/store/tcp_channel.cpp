@@ -33,7 +33,7 @@ void TcpChannel::flush() {
 std::optional<TcpChannel::ReceivedFrame> TcpChannel::next() {
   std::span<const std::byte> body;
   try {
-    if (!in_.next(body, kMostFrameBytes)) return std::nullopt;
+    if (!in_.next(body, kMaxFrameBytes)) return std::nullopt;
   } catch (const BrokenMessage&) {
     ended_ = true;
     return std::nullopt;

@@ -21,9 +21,9 @@ constexpr int kGreetingTicks = 10 * kTicksPerS;
 /// Connections beyond those of the job: strangers, and members that try again.
 constexpr std::size_t kSpareConnections = 256;
 /// A client that does not read what it asked for is given up.
-constexpr std::size_t kMostOutBytes = StoreState::kMostBytes + (std::size_t{16} << 20);
+constexpr std::size_t kMaxOutBytes = StoreState::kMaxBytes + (std::size_t{16} << 20);
 /// Between two looks at what members say: a flood of strangers must not keep them waiting.
-constexpr int kMostAcceptedAtOnce = 64;
+constexpr int kMaxAcceptedAtOnce = 64;
 constexpr std::size_t kPartBytes = std::size_t{64} << 10;
 constexpr std::uint64_t kTimer = 0;
 constexpr std::uint64_t kWake = 1;
@@ -113,7 +113,7 @@ void TcpStoreServer::answer_all() {
 void TcpStoreServer::accept_all(const Descriptor& listener) {
   const auto members =
       static_cast<std::size_t>(settings_.processes) * static_cast<std::size_t>(settings_.ranks_per_process + 1);
-  for (int i = 0; i < kMostAcceptedAtOnce; ++i) {  // the poller tells again of those that are left
+  for (int i = 0; i < kMaxAcceptedAtOnce; ++i) {  // the poller tells again of those that are left
     Descriptor socket(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -188,7 +188,7 @@ void TcpStoreServer::read(std::uint64_t id) {
     try {
       std::span<const std::byte> body;
       for (auto at = connections_.find(id); at != connections_.end(); at = connections_.find(id)) {
-        if (!at->second.in.next(body, at->second.is_known ? kMostFrameBytes : kMostGreetingBytes)) break;
+        if (!at->second.in.next(body, at->second.is_known ? kMaxFrameBytes : kMaxGreetingBytes)) break;
         take_frame(id, body);
       }
     } catch (const BrokenMessage&) {
@@ -298,7 +298,7 @@ void TcpStoreServer::send(std::uint64_t id, FrameKind kind, std::span<const std:
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   append_frame(found->second.out, kind, body);
-  if (found->second.out.size() - found->second.sent > kMostOutBytes) return close(id);
+  if (found->second.out.size() - found->second.sent > kMaxOutBytes) return close(id);
   write(id);
 }
 

@@ -29,9 +29,9 @@ enum class FrameKind : std::uint8_t {
   leave,      // client: its ranks have ended; server: nothing
 };
 
-inline constexpr std::size_t kMostFrameBytes = (std::size_t{1} << 20) + 4096;
+inline constexpr std::size_t kMaxFrameBytes = (std::size_t{1} << 20) + 4096;
 /// A stranger cannot make the server keep more than this.
-inline constexpr std::size_t kMostGreetingBytes = 1024;
+inline constexpr std::size_t kMaxGreetingBytes = 1024;
 inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 
 /// Who connects. A process keeps one connection for itself, over which it tells how far its ranks are, and one for each
@@ -99,13 +99,13 @@ class FrameReader {
  public:
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   /// The next whole frame's body, valid until bytes are appended; false where there is none yet. Throws BrokenMessage
-  /// on a frame that is longer than `most_bytes` or empty.
-  bool next(std::span<const std::byte>& body, std::size_t most_bytes) {
+  /// on a frame that is longer than `max_bytes` or empty.
+  bool next(std::span<const std::byte>& body, std::size_t max_bytes) {
     const auto left = std::span<const std::byte>(bytes_).subspan(taken_);
     std::uint32_t length = 0;
     if (left.size() >= kLengthBytes) {
       std::memcpy(&length, left.data(), sizeof(length));
-      if (length == 0 || length > most_bytes) throw BrokenMessage();
+      if (length == 0 || length > max_bytes) throw BrokenMessage();
       if (left.size() >= kLengthBytes + length) {
         taken_ += kLengthBytes + length;
         body = left.subspan(kLengthBytes, length);

@@ -13,7 +13,7 @@ namespace busbw {
 namespace {
 
 constexpr std::size_t kLongestName = 255;
-constexpr std::size_t kMostDigits = 18;  // fits into 64 bits
+constexpr std::size_t kMaxDigits = 18;  // fits into 64 bits
 
 [[noreturn]] void refuse(std::string_view list, std::string_view why) {
   throw UsageError(fmt::format("the list of hosts \"{}\" {}; allowed are names such as n[1-3,07-09],gpu-a[01-02]-x",
@@ -28,7 +28,7 @@ struct Number {
 Number number(std::string_view text, std::string_view list) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.size() > kMostDigits || error != std::errc{} || end != text.data() + text.size())
+  if (text.size() > kMaxDigits || error != std::errc{} || end != text.data() + text.size())
     refuse(list, "has something else than numbers in brackets");
   return {value, text.size()};
 }
@@ -57,8 +57,8 @@ std::vector<std::string> numbers_of(std::string_view ranges, std::string_view li
     const Number first = number(range.substr(0, dash), list);
     const Number last = dash == range.npos ? first : number(range.substr(dash + 1), list);
     if (last.value < first.value) refuse(list, "has a range that goes down");
-    if (last.value - first.value >= kMostHosts - all.size())
-      refuse(list, fmt::format("names more than {} hosts", kMostHosts));
+    if (last.value - first.value >= kMaxHosts - all.size())
+      refuse(list, fmt::format("names more than {} hosts", kMaxHosts));
     for (std::uint64_t value = first.value; value <= last.value; ++value)
       all.push_back(fmt::format("{:0{}}", value, first.width));
   });
@@ -69,8 +69,8 @@ std::vector<std::string> numbers_of(std::string_view ranges, std::string_view li
 void expand_name(std::string_view name, std::string_view list, std::vector<std::string>& hosts) {
   std::vector<std::string> stems{""};
   const auto extend = [&](const std::vector<std::string>& endings) {
-    if (stems.size() * endings.size() > kMostHosts - hosts.size())
-      refuse(list, fmt::format("names more than {} hosts", kMostHosts));
+    if (stems.size() * endings.size() > kMaxHosts - hosts.size())
+      refuse(list, fmt::format("names more than {} hosts", kMaxHosts));
     std::vector<std::string> longer;
     for (const std::string& stem : stems)
       for (const std::string& ending : endings) {

@@ -7,7 +7,7 @@
 namespace busbw {
 
 /// More hosts than this are refused: the list comes from an environment, and a few bytes can name billions.
-inline constexpr std::size_t kMostHosts = 65536;
+inline constexpr std::size_t kMaxHosts = 65536;
 
 /// The hosts in the list's order. Numbers keep the width of their range's start; with several brackets in one name the
 /// last one counts fastest. Throws UsageError on anything that is no such list.

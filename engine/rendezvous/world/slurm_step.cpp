@@ -19,8 +19,8 @@ namespace {
 
 /// Steps from here on are no steps of srun: batch script, extern, interactive (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
 constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
-constexpr int kMostTasks = 1 << 24;
-constexpr std::uint64_t kMostComponents = 128;  // slurm.h: MAX_HET_JOB_COMPS
+constexpr int kMaxTasks = 1 << 24;
+constexpr std::uint64_t kMaxComponents = 128;  // slurm.h: MAX_HET_JOB_COMPS
 
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t value = 0;
@@ -48,7 +48,7 @@ std::optional<int> tasks_on_node(std::string_view text, std::uint64_t node) {
       if (!part.ends_with(')')) return std::nullopt;
       nodes = whole_number(part.substr(open + 2, part.size() - open - 3));
     }
-    if (!tasks || !nodes || *tasks > kMostTasks || *nodes > kMostTasks) return std::nullopt;
+    if (!tasks || !nodes || *tasks > kMaxTasks || *nodes > kMaxTasks) return std::nullopt;
     first += *nodes;
     if (node < first) return static_cast<int>(*tasks);
   }
@@ -60,7 +60,7 @@ std::optional<int> tasks_on_node(std::string_view text, std::uint64_t node) {
 void refuse_several_components(Environment environment, const std::vector<std::string>& nodes) {
   const std::uint64_t components = number_of(environment, {"SLURM_HET_SIZE"}).value_or(1);
   if (components < 2) return;
-  for (std::uint64_t i = 0; i < std::min(components, kMostComponents); ++i) {
+  for (std::uint64_t i = 0; i < std::min(components, kMaxComponents); ++i) {
     const auto list = environment(fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i).c_str());
     if (!list) continue;
     const std::vector<std::string> all = expand_hostlist(*list);

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 FIRST_LOOK = 12
 """Quadruples before the first look: the fewest that can call a change at a level of 0.1 %."""
-MOST_QUADRUPLES = 192
+MAX_QUADRUPLES = 192
 RUN_ALPHA = 0.005
 """The chance that a run without a difference reports one, over all its sizes and looks together."""
 

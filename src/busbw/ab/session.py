@@ -22,7 +22,7 @@ class SessionRules:
     """When to stop and what to call a change."""
 
     resolution: float
-    most_quadruples: int = plan.MOST_QUADRUPLES
+    max_quadruples: int = plan.MAX_QUADRUPLES
     max_time_s: float | None = None
     measures_noise: bool = True
     """Whether A is measured against A first."""
@@ -139,12 +139,12 @@ class Session:
             return
         # The two blocks so far were the shortest that there are.
         blocks = self._rules.blocks_to_first_look
-        least_s = (monotonic() - self._start_s) / 2 * blocks
-        if least_s > self._rules.max_time_s:
+        min_s = (monotonic() - self._start_s) / 2 * blocks
+        if min_s > self._rules.max_time_s:
             raise UsageError(
                 f"--budget {self._rules.max_time_s:g} is too little: {blocks} blocks are the fewest "
-                f"that can tell anything, and they take at least {least_s:.0f} s here",
-                remedy=f"give --budget {2 * least_s:.0f} or more, or fewer sizes",
+                f"that can tell anything, and they take at least {min_s:.0f} s here",
+                remedy=f"give --budget {2 * min_s:.0f} or more, or fewer sizes",
             )
 
     def _calibrate(self) -> None:
@@ -156,7 +156,7 @@ class Session:
 
     def _measure(self) -> None:
         self.state.phase = "measuring A against B"
-        most = self._rules.most_quadruples
+        most = self._rules.max_quadruples
         for look in plan.looks(most):
             while len(self.state.quadruples) < look:
                 if self._is_late():
@@ -189,14 +189,14 @@ class Session:
         if not done:
             return None
         elapsed_s = monotonic() - self._start_s
-        left_s = elapsed_s / done * (self._rules.noise_quadruples + self._rules.most_quadruples - done)
+        left_s = elapsed_s / done * (self._rules.noise_quadruples + self._rules.max_quadruples - done)
         return left_s if self._rules.max_time_s is None else max(0.0, min(left_s, self._rules.max_time_s - elapsed_s))
 
     def _judge(self) -> verdicts.AbVerdicts:
         return verdicts.judge(
             self.state.points,
             self.state.quadruples,
-            alpha=plan.alpha_per_look(self._rules.most_quadruples),
+            alpha=plan.alpha_per_look(self._rules.max_quadruples),
             resolution=self._rules.resolution,
             unfit=self._unfit(),
         )
@@ -206,7 +206,7 @@ class Session:
         judged = verdicts.judge(
             self.state.points,
             self.state.calibration,
-            alpha=plan.alpha_per_look(self._rules.most_quadruples),
+            alpha=plan.alpha_per_look(self._rules.max_quadruples),
             resolution=self._rules.resolution,
         )
         changed = (ChangeVerdict.FASTER, ChangeVerdict.SLOWER)

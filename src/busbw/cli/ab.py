@@ -57,7 +57,7 @@ def ab(
     given = used_flags(flags)
     rules = SessionRules(
         resolution=resolution,
-        most_quadruples=quadruples,
+        max_quadruples=quadruples,
         max_time_s=budget_s,
         measures_noise=noise,
         checks_every_block="-c" in given,

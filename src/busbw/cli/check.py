@@ -21,7 +21,7 @@ from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_text
 
 _COLOURS: dict[Grade, str] = {"GOOD": "bold green", "SLOW": "bold yellow", "BROKEN": "bold red", "UNSURE": "bold cyan"}
-_MOST_FEATURES = 3
+_MAX_FEATURES = 3
 
 
 @click.command()
@@ -105,7 +105,7 @@ def _show(console: Console, verdict: Verdict) -> None:
         half = f"; half of its best busbw at {size_text(round(verdict.half_bytes))}" if verdict.half_bytes else ""
         text = f"latency {verdict.fit.latency_us:.3g} us and busbw {verdict.fit.bandwidth_gbps:.4g} GB/s by fit"
         _lines(console, "the sweep", [f"{text} (error {verdict.fit.error:.0%}){half}"])
-    features = sorted(verdict.features, key=lambda feature: -feature.depth)[:_MOST_FEATURES]
+    features = sorted(verdict.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]
     _lines(
         console,
         "notice",

@@ -4,7 +4,7 @@ from busbw.logs import PLACEMENT_WORDS
 from busbw.records import RowRecord, RunRecords
 from busbw.units import count_text, size_text
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def correctness_sentence(run: RunRecords, *, cut_short: str = "was killed") -> str:
@@ -23,8 +23,8 @@ def correctness_sentence(run: RunRecords, *, cut_short: str = "was killed") -> s
     undefined = [row for row in measured if row.check.state == "not_applicable"]
 
     if wrong:
-        named = "; ".join(_wrong_text(row) for row in wrong[:_MOST_NAMED])
-        more = f"; and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+        named = "; ".join(_wrong_text(row) for row in wrong[:_MAX_NAMED])
+        more = f"; and {len(wrong) - _MAX_NAMED} more" if len(wrong) > _MAX_NAMED else ""
         wrong_rows = len({_table_row(row) for row in wrong})
         text = f"WRONG DATA in {wrong_rows} of {rows}: {named}{more}."
     elif len(unchecked) == len(measured):

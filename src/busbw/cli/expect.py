@@ -21,8 +21,8 @@ from busbw.terminal import console, width_of
 from busbw.units import size_text
 
 _DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
-_MOST_SIZES = 200
-_MOST_RANKS = 1 << 32
+_MAX_SIZES = 200
+_MAX_RANKS = 1 << 32
 
 
 @click.command()
@@ -32,7 +32,7 @@ _MOST_RANKS = 1 << 32
 @click.option("-b", "--minbytes", "smallest", metavar="SIZE", help="Smallest size.  [default: 8]")
 @click.option("-e", "--maxbytes", "largest", metavar="SIZE", help="Largest size.  [default: 8G]")
 @click.option("-f", "--stepfactor", "factor", type=click.IntRange(min=2), help="Ratio of two sizes.  [default: 8]")
-@click.option("--ranks", type=click.IntRange(min=1, max=_MOST_RANKS), metavar="N", help="Ranks.  [default: one node's]")
+@click.option("--ranks", type=click.IntRange(min=1, max=_MAX_RANKS), metavar="N", help="Ranks.  [default: one node's]")
 @click.option("--ranks-per-node", "per_node", type=click.IntRange(min=1), metavar="M", help="[default: the system's]")
 @click.option(
     "--system",
@@ -137,7 +137,7 @@ def _sizes(listed: str | None, smallest: str | None, largest: str | None, factor
     if first > last:
         raise UsageError(f"-b {smallest} is larger than -e {largest}", remedy="exchange them")
     found = [first]
-    while found[-1] * step <= last and len(found) < _MOST_SIZES:
+    while found[-1] * step <= last and len(found) < _MAX_SIZES:
         found.append(found[-1] * step)
     return found
 

@@ -18,7 +18,7 @@ from busbw.store import count_wrong
 from busbw.terminal import activity, console, width_of
 from busbw.units import count_text, size_text
 
-_MOST_DIFFERENCES = 6
+_MAX_DIFFERENCES = 6
 
 
 @click.command()
@@ -121,7 +121,7 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
             style=style,
         )
         differences = trend.differences(change.at)
-        for what in differences[:_MOST_DIFFERENCES]:
+        for what in differences[:_MAX_DIFFERENCES]:
             yield Text(f"    with {what.name}: {what.before} -> {what.after}")
         if not differences:
             yield Text("    nothing that the records hold was different in the run before it")

@@ -22,9 +22,9 @@ from busbw.readers import Event, LogNote, TableChunk, UserClaims
 from busbw.terminal import StreamConsole, activity
 from busbw.units import count_text, plain, size_text
 
-_MOST_TABLES = 60
-_MOST_REFUSALS = 10
-_MOST_SKIPPED = 5
+_MAX_TABLES = 60
+_MAX_REFUSALS = 10
+_MAX_SKIPPED = 5
 
 
 @dataclass
@@ -110,13 +110,13 @@ def _files(paths: tuple[Path, ...], tally: _Tally) -> Iterator[Path]:
         for file in sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path)):
             if reason := _skip_reason(file):
                 skipped += 1
-                if skipped <= _MOST_SKIPPED:
+                if skipped <= _MAX_SKIPPED:
                     click.echo(f"skipped: {reason}", err=True)
             else:
                 found = True
                 yield file
-        if skipped > _MOST_SKIPPED:
-            click.echo(f"skipped: {count_text(skipped - _MOST_SKIPPED, 'more file')} in {path} without a row", err=True)
+        if skipped > _MAX_SKIPPED:
+            click.echo(f"skipped: {count_text(skipped - _MAX_SKIPPED, 'more file')} in {path} without a row", err=True)
         if not found:
             tally.failures.append(
                 UsageError(f"no file in {path} holds a row of a known format", remedy="give a folder of logs")
@@ -224,7 +224,7 @@ class _Overview:
     def add(self, event: Event) -> None:
         if isinstance(event, Refusal):
             self._refusals += 1
-            if len(self._refused) < _MOST_REFUSALS:
+            if len(self._refused) < _MAX_REFUSALS:
                 self._refused.append(event)
         elif isinstance(event, LogNote):
             self._notes.append(event.sentence)
@@ -237,10 +237,10 @@ class _Overview:
         summary = self._open.pop(line, None)
         if summary is None:
             self._tables += 1
-            if self._tables > _MOST_TABLES and piece.is_last:
+            if self._tables > _MAX_TABLES and piece.is_last:
                 return
             summary = _TableSummary(piece.table)
-            if self._tables <= _MOST_TABLES:
+            if self._tables <= _MAX_TABLES:
                 self._summaries.append(summary)
         summary.add(piece.table)
         if not piece.is_last:

@@ -9,7 +9,7 @@ from busbw.errors import UsageError
 from busbw.store import Index, default_folder
 from busbw.terminal import activity
 
-_MOST_PROBLEMS = 3
+_MAX_PROBLEMS = 3
 
 
 def store_folder(store: Path | None) -> Path:
@@ -30,10 +30,10 @@ def print_index_problems(index: Index) -> None:
     problems = index.problems()
     for sentence in index.words:
         click.echo(f"busbw: {sentence}", err=True)
-    for name, problem in problems[:_MOST_PROBLEMS]:
+    for name, problem in problems[:_MAX_PROBLEMS]:
         click.echo(f"left out: {name}: {problem}", err=True)
-    if len(problems) > _MOST_PROBLEMS:
-        click.echo(f"left out: and {len(problems) - _MOST_PROBLEMS} more files", err=True)
+    if len(problems) > _MAX_PROBLEMS:
+        click.echo(f"left out: and {len(problems) - _MAX_PROBLEMS} more files", err=True)
 
 
 def time_text(time_s: float, source: str = "log") -> str:

@@ -14,7 +14,7 @@ from busbw.terminal import console, width_of
 from busbw.terminal.console import WIDEST
 from busbw.topology import Topology
 
-_MOST_BYTES = 16 * 2**20
+_MAX_BYTES = 16 * 2**20
 """A saved matrix is a few KiB; a text that is longer than this is something else."""
 
 
@@ -88,12 +88,12 @@ def _read(file: str) -> list[Topology]:
 
     try:
         if file == "-":
-            content = sys.stdin.buffer.read(_MOST_BYTES + 1)
+            content = sys.stdin.buffer.read(_MAX_BYTES + 1)
         else:
             with Path(file).open("rb") as stream:
-                content = stream.read(_MOST_BYTES + 1)
+                content = stream.read(_MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", remedy="give a file that can be read") from error
-    if len(content) > _MOST_BYTES:
+    if len(content) > _MAX_BYTES:
         raise BusbwError(f"{file} is longer than 16 MiB", remedy="give only what nvidia-smi topo -m wrote")
     return read(content.decode("utf-8", "replace"), "standard input" if file == "-" else Path(file).name)

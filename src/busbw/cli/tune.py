@@ -82,7 +82,7 @@ def tune(
         hosts = len({rank.host for rank in header.ranks})
         candidates = candidates or default_candidates(header.backend, collective, hosts)
         screened = screen(measurement, base, candidates, on_progress=say)
-        rules = SessionRules(resolution=resolution, most_quadruples=quadruples)
+        rules = SessionRules(resolution=resolution, max_quadruples=quadruples)
         tuning = confirm(measurement, base, screened, most=most, rules=rules, on_progress=say)
 
     size_list = sorted({point.size_bytes for point in measured})

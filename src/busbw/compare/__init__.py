@@ -19,7 +19,7 @@ from busbw.compare.result import (
     SideFigures,
     SizeResult,
 )
-from busbw.compare.verdicts import FAMILY_ALPHA, LEAST_RUNS, judge, resolutions_text, starts
+from busbw.compare.verdicts import FAMILY_ALPHA, MIN_RUNS, judge, resolutions_text, starts
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement, Table
 
@@ -155,8 +155,8 @@ def _compare(
 _METHODS: dict[Basis, str] = {
     "runs": "Runs are the unit: a Welch interval of the ratio of their median times. It assumes that runs of A and B "
     "were taken in turns; what the machine did in between counts as a difference otherwise. "
-    f"Of fewer than {LEAST_RUNS} runs of a side a change counts only beyond {{resolutions}}.",
-    "iterations": f"Fewer than {LEAST_RUNS} runs of a side: the intervals cover what varies within a run, by stretches "
+    f"Of fewer than {MIN_RUNS} runs of a side a change counts only beyond {{resolutions}}.",
+    "iterations": f"Fewer than {MIN_RUNS} runs of a side: the intervals cover what varies within a run, by stretches "
     "of iterations, not what varies from run to run; so a change counts only beyond {resolutions}, "
     "and beyond the spread of either side's iterations (quartiles). `busbw ab` measures both.",
     "means": "Single figures without samples: there is no interval, and a change counts only beyond {resolutions}, "
@@ -189,10 +189,10 @@ def _library(tables: Sequence[Table]) -> str | None:
 
 
 def _cycle_warning(pairs: Sequence[tuple[list[Observation], list[Observation]]]) -> list[str]:
-    if any(min(map(len, pair)) >= LEAST_RUNS > min(map(starts, pair)) for pair in pairs):
+    if any(min(map(len, pair)) >= MIN_RUNS > min(map(starts, pair)) for pair in pairs):
         return [
             "Cycles of one run do not count as runs: they share what a start of the program decides (memory, places of "
-            f"ranks, launching). {LEAST_RUNS} starts of each side, taken in turns, would say more."
+            f"ranks, launching). {MIN_RUNS} starts of each side, taken in turns, would say more."
         ]
     return []
 

@@ -17,8 +17,8 @@ _STYLES = {
     ChangeVerdict.SAME: "",
     ChangeVerdict.UNCLEAR: "yellow",
 }
-_MOST_DIFFERENCES = 12
-_MOST_CHARACTERS = 60
+_MAX_DIFFERENCES = 12
+_MAX_CHARACTERS = 60
 _WIDE = 118
 """From here on each line has room for its reason."""
 
@@ -173,7 +173,7 @@ def _notes(comparison: Comparison) -> list[Text]:
     parts = [Text(plain(note), style="dim") for note in notes]
     if comparison.differences:
         parts += [Text(), Text("Also different:", style="dim")]
-        shown = comparison.differences[:_MOST_DIFFERENCES]
+        shown = comparison.differences[:_MAX_DIFFERENCES]
         parts += [Text(plain(f"  {_difference(each)}"), style="dim") for each in shown]
         if more := len(comparison.differences) - len(shown):
             parts.append(Text(f"  and {more} more; --json has all", style="dim"))
@@ -198,4 +198,4 @@ def _difference(each: Difference) -> str:
 def _short(value: str | None) -> str:
     if value is None:
         return "unstated"
-    return value if len(value) <= _MOST_CHARACTERS else f"{value[: _MOST_CHARACTERS - 3]}..."
+    return value if len(value) <= _MAX_CHARACTERS else f"{value[: _MAX_CHARACTERS - 3]}..."

@@ -19,17 +19,17 @@ from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
 """The chance to call any point changed when none is."""
-LEAST_RUNS = 4
+MIN_RUNS = 4
 """Runs of each side from which on they tell by themselves how far runs lie apart by chance: where each start falls into
 one of two states, three of A in the one and three of B in the other are too frequent (docs/comparison.md). Cycles of
 one run count as one."""
-_LEAST_FOR_INTERVAL = 3
+_MIN_FOR_INTERVAL = 3
 """Runs of each side from which on there is an interval of runs; two give one that excludes nothing."""
 
 _Floors = tuple[tuple[float, float], ...]
 """Up to which size what relative change may be chance, the smallest size first."""
 _WITHOUT_LAUNCHING: _Floors = ((8 << 10, 0.20), (1 << 20, 0.10))
-"""How far two runs of the same thing may lie apart by chance, where fewer than `LEAST_RUNS` of a side are known: the
+"""How far two runs of the same thing may lie apart by chance, where fewer than `MIN_RUNS` of a side are known: the
 device's time, and times of which nothing is known of launching. docs/comparison.md has what it was taken from, and
 `scatter` what launching adds. Larger sizes have the resolution alone."""
 
@@ -173,13 +173,13 @@ def _resolution_at(item: _ComparedTime, evidence: _Evidence, resolution: float) 
 def _evidence(item: _ComparedTime, alpha: float) -> _Evidence:
     a, b = item.a, item.b
     quantity: TimeQuantity = "device_time_us" if item.is_device else paid_time(item.figures)
-    if (fewest := min(starts(a), starts(b))) >= _LEAST_FOR_INTERVAL:
+    if (fewest := min(starts(a), starts(b))) >= _MIN_FOR_INTERVAL:
         times_a, times_b = _times(a, quantity), _times(b, quantity)
         if times_a and times_b:
             half = _half_digit(item, quantity)
             summaries = [stats.run_summary(times, half) for times in (times_a, times_b)]
             interval = stats.mean_difference(*summaries, alpha=alpha)
-            estimate, has_floor = math.exp(interval.estimate), fewest < LEAST_RUNS
+            estimate, has_floor = math.exp(interval.estimate), fewest < MIN_RUNS
             return _Evidence("runs", estimate, _useful(interval), None, quantity, has_floor=has_floor)
     if quantity != "time_us":
         stretches_a, stretches_b = _stretches(a), _stretches(b)

@@ -65,7 +65,7 @@ def _estimate(job: Scenario, ways: tuple[Route, ...], size_bytes: int) -> Estima
     # A gigabyte per second is a kilobyte per microsecond.
     kilobytes = size_bytes * bus_factor(job.collective, job.ranks) / 1e3
     launches = LAUNCH_US * ((job.gpus_per_thread or 1) - 1)
-    most_launches = LAUNCH_US * ((job.gpus_per_thread or min(job.ranks, job.ranks_per_node)) - 1)
+    max_launches = LAUNCH_US * ((job.gpus_per_thread or min(job.ranks, job.ranks_per_node)) - 1)
     time_us, way, protocol = min(
         (
             (launches + latency + kilobytes / _rate(way, protocol, size_bytes, way.efficiency.typical), way, protocol)
@@ -76,7 +76,7 @@ def _estimate(job: Scenario, ways: tuple[Route, ...], size_bytes: int) -> Estima
     )
     latency = way.latency_us[protocol]
     shortest = LATENCY_LOW * (latency + launches) + kilobytes / _rate(way, protocol, size_bytes, way.efficiency.high)
-    longest = LATENCY_HIGH * (latency + most_launches) + kilobytes / _rate(
+    longest = LATENCY_HIGH * (latency + max_launches) + kilobytes / _rate(
         way, protocol, size_bytes, way.efficiency.low
     )
     typical = kilobytes / time_us

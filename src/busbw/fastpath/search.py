@@ -13,7 +13,7 @@ from math import exp, log
 from statistics import fmean
 from typing import NamedTuple
 
-from busbw.fastpath.table import EXCHANGE, METHODS, METHODS_IN_WINDOWS, MOST_THREADS, WARP_THREADS, TableRange, merged
+from busbw.fastpath.table import EXCHANGE, METHODS, METHODS_IN_WINDOWS, MAX_THREADS, WARP_THREADS, TableRange, merged
 from busbw.logs import Placement
 from busbw.units import size_text
 
@@ -23,7 +23,7 @@ SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
 """1 KiB to 128 MiB: without slots between, links are all that limits large ones."""
 COARSE_GRID = ((16, 256), (64, 256), (128, 256))
 """Blocks and threads that are tried everywhere; small sizes take fewer blocks by themselves."""
-MOST_TRIED_BLOCKS = 128
+MAX_TRIED_BLOCKS = 128
 """A table may have more, but kernels of three communicators must find room on a GPU side by side: two wait in all their
 blocks, each on half of a multiprocessor, for one block of the third. 257 halves of the 264 that a GPU of 132 has."""
 HALF_SM_THREADS = 256
@@ -70,15 +70,15 @@ def best(measured: Mapping[MethodConfig, Times], size: int) -> MethodConfig | No
     found = {shape: typical_us(times[size]) for shape, times in measured.items() if times.get(size)}
     if not found:
         return None
-    least_us = min(found.values())
-    return min(shape for shape, time in found.items() if time <= least_us * (1 + TIE_TOLERANCE))
+    min_us = min(found.values())
+    return min(shape for shape, time in found.items() if time <= min_us * (1 + TIE_TOLERANCE))
 
 
 def fits_side_by_side(shape: MethodConfig, ranks: int) -> bool:
     """Whether kernels of that shape find room side by side with those of two other communicators."""
     takes_few_registers = shape.method == EXCHANGE and ranks <= 4
-    most_threads = HALF_SM_THREADS * (2 if takes_few_registers else 1)
-    return shape.blocks <= MOST_TRIED_BLOCKS and shape.threads <= most_threads
+    max_threads = HALF_SM_THREADS * (2 if takes_few_registers else 1)
+    return shape.blocks <= MAX_TRIED_BLOCKS and shape.threads <= max_threads
 
 
 def neighbours(shape: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -> list[MethodConfig]:
@@ -92,7 +92,7 @@ def neighbours(shape: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -
     made = [
         MethodConfig(blocks, threads, shape.method)
         for blocks, threads in near
-        if blocks >= 1 and WARP_THREADS <= threads <= MOST_THREADS
+        if blocks >= 1 and WARP_THREADS <= threads <= MAX_THREADS
     ]
     return [each for each in made if each not in tried and fits_side_by_side(each, ranks)][:MAX_NEIGHBOURS]
 

@@ -31,17 +31,17 @@ EXCHANGE = "exchange"
 METHODS_IN_WINDOWS = {name: (DIRECT, *METHODS[name]) for name in ("all_reduce", "all_gather", "reduce_scatter")}
 """The same for calls whose buffers lie in symmetric windows; the other collectives make no use of those."""
 
-MOST_RANKS = 64
-"""Of a line. The fast path itself does MOST_RANKS_DONE, and hands over what is of more."""
+MAX_RANKS = 64
+"""Of a line. The fast path itself does MAX_RANKS_DONE, and hands over what is of more."""
 MAX_FAST_RANKS = 8
-MOST_BLOCKS = 256
-MOST_THREADS = 512
+MAX_BLOCKS = 256
+MAX_THREADS = 512
 WARP_THREADS = 32
 
 _WORD = re.compile(r"[^ \t\r]+")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([KMG]?)", re.IGNORECASE | re.ASCII)
-_MOST_BYTES = 2.0**62
+_MAX_BYTES = 2.0**62
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _FORM = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
 
@@ -51,8 +51,8 @@ class TableRange:
     """One line: what is done up to a size, from where the line before it ends."""
 
     collective: str
-    least_ranks: int
-    most_ranks: int
+    min_ranks: int
+    max_ranks: int
     up_to_bytes: int
     """Of the larger of a rank's two buffers, as nccl-tests counts sizes."""
     method: str = NCCL
@@ -66,7 +66,7 @@ class TableRange:
     @property
     def text(self) -> str:
         """The line."""
-        ranks = f"{self.least_ranks}" + (f"-{self.most_ranks}" if self.most_ranks > self.least_ranks else "")
+        ranks = f"{self.min_ranks}" + (f"-{self.max_ranks}" if self.max_ranks > self.min_ranks else "")
         windows = [WINDOWS] if self.in_windows else []
         words = [self.collective, f"ranks={ranks}", *windows, f"up_to={size_word(self.up_to_bytes)}", self.method]
         if self.method != NCCL:
@@ -86,7 +86,7 @@ def size_bytes(word: str) -> int | None:
     if not matched:
         return None
     value = float(matched[1]) * _UNITS[matched[2].upper()]
-    return int(value) if 0 < value <= _MOST_BYTES and value == int(value) else None
+    return int(value) if 0 < value <= _MAX_BYTES and value == int(value) else None
 
 
 def parse(table: str, source: str) -> list[TableRange]:
@@ -111,7 +111,7 @@ def parse(table: str, source: str) -> list[TableRange]:
 
 def _extend(ends: dict[tuple[str, int, bool], int], one: TableRange) -> None:
     """Notes where a range ends for each number of ranks, in windows apart from others; the next one begins there."""
-    for ranks in range(one.least_ranks, one.most_ranks + 1):
+    for ranks in range(one.min_ranks, one.max_ranks + 1):
         before = ends.get((one.collective, ranks, one.in_windows), 0)
         if before >= one.up_to_bytes:
             where = f"{one.collective} of {ranks} ranks{' in windows' if one.in_windows else ''}"
@@ -141,7 +141,7 @@ def _range(words: list[str]) -> TableRange:
     if method not in allowed:
         raise UsageError(f'"{plain(method)}" is no method for {collective}', remedy=f"give {_or(allowed)}")
     least, dash, most = given["ranks"].partition("-")
-    ends = [_number("ranks", word, 2, MOST_RANKS) for word in (least, most if dash else least)]
+    ends = [_number("ranks", word, 2, MAX_RANKS) for word in (least, most if dash else least)]
     if ends[0] > ends[1]:
         raise UsageError(f'"ranks={given["ranks"]}" goes backwards', remedy="give a range such as ranks=2-8")
     up_to = size_bytes(given["up_to"])
@@ -155,10 +155,10 @@ def _range(words: list[str]) -> TableRange:
         return made
     if len(shape) < 2:
         raise UsageError(f"{method} has no blocks= or no threads=", remedy=f'write a line as in "{_FORM}"')
-    threads = _number("threads", given["threads"], WARP_THREADS, MOST_THREADS)
+    threads = _number("threads", given["threads"], WARP_THREADS, MAX_THREADS)
     if threads % WARP_THREADS:
-        raise UsageError(f"threads={threads} is no multiple of 32", remedy=f"give one up to {MOST_THREADS}")
-    return replace(made, blocks=_number("blocks", given["blocks"], 1, MOST_BLOCKS), threads=threads)
+        raise UsageError(f"threads={threads} is no multiple of 32", remedy=f"give one up to {MAX_THREADS}")
+    return replace(made, blocks=_number("blocks", given["blocks"], 1, MAX_BLOCKS), threads=threads)
 
 
 def _in_windows(collective: str, words: list[str]) -> bool:
@@ -202,7 +202,7 @@ def merged(ranges: Iterable[TableRange]) -> list[TableRange]:
 
 def _range_key(one: TableRange) -> tuple[str, int, int, bool]:
     """What ranges have in common that follow one another."""
-    return one.collective, one.least_ranks, one.most_ranks, one.in_windows
+    return one.collective, one.min_ranks, one.max_ranks, one.in_windows
 
 
 def _does(one: TableRange) -> tuple[str, int, int]:

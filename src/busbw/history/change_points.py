@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FALSE_ALARMS = 0.01
 """Of the series in which nothing changed, the part in which a change is reported all the same; at most."""
 
-LEAST_RUNS = 3
+MIN_RUNS = 3
 """On each side of a change: fewer say nothing about a level."""
 
 SMALLEST_SHIFT = 0.02
@@ -79,7 +79,7 @@ def change_points(
     import numpy as np
 
     series = np.asarray(values, dtype=np.float64)
-    if len(series) < 2 * LEAST_RUNS:
+    if len(series) < 2 * MIN_RUNS:
         return []
     cuts = sorted(_cuts(series, 0, len(series), false_alarms))
     ends = [0, *cuts, len(series)]
@@ -89,9 +89,9 @@ def change_points(
     return _drop_small_shifts(series, ends, smallest_shift)
 
 
-def fewest_runs(false_alarms: float) -> int:
+def min_runs(false_alarms: float) -> int:
     """With fewer values no change can be found: even one in the middle has not enough orders to be rare among them."""
-    count = 2 * LEAST_RUNS
+    count = 2 * MIN_RUNS
     while 2 / math.comb(count, count // 2) > false_alarms / _WAYS:
         count += 1
     return count
@@ -115,7 +115,7 @@ def _drop_small_shifts(series: NDArray[np.float64], ends: list[int], smallest_sh
 def _cuts(series: NDArray[np.float64], low: int, high: int, level: float) -> Iterator[int]:
     import numpy as np
 
-    if high - low < 2 * LEAST_RUNS:
+    if high - low < 2 * MIN_RUNS:
         return
     for scores in (_ranks(series[low:high]), _logarithms(series[low:high])):
         seen, place = _largest_shift(scores)
@@ -174,7 +174,7 @@ def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     import numpy as np
 
     count = scores.shape[-1]
-    before = np.arange(LEAST_RUNS, count - LEAST_RUNS + 1)
+    before = np.arange(MIN_RUNS, count - MIN_RUNS + 1)
     sums = np.cumsum(scores, axis=-1)[..., before - 1]
     shifts: NDArray[np.float64] = np.abs(sums) / np.sqrt(before * (count - before) / count)
     return shifts
@@ -183,4 +183,4 @@ def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 def _largest_shift(scores: NDArray[np.float64]) -> tuple[float, int]:
     shifts = _shifts(scores)
     place = int(shifts.argmax())
-    return float(shifts[place]), place + LEAST_RUNS
+    return float(shifts[place]), place + MIN_RUNS

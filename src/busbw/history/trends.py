@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from busbw.history.change_points import FALSE_ALARMS, LevelChange, change_points, fewest_runs
+from busbw.history.change_points import FALSE_ALARMS, LevelChange, change_points, min_runs
 from busbw.logs import Placement
 from busbw.statistics.bands import BANDS, BandName, band_of, plateau_from
 from busbw.store import Filter, MeasuredSeries, list_measured
@@ -158,7 +158,7 @@ def _band(
     known = [index for index, score in enumerate(scores) if score is not None]
     found = change_points([score for score in scores if score is not None], false_alarms=false_alarms)
     changes = tuple(change._replace(at=known[change.at]) for change in found)
-    return BandTrend(band, sizes, scores, changes, is_too_short=len(known) < fewest_runs(false_alarms))
+    return BandTrend(band, sizes, scores, changes, is_too_short=len(known) < min_runs(false_alarms))
 
 
 def _score(run: MeasuredSeries, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:

@@ -17,7 +17,7 @@ _FALL, _FALLS = 0.15, 2
 """One such fall may be a switch of protocol; two of 15 % say that the machine was not quiet."""
 _ALONE = 1.2
 """A single size counts as slow only where it is this factor beyond the range: no neighbour can confirm it."""
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
@@ -103,8 +103,8 @@ def _grade_from_counts(
             f"the placements of {count_text(len(noisy), 'size')} disagree: measure on a quiet machine, longer",
         )
     if len(slow) > 1 or 3 * len(slow) > len(sizes):
-        more = f" and {len(slow) - _MOST_NAMED} more" if len(slow) > _MOST_NAMED else ""
-        named = f"{', '.join(map(size_text, slow[:_MOST_NAMED]))}{more}"
+        more = f" and {len(slow) - _MAX_NAMED} more" if len(slow) > _MAX_NAMED else ""
+        named = f"{', '.join(map(size_text, slow[:_MAX_NAMED]))}{more}"
         apart = f"{len(slow)} of {count_text(len(sizes), 'size')} slower than the range, none beside another ({named})"
         return "UNSURE", f"{apart}: measure again, longer (-n 200)"
     if slow:

@@ -27,7 +27,7 @@ from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_byt
 from busbw.system import Nics, System
 from busbw.units import count_text, size_text
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 _ABOVE = 1.10
 """Busbw that is this factor above the highest limit of all routes is not believed."""
 
@@ -117,8 +117,8 @@ def _verdict(series: Series, system: System | None, nics: Nics | None, selection
         **_curve_findings(series),  # type: ignore[arg-type]
     )
     if series.wrong:
-        more = f" and {len(series.wrong) - _MOST_NAMED} more" if len(series.wrong) > _MOST_NAMED else ""
-        reason = f"wrong data: {'; '.join(series.wrong[:_MOST_NAMED])}{more}"
+        more = f" and {len(series.wrong) - _MAX_NAMED} more" if len(series.wrong) > _MAX_NAMED else ""
+        reason = f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED])}{more}"
         return replace(verdict, grade="BROKEN", reasons=(reason,), advice=(_BROKEN_ADVICE,))
     rows_say = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
     if series.table.claimed_out_of_bounds and not rows_say:
@@ -263,7 +263,7 @@ def _notes(series: Series) -> list[str]:
     found = []
     if series.unchecked:
         found.append(f"data not checked in {series.unchecked} of {series.figures} measurements")
-    found += series.table.warnings[:_MOST_NAMED]
+    found += series.table.warnings[:_MAX_NAMED]
     return found
 
 

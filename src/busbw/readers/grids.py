@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 _OPENS = re.compile(r"<\s*table\b", re.IGNORECASE)
 _RULE = re.compile(r"[|:\s+=-]+$")
-MOST_ROWS = 100_000
-_MOST_COLUMNS = 200
+MAX_ROWS = 100_000
+_MAX_COLUMNS = 200
 
 
 class CellGrid(NamedTuple):
@@ -36,13 +36,13 @@ class GridCollector:
         """The cells of a line of Markdown; None in HTML."""
         if self._html is not None or not text.lstrip().startswith("|"):
             return None
-        return [html.unescape(cell).strip() for cell in text.strip().strip("|").split("|")][:_MOST_COLUMNS]
+        return [html.unescape(cell).strip() for cell in text.strip().strip("|").split("|")][:_MAX_COLUMNS]
 
     def add(self, line: int, text: str) -> None:
         """Adds a line that `takes` said belongs here."""
         cells = self.cells_of(text)
         if cells is not None:
-            if not _RULE.match(text.strip()) and len(self._markdown) < MOST_ROWS:
+            if not _RULE.match(text.strip()) and len(self._markdown) < MAX_ROWS:
                 self._markdown.append((line, cells))
             return
         if self._html is None:
@@ -107,7 +107,7 @@ class _HtmlTable(HTMLParser):
         elif tag in ("td", "th"):
             self._end_cell()
             span = dict(attrs).get("colspan") or "1"
-            self._span = min(int(span), _MOST_COLUMNS) if span.isdigit() and len(span) < 6 else 1
+            self._span = min(int(span), _MAX_COLUMNS) if span.isdigit() and len(span) < 6 else 1
             self._cell = []
 
     def handle_endtag(self, tag: str) -> None:
@@ -124,12 +124,12 @@ class _HtmlTable(HTMLParser):
             self._cell.append(data)
 
     def _end_cell(self) -> None:
-        if self._cell is not None and self._row is not None and len(self._row) < _MOST_COLUMNS:
+        if self._cell is not None and self._row is not None and len(self._row) < _MAX_COLUMNS:
             self._row += [" ".join("".join(self._cell).split())] * max(1, self._span)
         self._cell = None
 
     def _end_row(self) -> None:
         self._end_cell()
-        if self._row and len(self.rows) < MOST_ROWS:
+        if self._row and len(self.rows) < MAX_ROWS:
             self.rows.append((self._row_line, self._row))
         self._row = None

@@ -15,7 +15,7 @@ from busbw.readers.tables.events import Event, LogNote, UserClaims
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import PlacementText
 
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 _PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
 _KEYS = re.compile(r'"(?:results|algBw|oop_time|out_of_place|busbw_gbs)"')
 
@@ -37,7 +37,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     if _is_fragments(next(lines, b"")):
         yield from _rccl(_fragments(source.lines()), source.name, claims)
         return
-    data = source.whole(MOST_BYTES)
+    data = source.whole(MAX_BYTES)
     try:
         document = tolerant_json.decode(data)
     except tolerant_json.MalformedJsonError as error:

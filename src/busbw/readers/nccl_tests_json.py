@@ -11,7 +11,7 @@ from busbw.logs import Placement, Rank, Refusal
 from busbw.readers import tolerant_json
 from busbw.readers.flat import FlatPlacement, FlatTableBuilder
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
-from busbw.readers.tables.headers import MOST_RANKS, TableFacts, library_text
+from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text
 from busbw.readers.tables.layouts import PlacementText
 from busbw.records import StatsRecord
 
@@ -102,7 +102,7 @@ def _facts(document: dict[str, Any]) -> TableFacts:
     facts.settings = {
         key: str(value) for key, value in config.items() if key != "devices" and not isinstance(value, (dict, list))
     }
-    devices = [device for device in _list(config.get("devices")) if isinstance(device, dict)][:MOST_RANKS]
+    devices = [device for device in _list(config.get("devices")) if isinstance(device, dict)][:MAX_RANKS]
     facts.ranks = [rank for device in devices if (rank := _rank(device))]
     threads, gpus = config.get("nthreads"), config.get("ngpus")
     if facts.ranks and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:

@@ -40,17 +40,17 @@ class LogSource:
         while line := read(LONGEST_LINE):
             yield line
 
-    def whole(self, most_bytes: int) -> bytes:
+    def whole(self, max_bytes: int) -> bytes:
         """All of it at once.
 
         Raises:
             UsageError: It is longer than that.
         """
         self._file.seek(0)
-        data = self._file.read(most_bytes + 1)
-        if len(data) > most_bytes:
+        data = self._file.read(max_bytes + 1)
+        if len(data) > max_bytes:
             raise UsageError(
-                f"{self.name} is one document of more than {most_bytes >> 20} MiB",
+                f"{self.name} is one document of more than {max_bytes >> 20} MiB",
                 remedy="give each run in a file of its own",
             )
         return data

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from busbw.readers.tables.quantities import PrintedNumber, parse_number
 from busbw.units import count_text, size_text
 
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 class _Column(Protocol):
@@ -76,8 +76,8 @@ class SpeedupChecks:
         """One sentence, where there is something to say."""
         if not self._wrong:
             return []
-        named = "; ".join(f"{size_text(w.size)}: {w.printed}, but {w.computed}" for w in self._wrong[:_MOST_NAMED])
-        more = f"; and {len(self._wrong) - _MOST_NAMED} more" if len(self._wrong) > _MOST_NAMED else ""
+        named = "; ".join(f"{size_text(w.size)}: {w.printed}, but {w.computed}" for w in self._wrong[:_MAX_NAMED])
+        more = f"; and {len(self._wrong) - _MAX_NAMED} more" if len(self._wrong) > _MAX_NAMED else ""
         return [
             f"{len(self._wrong)} of {count_text(self._looked_at, 'printed speed-up')} "
             f"{'is' if len(self._wrong) == 1 else 'are'} not what the figures beside them give ({named}{more})"

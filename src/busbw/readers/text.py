@@ -21,12 +21,12 @@ from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, is_value
 from busbw.units import count_text
 
-_MOST_WRITERS = 1024
+_MAX_WRITERS = 1024
 _LOOK_EVERY = 1024
 """Lines between looks at whether a table is long enough for a piece."""
 _NO_PREFIX = "\0"
 """Begins no line, so the short way is closed."""
-_MOST_ALONE = 10_000
+_MAX_ALONE = 10_000
 _TYPES = frozenset(DTYPES)
 _CLOCKS = re.compile(r"[\d:.,TZ+-]*\d{2}:\d{2}[\d:.,TZ+-]*")
 
@@ -85,7 +85,7 @@ class _TextReader:
         self._hccl = hccl.ReportParser(claims)
 
     def _assembler(self, writer: str) -> TableAssembler:
-        key = writer if writer in self._assemblers or len(self._assemblers) < _MOST_WRITERS else ""
+        key = writer if writer in self._assemblers or len(self._assemblers) < _MAX_WRITERS else ""
         if key not in self._assemblers:
             self._assemblers[key] = TableAssembler(self._context, self._claims, self._source)
         return self._assemblers[key]
@@ -229,7 +229,7 @@ def _broken_row(words: list[str]) -> str:
 
 
 def _keep_if_alone(event: Event, alone: list[Table]) -> None:
-    if len(alone) == _MOST_ALONE:
+    if len(alone) == _MAX_ALONE:
         return
     if isinstance(event, TableChunk) and event.is_last and event.table.ranks == 1 and len(event.table.rank_list) == 1:
         alone.append(msgspec.structs.replace(event.table, rows=()))

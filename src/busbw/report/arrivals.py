@@ -14,7 +14,7 @@ from busbw.report.page import LegendEntry, Picture
 from busbw.svg import drawing, element, group
 from busbw.units import size_text
 
-MOST_RANKS = 32
+MAX_RANKS = 32
 """In one picture: of more, those that came latest."""
 
 _LEFT, _TOP, _CELL_HEIGHT = 54.0, 8.0, 22.0
@@ -52,7 +52,7 @@ def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence
     if not sizes:
         return None
     latest = {index: max(by_size[size][index] for size in sizes) for index in range(len(ranks))}
-    shown = sorted(sorted(latest, key=lambda index: -latest[index])[:MOST_RANKS])
+    shown = sorted(sorted(latest, key=lambda index: -latest[index])[:MAX_RANKS])
     width = (_RIGHT - _LEFT) / len(sizes)
     cells = [
         _cell(by_size[size][index], _LEFT + width * column, _TOP + _CELL_HEIGHT * line, width)

@@ -14,8 +14,8 @@ WIDTH, HEIGHT = 460.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 68.0, 448.0, 12.0, 252.0
 """The frame that curves are drawn in; tick labels stand outside of it."""
 
-_MOST_SIZE_LABELS = 7
-_MOST_VALUE_LABELS = 7
+_MAX_SIZE_LABELS = 7
+_MAX_VALUE_LABELS = 7
 _NARROW = 6.0
 """A range of values whose ends are less than this factor apart gets evenly spaced labels."""
 
@@ -56,7 +56,7 @@ def size_ticks(sizes: Iterable[int]) -> list[int]:
     first, last = math.ceil(math.log2(min(known))), math.floor(math.log2(max(known)))
     if first > last:
         return [min(known)]
-    step = max(1, math.ceil((last - first + 1) / _MOST_SIZE_LABELS))
+    step = max(1, math.ceil((last - first + 1) / _MAX_SIZE_LABELS))
     return [2**power for power in range(first, last + 1, step)]
 
 
@@ -73,14 +73,14 @@ def value_ticks(scale: Scale) -> list[float]:
             for digit in digits
             if scale.low <= digit * 10.0**power <= scale.high
         ]
-        if len(found) <= _MOST_VALUE_LABELS:
+        if len(found) <= _MAX_VALUE_LABELS:
             break
-    return found[:: math.ceil(len(found) / _MOST_VALUE_LABELS)]
+    return found[:: math.ceil(len(found) / _MAX_VALUE_LABELS)]
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10((high - low) / 2))
-    step *= next(factor for factor in (0.1, 0.2, 0.5, 1, 2, 5) if (high - low) / (factor * step) <= _MOST_VALUE_LABELS)
+    step *= next(factor for factor in (0.1, 0.2, 0.5, 1, 2, 5) if (high - low) / (factor * step) <= _MAX_VALUE_LABELS)
     return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 

@@ -29,10 +29,10 @@ from busbw.report.verdicts import headline, summary_lines
 from busbw.system import System
 from busbw.units import count_text
 
-MOST_PICTURED = 80
+MAX_PICTURED = 80
 """Configurations with pictures in one page; it would be slow to open beyond."""
-MOST_REFUSED = 200
-_MOST_RANKS = 64
+MAX_REFUSED = 200
+_MAX_RANKS = 64
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def build(
         title: The heading; without it the log's name, or how many there are.
         is_redacted: Whether names were taken out before; the page says so.
     """
-    room = MOST_PICTURED
+    room = MAX_PICTURED
     parts = []
     for number, subject in enumerate(subjects, start=1):
         made = _log(subject, f"log-{number}", against, room)
@@ -136,9 +136,9 @@ def _log(subject: ReportInput, anchor: str, against: ReferenceSelection | None, 
     refused = DataTable(
         caption=f"Refused rows of {log.source}",
         columns=(ColumnHead("line"), ColumnHead("why", is_number=False), ColumnHead("text", is_number=False)),
-        rows=tuple((str(one.line), one.reason, one.text) for one in log.refused[:MOST_REFUSED]),
-        note=f"{len(log.refused) - MOST_REFUSED:,} more: busbw import lists all."
-        if len(log.refused) > MOST_REFUSED
+        rows=tuple((str(one.line), one.reason, one.text) for one in log.refused[:MAX_REFUSED]),
+        note=f"{len(log.refused) - MAX_REFUSED:,} more: busbw import lists all."
+        if len(log.refused) > MAX_REFUSED
         else "",
     )
     return LogSection(
@@ -175,7 +175,7 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Name
         ("collective", ", ".join(name for name in collectives if name)),
         ("ranks", f"{ranks:,}" if ranks else ""),
         ("ranks known from", table.settings.get("ranks from", "")),
-        ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MOST_RANKS])}" if hosts else ""),
+        ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MAX_RANKS])}" if hosts else ""),
         ("devices", ", ".join(table.devices)),
         ("held against", system.title if system else ""),
         ("library", table.library or ""),

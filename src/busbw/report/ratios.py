@@ -28,7 +28,7 @@ _UNITS: dict[TimeQuantity, str] = {
     "algbw_gbps": "algbw GB/s",
     "busbw_gbps": "busbw GB/s",
 }
-_MOST_ONLY = 20
+_MAX_ONLY = 20
 
 
 def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
@@ -259,9 +259,9 @@ def _only(comparison: Comparison) -> list[str]:
 def _points(points: Sequence[PointKey]) -> str:
     named = [
         " ".join(filter(None, [size_text(point.size_bytes), point.collective, PLACEMENT_WORDS[point.placement]]))
-        for point in points[:_MOST_ONLY]
+        for point in points[:_MAX_ONLY]
     ]
-    more = f" and {len(points) - _MOST_ONLY} more" if len(points) > _MOST_ONLY else ""
+    more = f" and {len(points) - _MAX_ONLY} more" if len(points) > _MAX_ONLY else ""
     return "; ".join(named) + more
 
 

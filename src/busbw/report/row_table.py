@@ -7,7 +7,7 @@ from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Placement, Row
 from busbw.report.page import ColumnHead, DataTable
 from busbw.units import count_text
 
-MOST_ROWS = 2000
+MAX_ROWS = 2000
 """In one table: browsers become slow beyond."""
 
 
@@ -15,7 +15,7 @@ def row_table(
     caption: str, rows: Sequence[Row], expected: Callable[[Row], Estimate | None], remark: str = ""
 ) -> DataTable:
     """One line a row; columns in which no row says anything are left out. `remark`: on what is expected."""
-    shown = rows[:MOST_ROWS]
+    shown = rows[:MAX_ROWS]
     placements = [name for name in PLACEMENTS if any(name in row.figures for row in shown)]
     estimates = [expected(row) for row in shown]
     columns: list[tuple[ColumnHead, list[str]]] = [

@@ -12,7 +12,7 @@ from busbw.report.page import LegendEntry, Picture
 from busbw.svg import element, group
 from busbw.units import count_text, size_text
 
-_MOST_DOTS = 1500
+_MAX_DOTS = 1500
 """In one picture; more are not drawn one by one."""
 
 
@@ -84,7 +84,7 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
     places = [axes.LEFT + step * (index + 0.5) for index in range(len(spreads))]
     total = sum(len(one.values_us) for one in spreads)
     columns = [
-        _column(one, place, min(step * 0.62, 22.0), y, dots=0 < total <= _MOST_DOTS)
+        _column(one, place, min(step * 0.62, 22.0), y, dots=0 < total <= _MAX_DOTS)
         for one, place in zip(spreads, places, strict=True)
     ]
     every = max(1, -(-len(spreads) // 8))
@@ -97,8 +97,8 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
     )
     text = _in_words(title, spreads)
     svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, bottom, axes.frame(), label=text)
-    note = "" if total <= _MOST_DOTS else f"{total:,} iterations: they are not drawn one by one."
-    return Picture(title, text, svg, _keys(spreads, has_dots=0 < total <= _MOST_DOTS), note)
+    note = "" if total <= _MAX_DOTS else f"{total:,} iterations: they are not drawn one by one."
+    return Picture(title, text, svg, _keys(spreads, has_dots=0 < total <= _MAX_DOTS), note)
 
 
 def _column(one: SampleSpread, x: float, width: float, y: Scale, *, dots: bool) -> Markup:

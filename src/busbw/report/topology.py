@@ -11,8 +11,8 @@ from busbw.svg import drawing, element, group
 from busbw.system import System
 from busbw.units import count_text
 
-MOST_NODES = 8
-MOST_CELLS = 32
+MAX_NODES = 8
+MAX_CELLS = 32
 """Ranks of one node that are drawn."""
 
 _WIDTH, _BOX, _GAP = 460.0, 222.0, 16.0
@@ -66,8 +66,8 @@ def layout(table: Table, ranks: int | None, system: System | None) -> ClusterLay
         rate = f", {fabric.spec_gbps.value:g} GB/s each way per device" if fabric.spec_gbps.value else ""
         text = f"{fabric.kind}, {fabric.layout}{rate}"
     return ClusterLayout(
-        nodes=tuple(nodes[:MOST_NODES]),
-        more_nodes=max(0, len(nodes) - MOST_NODES),
+        nodes=tuple(nodes[:MAX_NODES]),
+        more_nodes=max(0, len(nodes) - MAX_NODES),
         is_stated=said,
         device=", ".join(devices) or (system.title if system else ""),
         fabric=text,
@@ -128,7 +128,7 @@ def picture(known: ClusterLayout, ranks: int | None) -> Picture:
 
 
 def _lines(node: HostRanks) -> int:
-    return -(-min(len(node.ranks), MOST_CELLS) // _CELLS_A_LINE) + (len(node.ranks) > MOST_CELLS)
+    return -(-min(len(node.ranks), MAX_CELLS) // _CELLS_A_LINE) + (len(node.ranks) > MAX_CELLS)
 
 
 def _height(node: HostRanks, known: ClusterLayout) -> float:
@@ -142,14 +142,14 @@ def _node(node: HostRanks, known: ClusterLayout, x: float, y: float, height: flo
         element("text", _cut(node.name, 24), x=x + 12, y=y + 19, class_="label"),
     ]
     at = y + 28
-    for number, rank in enumerate(node.ranks[:MOST_CELLS]):
+    for number, rank in enumerate(node.ranks[:MAX_CELLS]):
         left = x + 12 + (number % _CELLS_A_LINE) * _CELL
         top = at + (number // _CELLS_A_LINE) * (_CELL_HEIGHT + 4)
         parts.append(element("rect", x=left, y=top, width=_CELL - 3, height=_CELL_HEIGHT, rx=3, class_="device"))
         parts.append(element("text", rank, x=left + (_CELL - 3) / 2, y=top + 15.5, class_="cell mid"))
     at += _lines(node) * (_CELL_HEIGHT + 4)
-    if len(node.ranks) > MOST_CELLS:
-        more = f"and {count_text(len(node.ranks) - MOST_CELLS, 'more rank')}"
+    if len(node.ranks) > MAX_CELLS:
+        more = f"and {count_text(len(node.ranks) - MAX_CELLS, 'more rank')}"
         parts.append(element("text", more, x=x + 12, y=at - 8, class_="label"))
     if known.fabric:
         parts.append(

@@ -8,7 +8,7 @@ from busbw.report.axes import number
 from busbw.report.page import Badge, BandEvidence, NamedValue, Sparkline, SummaryLine, VerdictView
 from busbw.units import count_text, size_text
 
-_MOST_FEATURES = 3
+_MAX_FEATURES = 3
 
 
 def verdict_view(verdict: judge.Verdict, glance: Sparkline | None = None) -> VerdictView:
@@ -25,7 +25,7 @@ def verdict_view(verdict: judge.Verdict, glance: Sparkline | None = None) -> Ver
                 f"(error {verdict.fit.error:.0%}){half}",
             )
         )
-    for one in sorted(verdict.features, key=lambda feature: -feature.depth)[:_MOST_FEATURES]:
+    for one in sorted(verdict.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]:
         notes.append(
             NamedValue("notice", f"{one.kind} at {size_text(one.size_bytes)}: {one.evidence}; likely {one.likely}")
         )

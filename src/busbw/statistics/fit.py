@@ -16,7 +16,7 @@ Points = Sequence[tuple[int, float]]
 
 _ROUNDS = 20
 _OUTLIER = 0.15  # a relative error from which a point's weight falls
-_FEWEST_SIZES = 3
+_MIN_SIZES = 3
 
 
 class Fit(Struct, kw_only=True, frozen=True):
@@ -51,7 +51,7 @@ def fit(points: Points, bus_factor: float) -> Fit | None:
         bus_factor: Busbw per algbw of the collective and its ranks.
     """
     usable = [(size, time) for size, time in points if size > 0 and time > 0]
-    if len({size for size, _ in usable}) < _FEWEST_SIZES:
+    if len({size for size, _ in usable}) < _MIN_SIZES:
         return None
     weights = [1.0] * len(usable)
     latency, per_byte = 0.0, 0.0

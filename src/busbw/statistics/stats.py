@@ -21,12 +21,12 @@ _RELABELLINGS = 20_000
 """Random relabellings where there are too many to go through; they bound a level of 0.1 % to about a quarter of it."""
 _ALL_UP_TO_QUADRUPLES = 13
 """Up to here all 2^n relabellings are gone through."""
-_LEAST_LEVEL = 0.95
+_MIN_LEVEL = 0.95
 """No interval promises less, whatever the rule over all sizes would allow."""
 
-LEAST_STRETCHES = 4
+MIN_STRETCHES = 4
 _STRETCHES = 16
-_LEAST_STRETCH = 5
+_MIN_STRETCH = 5
 """Iterations of a stretch: a median of fewer is hardly one."""
 
 
@@ -141,7 +141,7 @@ def _level(place: int, quadruples: int) -> float:
 def _interval_limit(quadruples: int) -> int:
     """The least lead for which the interval of a row by itself has the least level."""
     for place in range(quadruples // 2, -1, -1):
-        if _level(place, quadruples) >= _LEAST_LEVEL:
+        if _level(place, quadruples) >= _MIN_LEVEL:
             return quadruples - 2 * place
     return quadruples + 1
 
@@ -183,8 +183,8 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
     """
     values = np.asarray(times_us, dtype=np.float64)
     values = values[np.isfinite(values) & (values > 0)]
-    stretches = min(_STRETCHES, len(values) // _LEAST_STRETCH)
-    if stretches < LEAST_STRETCHES:
+    stretches = min(_STRETCHES, len(values) // _MIN_STRETCH)
+    if stretches < MIN_STRETCHES:
         return None
     medians = np.log([float(np.median(part)) for part in np.array_split(values, stretches)])
     centred = medians - medians.mean()

@@ -31,7 +31,7 @@ RUN_FILE = "run.json"
 _LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".csv"}
 _TIMED = re.compile(r"\d{8}T\d{6}Z-")
 _LAST = re.compile(r"last(?:~(\d+))?")
-_MOST_SAME_NAMES = 1000
+_MAX_SAME_NAMES = 1000
 
 
 class RunFile(Struct, kw_only=True, frozen=True):
@@ -79,7 +79,7 @@ def new_run(store: Path, name: str) -> Path:
     """
     try:
         store.mkdir(parents=True, exist_ok=True)
-        for number in range(1, _MOST_SAME_NAMES):
+        for number in range(1, _MAX_SAME_NAMES):
             folder = store / (name if number == 1 else f"{name}-{number}")
             with suppress(FileExistsError):
                 folder.mkdir()
@@ -89,7 +89,7 @@ def new_run(store: Path, name: str) -> Path:
             f"cannot make a folder for the record in {store}: {error.strerror}",
             remedy=f"run in a folder where you may write, name one with {STORE_VARIABLE}, or give --records FILE",
         ) from error
-    raise UsageError(f"{store} has {_MOST_SAME_NAMES} runs named {name}", remedy="remove some of them")
+    raise UsageError(f"{store} has {_MAX_SAME_NAMES} runs named {name}", remedy="remove some of them")
 
 
 def write_run_file(folder: Path, run: RunFile) -> None:

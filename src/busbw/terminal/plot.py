@@ -11,7 +11,7 @@ from busbw.logs import PLACEMENT_WORDS, Figure, Placement, Row
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 80, 16
-_MOST_SERIES = 6
+_MAX_SERIES = 6
 _MARKERS = ("braille", "dot", "x", "+", "*", "o")
 
 
@@ -88,7 +88,7 @@ def _sizes(curves: _Curves) -> list[int]:
 
 
 def _drawn(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, float]) -> str:
-    shown = list(curves)[:_MOST_SERIES]
+    shown = list(curves)[:_MAX_SERIES]
     if len(shown) < len(curves):
         title += f", the first {len(shown)} of {len(curves)} curves"
     width, sizes = min(frame.width, WIDTH), _sizes(curves)

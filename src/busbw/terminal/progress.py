@@ -63,14 +63,14 @@ def seconds_left(settings: SettingsRecord, spent: Sequence[tuple[int, float]]) -
         return 0.0
     if len(spent) < _SIZES_TO_JUDGE_BY:
         return None
-    least_bytes, least_s = min(spent, key=itemgetter(1))
-    last = [(size - least_bytes, took - least_s) for size, took in spent[-_LAST_SIZES:] if size > least_bytes]
+    min_time_bytes, min_time_s = min(spent, key=itemgetter(1))
+    last = [(size - min_time_bytes, took - min_time_s) for size, took in spent[-_LAST_SIZES:] if size > min_time_bytes]
     bytes_left = (left[0] + left[-1]) * len(left) / 2 if isinstance(left, range) else sum(left)
     is_large = bytes_left / len(left) > _FEW_TIMES * max(size for size, _ in spent)
-    if is_large and max((more_s for _, more_s in last), default=0) < max(least_s, _NOTICEABLE_S):
+    if is_large and max((more_s for _, more_s in last), default=0) < max(min_time_s, _NOTICEABLE_S):
         return None
     per_byte_s = max((more_s / more_bytes for more_bytes, more_s in last), default=0)
-    fixed_s = max(least_s - per_byte_s * least_bytes, 0)
+    fixed_s = max(min_time_s - per_byte_s * min_time_bytes, 0)
     return fixed_s * len(left) + per_byte_s * bytes_left
 
 

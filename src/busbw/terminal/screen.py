@@ -17,7 +17,7 @@ NOISY_CV_PERCENT = 10
 _BESIDE_WIDTH = 110
 """From here on two pictures stand next to each other."""
 
-_MOST_SENTENCES = 8
+_MAX_SENTENCES = 8
 
 
 class RangeLike(Protocol):
@@ -265,7 +265,7 @@ def _row_warnings(table: Table) -> list[str]:
 
 
 def _sentences(kind: str, sentences: Sequence[str], style: str) -> list[Text]:
-    made = [Text(f"{kind}: {plain(sentence)}", style=style) for sentence in sentences[:_MOST_SENTENCES]]
-    if len(sentences) > _MOST_SENTENCES:
-        made.append(Text(f"{kind}: and {len(sentences) - _MOST_SENTENCES} more (busbw import shows all)", style=style))
+    made = [Text(f"{kind}: {plain(sentence)}", style=style) for sentence in sentences[:_MAX_SENTENCES]]
+    if len(sentences) > _MAX_SENTENCES:
+        made.append(Text(f"{kind}: and {len(sentences) - _MAX_SENTENCES} more (busbw import shows all)", style=style))
     return made

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from time import monotonic
 
-_MOST_HELD_BYTES = 2**20
+_MAX_HELD_BYTES = 2**20
 """Who goes on writing beyond that waits for the reader."""
 _TICK_S = 0.1
 
@@ -35,7 +35,7 @@ class StdoutBuffer:
         """
         self._held += line
         self.flush()
-        while len(self._held) > _MOST_HELD_BYTES:
+        while len(self._held) > _MAX_HELD_BYTES:
             self._flush(_TICK_S)
         if self._is_gone:
             raise BrokenPipeError

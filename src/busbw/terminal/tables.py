@@ -7,7 +7,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 _GAP = 2
-_LEAST_TEXT = 8
+_MIN_TEXT = 8
 
 
 class Cell(NamedTuple):
@@ -41,9 +41,9 @@ def fitted(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
     while _total(widths) > width:
         texts = [(size, number) for number, size in enumerate(widths) if not shown[number].right]
         size, number = max(texts, default=(0, 0))
-        if size <= _LEAST_TEXT:
+        if size <= _MIN_TEXT:
             break
-        widths[number] = max(_LEAST_TEXT, size - (_total(widths) - width))
+        widths[number] = max(_MIN_TEXT, size - (_total(widths) - width))
     return list(zip(shown, widths, strict=True))
 
 

@@ -10,7 +10,7 @@ from busbw.tune.knobs import Candidate, Setting
 from busbw.tune.outputs import Winner
 from busbw.tune.screen import ScreenedCandidate, side
 
-LEAST_GAIN = 0.02
+MIN_GAIN = 0.02
 """What a candidate must gain at some size in screening to be measured again."""
 
 
@@ -46,7 +46,7 @@ def confirm(
     on_progress: Callable[[str], None] = lambda _text: None,
 ) -> TuningResult:
     """Measures the best candidates by `busbw ab`'s rules, best first; the base grows by what is adopted."""
-    promising = sorted((each for each in screened if each.best_gain >= LEAST_GAIN), key=lambda each: -each.best_gain)
+    promising = sorted((each for each in screened if each.best_gain >= MIN_GAIN), key=lambda each: -each.best_gain)
     tuning = TuningResult()
     for number, each in enumerate(promising[:most], start=1):
         candidate = each.candidate

@@ -108,7 +108,7 @@ class NotingBackend final : public Backend {
   Device device(int) const override { return note("device"), Device(); }
   std::size_t available_bytes(int) const override { return note("available_bytes"), 1; }
   std::optional<Limitation> limitation_of(Dtype, bool) const override { return Limitation{note("lack_of"), {}}; }
-  std::string least_free_device() const override { return note("scarcest_memory"); }
+  std::string min_free_device() const override { return note("scarcest_memory"); }
   std::size_t work_bytes(int) const override { return note("work_bytes"), 1; }
   std::vector<std::pair<std::string, std::string>> facts() const override { return note("facts"), Pairs(); }
   std::vector<std::string> warnings() const override { return {note("warnings")}; }
@@ -141,7 +141,7 @@ TEST_CASE("with_faults: whatever is asked of it, the backend within is asked") {
   CHECK(backend->device(0).index == 0);
   CHECK(backend->available_bytes(1) == 1);
   CHECK(backend->limitation_of(Dtype::uint8, true).value_or(Limitation()).why == "lack_of");
-  CHECK(backend->least_free_device() == "scarcest_memory");
+  CHECK(backend->min_free_device() == "scarcest_memory");
   CHECK(backend->work_bytes(1) == 1);
   CHECK(backend->facts().empty());
   CHECK(backend->warnings().size() == 1);

@@ -237,7 +237,7 @@ TEST_CASE("sampler: no more iterations with stamps are held back than there is r
         CAPTURE(aggregated);
         Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
         scene.sampler.gated_stamped_batch(scene.samples);
-        CHECK(scene.device.most_behind_gate <= room);
+        CHECK(scene.device.max_behind_gate <= room);
         CHECK(scene.samples.iteration_s.size() == 50);
       }
 }
@@ -311,7 +311,7 @@ TEST_CASE("sampler: no more is held back than there is room for, whatever calls 
         CAPTURE(aggregated);
         Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
         scene.sampler.gated_total_batches(scene.samples);
-        CHECK(scene.device.most_behind_gate <= room);
+        CHECK(scene.device.max_behind_gate <= room);
         CHECK(scene.samples.device_operations <= 50 * static_cast<std::size_t>(aggregated));
         CHECK(scene.device.count("close") <= 8);
         if (room >= 20) CHECK(scene.samples.device_operations > 0);
@@ -331,7 +331,7 @@ TEST_CASE("sampler: a graph is one launch behind the gate") {
   scene.sampler.gated_total_batches(scene.samples);
   CHECK(scene.samples.device_operations == 50);
   CHECK(scene.samples.device_s == 100.0);
-  CHECK(scene.device.most_behind_gate == 4);
+  CHECK(scene.device.max_behind_gate == 4);
 }
 
 TEST_CASE(

@@ -31,14 +31,14 @@ std::string item(int number, std::size_t bytes) {
 }  // namespace
 
 TEST_CASE("the document is whole after every call, whatever the size of what is added") {
-  constexpr std::size_t kMostBytes = 200'000;  // all of it is read each time
+  constexpr std::size_t kMaxBytes = 200'000;  // all of it is read each time
   for (const std::size_t bytes : {1, 100, 1500, 4085, 4096, 9000}) {
     const TemporaryFolder folder;
     CrashSafeDocument document = new_document(folder);
     document.start("{\"items\":[", "]}");
     std::string all = "{\"items\":[";
     int number = 0;
-    for (; number < 200 && all.size() < kMostBytes; ++number) {
+    for (; number < 200 && all.size() < kMaxBytes; ++number) {
       document.insert(item(number, bytes));
       all += item(number, bytes);
       const std::string now = read_file(document.path());

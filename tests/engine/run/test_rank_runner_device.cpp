@@ -98,5 +98,5 @@ TEST_CASE("run_rank: what a rank's device may reach is told before the first row
   DeviceBackend backend(true);
   const Seen seen = run(backend, 0);
   REQUIRE(seen.ranks.size() == 1);
-  CHECK(seen.ranks[0].most_clock_hz == 2e9);
+  CHECK(seen.ranks[0].max_clock_hz == 2e9);
 }

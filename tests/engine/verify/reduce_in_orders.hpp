@@ -17,16 +17,16 @@ inline constexpr int kRanks[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 64, 100, 101, 1000,
 inline std::vector<std::size_t> positions(int ranks) {
   constexpr std::size_t kContributions = 1u << 16;
 #ifdef __SANITIZE_ADDRESS__
-  constexpr std::size_t kLeast = 4;
+  constexpr std::size_t kMin = 4;
 #else
-  constexpr std::size_t kLeast = 24;
+  constexpr std::size_t kMin = 24;
 #endif
   std::vector<std::size_t> chosen(kTileElements);
   for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = i;
   if (ranks <= 8) return chosen;
   std::mt19937 random(static_cast<unsigned>(ranks));
   std::shuffle(chosen.begin(), chosen.end(), random);
-  chosen.resize(std::clamp<std::size_t>(kContributions / static_cast<std::size_t>(ranks), kLeast, kTileElements));
+  chosen.resize(std::clamp<std::size_t>(kContributions / static_cast<std::size_t>(ranks), kMin, kTileElements));
   return chosen;
 }
 

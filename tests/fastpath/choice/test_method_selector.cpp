@@ -145,14 +145,14 @@ TEST_CASE("a hash is the same wherever nothing that decides differs") {
 
 TEST_CASE("a small GPU's calls take fewer blocks, so that kernels of three communicators find room") {
   const Table table = table_of("all_gather ranks=2-4 up_to=1M exchange blocks=128 threads=512\n");
-  const MethodSelector large({}, table, most_blocks_on(132)), small({}, table, most_blocks_on(78));
+  const MethodSelector large({}, table, max_blocks_on(132)), small({}, table, max_blocks_on(78));
   CHECK(large.select(Collective::all_gather, 2, 1 << 20, false).blocks == 128);
   CHECK(small.select(Collective::all_gather, 2, 1 << 20, false).blocks == 77);
   CHECK(small.select(Collective::all_gather, 2, 2 << 20, false) == MethodConfig{});
   CHECK(large.hash() != small.hash());
   for (const int multiprocessors : {1, 2, 78, 114, 132, 148}) {
     const int places = 2 * multiprocessors;
-    const int blocks = most_blocks_on(multiprocessors);
+    const int blocks = max_blocks_on(multiprocessors);
     CHECK(blocks >= 1);
     if (multiprocessors > 1) CHECK(2 * blocks + 1 <= places);
   }

@@ -8,7 +8,7 @@ namespace busbw::fastpath::model {
 /// was done before, so only what it sends and writes after it waited last is sent and written.
 class AgentFabric {
  public:
-  static constexpr int kMaxRanks = kMostRanks;
+  static constexpr int kMaxRanks = kMaxModelRanks;
 
   AgentFabric(const Machine& machine, State& state, int rank, int number);
 
@@ -45,7 +45,7 @@ class AgentFabric {
   int rank_;
   int number_;
   int stops_ = 0;
-  int sent_[kRegions][kMostRanks] = {};
+  int sent_[kRegions][kMaxModelRanks] = {};
   int taken_[kRegions] = {};
   bool is_waiting_ = false;
 };

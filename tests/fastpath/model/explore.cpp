@@ -64,7 +64,7 @@ class Scheduler {
     left_ = 5 + below(200);
     deliveries_of_16_ = below(17);
     slow_rank_ = below(3) == 0 ? static_cast<int>(below(static_cast<std::size_t>(machine_.program().ranks))) : -1;
-    late_agent_ = static_cast<int>(below(2 * static_cast<std::size_t>(machine_.program().most_agents())));
+    late_agent_ = static_cast<int>(below(2 * static_cast<std::size_t>(machine_.program().max_agents())));
     age_ = below(3);
   }
 
@@ -105,7 +105,7 @@ Explored& Explored::operator+=(const Explored& other) {
   return *this;
 }
 
-Explored explore_all(const Program& program, const Faults& faults, std::uint64_t most_states) {
+Explored explore_all(const Program& program, const Faults& faults, std::uint64_t max_states) {
   const Machine machine(program, faults);
   Explored explored;
   std::unordered_set<std::pair<std::uint64_t, std::uint64_t>, DigestHash> known;
@@ -130,8 +130,8 @@ Explored explore_all(const Program& program, const Faults& faults, std::uint64_t
         way.clear();
         ++explored.moves;
         if (!known.insert(digest(next)).second) continue;
-        if (known.size() > most_states)
-          throw std::length_error(fmt::format("more than {} states: {}", most_states, program.text()));
+        if (known.size() > max_states)
+          throw std::length_error(fmt::format("more than {} states: {}", max_states, program.text()));
         steps.push_back({here, move});
         open.emplace_back(std::move(next), steps.size() - 1);
       }

@@ -18,8 +18,8 @@ struct Explored {
 
 /// Every order of all moves: each state that can be reached is looked at once, every move is made in it. States are
 /// told apart by 128 bits made of all they hold. Ends with the first failure. Throws std::length_error beyond
-/// `most_states`.
-Explored explore_all(const Program& program, const Faults& faults, std::uint64_t most_states);
+/// `max_states`.
+Explored explore_all(const Program& program, const Faults& faults, std::uint64_t max_states);
 
 /// So many ways, each with habits of its own that change on the way: late or early deliveries, the newest or the oldest
 /// first, a slow rank, an agent that is late. Ends with the first failure.

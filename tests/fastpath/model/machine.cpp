@@ -19,11 +19,11 @@ bool is_under_way(const Slot& slot) { return slot.tag_is_under_way || slot.data_
 Machine::Machine(const Program& program, const Faults& faults)
     : program_(program),
       faults_(faults),
-      agents_(program.most_agents()),
-      cells_(program.most_cells()),
-      stops_(program.most_stops()),
+      agents_(program.max_agents()),
+      cells_(program.max_cells()),
+      stops_(program.max_stops()),
       memory_(program) {
-  if (program.ranks < 1 || program.ranks > kMostRanks) throw std::invalid_argument("a program of 1 to 8 ranks");
+  if (program.ranks < 1 || program.ranks > kMaxModelRanks) throw std::invalid_argument("a program of 1 to 8 ranks");
   for (const Kernel& kernel : program.kernels)
     if (kernel.blocks > kWords) throw std::invalid_argument("a kernel of more blocks than there are words");
 }

@@ -53,19 +53,19 @@ const char* name_of(Task task) {
   return "?";
 }
 
-int Program::most_agents() const {
+int Program::max_agents() const {
   int most = 1;
   for (const Kernel& kernel : kernels) most = std::max(most, kernel.agents());
   return most;
 }
 
-int Program::most_cells() const {
+int Program::max_cells() const {
   int most = 1;
   for (const Kernel& kernel : kernels) most = std::max(most, kernel.cells());
   return most;
 }
 
-int Program::most_stops() const {
+int Program::max_stops() const {
   int most = 1;
   for (const Kernel& kernel : kernels)
     // A meeting is two: of the block, then of the ranks.
@@ -132,16 +132,16 @@ Cell TaskWork::input_for(int peer, std::int64_t index) const {
   return {input(kernel_, rank_, same_for_all ? 0 : peer, index), 0};
 }
 
-void TaskWork::load(std::int64_t index, Cell (&cells)[kMostRanks]) const {
+void TaskWork::load(std::int64_t index, Cell (&cells)[kMaxModelRanks]) const {
   for (int peer = 0; peer < program_.ranks; ++peer)
     if (has_input() && peer != rank_) cells[peer] = input_for(peer, index);
 }
 
-void TaskWork::load_own(std::int64_t index, Cell (&cells)[kMostRanks]) const {
+void TaskWork::load_own(std::int64_t index, Cell (&cells)[kMaxModelRanks]) const {
   if (has_input()) cells[rank_] = input_for(rank_, index);
 }
 
-Cell TaskWork::reduce(const Cell (&cells)[kMostRanks]) const {
+Cell TaskWork::reduce(const Cell (&cells)[kMaxModelRanks]) const {
   if (kernel().task == Task::broadcast_one_shot || kernel().task == Task::broadcast_two_shot)
     return cells[kernel().root];
   Cell result = cells[0];
@@ -149,7 +149,7 @@ Cell TaskWork::reduce(const Cell (&cells)[kMostRanks]) const {
   return result;
 }
 
-void TaskWork::store(std::int64_t index, const Cell (&cells)[kMostRanks]) {
+void TaskWork::store(std::int64_t index, const Cell (&cells)[kMaxModelRanks]) {
   if (kernel().task == Task::all_gather || kernel().task == Task::all_to_all) {
     keep(index, cells[rank_]);
     store_others(index, cells);
@@ -160,7 +160,7 @@ void TaskWork::store(std::int64_t index, const Cell (&cells)[kMostRanks]) {
 
 void TaskWork::keep(std::int64_t index, const Cell& cell) { output_.push_back({{rank_, index}, cell.low}); }
 
-void TaskWork::store_others(std::int64_t index, const Cell (&cells)[kMostRanks]) {
+void TaskWork::store_others(std::int64_t index, const Cell (&cells)[kMaxModelRanks]) {
   for (int peer = 0; peer < program_.ranks; ++peer)
     if (peer != rank_) output_.push_back({{peer, index}, cells[peer].low});
 }

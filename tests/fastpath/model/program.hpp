@@ -13,7 +13,7 @@
 
 namespace busbw::fastpath::model {
 
-inline constexpr int kMostRanks = 8;
+inline constexpr int kMaxModelRanks = 8;
 inline constexpr int kAllRanks = -1;
 
 enum class Task {
@@ -61,9 +61,9 @@ struct Program {
   /// all.
   int room = 0;
 
-  int most_agents() const;
-  int most_cells() const;  ///< of a step
-  int most_stops() const;  ///< of an agent: how often it waits
+  int max_agents() const;
+  int max_cells() const;  ///< of a step
+  int max_stops() const;  ///< of an agent: how often it waits
   /// As a failure prints it.
   std::string text() const;
 };
@@ -86,12 +86,12 @@ class TaskWork {
   TaskWork(const Program& program, int kernel, int rank, bool reduces_for_itself)
       : program_(program), kernel_(kernel), rank_(rank), reduces_for_itself_(reduces_for_itself) {}
 
-  void load(std::int64_t index, Cell (&cells)[kMostRanks]) const;
-  void load_own(std::int64_t index, Cell (&cells)[kMostRanks]) const;
-  Cell reduce(const Cell (&cells)[kMostRanks]) const;
-  void store(std::int64_t index, const Cell (&cells)[kMostRanks]);
+  void load(std::int64_t index, Cell (&cells)[kMaxModelRanks]) const;
+  void load_own(std::int64_t index, Cell (&cells)[kMaxModelRanks]) const;
+  Cell reduce(const Cell (&cells)[kMaxModelRanks]) const;
+  void store(std::int64_t index, const Cell (&cells)[kMaxModelRanks]);
   void keep(std::int64_t index, const Cell& cell);
-  void store_others(std::int64_t index, const Cell (&cells)[kMostRanks]);
+  void store_others(std::int64_t index, const Cell (&cells)[kMaxModelRanks]);
   /// The fabric reads a place of one rank's input, or of all, and writes a place of one rank's output, or of all.
   template <class Fabric>
   void move(Fabric& fabric) const;
@@ -118,7 +118,7 @@ void TaskWork::move(Fabric& fabric) const {
   for (std::int64_t index = fabric.thread(); index < kernel().cells(); index += fabric.threads())
     for (int i = 0; i < slices; ++i) {
       const int slice = reduces_for_itself_ ? i : rank_;
-      Cell cells[kMostRanks];
+      Cell cells[kMaxModelRanks];
       if (!fabric.read({gathers ? 0 : slice, index}, gathers ? rank_ : kAllRanks, cells)) return;
       const Cell result = gathers ? cells[rank_] : reduce(cells);
       fabric.write({scatters ? 0 : slice, index}, scatters || reduces_for_itself_ ? rank_ : kAllRanks, result);

@@ -26,8 +26,8 @@ constexpr int kCellsOfStep = 4096;
 std::uint64_t combined(std::uint64_t a, std::uint64_t b) { return a * 31 + b; }
 
 struct InOrder {
-  template <int kMost>
-  Cell of(const Cell (&cells)[kMost], int count) const {
+  template <int kMax>
+  Cell of(const Cell (&cells)[kMax], int count) const {
     Cell result = cells[0];
     for (int i = 1; i < count; ++i) result = {combined(result.low, cells[i].low), combined(result.high, cells[i].high)};
     return result;
@@ -35,9 +35,9 @@ struct InOrder {
 };
 
 /// With room for so many ranks, as the kernels have it.
-template <int kMost>
+template <int kMax>
 struct OneThread {
-  static constexpr int kMaxRanks = kMost;
+  static constexpr int kMaxRanks = kMax;
   int number;
   int of;
   int thread() const { return number; }
@@ -74,9 +74,9 @@ std::uint64_t expected(Collective collective, int ranks, int rank, std::size_t p
   return result;
 }
 
-template <int kMost>
+template <int kMax>
 void move(const Operation& operation, int thread) {
-  const OneThread<kMost> fabric{thread, operation.grid.blocks * operation.grid.threads};
+  const OneThread<kMax> fabric{thread, operation.grid.blocks * operation.grid.threads};
   if (operation.collective == Collective::all_gather)
     DirectCopy{operation.share}.move(fabric);
   else

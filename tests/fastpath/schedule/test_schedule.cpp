@@ -42,11 +42,11 @@ Kernel kernel_of(const Shape& shape, std::size_t number, int ranks) {
   return {task, shape.blocks, shape.agents_of_block, shape.steps, static_cast<int>(number) % ranks, shape.batch};
 }
 
-std::vector<Shape> shapes_of(const std::vector<std::pair<int, int>>& grids, int most_steps, int most_batch = 1) {
+std::vector<Shape> shapes_of(const std::vector<std::pair<int, int>>& grids, int max_steps, int max_batch = 1) {
   std::vector<Shape> shapes;
   for (const auto& [blocks, agents] : grids)
-    for (int steps = 1; steps <= most_steps; ++steps)
-      for (int batch = 1; batch <= most_batch; ++batch)
+    for (int steps = 1; steps <= max_steps; ++steps)
+      for (int batch = 1; batch <= max_batch; ++batch)
         for (const bool two_shots : {false, true}) shapes.push_back({two_shots, blocks, agents, steps, batch});
   return shapes;
 }

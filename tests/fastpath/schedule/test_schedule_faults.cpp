@@ -10,15 +10,15 @@ using namespace busbw::fastpath::model;
 
 namespace {
 
-constexpr std::uint64_t kMostStates = 1000000;
+constexpr std::uint64_t kMaxStates = 1000000;
 
 /// Without the fault the program is right; with it all orders and random ones show it, with these words.
 void finds(const Program& program, const Faults& faults, const std::string& words) {
   CAPTURE(program.text());
-  const Explored right = explore_all(program, {}, kMostStates);
+  const Explored right = explore_all(program, {}, kMaxStates);
   CHECK_MESSAGE(right.failure.empty(), right.failure);
   CHECK(right.ends == 1);
-  const Explored wrong = explore_all(program, faults, kMostStates);
+  const Explored wrong = explore_all(program, faults, kMaxStates);
   CAPTURE(wrong.failure);
   CHECK_FALSE(wrong.failure.empty());
   CHECK(wrong.failure.find(words) != std::string::npos);
@@ -172,7 +172,7 @@ TEST_CASE("in place a direct all-reduce may read nothing but what its own rank o
   faults.reduces_for_itself = true;
   finds({2, {{Task::all_reduce_direct, 1, 1, 1, 0, 1, true}}, 0}, faults, kNotWritten);
   const Explored out_of_place =
-      explore_all({2, {{Task::all_reduce_direct, 1, 1, 1, 0, 1, false}}, 0}, faults, kMostStates);
+      explore_all({2, {{Task::all_reduce_direct, 1, 1, 1, 0, 1, false}}, 0}, faults, kMaxStates);
   CHECK_MESSAGE(out_of_place.failure.empty(), out_of_place.failure);
 }
 

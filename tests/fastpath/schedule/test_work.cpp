@@ -37,8 +37,8 @@ unsigned char reduced(unsigned char so_far, unsigned char next) {
 
 /// Byte by byte, so that no byte may be left, and of an order that matters.
 struct Hash {
-  template <int kMost>
-  Cell of(const Cell (&cells)[kMost], int ranks) const {
+  template <int kMax>
+  Cell of(const Cell (&cells)[kMax], int ranks) const {
     Cell result = cells[0];
     for (int rank = 1; rank < ranks; ++rank) {
       result.low = of_bytes(result.low, cells[rank].low);

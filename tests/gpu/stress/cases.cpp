@@ -601,8 +601,8 @@ int run_apart(Shared& shared, const CaseSettings& settings, const char* value,
 
 /// The memory that the fast path takes: with it less without it.
 int compare_memory(const char* name, const CaseSettings& settings, void (*act)(Team&, const CaseSettings&),
-                   std::int64_t most_bytes, bool with_off) {
-  std::int64_t without[kMostRanks] = {};
+                   std::int64_t max_bytes, bool with_off) {
+  std::int64_t without[kMaxRanks] = {};
   if (with_off) {
     Shared& shared = make_shared();
     if (const int code = run_apart(shared, settings, "off", act); code != 0) return code;
@@ -614,8 +614,8 @@ int compare_memory(const char* name, const CaseSettings& settings, void (*act)(T
     const std::int64_t with = shared.bytes[r].load();
     std::printf("%s: GPU %d: %.1f MiB with the fast path, %.1f MiB without, %.1f MiB more\n", name, r,
                 double(with) / kMib, double(without[r]) / kMib, double(with - without[r]) / kMib);
-    if (code == 0 && with - without[r] > most_bytes) {
-      wrong(shared, "%s: more than %lld MiB", name, static_cast<long long>(most_bytes / kMib));
+    if (code == 0 && with - without[r] > max_bytes) {
+      wrong(shared, "%s: more than %lld MiB", name, static_cast<long long>(max_bytes / kMib));
       code = 1;
     }
   }
@@ -635,9 +635,9 @@ const std::map<std::string, void (*)(Team&, const CaseSettings&)> kCases{
     {"verify_finds", verify_finds},
 };
 // 64 MiB, and the code of the kernels that are loaded.
-constexpr std::int64_t kMostBytes = 76 * std::int64_t{kMib};
+constexpr std::int64_t kMaxBytes = 76 * std::int64_t{kMib};
 // What CUDA rounds to.
-constexpr std::int64_t kMostGrowth = 4 * std::int64_t{kMib};
+constexpr std::int64_t kMaxGrowth = 4 * std::int64_t{kMib};
 
 }  // namespace
 
@@ -648,8 +648,8 @@ std::vector<std::string> case_names() {
 }
 
 int run_case(const std::string& name, const CaseSettings& settings) {
-  if (name == "memory") return compare_memory("memory", settings, take_memory, kMostBytes, true);
-  if (name == "many") return compare_memory("many", settings, many, kMostGrowth, false);
+  if (name == "memory") return compare_memory("memory", settings, take_memory, kMaxBytes, true);
+  if (name == "many") return compare_memory("many", settings, many, kMaxGrowth, false);
   const auto found = kCases.find(name);
   if (found == kCases.end()) return 2;
   Shared& shared = make_shared();

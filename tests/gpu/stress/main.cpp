@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
     else
       return usage();
   }
-  if (special.ranks < 2 || special.ranks > stress::kMostRanks ||
+  if (special.ranks < 2 || special.ranks > stress::kMaxRanks ||
       (!named.empty() && special.mode == stress::Mode::single))
     return usage();
   // NCCL waits for other processes when a communicator is destroyed, and for all when a window is.

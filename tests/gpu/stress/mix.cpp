@@ -28,7 +28,7 @@ struct Arena {
   std::vector<char> expected;
   cudaStream_t copies{};
   std::vector<cudaEvent_t> events;
-  cudaEvent_t replayed[kMostGraphs] = {};
+  cudaEvent_t replayed[kMaxGraphs] = {};
 };
 
 struct Captured {

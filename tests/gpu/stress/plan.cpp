@@ -147,7 +147,7 @@ class Drawer {
   }
 
   void draw_graphs() {
-    const int graphs = 1 + below(kMostGraphs);
+    const int graphs = 1 + below(kMaxGraphs);
     for (int g = 0; g < graphs; ++g) {
       Graph graph;
       graph.communicator = below(kCommunicators);

@@ -12,7 +12,7 @@
 namespace stress {
 
 inline constexpr int kCommunicators = 3;
-inline constexpr int kMostGraphs = 3;  ///< of a round
+inline constexpr int kMaxGraphs = 3;  ///< of a round
 inline constexpr int kStreamsOfOne = 3;
 inline constexpr int kStreams = kCommunicators * kStreamsOfOne;
 inline constexpr std::size_t kArenaBytes = 48u << 20;

@@ -14,7 +14,7 @@
 
 namespace stress {
 
-inline constexpr int kMostRanks = 8;
+inline constexpr int kMaxRanks = 8;
 inline constexpr int kNoProgressS = 20;
 
 enum class Mode {
@@ -28,10 +28,10 @@ enum class Mode {
 struct Shared {
   std::atomic<int> arrived;
   std::atomic<int> generation;
-  std::atomic<std::uint64_t> progress[kMostRanks];
-  char last[kMostRanks][200];
+  std::atomic<std::uint64_t> progress[kMaxRanks];
+  char last[kMaxRanks][200];
   ncclUniqueId id;
-  std::atomic<std::uint64_t> hashes[kMostRanks];
+  std::atomic<std::uint64_t> hashes[kMaxRanks];
   std::atomic<std::uint64_t> wrong;
   std::atomic<std::uint64_t> counted[32];  ///< by whoever uses it
   std::atomic<std::int64_t> bytes[8];

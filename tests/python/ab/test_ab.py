@@ -268,7 +268,7 @@ def measured(
     times: Callable[[str], list[float]], most: int = 96, max_time_s: float | None = None
 ) -> tuple[Comparison, Session, list[str]]:
     machine = MadeUpMachine(Path("unused"), times)
-    rules = SessionRules(resolution=0.05, most_quadruples=most, max_time_s=max_time_s)
+    rules = SessionRules(resolution=0.05, max_quadruples=most, max_time_s=max_time_s)
     session = Session(machine, (SideSpec("a"), SideSpec("b")), rules, seed=3)
     return session.run(), session, machine.names  # type: ignore[attr-defined]
 

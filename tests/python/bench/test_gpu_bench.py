@@ -259,10 +259,10 @@ def test_types_are_varied_only_where_something_is_reduced(bench: Any) -> None:
 
 def test_no_call_of_nothing_is_measured(bench: Any) -> None:
     module = bench("gpu_fastpath")
-    assert module.least_size("all_reduce", "8", ["-t", "4"]) == "8"
-    assert module.least_size("all_gather", "8", ["-t", "4"]) == "64"
-    assert module.least_size("alltoall", "8", ["-t", "3"]) == "64"
-    assert module.least_size("all_gather", "32M", ["-t", "4"]) == "32M"
+    assert module.min_size("all_reduce", "8", ["-t", "4"]) == "8"
+    assert module.min_size("all_gather", "8", ["-t", "4"]) == "64"
+    assert module.min_size("alltoall", "8", ["-t", "3"]) == "64"
+    assert module.min_size("all_gather", "32M", ["-t", "4"]) == "32M"
 
 
 def test_what_is_worth_most_is_measured_first(bench: Any) -> None:

@@ -23,7 +23,7 @@ from busbw.fastpath.search import (
     ranges,
     summary,
 )
-from busbw.fastpath.table import MOST_BLOCKS, MOST_THREADS, parse, table_text
+from busbw.fastpath.table import MAX_BLOCKS, MAX_THREADS, parse, table_text
 
 SMALL = MethodConfig(8, 256, "exchange")
 LARGE = MethodConfig(32, 512, "exchange")
@@ -68,19 +68,19 @@ def test_shapes_beside_one_are_new_and_within_the_limits() -> None:
     assert MethodConfig(32, 512, "exchange") in neighbours(
         MethodConfig(32, 256, "exchange"), [MethodConfig(16, 256, "exchange")], 4
     )
-    for blocks, threads in ((1, 32), (MOST_BLOCKS, MOST_THREADS), (1, MOST_THREADS), (MOST_BLOCKS, 32)):
+    for blocks, threads in ((1, 32), (MAX_BLOCKS, MAX_THREADS), (1, MAX_THREADS), (MAX_BLOCKS, 32)):
         for near in neighbours(MethodConfig(blocks, threads, "two_shot"), [], 4):
             assert near.blocks >= 1
             assert fits_side_by_side(near, 4)
             assert near.threads % 32 == 0
-            assert 32 <= near.threads <= MOST_THREADS
+            assert 32 <= near.threads <= MAX_THREADS
             assert near.method == "two_shot"
 
 
 def test_kernels_of_three_communicators_find_room() -> None:
     """Whatever they are mixed of: no block takes more than half a multiprocessor of 65536 registers."""
     kernel = (ROOT / "fastpath" / "device" / "kernel.cuh").read_text()
-    assert "kMost <= 4 && kMethod == Method::exchange ? 2 : 1" in " ".join(kernel.split())
+    assert "kMax <= 4 && kMethod == Method::exchange ? 2 : 1" in " ".join(kernel.split())
     allowed = 0
     for method in METHODS_IN_WINDOWS["all_reduce"]:
         for ranks in range(2, 9):

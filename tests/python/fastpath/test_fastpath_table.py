@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from busbw.errors import UsageError
 from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TableRange, parse, table_text
 from busbw.fastpath.search import MethodConfig, fits_side_by_side
-from busbw.fastpath.table import MOST_RANKS, default_name, default_names, default_text, merged, size_bytes, size_word
+from busbw.fastpath.table import MAX_RANKS, default_name, default_names, default_text, merged, size_bytes, size_word
 
 BEFORE = "all_reduce ranks=4 up_to=1K exchange blocks=1 threads=32\n"
 AGREED = [
@@ -50,7 +50,7 @@ def test_the_limits_are_the_librarys() -> None:
         f"{BEFORE}all_reduce ranks=4 up_to=2K exchange blocks=1 threads={constant('kMaxThreads', 'schedule/grid.hpp')}",
         "t",
     )
-    assert constant("kMostRanks", "choice/table.hpp") == MOST_RANKS
+    assert constant("kMaxTableRanks", "choice/table.hpp") == MAX_RANKS
 
 
 @pytest.mark.parametrize("name", default_names())
@@ -64,7 +64,7 @@ def test_what_comes_with_the_library_can_be_read(name: str) -> None:
 @pytest.mark.parametrize("name", default_names())
 def test_what_comes_with_the_library_leaves_room_for_three_communicators(name: str) -> None:
     for each in parse(default_text(name), name):
-        for ranks in range(each.least_ranks, each.most_ranks + 1):
+        for ranks in range(each.min_ranks, each.max_ranks + 1):
             assert fits_side_by_side(MethodConfig(each.blocks, each.threads, each.method), ranks), each
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kept_runs import add_run
 
 from busbw.history import Trend, change_points, picture, trends
-from busbw.history.change_points import LEAST_RUNS, fewest_runs
+from busbw.history.change_points import MIN_RUNS, min_runs
 from busbw.store import RECORDS, Filter, Index
 
 
@@ -95,7 +95,7 @@ def test_too_little_or_nothing_to_find(values: list[float]) -> None:
 
 @pytest.mark.parametrize("false_alarms", [0.05, 0.01, 0.01 / 3, 0.0001])
 def test_fewer_runs_than_said_show_nothing_and_as_many_do(false_alarms: float) -> None:
-    fewest = fewest_runs(false_alarms)
+    fewest = min_runs(false_alarms)
 
     def found(count: int) -> bool:
         half = count // 2
@@ -150,7 +150,7 @@ def test_properties(values: list[float]) -> None:
     changes = change_points(values)
     assert changes == change_points(values), "the same values give the same answer"
     ends = [0, *(change.at for change in changes), len(values)]
-    assert not changes or all(high - low >= LEAST_RUNS for low, high in pairwise(ends))
+    assert not changes or all(high - low >= MIN_RUNS for low, high in pairwise(ends))
     assert all(min(values) <= level <= max(values) for change in changes for level in change[1:])
     assert [change.at for change in change_points([value * 2.0 for value in values])] == [c.at for c in changes]
 

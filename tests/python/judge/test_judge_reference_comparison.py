@@ -48,7 +48,7 @@ def test_published_figures_stand_as_they_were_published() -> None:
         assert not figure.is_interpolated
         expected = expectation().at(figure.size_bytes)
         assert expected is not None
-        assert figure.of_expected * expected.busbw_gbps.typical == pytest.approx(figure.busbw_gbps)
+        assert figure.ratio_to_expected * expected.busbw_gbps.typical == pytest.approx(figure.busbw_gbps)
 
 
 def test_a_size_between_two_of_the_reference_is_marked() -> None:

@@ -43,7 +43,7 @@ RENDERED: dict[str, LaunchPlan] = {
             bind_to="core",
             as_root=True,
             oversubscribe=True,
-            extra=("--mca", "plm_rsh_agent", "ssh -p 2222"),
+            extra_words=("--mca", "plm_rsh_agent", "ssh -p 2222"),
         ),
     ),
     "mpirun/mpich.txt": mpirun.render(JOB, replace(MPI, family="mpich")),

@@ -10,7 +10,7 @@ from sample_logs import figure, row, table
 
 from busbw import readers
 from busbw.logs import Rank
-from busbw.report.arrivals import MOST_RANKS, arrivals, heat_map, shade_level
+from busbw.report.arrivals import MAX_RANKS, arrivals, heat_map, shade_level
 from busbw.report.configurations import TableContext, configurations
 
 RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
@@ -71,9 +71,9 @@ def test_the_picture_names_the_latest_and_says_it_of_every_cell() -> None:
 def test_of_very_many_ranks_the_latest_are_shown() -> None:
     made = heat_map("Who came last", {8: [float(number == 70) for number in range(100)]}, range(100))
     assert made is not None
-    assert f"Of 100 ranks the {MOST_RANKS}" in made.note
+    assert f"Of 100 ranks the {MAX_RANKS}" in made.note
     names = [one.text for one in svg_root(made.svg).iter("text") if (one.text or "").startswith("rank ")]
-    assert len(names) == MOST_RANKS
+    assert len(names) == MAX_RANKS
     assert "rank 70" in names
 
 

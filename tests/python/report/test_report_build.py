@@ -5,7 +5,7 @@ from sample_logs import AWKWARD, log, row, table
 
 from busbw.logs import Refusal
 from busbw.report import build
-from busbw.report.build import MOST_PICTURED, MOST_REFUSED
+from busbw.report.build import MAX_PICTURED, MAX_REFUSED
 
 
 def test_nothing_of_a_log_is_lost() -> None:
@@ -58,14 +58,14 @@ def test_two_variants_in_one_log_are_compared() -> None:
 
 
 def test_a_log_of_very_many_configurations_and_refusals() -> None:
-    tables = [table(rows=(row(64, redop=f"op{number}"),)) for number in range(MOST_PICTURED + 2)]
-    refused = tuple(Refusal(line=number, text="8 x", reason="no row") for number in range(MOST_REFUSED + 5))
+    tables = [table(rows=(row(64, redop=f"op{number}"),)) for number in range(MAX_PICTURED + 2)]
+    refused = tuple(Refusal(line=number, text="8 x", reason="no row") for number in range(MAX_REFUSED + 5))
     page = build([subject(log(*tables, refused=refused))])
     pictured = [bool(one.pictures) for part in page.logs[0].tables for one in part.configurations]
-    assert pictured == [True] * MOST_PICTURED + [False] * 2
+    assert pictured == [True] * MAX_PICTURED + [False] * 2
     assert page.logs[0].refused is not None
     assert page.logs[0].refused.note == "5 more: busbw import lists all."
-    assert len(page.logs[0].refused.rows) == MOST_REFUSED
+    assert len(page.logs[0].refused.rows) == MAX_REFUSED
 
 
 def test_words_about_the_whole() -> None:

@@ -4,7 +4,7 @@ from sample_logs import WRONG, figure, row
 
 from busbw.expect import Estimate, ExpectedRange
 from busbw.report import row_table as row_table_module
-from busbw.report.row_table import MOST_ROWS, row_table
+from busbw.report.row_table import MAX_ROWS, row_table
 
 
 def cells(rows: list, expected: Estimate | None = None) -> list[dict[str, str]]:  # type: ignore[type-arg]
@@ -67,8 +67,8 @@ def test_what_a_healthy_system_reaches_stands_beside() -> None:
 
 
 def test_very_long_tables_are_cut_and_say_so(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(row_table_module, "MOST_ROWS", 3)
+    monkeypatch.setattr(row_table_module, "MAX_ROWS", 3)
     made = row_table("rows", [row(8, number) for number in range(5)], lambda _: None)
     assert len(made.rows) == 3
     assert "2 more rows not shown here; busbw export csv writes all" in made.note
-    assert MOST_ROWS >= 1000
+    assert MAX_ROWS >= 1000

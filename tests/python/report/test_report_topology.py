@@ -7,7 +7,7 @@ from report_pages import svg_root
 from sample_logs import table
 
 from busbw.logs import Rank, Table
-from busbw.report.topology import MOST_CELLS, MOST_NODES, layout, picture
+from busbw.report.topology import MAX_CELLS, MAX_NODES, layout, picture
 from busbw.system import System, find
 
 
@@ -60,9 +60,9 @@ def test_any_number_of_ranks_fits(system: System | None, ranks: int) -> None:
     made = picture(known, ranks)
     root = svg_root(made.svg)
     width, height = (float(value) for value in (root.get("viewBox") or "").split()[2:])
-    assert len(known.nodes) <= MOST_NODES
+    assert len(known.nodes) <= MAX_NODES
     cells = [one for one in root.iter("rect") if one.get("class") == "device"]
-    assert len(cells) <= MOST_NODES * MOST_CELLS
+    assert len(cells) <= MAX_NODES * MAX_CELLS
     for one in root.iter("rect"):
         assert 0 <= float(one.get("x") or 0) <= float(one.get("x") or 0) + float(one.get("width") or 0) <= width
         assert 0 <= float(one.get("y") or 0) <= float(one.get("y") or 0) + float(one.get("height") or 0) <= height

@@ -40,7 +40,7 @@ POINTS = [
     for size in SIZES
 ]
 BASE = SideSpec("")
-RULES = SessionRules(resolution=0.05, most_quadruples=24)
+RULES = SessionRules(resolution=0.05, max_quadruples=24)
 
 # The list of knobs
 

@@ -67,11 +67,11 @@ void exchange_chunks(const Channels& channels, const std::vector<int>& members, 
                      const Team& team) {
   const int self = members[static_cast<std::size_t>(rank)];
   const std::size_t chunk_bytes = channels.chunk_bytes();
-  std::size_t most_bytes = 0;
-  for (const Transfer& send : sends) most_bytes = std::max(most_bytes, send.count * element_bytes);
-  for (const Transfer& recv : recvs) most_bytes = std::max(most_bytes, recv.count * element_bytes);
+  std::size_t max_bytes = 0;
+  for (const Transfer& send : sends) max_bytes = std::max(max_bytes, send.count * element_bytes);
+  for (const Transfer& recv : recvs) max_bytes = std::max(max_bytes, recv.count * element_bytes);
 
-  for (std::size_t chunk = 0; chunk * chunk_bytes < most_bytes; ++chunk) {
+  for (std::size_t chunk = 0; chunk * chunk_bytes < max_bytes; ++chunk) {
     for (const Transfer& send : sends) {
       const auto part = part_of(send, element_bytes, chunk, chunk_bytes);
       if (part.empty()) continue;

@@ -8,9 +8,9 @@ namespace {
 
 /// A reduction is claimed in pieces of this many bytes at most: large enough to read ahead, small enough that a rank
 /// which has a core to itself takes work from those that share one.
-constexpr std::size_t kMostClaimBytes = std::size_t{64} << 10;
+constexpr std::size_t kMaxClaimBytes = std::size_t{64} << 10;
 /// And at least: a cache line belongs to one rank, and claiming must stay cheap.
-constexpr std::size_t kLeastClaimBytes = std::size_t{2} << 10;
+constexpr std::size_t kMinClaimBytes = std::size_t{2} << 10;
 
 }  // namespace
 
@@ -26,8 +26,8 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, c
 // Small data is copied to the rank's staging area, large data is shown where it lies. Staged, one barrier is enough:
 // nobody's own memory is read, and there are two staging areas in turn. A rank writes to one again only two staged
 // operations later, past the barrier of the one between, at which no rank arrives before it is done with the first.
-void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t most_bytes) {
-  staged_ = most_bytes <= kStagingBytes;
+void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t max_bytes) {
+  staged_ = max_bytes <= kStagingBytes;
   RankControl& mine = control(rank_);
   if (staged_) {
     turn_ ^= 1;
@@ -55,7 +55,7 @@ void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> 
                                        Redop redop, WriteMode store) {
   const std::size_t bytes = count * size_bytes(dtype);
   const std::size_t fair = bytes / (2 * members_.size()) / 64 * 64;
-  const std::size_t claim = std::clamp(fair, kLeastClaimBytes, kMostClaimBytes) / size_bytes(dtype);
+  const std::size_t claim = std::clamp(fair, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
   auto& next = group().next_element;
   for (;;) {
     const std::size_t first = next.fetch_add(claim, std::memory_order_relaxed);

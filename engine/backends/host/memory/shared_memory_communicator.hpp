@@ -36,8 +36,8 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   void barrier() { group().barrier.arrive_and_wait(size(), world_); }
 
   /// From here to `part`, sources_[r] is rank r's data to send and, unless staged_, destinations_[r] where it receives.
-  /// `most_bytes`: the most that any rank sends; the same at all ranks.
-  void enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t most_bytes);
+  /// `max_bytes`: the most that any rank sends; the same at all ranks.
+  void enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t max_bytes);
   /// Returns when no peer uses this rank's memory any more.
   void leave_collective();
   /// Reduces all sources into all `destinations`, shared out among the ranks.

@@ -14,7 +14,7 @@ namespace busbw {
 namespace {
 
 /// However many knock, the peers that are here already get their turn.
-constexpr int kMostAtOnce = 64;
+constexpr int kMaxAtOnce = 64;
 
 /// IPv4's loopback, or IPv6's where a host has no IPv4.
 Descriptor listen_on_loopback() {
@@ -53,7 +53,7 @@ void SocketAcceptor::tick() {
 }
 
 void SocketAcceptor::accept_pending() {
-  for (int turn = 0; turn < kMostAtOnce; ++turn) {
+  for (int turn = 0; turn < kMaxAtOnce; ++turn) {
     Descriptor connection(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!connection.is_open()) {
       const int error = errno;

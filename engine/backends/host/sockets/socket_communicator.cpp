@@ -16,7 +16,7 @@ constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 /// Data that is passed on in whole up to here, in pieces beyond.
 constexpr std::size_t kWholeBytes = std::size_t{32} << 10;
 /// Received before it is reduced: little enough to be in the cache still.
-constexpr std::size_t kMostSlotBytes = std::size_t{128} << 10;
+constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
 std::size_t rounded_up(std::size_t number, std::size_t to) { return (number + to - 1) / to * to; }
 
@@ -38,7 +38,7 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
       recv_buffer_(recv_buffer),
       exchange_(mesh_, world),
       work_(std::max(kWorkBytes, members_.size() * kLineBytes)),
-      slot_bytes_(std::clamp(kWorkBytes / members_.size() / kLineBytes * kLineBytes, kLineBytes, kMostSlotBytes)),
+      slot_bytes_(std::clamp(kWorkBytes / members_.size() / kLineBytes * kLineBytes, kLineBytes, kMaxSlotBytes)),
       sources_(members_.size()) {}
 
 void SocketCommunicator::enter(Phase phase) {

@@ -14,7 +14,7 @@ namespace busbw {
 namespace {
 
 /// Moved by one call at most, so that sends and receives take turns.
-constexpr std::size_t kMostBytesAtOnce = std::size_t{256} << 10;
+constexpr std::size_t kMaxBytesAtOnce = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -109,7 +109,7 @@ bool SocketExchange::progress() {
 
 bool SocketExchange::progress(FlowState& stream, bool sending, std::size_t limit) {
   if (stream.done >= limit) return false;
-  const std::size_t wanted = std::min(limit - stream.done, kMostBytesAtOnce);
+  const std::size_t wanted = std::min(limit - stream.done, kMaxBytesAtOnce);
   std::byte* const at = stream.data + stream.done;
   const ssize_t moved =
       sending ? ::send(stream.connection, at, wanted, MSG_NOSIGNAL) : ::recv(stream.connection, at, wanted, 0);

@@ -117,7 +117,7 @@ class NcclBackend final : public Backend {
     // A kernel of -D reduces by itself.
     return type_limitation(dtype, library_, gpus, request_.first_device, reduces && !request_.flags.kernel);
   }
-  std::string least_free_device() const override {
+  std::string min_free_device() const override {
     const auto first = gpus_.begin() + request_.first_device;
     const auto least = std::min_element(first, first + request_.ranks, [](const Gpu& one, const Gpu& other) {
       return one.free_bytes.value_or(0) < other.free_bytes.value_or(0);

@@ -12,7 +12,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kMostTiles = 256;                      // of up to 128 KiB each
+constexpr std::size_t kMaxTiles = 256;                      // of up to 128 KiB each
 constexpr std::size_t kCopiedBytes = std::size_t{64} << 20;  // of a wrong result at a time
 constexpr unsigned kLooksPerAbortCheck = 64;
 
@@ -198,7 +198,7 @@ void NcclCommunicator::wait_for_own_stream() {
 const unsigned char* NcclCommunicator::tile_on_device(const Tile& tile) {
   const auto known = tiles_.find(tile);
   if (known == tiles_.end()) {
-    if (tiles_.size() >= kMostTiles) {
+    if (tiles_.size() >= kMaxTiles) {
       wait_for_own_stream();
       tiles_.clear();
     }

@@ -50,7 +50,7 @@ ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& fl
   if (flags.cta_policy) config.cta_policy = *flags.cta_policy;
   // nccl-tests sets both, too; without them the same library is measured in another way.
   if (library.version >= kHasNvlinkSchedule) config.nvlink_centric_sched = 1;
-  if (library.version >= kHasMostPeers && flags.most_peers) config.max_p2p_peers = *flags.most_peers;
+  if (library.version >= kHasMostPeers && flags.max_peers) config.max_p2p_peers = *flags.max_peers;
   return library.call.comm_init_rank_config(comm, ranks, id, rank, reinterpret_cast<ncclConfig_t*>(&config));
 }
 

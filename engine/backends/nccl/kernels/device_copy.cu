@@ -6,7 +6,7 @@ namespace busbw {
 namespace {
 
 constexpr unsigned kThreads = 512;
-constexpr unsigned kMostBlocks = 132 * 4;  // a few for each multiprocessor of any GPU
+constexpr unsigned kMaxBlocks = 132 * 4;  // a few for each multiprocessor of any GPU
 
 /// By words from the first one that is aligned in both places; what lies before and after the words byte by byte.
 template <class Word>
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) copy(unsigned char* to, const unsign
 template <class Word>
 cudaError_t launch(unsigned char* to, const unsigned char* from, std::size_t bytes, cudaStream_t stream) {
   const std::size_t needed = bytes / (kThreads * sizeof(Word)) + 1;
-  const unsigned blocks = needed < kMostBlocks ? static_cast<unsigned>(needed) : kMostBlocks;
+  const unsigned blocks = needed < kMaxBlocks ? static_cast<unsigned>(needed) : kMaxBlocks;
   copy<Word><<<blocks, kThreads, 0, stream>>>(to, from, bytes);
   return cudaGetLastError();
 }

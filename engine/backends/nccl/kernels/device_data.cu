@@ -17,10 +17,10 @@ __global__ void __launch_bounds__(kThreads) compare(DeviceRange range, unsigned 
 }
 
 unsigned blocks_for(const DeviceRange& range) {
-  constexpr std::size_t kMostBlocks = 132 * 16;  // a few for each multiprocessor of any GPU
+  constexpr std::size_t kMaxBlocks = 132 * 16;  // a few for each multiprocessor of any GPU
   constexpr std::size_t kBlockBytes = std::size_t{kStripWords} * kWordBytes * (kThreads / kLanes);
   const std::size_t blocks = range.elements * range.element_bytes / kBlockBytes + 1;
-  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
+  return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
 
 }  // namespace

@@ -109,4 +109,4 @@ def _windows_column(found: Sequence[TableRange]) -> Column:
 
 
 def _ranks_text(one: TableRange) -> str:
-    return str(one.least_ranks) if one.least_ranks == one.most_ranks else f"{one.least_ranks}-{one.most_ranks}"
+    return str(one.min_ranks) if one.min_ranks == one.max_ranks else f"{one.min_ranks}-{one.max_ranks}"

@@ -77,7 +77,7 @@ def _job_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--mpi", default="none", show_default=True, metavar="KIND", help="Slurm's: pmix or pmi2 for --backend mpi."
 )
-@click.option("--steps", type=click.IntRange(1, launcher.MOST_STEPS), default=1, metavar="N", help="Measure N times.")
+@click.option("--steps", type=click.IntRange(1, launcher.MAX_STEPS), default=1, metavar="N", help="Measure N times.")
 @click.option("--slurm-arg", "job_more", multiple=True, metavar="OPTION", help="A further option of the job.")
 @click.option("--srun-arg", "step_more", multiple=True, metavar="OPTION", help="A further option of srun.")
 @click.option(

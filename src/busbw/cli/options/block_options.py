@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from busbw.ab.plan import FIRST_LOOK, MOST_QUADRUPLES
+from busbw.ab.plan import FIRST_LOOK, MAX_QUADRUPLES
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.store import default_folder, new_run, run_name
@@ -29,7 +29,7 @@ def quadruples_option(help_text: str) -> Callable[[Command], Command]:
     return click.option(
         "--quadruples",
         type=click.IntRange(min=FIRST_LOOK),
-        default=MOST_QUADRUPLES,
+        default=MAX_QUADRUPLES,
         show_default=True,
         help=help_text,
     )

@@ -27,7 +27,7 @@ SCRIPT = "job.sbatch"
 JOB_FILE = "job.json"
 FOLDERS = "busbw-slurm"
 """Holds the folders of jobs, where nobody named one."""
-MOST_STEPS = 10_000
+MAX_STEPS = 10_000
 _OF_THE_CLUSTER = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
 """Variables that lead to it and do not stem from a job."""
 _NOT_BY_DEFAULT = tuple(
@@ -170,7 +170,7 @@ class _JobFile(msgspec.Struct):
     """What a batch job's folder says of it; a batch script that is submitted by hand writes the same."""
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+\Z")]
-    steps: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)]
+    steps: Annotated[int, msgspec.Meta(ge=1, le=MAX_STEPS)]
     collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]+\Z")]
 
 

@@ -15,7 +15,7 @@ from busbw.launchers.ssh import scripts
 from busbw.units import count_text, plain
 
 _LIMIT_S = 60.0
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 AT_A_TIME = 8
 """Connections that are being made at once. sshd turns some away from the tenth on (MaxStartups 10:30:100), and a
 bastion gets those of all hosts."""
@@ -74,8 +74,8 @@ def require_ready(looks: Sequence[HostCheck]) -> None:
     """Raises where a host is not ready, or has other versions than the first."""
     if bad := [look for look in looks if look.problem]:
         same = [look.host for look in bad if look.problem == bad[0].problem and look.remedy == bad[0].remedy]
-        named = ", ".join(same[:_MOST_NAMED]) + (
-            f" and {len(same) - _MOST_NAMED} more" if len(same) > _MOST_NAMED else ""
+        named = ", ".join(same[:_MAX_NAMED]) + (
+            f" and {len(same) - _MAX_NAMED} more" if len(same) > _MAX_NAMED else ""
         )
         count = len(bad) - len(same)
         others = f" (and {count_text(count, 'host')} for other reasons)" if count else ""

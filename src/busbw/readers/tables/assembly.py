@@ -15,8 +15,8 @@ from busbw.readers.tables.inference import Entry, TableInference
 from busbw.readers.tables.layouts import ColumnLayout, NotARowError, needs_more, parse
 from busbw.units import count_text
 
-_MOST_CONTINUATIONS = 40
-_MOST_TEXT = 300
+_MAX_CONTINUATIONS = 40
+_MAX_TEXT = 300
 
 
 class _PartialRow:
@@ -103,14 +103,14 @@ class TableAssembler:
                 self._has_rows = True
             except NotARowError:
                 self._pending = pending
-                pending.continuations = _MOST_CONTINUATIONS
+                pending.continuations = _MAX_CONTINUATIONS
         return True
 
     def wait(self) -> Iterator[Event]:
         """Another line came between; a broken row does not wait for ever."""
         if self._pending:
             self._pending.continuations += 1
-            if self._pending.continuations > _MOST_CONTINUATIONS:
+            if self._pending.continuations > _MAX_CONTINUATIONS:
                 yield from self._refuse_pending()
 
     def starts_other_table(self, text: str) -> bool:
@@ -138,7 +138,7 @@ class TableAssembler:
 
     def refuse(self, line: int, text: str, reason: str) -> Refusal:
         """A line that looks like a row of this table and is none."""
-        return Refusal(line=line, text=text.strip()[:_MOST_TEXT], reason=reason)
+        return Refusal(line=line, text=text.strip()[:_MAX_TEXT], reason=reason)
 
     def end(self) -> Iterator[Event]:
         """No more lines for this table."""
@@ -176,14 +176,14 @@ class TableAssembler:
         assert facts is not None
         columns = facts.columns
         if needs_more(words, columns) and facts.has_header:
-            self._pending = _PartialRow(line, text.strip()[:_MOST_TEXT], words)
+            self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
             return
         try:
             self._entries.append(parse(line, text, words, columns, facts.group))
             self._has_rows = True
         except NotARowError as error:
             if needs_more(words, columns):
-                self._pending = _PartialRow(line, text.strip()[:_MOST_TEXT], words)
+                self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
             else:
                 yield self.refuse(line, text, str(error))
 

@@ -22,7 +22,7 @@ _AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:O
 _BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
 _FAILED = re.compile(r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}")
 
-MOST_RANKS = 100_000
+MAX_RANKS = 100_000
 """A device list longer than this is no longer kept."""
 
 
@@ -100,7 +100,7 @@ def parse_header_line(text: str, facts: TableFacts) -> bool:
 
 def _take_rank(text: str, facts: TableFacts) -> bool:
     found = _RANK.match(text)
-    if found and len(facts.ranks) < MOST_RANKS:
+    if found and len(facts.ranks) < MAX_RANKS:
         facts.ranks.append(_rank(found))
     elif not found and text.rstrip().endswith("..."):
         facts.list_is_cut = True
@@ -150,7 +150,7 @@ def _take_group(text: str, facts: TableFacts) -> bool:
     found = _GROUP.match(text)
     if found:
         facts.group = int(found[1])
-        if len(facts.group_ranks) < MOST_RANKS:
+        if len(facts.group_ranks) < MAX_RANKS:
             facts.group_ranks[facts.group] = int(found[2])
     return found is not None
 

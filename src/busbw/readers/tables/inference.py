@@ -12,7 +12,7 @@ from busbw.readers.tables.quantities import half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
 from busbw.units import count_text
 
-_MOST_CONTRADICTING = 0.2
+_MAX_CONTRADICTING = 0.2
 """Of the telling figures: more, and it is not some rows that are wrong but the table that is not one."""
 _ONE_ROW = 2
 """Figures, which contradict together where the row's size was changed."""
@@ -130,7 +130,7 @@ class TableInference:
         ]
         common = arithmetic.common_ratio(ratios)
         has_one_ratio = len(self.facts.group_ranks) < 2
-        is_mixed = has_one_ratio and common.contradicting > max(_ONE_ROW, common.informative * _MOST_CONTRADICTING)
+        is_mixed = has_one_ratio and common.contradicting > max(_ONE_ROW, common.informative * _MAX_CONTRADICTING)
         if is_mixed:
             self.warnings.append(
                 "busbw / algbw differs inside the table, so rows of different runs are mixed in it: neither the "

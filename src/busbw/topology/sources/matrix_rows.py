@@ -18,7 +18,7 @@ _NIC = re.compile(r"NIC\d{1,4}|[a-z][a-z0-9_.-]{0,30}", re.ASCII)
 _CELL = re.compile(r"NV[1-9]\d{0,2}|PIX|PXB|PHB|NODE|SYS|SOC", re.ASCII)
 _OTHER_CELL = re.compile(r"N/A|ERR!|OK|UNK|\?|-{1,3}")
 """What stands in a cell where the driver could not tell."""
-_MOST_DEVICES = 256
+_MAX_DEVICES = 256
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def columns_of(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
     text = " ".join(words)
     start = text.find(" CPU Affinity")
     devices = (text if start < 0 else text[:start]).split()
-    if len(devices) > _MOST_DEVICES or len(set(devices)) != len(devices):
+    if len(devices) > _MAX_DEVICES or len(set(devices)) != len(devices):
         return None
     gpus = next((number for number, word in enumerate(devices) if not _GPU.fullmatch(word)), len(devices))
     if not all(_NIC.fullmatch(word) for word in devices[gpus:]):

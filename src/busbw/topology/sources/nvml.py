@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 # Numbers of nvml.h. Not taken from the package: versions of it lack some, and one of them is a tuple by mistake there.
-_MOST_LINKS = 36
+_MAX_LINKS = 36
 _SCOPE_NODE = 0
 _CPU_WORDS, _NODE_WORDS = 64, 16
 """Words of 64 bits: 4096 CPUs and 1024 nodes."""
@@ -187,7 +187,7 @@ def _gpu(nvml: Nvml, asked: _NvmlQueries, handle: object, index: int, ends: tupl
 def _links(nvml: Nvml, asked: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] | None:
     """The active links, or None where the driver says nothing of any."""
     found, said = [], False
-    for link in range(_MOST_LINKS):
+    for link in range(_MAX_LINKS):
         state = asked(_named(nvml, "nvmlDeviceGetNvLinkState"), handle, link)
         if state is None:
             break  # a GPU without NVLink, or one past its last link

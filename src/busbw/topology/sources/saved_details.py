@@ -18,7 +18,7 @@ from busbw.units import plain
 T = TypeVar("T")
 
 _MIB = 2**20
-_MOST_HOSTS = 6
+_MAX_HOSTS = 6
 """That a note names."""
 
 _SUMMARY = re.compile(
@@ -195,8 +195,8 @@ def with_details(topology: Topology, known: SavedDetails) -> Topology:
     driver = Driver(version=_one(known.drivers), cuda_version=_one(known.cudas))
     host = Host(name=_host_name(known, gpus), processor=_one(known.processors))
     if known.hosts and host.name is None:
-        named = ", ".join(list(known.hosts)[:_MOST_HOSTS])
-        more = len(known.hosts) - _MOST_HOSTS
+        named = ", ".join(list(known.hosts)[:_MAX_HOSTS])
+        more = len(known.hosts) - _MAX_HOSTS
         named += f" and {more} more" if more > 0 else ""
         notes.append(f"which host the matrix is of is not certain; named: {named}")
     return replace(

@@ -10,7 +10,7 @@ from busbw.topology.types import Topology
 _BAR_HEIGHT, _ARC_HEIGHT = 44.0, 120.0
 _PITCH = 64.0
 """From one GPU to the next, boxes and gaps counted in."""
-_MOST_LABELS = 12
+_MAX_LABELS = 12
 """Arcs that are labelled; more than these hide each other, and their width says it."""
 
 
@@ -69,7 +69,7 @@ def nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], width: 
                 element("path", d=curve, stroke_width=thickness, class_="arc"),
             )
         )
-        if len(pairs) <= _MOST_LABELS:
+        if len(pairs) <= _MAX_LABELS:
             labels.append(element("text", f"NV{links}", x=middle, y=y - rise / 2 - 4, class_="small mid halo"))
     return group(*parts, *labels)
 

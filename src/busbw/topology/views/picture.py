@@ -17,7 +17,7 @@ from busbw.topology.views.nvlink_picture import height_of, nvlinks
 
 _CELL, _GPU_HEIGHT, _NIC_HEIGHT, _GAP = 46.0, 28.0, 32.0, 4.0
 _INSET, _BETWEEN, _TITLE = 6.0, 8.0, 26.0
-_LEAST_WIDTH = 460.0
+_MIN_WIDTH = 460.0
 """As wide as the pictures of a report: a phone shows it without being moved about."""
 _LETTER = 5.9
 """Of the captions' type, on average; how wide it is exactly, only a browser knows."""
@@ -39,7 +39,7 @@ def document(topology: Topology) -> str:
     nodes = arrange(topology)
     top = height_of(topology) + 2
     boxes = _boxes(nodes, top)
-    width = max(_LEAST_WIDTH, boxes[-1].x + boxes[-1].width + 2 if boxes else 0.0)
+    width = max(_MIN_WIDTH, boxes[-1].x + boxes[-1].width + 2 if boxes else 0.0)
     shift = (width - (boxes[-1].x + boxes[-1].width + 2)) / 2 if boxes else 0.0
     boxes = [_Box(box.x + shift, box.y, box.width, box.height) for box in boxes]
     parts, centres = [], {}

@@ -13,7 +13,7 @@ from busbw.topology.views.matrix import matrix_lines
 from busbw.topology.views.nearest import labels_text, nearest, nics_on_the_bus
 from busbw.units import count_text, size_text
 
-_MOST_PAIRS = 6
+_MAX_PAIRS = 6
 """Pairs that are named one by one where peer access differs between them."""
 
 
@@ -148,8 +148,8 @@ def _access(topology: Topology) -> Iterator[str]:
         if len(groups) == 1:
             where = "all pairs of GPUs" if len(paths) > 1 else f"{paths[0].of} and {paths[0].to}"
         else:
-            named = ", ".join(f"{path.of}-{path.to}" for path in paths[:_MOST_PAIRS])
-            more = len(paths) - _MOST_PAIRS
+            named = ", ".join(f"{path.of}-{path.to}" for path in paths[:_MAX_PAIRS])
+            more = len(paths) - _MAX_PAIRS
             where = f"{named}{f' and {more} more' if more > 0 else ''}"
         yield f"peer access, {where}; {_access_words(access)}"
 

@@ -106,7 +106,7 @@ TEST_CASE("ask_ras: a long answer is cut, and what is shown holds no commands to
   for (int i = 0; i < 100; ++i) many += "\x1b[2J line " + std::to_string(i) + std::string(1000, 'x') + "\n";
   const Listener listener("SERVER PROTOCOL 2\n", kHead + many);
   const auto lines = query_ras(listener.where());
-  REQUIRE(lines.size() == kMostRasLines);
+  REQUIRE(lines.size() == kMaxRasLines);
   CHECK(lines[0].starts_with("?[2J line 0x"));
   CHECK(lines[0].size() < 300);
   CHECK(lines.back() == "... and 77 lines more");

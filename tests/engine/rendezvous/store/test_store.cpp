@@ -49,7 +49,7 @@ TEST_CASE("stores: a value comes to all who ask, before it is set and after") {
 
 TEST_CASE("stores: values may be empty and as long as is allowed, and hold any byte") {
   for_each_kind(2, kPatient, [](Stores& stores) {
-    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, Store::kMostValueBytes}) {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, Store::kMaxValueBytes}) {
       const std::string key = "of " + std::to_string(size);
       stores.of(0).set(key, pattern(size));
       CHECK(stores.of(1).get(key) == pattern(size));
@@ -71,9 +71,9 @@ TEST_CASE("stores: a key may hold any letter and be as long as is allowed") {
                                       "failure",
                                       "+failure",
                                       all,
-                                      std::string(Store::kMostKeyBytes, 'k'),
-                                      std::string(Store::kMostKeyBytes - 1, 'k') + "l",
-                                      std::string(Store::kMostKeyBytes, '/')};
+                                      std::string(Store::kMaxKeyBytes, 'k'),
+                                      std::string(Store::kMaxKeyBytes - 1, 'k') + "l",
+                                      std::string(Store::kMaxKeyBytes, '/')};
   for_each_kind(2, kPatient, [&](Stores& stores) {
     for (std::size_t i = 0; i < keys.size(); ++i) stores.of(0).set(keys[i], bytes_of(std::to_string(i)));
     for (std::size_t i = 0; i < keys.size(); ++i) CHECK(text_of(stores.of(1).get(keys[i])) == std::to_string(i));
@@ -98,10 +98,10 @@ TEST_CASE("stores: values, sums and barriers of one key are apart") {
 TEST_CASE("stores: what is beyond the bounds is refused, and the store goes on") {
   for_each_kind(1, kPatient, [](Stores& stores) {
     Store& store = stores.of(0);
-    check_names(sentence_of<EnvironmentError>([&] { store.set("big", pattern(Store::kMostValueBytes + 1)); }),
-                {"big", std::to_string(Store::kMostValueBytes + 1), std::to_string(Store::kMostValueBytes)});
+    check_names(sentence_of<EnvironmentError>([&] { store.set("big", pattern(Store::kMaxValueBytes + 1)); }),
+                {"big", std::to_string(Store::kMaxValueBytes + 1), std::to_string(Store::kMaxValueBytes)});
     check_names(sentence_of<EnvironmentError>([&] { store.set("", {}); }), {"a key of 0 bytes"});
-    check_names(sentence_of<EnvironmentError>([&] { store.get(std::string(Store::kMostKeyBytes + 1, 'k')); }),
+    check_names(sentence_of<EnvironmentError>([&] { store.get(std::string(Store::kMaxKeyBytes + 1, 'k')); }),
                 {"a key of 257 bytes", "256"});
     store.set("after", bytes_of("x"));
     CHECK(text_of(store.get("after")) == "x");

@@ -96,12 +96,12 @@ TEST_CASE("StoreState: a client that has gone is not answered and takes nothing"
 
 TEST_CASE("StoreState: all values together are bounded") {
   StoreState state;
-  const std::string big(Store::kMostValueBytes, 'x');
+  const std::string big(Store::kMaxValueBytes, 'x');
   int kept = 0;
   while (state.take(0, set("k" + std::to_string(kept), big))[0].kind == StoreReply::Kind::done) ++kept;
-  CHECK(kept <= static_cast<int>(StoreState::kMostBytes / big.size()));
-  CHECK(kept >= static_cast<int>(StoreState::kMostBytes / big.size()) - 1);
-  CHECK(state.bytes() <= StoreState::kMostBytes);
+  CHECK(kept <= static_cast<int>(StoreState::kMaxBytes / big.size()));
+  CHECK(kept >= static_cast<int>(StoreState::kMaxBytes / big.size()) - 1);
+  CHECK(state.bytes() <= StoreState::kMaxBytes);
   CHECK(refusal_of(state.take(0, set("more", big))).find("full") != std::string::npos);
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("TcpChannel: idle says that nothing came, which part of a frame is not
 }
 
 TEST_CASE("TcpChannel: a frame too long, or of no length, ends it, whatever else may come") {
-  for (const std::uint32_t length : {0U, static_cast<std::uint32_t>(kMostFrameBytes) + 1, 0xffffffffU}) {
+  for (const std::uint32_t length : {0U, static_cast<std::uint32_t>(kMaxFrameBytes) + 1, 0xffffffffU}) {
     Pair pair;
     pair.stranger.say(MessageWriter().add(length).bytes());
     CHECK_FALSE(next_frame(pair.channel));
@@ -80,7 +80,7 @@ TEST_CASE("TcpChannel: the other side's end is seen, after what it said") {
 
 TEST_CASE("TcpChannel: what is sent faster than it is read is kept and comes") {
   Pair pair;
-  const Bytes part(kMostFrameBytes - 1);
+  const Bytes part(kMaxFrameBytes - 1);
   constexpr int kFrames = 16;
   for (int i = 0; i < kFrames; ++i) pair.channel.send(FrameKind::answer, part);
   std::thread flusher([&] {

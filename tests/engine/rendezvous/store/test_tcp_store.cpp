@@ -75,7 +75,7 @@ TEST_CASE("TcpStore: what comes late for a request that was given up is no answe
 
 TEST_CASE("TcpStore: a long value that comes in many parts is not waited for longer than it takes") {
   ByHand hand(1);
-  const std::string value(Store::kMostValueBytes, 'x');
+  const std::string value(Store::kMaxValueBytes, 'x');
   std::thread other([&] {
     const std::uint32_t number = hand.next_request().number;
     hand.answer(number, value);

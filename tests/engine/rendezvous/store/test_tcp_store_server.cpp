@@ -126,7 +126,7 @@ TEST_CASE("TcpServer: strangers who talk are turned away, and the job goes on") 
       say(bytes_of(noise)),
       say(bytes_of(std::string(64, '\0'))),
       say(bytes_of(std::string(64, '\xff'))),
-      say(MessageWriter().add(std::uint32_t{kMostGreetingBytes + 1}).bytes()),
+      say(MessageWriter().add(std::uint32_t{kMaxGreetingBytes + 1}).bytes()),
       say(MessageWriter().add(std::uint32_t{0}).bytes()),
       say(wrong_magic),
       greet_with(nearly),
@@ -302,7 +302,7 @@ TEST_CASE("TcpServer: a member whose words make no sense any more is cut off; as
       [](Stranger& it) { it.say(FrameKind::leave, {}); },
       [](Stranger& it) { it.say(FrameKind::welcome, {}); },
       [](Stranger& it) { it.say(FrameKind::greeting, {}); },
-      [](Stranger& it) { it.say(MessageWriter().add(std::uint32_t{kMostFrameBytes + 1}).bytes()); }};
+      [](Stranger& it) { it.say(MessageWriter().add(std::uint32_t{kMaxFrameBytes + 1}).bytes()); }};
   for (std::size_t i = 0; i < sayings.size(); ++i) {
     CAPTURE(i);
     Stranger member(pair.where());
@@ -353,7 +353,7 @@ TEST_CASE("TcpServer: random words of one that knows the token never disturb the
 
 TEST_CASE("TcpServer: a member that asks and never reads costs only itself") {
   Pair pair;
-  const std::string big(Store::kMostValueBytes, 'x');
+  const std::string big(Store::kMaxValueBytes, 'x');
   pair.store(0).set("big", bytes_of(big));
   Stranger lazy(pair.where());
   lazy.say(lazy.greeting(rank_greeting(1, 2)));
