@@ -188,9 +188,9 @@ def _yardstick(
             return None, [f"no published figures of {series.collective}"], []
         if not close.yardstick.blockers and any(text.startswith("GPU not said") for text in close.yardstick.differs):
             # Nobody has said that these are alike: with a name or a file the user does.
-            return replace(close.yardstick, unlike=("the log does not say which GPU it ran on",)), [], beside
+            return replace(close.yardstick, blockers=("the log does not say which GPU it ran on",)), [], beside
         if not close.yardstick.blockers and assumes_nics:
-            return replace(close.yardstick, unlike=("nobody says what NICs a node has (--nics 8x400)",)), [], beside
+            return replace(close.yardstick, blockers=("nobody says what NICs a node has (--nics 8x400)",)), [], beside
         return close.yardstick, [], beside
     if expectation is None:
         return None, [_why_no_expectation(series)], beside

@@ -202,7 +202,7 @@ def _remedy_unknown(known: list[str]) -> str:
 _SHELF = Catalog(
     "busbw.launchers",
     MachineType,
-    folder="machines",
+    folder="machine_types",
     kind="machine type",
     remedy_malformed=_REMEDY,
     remedy_unknown=_remedy_unknown,
