@@ -168,11 +168,11 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 STARTS_MANY = """
 import resource
 from busbw.errors import BusbwError
-from busbw.launchers import Command, Watch
+from busbw.launchers import Command, LaunchCallbacks
 from busbw.launchers.job.processes import run_all
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 try:
-    ended = run_all([Command(("sleep", "0.2"))] * 30, Watch(lambda line: None, lambda: None))
+    ended = run_all([Command(("sleep", "0.2"))] * 30, LaunchCallbacks(lambda line: None, lambda: None))
     print(sum(each.code == 0 for each in ended))
 except BusbwError as error:
     print(error)
@@ -334,13 +334,13 @@ def test_a_signal_in_the_last_moment_before_a_wait_ends_it(monkeypatch: pytest.M
 
 PROGRAM = """
 import sys
-from busbw.launchers import Command, Watch
+from busbw.launchers import Command, LaunchCallbacks
 from busbw.launchers.job.processes import Rules, run_all, job_code
 def shell(script, **more):
     return Command(("/bin/sh", "-c", script), **more)
 def line(text):
     sys.stdout.buffer.write(text); sys.stdout.flush()
-watch = Watch(line, lambda: None, lambda text: line(b"status " + text.encode() + b"\\n"), lambda text, who: line(text))
+watch = LaunchCallbacks(line, lambda: None, lambda text: line(b"status " + text.encode() + b"\\n"), lambda text, who: line(text))
 ended = run_all({commands}, watch, Rules(**{more}))
 print([each.code for each in ended], flush=True)
 """

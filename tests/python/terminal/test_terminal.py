@@ -295,7 +295,7 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("busbw.terminal.activity._UNNOTICED_S", 0.01)
+    monkeypatch.setattr(sys.modules["busbw.terminal.activity"], "_SHOW_AFTER_S", 0.01)
     shown = re.compile(r"reading job\.log, \d+ s")
     with suppress(ZeroDivisionError), activity("reading job.log"):
         wait_until(lambda: shown.search(screen.getvalue()), "a line")
@@ -310,7 +310,7 @@ def test_what_takes_a_while_says_so_until_it_ends(monkeypatch: pytest.MonkeyPatc
 def test_what_is_quick_or_has_no_terminal_says_nothing(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     # However long the machine takes over it: with a terminal it is quick, without one it is not.
-    monkeypatch.setattr("busbw.terminal.activity._UNNOTICED_S", HANG_GUARD_S if stream.isatty() else 0)
+    monkeypatch.setattr(sys.modules["busbw.terminal.activity"], "_SHOW_AFTER_S", HANG_GUARD_S if stream.isatty() else 0)
     with activity("reading job.log"):
         time.sleep(0.05)
     assert stream.getvalue() == ""

@@ -140,7 +140,7 @@ def test_a_scheduler_that_is_away_for_a_while(fake: FakeSlurm, folder: Path, rec
 def test_a_scheduler_that_stays_away(
     fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "_UNHEARD_S", 0.0)
+    monkeypatch.setattr(follower, "_SLURM_SILENCE_LIMIT_S", 0.0)
     fake.says("squeue", code=1)
     fake.says("scontrol", error="Unable to contact slurm controller\n", code=1)
     with pytest.raises(commands.SlurmUnreachableError, match=f"come back with busbw launch attach {folder}"):
