@@ -335,13 +335,13 @@ def test_a_signal_in_the_last_moment_before_a_wait_ends_it(monkeypatch: pytest.M
 PROGRAM = """
 import sys
 from busbw.launchers import Command, LaunchCallbacks
-from busbw.launchers.job.processes import Rules, run_all, job_code
+from busbw.launchers.job.processes import TerminationPolicy, run_all, job_exit_code
 def shell(script, **more):
     return Command(("/bin/sh", "-c", script), **more)
 def line(text):
     sys.stdout.buffer.write(text); sys.stdout.flush()
 watch = LaunchCallbacks(line, lambda: None, lambda text: line(b"status " + text.encode() + b"\\n"), lambda text, who: line(text))
-ended = run_all({commands}, watch, Rules(**{more}))
+ended = run_all({commands}, watch, TerminationPolicy(**{more}))
 print([each.code for each in ended], flush=True)
 """
 
