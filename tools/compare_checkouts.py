@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-DEVICE_FILES = ("busbw-engine", "libbusbw_nccl.so")
 PROGRAMS = (
     *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "gather"),
     *("hypercube", "reduce", "reduce_scatter", "scatter", "sendrecv"),
@@ -43,13 +42,13 @@ def run(*command: str | Path) -> str:
 
 
 def device_code(checkout: Path, cuobjdump: Path) -> Counter[str]:
-    """Returns how often each SASS function body occurs in the built GPU programs, without symbol names."""
+    """Returns how often each SASS function body occurs in the product's CUDA objects, without symbol names."""
     bodies: Counter[str] = Counter()
-    for name in DEVICE_FILES:
-        for file in sorted((checkout / "build" / "gpu-compile").rglob(name)):
+    for target in ("busbw_engine.dir", "busbw_nccl.dir"):
+        for file in sorted((checkout / "build" / "gpu-compile" / "CMakeFiles" / target).rglob("*.cu.o")):
             for body in run(cuobjdump, "-sass", file).split("Function : ")[1:]:
                 code = re.sub(r"_Z\w+|\$\w+|\.L_\w+", "SYMBOL", body.split("\n", 1)[1])
-                bodies[f"{name} {hashlib.sha256(code.encode()).hexdigest()}"] += 1
+                bodies[f"{target} {hashlib.sha256(code.encode()).hexdigest()}"] += 1
     return bodies
 
 
