@@ -45,7 +45,7 @@ def device_code(checkout: Path, cuobjdump: Path) -> Counter[str]:
     """Returns how often each SASS function body occurs in the product's CUDA objects, without symbol names."""
     bodies: Counter[str] = Counter()
     for target in ("busbw_engine.dir", "busbw_nccl.dir"):
-        for file in sorted((checkout / "build" / "gpu-compile" / "CMakeFiles" / target).rglob("*.cu.o")):
+        for file in sorted((checkout / "build" / "gpu-compile").rglob(f"{target}/**/*.cu.o")):
             for body in run(cuobjdump, "-sass", file).split("Function : ")[1:]:
                 code = re.sub(r"_Z\w+|\$\w+|\.L_\w+", "SYMBOL", body.split("\n", 1)[1])
                 bodies[f"{target} {hashlib.sha256(code.encode()).hexdigest()}"] += 1
