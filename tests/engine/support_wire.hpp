@@ -42,7 +42,7 @@ inline Descriptor connected_to(const Endpoint& where) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     connected = connect_to(where, kPatienceMs / kTickMs, [] { return false; });
   }
-  REQUIRE_MESSAGE(connected.socket.is_open(), connected.why);
+  REQUIRE_MESSAGE(connected.socket.is_open(), connected.message);
   return std::move(connected.socket);
 }
 
