@@ -52,8 +52,8 @@ std::optional<Endpoint> remote_endpoint(const Descriptor& socket);
 
 /// Result of a connection attempt.
 struct ConnectResult {
-  Descriptor socket;  // non-blocking, TCP_NODELAY; closed if the attempt failed
-  std::string message;    // reason of a failure
+  Descriptor socket;    // non-blocking, TCP_NODELAY; closed if the attempt failed
+  std::string message;  // reason of a failure
 };
 /// Tries to connect for at most `ticks`. Polls `should_stop` every tick and gives up if it returns true.
 ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop);

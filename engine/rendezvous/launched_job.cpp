@@ -117,7 +117,7 @@ void LaunchedJob::wait_for_all() {
     if (missing.empty()) return;
     callbacks_.on_tick();
     if (aborted()) throw JobAborted();
-    // The rejected process has this job's token, so it is one of the missing processes and will not return.
+    // The refused process has this job's token, so it is one of the missing processes and will not return.
     if (const auto refusal = server_->tracker().first_refusal()) throw Error(refusal->exit, refusal->message);
     const auto missing_text = [&] {
       return fmt::format("{} of {} processes {} not joined: {}", missing.size(), membership_.processes,

@@ -70,15 +70,15 @@ class LaunchedJob final : public Job {
   std::vector<Rank> own_ranks_;
   std::vector<std::unique_ptr<TcpStore>> stores_;  // one for each local rank
   std::unique_ptr<Team> processes_;                // team of all processes for `agree`, over the first store
-  std::atomic<bool> is_agreeing_{true};                 // until the ranks start
+  std::atomic<bool> is_agreeing_{true};            // until the ranks start
 
   std::atomic<bool> aborted_{false};
   std::atomic<bool> control_is_silent_{false};  // process 0 is silent on the control connection
   mutable std::mutex mutex_;  // guards the members up to is_control_open_
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;
-  bool reports_failure_ = false;         // the failure began here and must be sent to the store
-  bool is_unconfirmed_ = false;  // the store may still answer with an earlier failure
+  bool reports_failure_ = false;  // the failure began here and must be sent to the store
+  bool is_unconfirmed_ = false;   // the store may still answer with an earlier failure
   bool is_control_open_ = false;  // the control thread is connected to the store
 
   std::unique_ptr<TcpChannel> control_;  // used only by the control thread

@@ -18,9 +18,9 @@
 namespace busbw {
 namespace {
 
-constexpr int kAttemptTicks = 2 * kTicksPerS;     // time for one address
+constexpr int kAttemptTicks = 2 * kTicksPerS;  // time for one address
 constexpr int kFirstAttemptTicks =
-    3;             // for one of several addresses in the first round, because some may be unreachable
+    3;  // for one of several addresses in the first round, because some may be unreachable
 constexpr int kRetryTicks = 10 * kTicksPerS;  // an earlier job may still be closing the same port
 constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;

@@ -59,7 +59,7 @@ class RendezvousPoint {
  private:
   /// Result of the last round over all addresses.
   struct JoinAttempt {
-    std::string error;          // reason of the last failed attempt
+    std::string error;      // reason of the last failed attempt
     std::string rejection;  // token or version mismatch at an address; not authenticated
   };
   /// One address at which process 0 may listen.

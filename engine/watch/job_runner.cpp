@@ -22,9 +22,9 @@
 namespace busbw {
 namespace {
 
-constexpr double kDiagnosisS = 8.0;           // time limit of a diagnosis
-constexpr double kGraceS = 2.0;            // for ranks to end by themselves after an abort
-constexpr long kTickNs = 100'000'000;      // polling interval; signals and the end of a rank wake earlier
+constexpr double kDiagnosisS = 8.0;    // time limit of a diagnosis
+constexpr double kGraceS = 2.0;        // for ranks to end by themselves after an abort
+constexpr long kTickNs = 100'000'000;  // polling interval; signals and the end of a rank wake earlier
 
 sigset_t watched_signals() {
   sigset_t signals;

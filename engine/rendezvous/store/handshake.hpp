@@ -49,14 +49,14 @@ class ClientHandshake {
   struct HandshakeResult {
     enum class Kind {
       welcome,
-      refused,      // authenticated refusal by the job's process 0
-      other_token,  // the server reports a wrong proof; not authenticated
-      other_version,  // the server has another version; not authenticated
-      not_authenticated,     // not a busbw store, or a server without the token
+      refused,            // authenticated refusal by the job's process 0
+      other_token,        // the server reports a wrong proof; not authenticated
+      other_version,      // the server has another version; not authenticated
+      not_authenticated,  // not a busbw store, or a server without the token
     };
     Kind kind = Kind::not_authenticated;
-    std::string host;  // if welcome: host of process 0
-    Failure failure{};     // if refused
+    std::string host;             // if welcome: host of process 0
+    Failure failure{};            // if refused
     char version = kWireVersion;  // if other_version: the server's version
   };
   /// Evaluates the server's last frame. Without a valid proof, the result is `other_token`, `other_version` or

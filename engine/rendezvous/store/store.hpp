@@ -31,7 +31,7 @@ class Store {
   /// Returns when all of `members` have called it with this key; `member` is this one, from 0 on. A key is usable once.
   virtual void barrier(const std::string& key, int member, int members) = 0;
   /// Ends the waits of all members. The first failure is kept.
-  virtual void abort(const Failure& why) noexcept = 0;
+  virtual void abort(const Failure& failure) noexcept = 0;
   /// Returns nothing while the job is not aborted.
   virtual std::optional<Failure> failure() = 0;
 };

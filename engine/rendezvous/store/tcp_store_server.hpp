@@ -57,8 +57,8 @@ class TcpStoreServer {
     bool is_known = false;
     bool is_process = false;
     int process = 0;
-    bool knows_failure = false;      // the failure was sent to this client
-    bool closes_when_sent = false;         // rejected client: close when `out` is sent
+    bool knows_failure = false;     // the failure was sent to this client
+    bool closes_when_sent = false;  // rejected client: close when `out` is sent
     bool waits_to_write = false;
   };
   struct ClosedConnection {

@@ -23,7 +23,7 @@ enum class FrameKind : std::uint8_t {
   request,    // client: StoreRequest
   answer,     // server: request number, kind, value
   phase,      // client: local rank and its new phase
-  heartbeat,       // client: progress of each local rank; server: empty reply
+  heartbeat,  // client: progress of each local rank; server: empty reply
   abort,      // client: exit code and message
   failure,    // server: exit code and message
   leave,      // client: its ranks have ended; server: empty reply

@@ -123,7 +123,7 @@ class LocalJob::LocalTeam final : public Team {
  private:
   LocalJob& job_;
   std::vector<int> members_;  // ranks in the job
-  int own_index_;                  // index into members_
+  int own_index_;             // index into members_
   bool world_;
 };
 

@@ -14,8 +14,8 @@ using VariableNames = std::vector<const char*>;
 
 /// One launcher. `title` and `start_remedy` are parts of messages: "... {title} ...; {start_remedy}".
 struct LauncherEntry {
-  std::string_view name;   // value of BUSBW_LAUNCHER
-  std::string_view title;  // for example "Open MPI"
+  std::string_view name;          // value of BUSBW_LAUNCHER
+  std::string_view title;         // for example "Open MPI"
   std::string_view start_remedy;  // remedy that starts the processes correctly
   /// The entry applies only if one of these is set, because other variables, such as RANK, have common names.
   VariableNames required_any;

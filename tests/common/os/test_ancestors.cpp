@@ -60,11 +60,11 @@ TEST_CASE("ancestors: an unreadable entry ends the chain, and a cycle is bounded
 }
 
 TEST_CASE("ancestors: the ancestors of this process") {
-  const pid_t mine = getpid();
+  const pid_t own_pid = getpid();
   const pid_t child = fork();
   if (child == 0) {
     const Ancestors ancestors = process_ancestors();
-    const bool right = !ancestors.empty() && ancestors.front().pid == mine && !ancestors.front().command.empty();
+    const bool right = !ancestors.empty() && ancestors.front().pid == own_pid && !ancestors.front().command.empty();
     _exit(right ? 0 : 1);
   }
   int status = -1;

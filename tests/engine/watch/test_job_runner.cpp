@@ -17,7 +17,7 @@ using namespace busbw;
 namespace {
 
 constexpr double kSafetyLimitS = 60;  // never reached unless a test hangs
-constexpr double kShortLimitS = 2;     // reached by tests; concurrently started processes must be ready before it
+constexpr double kShortLimitS = 2;    // reached by tests; concurrently started processes must be ready before it
 
 /// Calls of the callbacks, in shared memory so that all processes can write it.
 struct CallbackLog {
@@ -27,7 +27,7 @@ struct CallbackLog {
   std::atomic<int> exit_of_failure;  // -1: finish was called without a failure
   std::atomic<int> details;          // details passed to finish
   std::atomic<bool> timed_out;
-  std::atomic<pid_t> diagnosed_in;       // process that called diagnose
+  std::atomic<pid_t> diagnosed_in;  // process that called diagnose
 };
 
 JobCallbacks callbacks_of(const Shared<CallbackLog>& log, std::function<void(int rank)> run_rank, int exit_code = 0) {

@@ -38,8 +38,8 @@ TEST_CASE("ProcessTracker: joined processes and their progress") {
   CHECK_FALSE(tracker.add_connection(rank_of(2)));
   CHECK(tracker.missing() == std::vector<int>{0, 2});
   CHECK(tracker.host_of_process(1) == "n1");
-  const Bytes said = heartbeat(Phase::timing, 7, Phase::check, 9);
-  MessageReader reader(said);
+  const Bytes bytes = heartbeat(Phase::timing, 7, Phase::check, 9);
+  MessageReader reader(bytes);
   tracker.record_heartbeat(1, reader);
   CHECK(tracker.progress(2).steps == 7);
   CHECK(tracker.progress(3).phase == Phase::check);
@@ -67,10 +67,10 @@ TEST_CASE("ProcessTracker: refuses processes that do not fit, and keeps the firs
 TEST_CASE("ProcessTracker: counts silence from the last heartbeat; keeps the first failure") {
   ProcessTracker tracker(2, 2, 3);
   for (int i = 0; i < 2; ++i) CHECK_FALSE(tracker.add_connection(process(i, 2)));
-  const Bytes said = heartbeat(Phase::warmup, 5, Phase::initialisation, 4);
+  const Bytes bytes = heartbeat(Phase::warmup, 5, Phase::initialisation, 4);
   for (int tick = 0; tick < 3; ++tick) {
     CHECK_FALSE(tracker.tick());
-    MessageReader reader(said);
+    MessageReader reader(bytes);
     tracker.record_heartbeat(1, reader);
   }
   CHECK(tracker.tick());

@@ -13,8 +13,8 @@ using namespace busbw::test;
 
 namespace {
 
-constexpr double kSafetyLimitS = 60;   // never reached unless a test hangs
-constexpr double kShortLimitS = 0.5;    // reached by waits of tests; other members must arrive before it
+constexpr double kSafetyLimitS = 60;  // never reached unless a test hangs
+constexpr double kShortLimitS = 0.5;  // reached by waits of tests; other members must arrive before it
 
 /// Runs `body` for every kind of store.
 void for_each_kind(int members, double limit_s, const std::function<void(Stores&)>& body) {
